@@ -32,6 +32,7 @@ __all__ = ["MOMENTS", "POINTS", "QUEUE_POINTS", "FailpointDatabase", "FailpointS
 
 _BEFORE = {
     "event.publish_batch": "publish.before_commit",
+    "direct.publish": "publish.before_commit",
     "outbox.claim": "relay.before_claim",
     "outbox.claim_heads": "relay.before_claim",
     "compat.mark": "relay.before_claim",
@@ -60,6 +61,7 @@ _DURING = {
 }
 _AFTER = {
     "event.publish_batch": "publish.after_commit",
+    "direct.publish": "publish.after_commit",
     "outbox.claim": "relay.after_claim",
     "outbox.claim_heads": "relay.after_claim",
     "compat.mark": "relay.after_claim",

@@ -7,10 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from prometheus_client import CollectorRegistry
 
 from app.alarm import alarm_of
+from app.job_sink import JobSink
 from app.settings.settings import Settings
+from app.subscribed_callbacks import SubscribedCallbacks
 from app.web.api.context import JobsContext
 from db.pool import Database
+from egress.callback import CallbackOptions
+from egress.client import Outbound
+from jobs.callbacks import PushedJobs
 from jobs.cleaner import Cleaner, CleanerOptions
+from jobs.event_jobs import EventJobs
 from jobs.job_queue import JobQueue
 from jobs.job_waiting import JobWaiting
 from jobs.keeper import JobKeeper
@@ -19,6 +25,7 @@ from jobs.queues import Queues
 from jobs.reaper import Reaper
 from jobs.waiting import Waiting
 from runtime.process import Service
+from webhooks.subscriber import Subscribers
 
 __all__ = ["JobsAssembly"]
 
@@ -27,8 +34,11 @@ class JobsAssembly:
     """``api`` serves the routes; ``services`` may run in any number of processes."""
 
     def __init__(self, database: Database, registry: CollectorRegistry, settings: Settings) -> None:
+        self._database = database
+        self._settings = settings
+        self._metrics = metrics = QueueMetrics(registry)
+        self._callbacks: PushedJobs | None = None
         self.waiting = Waiting(database)
-        metrics = QueueMetrics(registry)
         self.job_waiting = JobWaiting(database)
         self.api = JobsContext(
             Queues(database, self.waiting.available),
@@ -47,6 +57,22 @@ class JobsAssembly:
         """End the waits of receivers and workers: something was submitted or enqueued somewhere."""
         self.waiting.notify()
         self.job_waiting.notify()
+        if self._callbacks is not None:
+            self._callbacks.enqueued()
+
+    def make_callbacks(self, outbound: Outbound, subscribers: Subscribers) -> PushedJobs:
+        """Return the service that pushes jobs to callbacks, for the role that delivers."""
+        settings = self._settings
+        options = CallbackOptions(
+            settings.delivery_timeout_seconds, settings.event_bytes_max, settings.retry_after_seconds_max
+        )
+        book = SubscribedCallbacks(subscribers)
+        self._callbacks = PushedJobs(self._database, self.api.queue, outbound, book, options, self._metrics.posted)
+        return self._callbacks
+
+    def make_sink(self, incarnation: str) -> JobSink:
+        """Return the sink that enqueues jobs from events, for the role that relays."""
+        return JobSink(EventJobs(self._database, incarnation, self.notify))
 
     @property
     def services(self) -> Sequence[Service]:
@@ -58,4 +84,11 @@ class JobsAssembly:
     def due(self) -> Mapping[str, Callable[[], None]]:
         """Return the service to notify for each column of the statement ``due.poll``."""
         alarmed = {"dead_tasks": self._alarm.notify} if self._alarm is not None else {}
-        return {"messages": self._reaper.notify, "tasks": self._cleaner.notify, "jobs": self._keeper.notify, **alarmed}
+        pushed = {"pushed_jobs": self._callbacks.poll_now} if self._callbacks is not None else {}
+        return {
+            "messages": self._reaper.notify,
+            "tasks": self._cleaner.notify,
+            "jobs": self._keeper.notify,
+            **alarmed,
+            **pushed,
+        }

@@ -6,10 +6,11 @@ the election and its connection pool.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from uuid import UUID
 
 from app.failpoints import Failpoints, FailpointSink
+from app.job_sink import JobSink
 from app.settings.settings import Settings
 from app.sinks import kafka_options, sink_maker
 from db.direct import Direct
@@ -24,7 +25,7 @@ from relay.hold import Holds
 from relay.metrics import RelayMetrics
 from relay.observer import Handler, Observer
 from relay.outbox import Outbox
-from relay.sink import Sink
+from relay.sink import SHARDS, Sink
 from relay.sink_relay import SinkRelay
 from runtime.process import process_name
 from runtime.wake import Wake
@@ -48,7 +49,7 @@ class Relaying:
         sinks: Sequence[str],
         metrics: RelayMetrics,
         points: Failpoints,
-        make_fan_out: Callable[[], Sink],
+        inner_sinks: Mapping[str, Callable[[], Sink]],
         on_event: Handler | None = None,
     ) -> None:
         self._settings = settings
@@ -56,9 +57,9 @@ class Relaying:
         self._incarnation = incarnation
         self._metrics = metrics
         self._points = points
-        self._make_fan_out = make_fan_out
-        self._makers = {name: sink_maker(name, settings, incarnation) for name in sinks if name != "webhooks"}
-        self._wakes: list[Wake] = []
+        self._inner_sinks = inner_sinks
+        self._makers = {name: sink_maker(name, settings, incarnation) for name in sinks if name not in inner_sinks}
+        self._wakes: list[tuple[Wake, Sink]] = []
         self._harvesters: list[Harvester] = []
         self.observers = {name: Observer(name, on_event) for name in sinks}
         owner = process_name()
@@ -70,9 +71,10 @@ class Relaying:
         self.relays = [self._relay(name) for name in sinks]
 
     def notify(self) -> None:
-        """Something was committed: look at once."""
-        for wake in self._wakes:
-            wake.notify()
+        """Something was committed: look at once. Few topics enqueue jobs: until one has, the due poller alone looks."""
+        for wake, sink in self._wakes:
+            if not isinstance(sink, JobSink) or sink.has_sent:
+                wake.notify()
 
     def on_poll(self, last_id: int, origin: UUID, holds_are_due: bool) -> None:
         """Take over what the due poller saw."""
@@ -82,6 +84,11 @@ class Relaying:
     def states(self) -> dict[str, tuple[str, str]]:
         """Per sink one word, and the last error."""
         return {relay.sink_name: (relay.state, relay.last_error) for relay in self.relays}
+
+    def low_water_of_webhooks(self) -> tuple[int, UUID] | None:
+        """The id below which no outbox row of the webhooks is left, and its origin; None unless it leads all shards."""
+        mark = next((relay.low_water for relay in self.relays if relay.sink_name == "webhooks"), None)
+        return None if mark is None or mark.shards < SHARDS else (mark.id, mark.origin)
 
     def _relay(self, name: str) -> SinkRelay:
         election = self._neli[name] if name in self._neli else self._leases.election(name)
@@ -96,7 +103,7 @@ class Relaying:
     def _harvester(self, name: str, group: int, election: Election) -> Harvester:
         sink = self._sink(name, lambda: election.trusted(group))
         wake = Wake(is_watched=True)
-        self._wakes.append(wake)
+        self._wakes.append((wake, sink))
         harvester = Harvester(
             FailpointSink(sink, self._points) if self._points else sink,
             Outbox(self._database, name, self._incarnation, payload=sink.features.payload),
@@ -110,6 +117,6 @@ class Relaying:
         return harvester
 
     def _sink(self, name: str, trusted: Callable[[], bool]) -> Sink:
-        if name == "webhooks":
-            return self._make_fan_out()
+        if name in self._inner_sinks:
+            return self._inner_sinks[name]()
         return self._makers[name](trusted)

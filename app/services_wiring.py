@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry
 
-from app.service_callbacks import SubscribedCallbacks
 from app.settings.settings import Settings
+from app.subscribed_callbacks import SubscribedCallbacks
 from app.web.api.context import ServicesContext
 from db.pool import Database
+from egress.callback import CallbackOptions
 from egress.client import Outbound
-from reqrep.bridge.callbacks import CallbackOptions, Callbacks
+from reqrep.bridge.callbacks import Callbacks
 from reqrep.bridge.metrics import RequestMetrics
 from reqrep.bridge.reaper import RequestReaper
 from reqrep.bridge.requests import Requests

@@ -16,12 +16,15 @@ from relay.kafka.sink import KafkaSink
 from relay.sink import Sink
 from relay.tls import TlsFiles
 
-__all__ = ["amqp_options", "configured_sinks", "kafka_options", "sink_maker", "source_options"]
+__all__ = ["INNER_SINKS", "amqp_options", "configured_sinks", "kafka_options", "sink_maker", "source_options"]
+
+INNER_SINKS = ("webhooks", "jobs")
+"""Sinks in the database itself: always there, and fenced by the term alone."""
 
 
 def configured_sinks(settings: Settings) -> list[str]:
-    """Names of the sinks that the settings give addresses for; the webhooks are always there."""
-    names = ["webhooks"]
+    """Names of the sinks that the settings give addresses for, and of those that need none."""
+    names = [*INNER_SINKS]
     names += ["kafka"] if settings.kafka_bootstrap_servers else []
     names += ["amqp"] if settings.amqp_url is not None else []
     return names

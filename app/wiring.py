@@ -48,6 +48,7 @@ from egress.client import Client, ClientOptions, Outbound
 from egress.guard import GuardPolicy
 from egress.resolver import ThreadResolver
 from hub.acceptance import Hub
+from hub.direct import DirectPath
 from hub.fetching import Fetching
 from hub.intake import EventIntake
 from hub.publish import Publisher
@@ -186,8 +187,9 @@ class _Builder:
         if serves or reads:
             waking = self._wake_relays()
             publisher = Publisher(
-                self._database, self._signals.published_here.notify, on_stored=self._signals.stored.notify
-            )
+                self._database, self._signals.published_here.notify, on_stored=self._signals.stored.notify,
+                direct=self._direct_path(roles),
+            )  # fmt: skip
             self._signals.order_scope.connect(publisher.order_across_topics)
             ways_in = [*([self._front(publisher, sockets)] if serves else []), *(self._sources(publisher, reads=reads))]
             phases += [ways_in, [publisher, *(self._subscribing() if serves else [])], waking]
@@ -241,21 +243,17 @@ class _Builder:
 
     def _delivering(self) -> list[Service]:
         signals = self._signals
-        worker = self._make_worker(
-            WatchedOutbound(self._outbound, self._event_log) if self._event_log else self._outbound
-        )
-        replayer = Replayer(self._database, signals.deliveries_due.notify, poll_seconds=_UNASKED_SECONDS)
-        queues = RabbitHubQueues(
-            self._database, signals.deliveries_due.notify, self._settings.rabbithub_tell_expiry_days
-        )
-        signals.deliveries_due.connect(worker.mark_due)
-        signals.fanned_out.connect(worker.mark_due)
+        due = signals.deliveries_due.notify
+        replayer = Replayer(self._database, due, poll_seconds=_UNASKED_SECONDS)
+        queues = RabbitHubQueues(self._database, due, self._settings.rabbithub_tell_expiry_days)
+        signals.deliveries_due.connect(self._worker.mark_due)
+        signals.fanned_out.connect(self._worker.mark_due)
         signals.fanned_out.connect(lambda _: queues.fanned_out())
-        signals.due["deliveries"].connect(worker.poll_now)
+        signals.due["deliveries"].connect(self._worker.poll_now)
         signals.due["replays"].connect(replayer.notify)
         signals.due["rabbithub"].connect(queues.poll_now)
-        callbacks = self._services.make_callbacks(self._outbound, self._subscribers)
-        return [worker, replayer, queues, callbacks]
+        callbacks = [made.make_callbacks(self._outbound, self._subscribers) for made in (self._services, self._jobs)]
+        return [self._worker, replayer, queues, *callbacks]
 
     def _background(self) -> list[Service]:
         signals = self._signals
@@ -401,8 +399,16 @@ class _Builder:
     def _subscribers(self) -> Subscribers:
         return Subscribers(self._database, self._storage.secrets, self._policy)
 
-    def _make_worker(self, outbound: Outbound) -> Worker:
+    def _direct_path(self, roles: Sequence[str]) -> DirectPath | None:
+        """The direct path from publishing to the worker, where one process has all roles of it."""
+        if self.relaying is None or "deliver" not in roles or not self._settings.direct_deliveries:
+            return None
+        return DirectPath(self._worker.offers.make, self.relaying.low_water_of_webhooks)
+
+    @cached_property
+    def _worker(self) -> Worker:
         settings = self._settings
+        outbound = WatchedOutbound(self._outbound, self._event_log) if self._event_log else self._outbound
         options = WorkerOptions(
             name=process_name(),
             public_url=self.public_url,
@@ -430,7 +436,7 @@ class _Builder:
         return Worker(self._database, outbound, self._subscribers, contents, DeliveryMetrics(self._registry), options)
 
     def _make_relaying(self) -> Relaying:
-        notify = self._signals.fanned_out.notify
+        notify, seconds = self._signals.fanned_out.notify, self._settings.fan_out_seconds_max
         relaying = Relaying(
             self._settings,
             self._database,
@@ -439,7 +445,10 @@ class _Builder:
             self.sinks,
             self._relay_metrics,
             self._points,
-            lambda: FanOutSink(FanOut(self._database, notify, seconds_max=self._settings.fan_out_seconds_max)),
+            {
+                "webhooks": lambda: FanOutSink(FanOut(self._database, notify, seconds_max=seconds)),
+                "jobs": lambda: self._jobs.make_sink(self._storage.incarnation),
+            },
             self._on_event,
         )
         self._signals.published.connect(relaying.notify)

@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 from pipeline.archive import ArchiveOptions, archive, unarchived
 from pipeline.kafka_jars import kafka_jars
 from pipeline.kafka_options import SparkKafkaOptions
-from pipeline.kafka_reader import read_ranges
+from pipeline.kafka_reader import source_rows
 from pipeline.lake import Snapshot, bronze
 from pipeline.session import SessionOptions, spark_session
 from pipeline.storage import LakeStorage
@@ -64,7 +64,7 @@ def filled(bootstrap: str, events: int) -> None:
 
 def copied(spark: SparkSession, kafka: SparkKafkaOptions, folder: str) -> None:
     ranges = unarchived(Snapshot(), kafka, [TOPIC])
-    read_ranges(spark, kafka, ranges).write.parquet(folder)
+    source_rows(spark, kafka, ranges).write.parquet(folder)
 
 
 def archived(spark: SparkSession, kafka: SparkKafkaOptions, folder: str, events: int) -> None:

@@ -11,8 +11,6 @@ pgmq sql            4 consumers: read 50, archive 50
 ours copy           1 consumer of copies, batches of 1,000
 PgQ copy            1 consumer, a tick for each 1,000
 ours worker         the SDK's worker at its default batch of 100, per item, archive on
-our jobs            the SDK's worker of jobs over SQL, 100 slots: without events, with the three end events, with a
-                    limit for each of 100 keys
 PgQueuer            at its defaults, and at batch 100
 ==================  ============================================================================================
 
@@ -37,7 +35,7 @@ from typing import Any
 import asyncpg
 
 from db.migrate import migrate
-from hookwire.jobs import Handlers, Job, JobWorker, Message, SqlJobs, Worker
+from hookwire.jobs import Message, Worker
 from scripts.servers.fleet import take_server
 from scripts.servers.postgres import PostgresServer
 
@@ -151,35 +149,6 @@ def ours_worker(batch: int) -> Run:
     return run
 
 
-def our_jobs(kind: str, settings: str) -> Run:
-    """The SDK's worker of jobs; ``settings`` are those of the kind."""
-
-    async def run(pool: asyncpg.Pool, messages: int) -> float:
-        await pool.execute("SELECT hookwire.put_job_kind($1, $2::text::jsonb, 'bench')", kind, settings)
-        await pool.execute(
-            "SELECT count(hookwire.enqueue($1, to_jsonb(n), key => 'k' || n % 100)) FROM generate_series(1, $2::int) n",
-            kind, messages,
-        )  # fmt: skip
-        handlers = Handlers()
-
-        @handlers.job(kind)
-        async def handle(_: Job) -> None:
-            return
-
-        worker = JobWorker(SqlJobs(pool), handlers, slots=100, idle_seconds=0.01)
-        began = time.perf_counter()
-        async with asyncio.TaskGroup() as group:
-            running = group.create_task(worker.run())
-            while worker.completed < messages:  # noqa: ASYNC110 - the rate needs no better than a millisecond
-                await asyncio.sleep(0.001)
-            took = time.perf_counter() - began
-            worker.stop()
-            await running
-        return messages / took
-
-    return run
-
-
 def pgqueuer(batch: int | None) -> Run:
     """PgQueuer's manager with an entrypoint that does nothing; None: its own batch."""
 
@@ -235,8 +204,6 @@ async def _ways(pool: asyncpg.Pool) -> tuple[dict[str, Run], list[str]]:
     """What can be run here, and what cannot."""
     ways: dict[str, Run] = {
         "ours sql": ours_sql, "ours copy": ours_copy, "ours worker, batch 100": ours_worker(100),
-        "our jobs": our_jobs("plain", '{"events": []}'), "our jobs, end events": our_jobs("loud", "{}"),
-        "our jobs, key limits": our_jobs("limited", '{"events": [], "key_running_max": 5}'),
     }  # fmt: skip
     missing = []
     if importlib.util.find_spec("pgmq") is not None:
@@ -264,10 +231,6 @@ _BARS = (
     ("ours copy", "PgQ copy", 0.5),
     ("ours worker, batch 100", "PgQueuer, defaults", 5.0),
     ("ours worker, batch 100", "PgQueuer, batch 100", 2.0),
-    ("our jobs", "PgQueuer, defaults", 5.0),
-    ("our jobs", "PgQueuer, batch 100", 2.0),
-    ("our jobs, end events", "our jobs", 0.4),
-    ("our jobs, key limits", "our jobs", 0.85),
 )
 
 

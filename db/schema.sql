@@ -2,6 +2,23 @@
 
 CREATE SCHEMA hookwire;
 
+CREATE TYPE hookwire.direct_delivery AS (
+	n integer,
+	subscription_id bigint,
+	version bigint,
+	lease_seconds double precision,
+	lane text
+);
+
+CREATE TYPE hookwire.direct_terms AS (
+	low bigint,
+	origin uuid,
+	timeout_seconds double precision,
+	lease_margin_seconds double precision,
+	deliveries_max integer,
+	patterns_max integer
+);
+
 CREATE FUNCTION hookwire.accept(ids bigint[], claim bigint) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -273,6 +290,15 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.admit_job_rule(rule jsonb) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM hookwire.check_job_draft(rule);
+    INSERT INTO hookwire.job_kinds (kind) VALUES (rule->>'kind') ON CONFLICT DO NOTHING;
+END
+$$;
+
 CREATE FUNCTION hookwire.adopt_transaction_ids() RETURNS boolean
     LANGUAGE plpgsql
     AS $$
@@ -436,6 +462,15 @@ BEGIN
         found := found || next_kind;
     END LOOP;
     RETURN found;
+END
+$$;
+
+CREATE FUNCTION hookwire.await_direct_commits() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(1215262575, pg_backend_pid() & 7);
+    RETURN NULL;
 END
 $$;
 
@@ -1114,6 +1149,76 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.direct_audience(tenant text, units integer[], topics text[], keys text[], orders boolean[], routes text[], busy integer[], terms hookwire.direct_terms) RETURNS SETOF hookwire.direct_delivery
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    in_tenant CONSTANT text := direct_audience.tenant;
+BEGIN
+    RETURN QUERY
+    WITH draft AS MATERIALIZED (
+        -- Of two events of a key in one commit the second waits for the first.
+        SELECT q.n, q.topic, q.key
+        FROM (SELECT d.n::integer AS n, d.unit, d.topic, d.key, d.ordered, d.route,
+                     count(*) OVER (PARTITION BY d.key) AS of_key
+              FROM unnest(units, topics, keys, orders, routes) WITH ORDINALITY AS d(unit, topic, key, ordered, route, n)) AS q
+        WHERE q.unit <> ALL (busy) AND 'webhooks' = ANY (string_to_array(q.route, ','))
+          AND (SELECT t.name FROM hookwire.topics t WHERE t.tenant = in_tenant AND t.name = q.topic) IS NOT NULL
+          AND (q.key IS NULL OR (q.ordered AND q.of_key = 1 AND (
+                  SELECT o.id FROM hookwire.outbox o
+                  WHERE o.sink = 'webhooks' AND o.shard = hookwire.shard_of(hookwire.lane_digest(q.topic, q.key))
+                    AND o.id >= terms.low
+                  ORDER BY o.id LIMIT 1) IS NULL))
+    ), pattern AS MATERIALIZED (
+        SELECT x.id, x.topic_regex FROM hookwire.subscriptions x
+        WHERE x.tenant = in_tenant AND x.state = 'active' AND x.topic_regex IS NOT NULL
+        LIMIT terms.patterns_max + 1
+    ), chosen AS MATERIALIZED (
+        SELECT d.n, d.key, s.id
+        FROM draft d CROSS JOIN LATERAL (
+            SELECT x.id FROM hookwire.subscriptions x
+            WHERE x.tenant = in_tenant AND x.topic = d.topic AND x.state = 'active' AND x.topic_regex IS NULL
+            LIMIT terms.deliveries_max + 1
+        ) AS s
+        UNION ALL
+        SELECT d.n, d.key, p.id FROM draft d CROSS JOIN pattern p WHERE d.topic ~ p.topic_regex
+    ), owed AS MATERIALIZED (
+        -- is_plain: nothing has to be judged, counted or waited for. The lane of a pattern holds the key in other topics,
+        -- too, whose stripes are not held here.
+        SELECT c.n, s.*,
+               s.is_usual AND (SELECT g.subscription_id FROM hookwire.delivery_gates g
+                               WHERE g.subscription_id = s.id AND g.trips > 0) IS NULL
+               AND (s.lane IS NULL OR (SELECT x.event_id FROM hookwire.deliveries x
+                                       WHERE x.subscription_id = s.id AND x.lane = s.lane
+                                       ORDER BY x.event_id LIMIT 1) IS NULL) AS is_plain
+        FROM chosen c CROSS JOIN LATERAL (
+            SELECT x.id, x.version,
+                   coalesce(x.timeout_seconds, terms.timeout_seconds) + terms.lease_margin_seconds AS lease_seconds,
+                   CASE WHEN x.ordered THEN c.key END AS lane,
+                   x.protocol IN ('webhook', 'websub') AND x.filter_path IS NULL AND x.rate_per_second IS NULL
+                   AND NOT x.at_most_once AND x.format <> 'batch' AND NOT (x.ordered AND x.topic_regex IS NOT NULL)
+                   AND (x.paused_until IS NULL OR x.paused_until <= clock_timestamp()) AS is_usual
+            FROM hookwire.subscriptions x
+            WHERE x.id = c.id
+              AND (x.protocol NOT IN ('webhook', 'websub') OR x.lease_until IS NULL OR x.lease_until > clock_timestamp())
+            LIMIT 1
+        ) AS s
+    )
+    SELECT d.n, o.id, o.version, o.lease_seconds, o.lane
+    FROM draft d LEFT JOIN owed o ON o.n = d.n
+    WHERE NOT EXISTS (SELECT FROM owed x WHERE x.n = d.n AND NOT x.is_plain)
+      AND (SELECT count(*) FROM chosen) <= terms.deliveries_max
+      AND (SELECT count(*) FROM pattern) <= terms.patterns_max
+      AND (SELECT h.id FROM hookwire.held h WHERE h.sink = 'webhooks' ORDER BY h.id LIMIT 1) IS NULL
+      AND (SELECT h.topic FROM hookwire.holds h WHERE h.sink = 'webhooks' LIMIT 1) IS NULL
+      -- While a layout is changed, the leases are closed.
+      AND (SELECT t.grp FROM hookwire.relay_terms t WHERE t.sink = 'webhooks' AND NOT t.is_open LIMIT 1) IS NULL
+      AND hookwire.origin() = terms.origin
+      AND current_setting('transaction_isolation') = 'read committed';
+END
+$$;
+
 CREATE FUNCTION hookwire.end_jobs(ids uuid[], in_state text, results jsonb[] DEFAULT NULL::jsonb[], why text DEFAULT NULL::text, actor text DEFAULT NULL::text, results_of uuid[] DEFAULT NULL::uuid[]) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -1154,6 +1259,22 @@ BEGIN
         'run_seconds', enqueue.run_seconds, 'deadline_seconds', enqueue.deadline_seconds, 'assignee', enqueue.assignee,
         'on_conflict', enqueue.on_conflict, 'callbacks', enqueue.callbacks)) || jsonb_build_object('args', enqueue.args)),
         enqueue.requester) AS a);
+END
+$$;
+
+CREATE FUNCTION hookwire.enqueue_events(ids bigint[], incarnation text) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    drafts CONSTANT jsonb := (
+        SELECT jsonb_agg(t.job || jsonb_build_object('key', coalesce(e.key, ''), 'args', hookwire.event_job_args(
+                   format('evt_%s_%s', incarnation, e.id), e.topic, e.key, e.accepted_at, e.content_type, e.headers, e.payload)) ORDER BY e.id)
+        FROM unnest(ids) AS i(id)
+        CROSS JOIN LATERAL (SELECT x.* FROM hookwire.events x WHERE x.id BETWEEN i.id AND i.id ORDER BY x.id LIMIT 1) AS e
+        JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
+        WHERE t.job IS NOT NULL);
+BEGIN
+    RETURN (SELECT count(*) FROM hookwire.add_jobs(coalesce(drafts, '[]'), 'topic'));
 END
 $$;
 
@@ -1259,6 +1380,37 @@ $$;
 CREATE FUNCTION hookwire.event_digest(key text, content_type text, headers jsonb, payload bytea) RETURNS bytea
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN sha256((sha256(payload) || convert_to((jsonb_build_array(key, content_type, (SELECT jsonb_object_agg(h.key, h.value) AS jsonb_object_agg FROM jsonb_each_text(COALESCE(event_digest.headers, '{}'::jsonb)) h(key, value) WHERE (starts_with(h.key, 'ce-'::text) AND (h.key <> ALL (ARRAY['ce-time'::text, 'ce-traceparent'::text, 'ce-tracestate'::text]))))))::text, 'UTF8'::name)));
+
+CREATE FUNCTION hookwire.event_job_args(event_id text, topic text, key text, accepted_at timestamp with time zone, content_type text, headers jsonb, payload bytea) RETURNS jsonb
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    about CONSTANT jsonb := jsonb_build_object(
+        'event_id', event_id, 'topic', topic, 'key', key, 'content_type', content_type, 'headers', headers,
+        'accepted_at', to_char(accepted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'));
+    args jsonb;
+BEGIN
+    IF octet_length(payload) <= 1000000 THEN
+        args := about || hookwire.event_job_content(payload);
+    END IF;
+    RETURN CASE WHEN octet_length(args::text) <= 1048576 THEN args ELSE about || '{"is_left_out": true}' END;
+END
+$$;
+
+CREATE FUNCTION hookwire.event_job_content(payload bytea) RETURNS jsonb
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    data CONSTANT jsonb := hookwire.json_of(payload);
+BEGIN
+    IF data IS NOT NULL THEN
+        RETURN jsonb_build_object('data', data);
+    END IF;
+    RETURN jsonb_build_object('payload', convert_from(payload, 'UTF8'));
+EXCEPTION WHEN character_not_in_repertoire OR untranslatable_character THEN
+    RETURN jsonb_build_object('payload_base64', translate(encode(payload, 'base64'), E'\n', ''));
+END
+$$;
 
 CREATE FUNCTION hookwire.extend_held(ids bigint[], claims bigint[], queue text DEFAULT NULL::text, lease_seconds double precision DEFAULT 30) RETURNS SETOF bigint
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1696,6 +1848,8 @@ CREATE TABLE hookwire.subscriptions (
     description text,
     metadata jsonb,
     drops_at_end boolean DEFAULT false NOT NULL,
+    kind text COLLATE pg_catalog."C",
+    queue text COLLATE pg_catalog."C",
     CONSTRAINT subscriptions_batch_max_check CHECK (((batch_max >= 1) AND (batch_max <= 1000))),
     CONSTRAINT subscriptions_format_check CHECK ((format = ANY (ARRAY['as_published'::text, 'raw'::text, 'binary'::text, 'structured'::text, 'batch'::text, 'websub_ping'::text, 'slack'::text, 'mattermost'::text]))),
     CONSTRAINT subscriptions_headers_check CHECK ((((headers_sealed IS NULL) = (headers_key_id IS NULL)) AND ((headers_sealed IS NULL) = (header_names IS NULL)))),
@@ -1704,7 +1858,7 @@ CREATE TABLE hookwire.subscriptions (
     CONSTRAINT subscriptions_on_410_check CHECK ((on_410 = ANY (ARRAY['end'::text, 'as_4xx'::text]))),
     CONSTRAINT subscriptions_on_4xx_check CHECK ((on_4xx = ANY (ARRAY['retry'::text, 'give_up'::text]))),
     CONSTRAINT subscriptions_on_exhausted_check CHECK ((on_exhausted = ANY (ARRAY['park'::text, 'skip'::text]))),
-    CONSTRAINT subscriptions_protocol_check CHECK ((protocol = ANY (ARRAY['webhook'::text, 'websub'::text, 'pull'::text, 'rabbithub'::text, 'service'::text]))),
+    CONSTRAINT subscriptions_protocol_check CHECK ((protocol = ANY (ARRAY['webhook'::text, 'websub'::text, 'pull'::text, 'rabbithub'::text, 'service'::text, 'job'::text]))),
     CONSTRAINT subscriptions_rate_burst_check CHECK ((rate_burst > 0)),
     CONSTRAINT subscriptions_rate_per_second_check CHECK ((rate_per_second > (0)::double precision)),
     CONSTRAINT subscriptions_state_check CHECK ((state = ANY (ARRAY['active'::text, 'disabled'::text, 'gone'::text, 'expired'::text, 'denied'::text, 'deleted'::text])))
@@ -2045,6 +2199,21 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.key_allowances(policy hookwire.job_kinds, keys text[], room integer, moment timestamp with time zone) RETURNS TABLE(key text, most bigint)
+    LANGUAGE plpgsql STABLE
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT k.key, CASE WHEN k.key = '' THEN room::bigint ELSE greatest(0, least(
+        room::bigint,
+        policy.key_running_max - (SELECT count(*) FROM hookwire.jobs j WHERE j.kind = policy.kind AND j.key = k.key AND j.state = 'running'),
+        CASE WHEN policy.key_rate_per_second IS NOT NULL THEN floor(coalesce(
+            least(policy.key_burst, r.tokens + extract(epoch FROM moment - r.counted_at) * policy.key_rate_per_second), policy.key_burst))::bigint END)) END
+    FROM (SELECT DISTINCT unnest(keys) AS key) AS k LEFT JOIN hookwire.job_rates r ON r.kind = policy.kind AND r.key = k.key;
+END
+$$;
+
 CREATE FUNCTION hookwire.key_digest(topic text, key text) RETURNS bytea
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN sha256(((convert_to(topic, 'UTF8'::name) || '\x00'::bytea) || convert_to(key, 'UTF8'::name)));
@@ -2269,7 +2438,7 @@ CREATE TABLE hookwire.sinks (
     name text NOT NULL,
     configured boolean NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT sinks_name_check CHECK ((name = ANY (ARRAY['kafka'::text, 'amqp'::text, 'webhooks'::text])))
+    CONSTRAINT sinks_name_check CHECK ((name = ANY (ARRAY['kafka'::text, 'amqp'::text, 'webhooks'::text, 'jobs'::text])))
 );
 
 COMMENT ON TABLE hookwire.sinks IS 'The sinks that exist: webhooks, pull, kafka, amqp and jobs.';
@@ -2331,6 +2500,54 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.pick_at_head(policy hookwire.job_kinds, in_queue text, room integer, moment timestamp with time zone) RETURNS uuid[]
+    LANGUAGE plpgsql STABLE
+    AS $$
+#variable_conflict use_column
+DECLARE
+    looked_at CONSTANT integer := 2 * room + 20;
+    ids uuid[];
+    keys text[];
+    picked uuid[];
+BEGIN
+    SELECT array_agg(h.id), array_agg(h.key) INTO ids, keys
+    FROM (SELECT j.id, j.key FROM hookwire.jobs j
+          WHERE j.queue = in_queue AND j.kind = policy.kind AND j.state = 'available' AND NOT j.for_people
+          ORDER BY j.rank_at, j.seq LIMIT looked_at) AS h;
+    picked := ARRAY(
+        SELECT p.id
+        FROM (SELECT h.id, h.key, h.n, row_number() OVER (PARTITION BY h.key ORDER BY h.n) AS place
+              FROM unnest(ids, keys) WITH ORDINALITY AS h(id, key, n)) AS p
+        JOIN hookwire.key_allowances(policy, keys, room, moment) AS a ON a.key = p.key AND p.place <= a.most
+        ORDER BY p.n LIMIT room);
+    RETURN CASE WHEN cardinality(picked) = room OR coalesce(cardinality(ids), 0) < looked_at THEN picked END;
+END
+$$;
+
+CREATE FUNCTION hookwire.pick_by_key(policy hookwire.job_kinds, in_queue text, room integer, moment timestamp with time zone) RETURNS uuid[]
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    keys_max CONSTANT integer := 500;
+    names text[] := hookwire.job_keys(in_queue, policy.kind, '', keys_max + 1);
+BEGIN
+    IF cardinality(names) > keys_max THEN
+        names := hookwire.job_keys(in_queue, policy.kind, chr(33 + floor(random() * 94)::integer), keys_max);
+        names := names || (hookwire.job_keys(in_queue, policy.kind, '', keys_max))[1:keys_max - cardinality(names)];
+    END IF;
+    RETURN ARRAY(
+        SELECT c.id
+        FROM hookwire.key_allowances(policy, names || ''::text, room, moment) AS a
+        CROSS JOIN LATERAL (
+            SELECT j.id, j.rank_at, j.seq FROM hookwire.jobs j
+            WHERE j.queue = in_queue AND j.kind = policy.kind AND j.key = a.key AND j.state = 'available' AND NOT j.for_people
+            ORDER BY j.rank_at, j.seq LIMIT a.most
+        ) AS c
+        ORDER BY c.rank_at, c.seq LIMIT room);
+END
+$$;
+
 CREATE FUNCTION hookwire.pick_filtered(in_queue text, most integer, filter jsonb, after_id bigint) RETURNS bigint[]
     LANGUAGE plpgsql
     AS $$
@@ -2370,10 +2587,9 @@ CREATE FUNCTION hookwire.pick_limited_jobs(policy hookwire.job_kinds, in_queue t
     AS $$
 #variable_conflict use_column
 DECLARE
-    keys_max CONSTANT integer := 500;
     moment CONSTANT timestamptz := clock_timestamp();
     room integer := most;
-    names text[];
+    candidates uuid[];
     picked uuid[];
 BEGIN
     IF policy.running_max IS NOT NULL THEN
@@ -2386,32 +2602,12 @@ BEGIN
                      WHERE j.queue = in_queue AND j.kind = policy.kind AND j.state = 'available' AND NOT j.for_people
                      ORDER BY j.rank_at, j.seq LIMIT room FOR NO KEY UPDATE SKIP LOCKED);
     END IF;
-    names := hookwire.job_keys(in_queue, policy.kind, '', keys_max + 1);
-    IF cardinality(names) > keys_max THEN
-        names := hookwire.job_keys(in_queue, policy.kind, chr(33 + floor(random() * 94)::integer), keys_max);
-        names := names || (hookwire.job_keys(in_queue, policy.kind, '', keys_max))[1:keys_max - cardinality(names)];
+    candidates := hookwire.pick_at_head(policy, in_queue, room, moment);
+    IF candidates IS NULL THEN
+        candidates := hookwire.pick_by_key(policy, in_queue, room, moment);
     END IF;
-    WITH allowed AS MATERIALIZED (
-        SELECT k.key, least(
-            room::bigint,
-            policy.key_running_max - (SELECT count(*) FROM hookwire.jobs j WHERE j.kind = policy.kind AND j.key = k.key AND j.state = 'running'),
-            CASE WHEN policy.key_rate_per_second IS NOT NULL THEN floor(coalesce(
-                least(policy.key_burst, r.tokens + extract(epoch FROM moment - r.counted_at) * policy.key_rate_per_second), policy.key_burst))::bigint END
-        ) AS count
-        FROM (SELECT DISTINCT unnest(names) AS key) AS k LEFT JOIN hookwire.job_rates r ON r.kind = policy.kind AND r.key = k.key
-    ), candidates AS (
-        SELECT j.id, j.key, j.rank_at, j.seq FROM allowed a CROSS JOIN LATERAL (
-            SELECT j.id, j.key, j.rank_at, j.seq FROM hookwire.jobs j
-            WHERE j.queue = in_queue AND j.kind = policy.kind AND j.key = a.key AND j.state = 'available' AND NOT j.for_people
-            ORDER BY j.rank_at, j.seq LIMIT greatest(a.count, 0)
-        ) AS j
-        UNION ALL
-        (SELECT j.id, j.key, j.rank_at, j.seq FROM hookwire.jobs j
-         WHERE j.queue = in_queue AND j.kind = policy.kind AND j.key = '' AND j.state = 'available' AND NOT j.for_people
-         ORDER BY j.rank_at, j.seq LIMIT room)
-    ), chosen AS MATERIALIZED (
-        SELECT j.id, j.key FROM hookwire.jobs j
-        WHERE j.id = ANY (ARRAY(SELECT c.id FROM candidates c ORDER BY c.rank_at, c.seq LIMIT room)) AND j.state = 'available'
+    WITH chosen AS MATERIALIZED (
+        SELECT j.id, j.key FROM hookwire.jobs j WHERE j.id = ANY (candidates) AND j.state = 'available'
         FOR NO KEY UPDATE SKIP LOCKED
     ), spent AS (
         INSERT INTO hookwire.job_rates AS r (kind, key, tokens, counted_at)
@@ -2503,13 +2699,14 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION hookwire.publish_batch(tenant text, units integer[], topics text[], keys text[], content_types text[], headers text[], payloads bytea[], idempotency_keys text[], fingerprints bytea[], wait boolean) RETURNS TABLE(item integer, outcome text, event_id bigint, accepted_at timestamp with time zone, ordered boolean, in_flight boolean)
+CREATE FUNCTION hookwire.publish_batch(tenant text, units integer[], topics text[], keys text[], content_types text[], headers text[], payloads bytea[], idempotency_keys text[], fingerprints bytea[], wait boolean, direct hookwire.direct_terms DEFAULT NULL::hookwire.direct_terms) RETURNS TABLE(item integer, outcome text, event_id bigint, accepted_at timestamp with time zone, ordered boolean, in_flight boolean, is_owed boolean, fence bigint, claims hookwire.direct_delivery[])
     LANGUAGE plpgsql
     AS $_$
 #variable_conflict use_column
 DECLARE
     stripe_class CONSTANT integer := 1215262571;
     idempotency_class CONSTANT integer := 1215262572;
+    audience_class CONSTANT integer := 1215262575;
     in_tenant CONSTANT text := publish_batch.tenant;
     has_names CONSTANT boolean := array_remove(publish_batch.idempotency_keys, NULL) <> '{}';
     in_layout smallint;
@@ -2527,6 +2724,9 @@ DECLARE
     stored_items integer[];
     stored_ids bigint[];
     stored_ordered boolean[];
+    is_audience_kept boolean := false;   -- no subscription is activated or changed before COMMIT
+    made hookwire.direct_delivery[] := '{}';
+    direct_items integer[] := '{}';      -- of the drafts: which take the direct way
 BEGIN
     PERFORM hookwire.check_drafts(topics, keys, payloads);
     PERFORM pg_current_xact_id();
@@ -2583,8 +2783,19 @@ BEGIN
     END IF;
 
     IF busy <> '{}' THEN
-        RETURN QUERY SELECT d.n::integer, 'busy', NULL::bigint, NULL::timestamptz, NULL::boolean, d.unit = ANY (running)
+        RETURN QUERY SELECT d.n::integer, 'busy', NULL::bigint, NULL::timestamptz, NULL::boolean, d.unit = ANY (running),
+               false, NULL::bigint, NULL::hookwire.direct_delivery[]
         FROM unnest(units) WITH ORDINALITY AS d(unit, n) WHERE d.unit = ANY (busy);
+    END IF;
+
+    IF direct IS NOT NULL THEN
+        SELECT bool_and(pg_try_advisory_xact_lock_shared(audience_class, s.slot)) INTO is_audience_kept
+        FROM generate_series(0, 7) AS s(slot);
+    END IF;
+    IF is_audience_kept THEN
+        -- A later statement than those that took the locks: it sees all that their former holders committed (RR-13).
+        made := ARRAY(SELECT a FROM hookwire.direct_audience(in_tenant, units, topics, keys, orders, routes, busy, direct) AS a);
+        direct_items := ARRAY(SELECT DISTINCT m.n FROM unnest(made) AS m);
     END IF;
 
     moment := clock_timestamp();
@@ -2618,11 +2829,30 @@ BEGIN
                     ELSE hookwire.shard_of(hookwire.lane_digest(w.topic, w.key)) END,
                sink
         FROM won w, unnest(string_to_array(w.route, ',')) AS sink
+        WHERE sink <> 'webhooks' OR w.n <> ALL (direct_items)
     )
     SELECT coalesce(array_agg(w.n::integer), '{}'), array_agg(w.id), array_agg(w.ordered)
     INTO stored_items, stored_ids, stored_ordered FROM won w;
 
-    RETURN QUERY SELECT s.n, 'stored', s.id, moment, s.ordered, false
+    IF direct_items <> '{}' THEN
+        -- A lease, counted from now, and a fence, as a claim gives them. The ledger entry is that of a purge.
+        fence := nextval('hookwire.delivery_fence');
+        WITH delivery AS MATERIALIZED (
+            SELECT s.id, m.subscription_id, m.lease_seconds, m.lane
+            FROM unnest(stored_items, stored_ids) AS s(n, id) JOIN unnest(made) AS m ON m.n = s.n
+        ), claimed AS (
+            INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, fence, attempts, tenant, lane)
+            SELECT d.id, d.subscription_id, clock_timestamp() + make_interval(secs => d.lease_seconds), moment, fence, 1,
+                   in_tenant, d.lane
+            FROM delivery d WHERE d.subscription_id IS NOT NULL
+        )
+        INSERT INTO hookwire.ledger_entries (sink, outcome, ids)
+        SELECT 'webhooks', 'sent', array_agg(DISTINCT d.id) FROM delivery d HAVING count(*) > 0;
+    END IF;
+
+    RETURN QUERY
+    SELECT s.n, 'stored', s.id, moment, s.ordered, false, s.n <> ALL (direct_items) OR routes[s.n] <> 'webhooks', fence,
+           ARRAY(SELECT m FROM unnest(made) AS m WHERE m.n = s.n AND m.subscription_id IS NOT NULL)
     FROM unnest(stored_items, stored_ids, stored_ordered) AS s(n, id, ordered);
 
     IF has_names THEN
@@ -2638,7 +2868,7 @@ BEGIN
         END IF;
         RETURN QUERY
         SELECT d.n::integer, CASE WHEN k.fingerprint = d.digest THEN 'replayed' ELSE 'conflict' END,
-               k.event_id, k.accepted_at, k.ordered, false
+               k.event_id, k.accepted_at, k.ordered, false, false, NULL::bigint, NULL::hookwire.direct_delivery[]
         FROM unnest(units, topics, idempotency_keys, digests) WITH ORDINALITY AS d(unit, topic, idempotency_key, digest, n)
         JOIN hookwire.idempotency_keys k ON k.tenant = in_tenant AND k.topic = d.topic AND k.key = d.idempotency_key
         WHERE d.unit <> ALL (busy) AND d.n <> ALL (stored_items);
@@ -3434,6 +3664,10 @@ DECLARE
 BEGIN
     IF seconds NOT BETWEEN 0 AND 315360000 OR octet_length(snooze_job.token) NOT BETWEEN 16 AND 200 THEN
         RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'seconds is 0 to 315360000, a token has 16 to 200 bytes';
+    END IF;
+    IF job.is_cancelled THEN
+        PERFORM hookwire.end_jobs(ARRAY[job.id], 'cancelled', NULL, 'cancelled while it ran');
+        RETURN;
     END IF;
     UPDATE hookwire.jobs j
     SET state = 'scheduled', due_at = clock_timestamp() + make_interval(secs => seconds), attempts = j.attempts - 1, claim = NULL,
@@ -5384,7 +5618,9 @@ CREATE TABLE hookwire.topics (
     retention_days integer,
     version integer DEFAULT 1 NOT NULL,
     amqp_exchange_type text,
+    job jsonb,
     CONSTRAINT topics_amqp_exchange_type_check CHECK ((amqp_exchange_type = ANY (ARRAY['direct'::text, 'fanout'::text, 'topic'::text, 'headers'::text]))),
+    CONSTRAINT topics_job_check CHECK (((('jobs'::text = ANY (sinks)) IS NOT TRUE) OR (((jsonb_typeof(job) = 'object'::text) AND (NOT starts_with(name, 'hookwire.'::text)) AND (name <> 'hookwire'::text)) IS TRUE))),
     CONSTRAINT topics_on_refused_check CHECK ((on_refused = ANY (ARRAY['hold_key'::text, 'skip'::text, 'stop'::text]))),
     CONSTRAINT topics_retention_days_check CHECK (((retention_days >= 0) AND (retention_days <= 36500)))
 );
@@ -5802,6 +6038,8 @@ CREATE INDEX subscriptions_ended ON hookwire.subscriptions USING btree (updated_
 
 CREATE INDEX subscriptions_exact ON hookwire.subscriptions USING btree (tenant, topic) WHERE ((state = 'active'::text) AND (topic_regex IS NULL));
 
+CREATE INDEX subscriptions_job ON hookwire.subscriptions USING btree (kind) WHERE ((protocol = 'job'::text) AND (state = 'active'::text));
+
 CREATE INDEX subscriptions_lease ON hookwire.subscriptions USING btree (lease_until) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
 
 CREATE INDEX subscriptions_of_host ON hookwire.subscriptions USING btree (callback_host) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['active'::text, 'disabled'::text])));
@@ -5843,6 +6081,10 @@ CREATE INDEX task_rows_worker ON hookwire.task_rows USING btree (worker) WHERE (
 CREATE INDEX upstreams_due ON hookwire.upstreams USING btree (due_at) WHERE (due_at IS NOT NULL);
 
 CREATE TRIGGER announce AFTER INSERT ON hookwire.task_rows REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION hookwire.announce_tasks();
+
+CREATE CONSTRAINT TRIGGER await_direct_commits_changed AFTER UPDATE ON hookwire.subscriptions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((((new.version IS DISTINCT FROM old.version) OR (new.state IS DISTINCT FROM old.state)) OR (new.topic IS DISTINCT FROM old.topic)) OR ((new.protocol <> 'pull'::text) AND (new.lease_until IS DISTINCT FROM old.lease_until)))) EXECUTE FUNCTION hookwire.await_direct_commits();
+
+CREATE CONSTRAINT TRIGGER await_direct_commits_made AFTER INSERT ON hookwire.subscriptions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.state = 'active'::text)) EXECUTE FUNCTION hookwire.await_direct_commits();
 
 CREATE TRIGGER complete_begun BEFORE UPDATE ON hookwire.task_rows FOR EACH ROW WHEN ((((old.start_time IS NULL) <> (new.start_time IS NULL)) AND (NOT (old.claim IS DISTINCT FROM new.claim)))) EXECUTE FUNCTION hookwire.complete_task();
 

@@ -15,5 +15,6 @@ one of them leaves through :class:`egress.client.Client` and through nothing els
   whose answer changes between the two questions gains nothing.
 * A request has one total deadline and a cap on what it reads. It follows no redirect, reads no proxy from the
   environment, and decompresses nothing.
+* :mod:`egress.callback_worker` POSTs work to callbacks: requests of services and jobs.
 * A failure is an :class:`egress.failure.OutboundError`; no exception of a foreign library leaves this room.
 """

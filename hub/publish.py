@@ -24,14 +24,15 @@ import json
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from db.errors import Busy, OutcomeUnknown, Refused, Unavailable
 from db.pool import Database, Row, Session
 from event.event import Draft
 from event.key_hash import hash_key
+from hub.direct import DirectCommit, DirectPath
 from hub.key_holders import KeyHolders
 from hub.publish_error import IdempotencyConflict, IdempotencyInFlight, KeyBusy, Overloaded, PublishRefused
+from hub.unit import Accepted, Unit
 from relay.trouble import Trouble
 
 __all__ = [
@@ -77,51 +78,11 @@ class PublishOptions:
     answer_seconds: float = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """A stored event. ``sequence`` is None where its topic keeps no order; ``replayed`` tells a repeated key."""
-
-    id: int
-    topic: str
-    key: str | None
-    sequence: int | None
-    accepted_at: datetime
-    replayed: bool
-
-
-class _Unit:
-    """``stripes`` are the locks of its ordering keys; ``sent``: it is in a transaction whose end we do not know yet."""
-
-    __slots__ = (
-        "answer", "bytes", "drafts", "fingerprint", "idempotency_keys", "in_flight", "in_flight_until", "passed_over",
-        "retries", "sent", "stripes",
-    )  # fmt: skip
-
-    def __init__(
-        self, drafts: Sequence[Draft], stripes: frozenset[int], fingerprint: bytes | None,
-        answer: asyncio.Future[list[Accepted]],
-    ) -> None:  # fmt: skip
-        self.drafts = drafts
-        self.fingerprint = fingerprint
-        self.answer = answer
-        self.bytes = sum(len(draft.payload) for draft in drafts)
-        self.idempotency_keys = {(d.topic, d.idempotency_key) for d in drafts if d.idempotency_key is not None}
-        self.in_flight = False
-        self.in_flight_until: float | None = None
-        self.stripes = stripes
-        self.passed_over = 0
-        self.retries = 0
-        self.sent = False
-
-    def fail(self, error: Exception) -> None:
-        if not self.answer.done():
-            self.answer.set_exception(error)
-
-
 class Publisher:
     """The group commit of one process. Run :meth:`run` beside it; ``on_commit`` is called after each commit.
 
     Before it, ``on_stored`` gets each event that the commit has made, not those that it found by their idempotency key.
+    By ``direct`` events may go to this process's worker; a commit that leaves the relays nothing is not told to them.
     """
 
     name = "publisher"
@@ -129,21 +90,23 @@ class Publisher:
     def __init__(
         self, database: Database, on_commit: Callable[[], None], options: PublishOptions | None = None,
         on_stored: Callable[[Draft, Accepted], object] = lambda _draft, _accepted: None,
+        direct: DirectPath | None = None,
     ) -> None:  # fmt: skip
         self._database = database
+        self._direct = direct
         self._on_commit = on_commit
         self._on_stored = on_stored
         self._options = options or PublishOptions()
         self._key_holders = KeyHolders(database)
-        self._queue: deque[_Unit] = deque()
-        self._unanswered: dict[_Unit, float] = {}
+        self._queue: deque[Unit] = deque()
+        self._unanswered: dict[Unit, float] = {}
         self._expiry: asyncio.TimerHandle | None = None
         self._arrived = asyncio.Event()
         self._stopping = False
         self._keys_in_commit: set[tuple[str, str]] = set()
         self._stripes_in_commit: set[int] = set()
-        self._in_flight: set[_Unit] = set()
-        self._held: dict[frozenset[int], deque[_Unit]] = {}
+        self._in_flight: set[Unit] = set()
+        self._held: dict[frozenset[int], deque[Unit]] = {}
         self._held_units = 0
         self._key_waiters = asyncio.Semaphore(self._options.key_waiters)
         self._orders_across_topics = False
@@ -173,7 +136,7 @@ class Publisher:
             raise Overloaded
         try:
             stripes = stripes_of(drafts, across_topics=self._orders_across_topics)
-            unit = _Unit(drafts, stripes, fingerprint, asyncio.get_running_loop().create_future())
+            unit = Unit(drafts, stripes, fingerprint, asyncio.get_running_loop().create_future())
         except UnicodeEncodeError:
             raise PublishRefused("a key is not Unicode text") from None
         self._queue.append(unit)
@@ -184,7 +147,7 @@ class Publisher:
         finally:
             del self._unanswered[unit]
 
-    def _await_answer(self, unit: _Unit) -> None:
+    def _await_answer(self, unit: Unit) -> None:
         self._unanswered[unit] = asyncio.get_running_loop().time() + self._options.answer_seconds
         if self._expiry is None:
             self._expire_later()
@@ -246,11 +209,11 @@ class Publisher:
         except TimeoutError:
             return
 
-    def _take(self) -> list[_Unit]:
+    def _take(self) -> list[Unit]:
         """The next commit's units; one with a key that is being committed waits for the next (RR-03, RR-12)."""
         most = self._options.commit_drafts_max
-        units: list[_Unit] = []
-        set_aside: list[_Unit] = []
+        units: list[Unit] = []
+        set_aside: list[Unit] = []
         keys = set(self._keys_in_commit)
         drafts = size = 0
         while self._queue and drafts < most and size < self._options.commit_bytes_max and len(set_aside) < most:
@@ -273,10 +236,11 @@ class Publisher:
         self._queue.extendleft(reversed(set_aside))
         return units
 
-    async def _commit(self, units: Sequence[_Unit], *, wait: bool) -> list[_Unit]:
+    async def _commit(self, units: Sequence[Unit], *, wait: bool) -> list[Unit]:
         """Store units in one transaction and answer them; returns those whose key was busy."""
+        direct = None if wait else self._begin_direct(units)
         try:
-            rows = await (self._store_waiting(units) if wait else _store(self._database, units, wait=False))
+            rows = await (self._store_waiting(units) if wait else _store(self._database, units, direct, wait=False))
         except (Unavailable, OutcomeUnknown) as error:
             self._trouble.tell(error)
             for unit in units:
@@ -294,10 +258,14 @@ class Publisher:
             return []
         self._trouble.over()
         busy = self._answer(units, rows)
-        self._on_commit()
+        if direct is None or direct.take(rows):
+            self._on_commit()
         return busy
 
-    def _answer(self, units: Sequence[_Unit], rows: Sequence[Row]) -> list[_Unit]:
+    def _begin_direct(self, units: Sequence[Unit]) -> DirectCommit | None:
+        return None if self._direct is None else self._direct.begin(sum(len(unit.drafts) for unit in units))
+
+    def _answer(self, units: Sequence[Unit], rows: Sequence[Row]) -> list[Unit]:
         """Answer every unit that was decided; return those whose key was busy."""
         by_item = {row["item"]: row for row in rows}
         busy = []
@@ -317,7 +285,7 @@ class Publisher:
                 self._answer_stored(unit, mine)
         return busy
 
-    def _answer_stored(self, unit: _Unit, rows: Sequence[Row]) -> None:
+    def _answer_stored(self, unit: Unit, rows: Sequence[Row]) -> None:
         accepted = [_accepted(draft, row) for draft, row in zip(unit.drafts, rows, strict=True)]
         for draft, one in zip(unit.drafts, accepted, strict=True):
             if not one.replayed:
@@ -325,7 +293,7 @@ class Publisher:
         if not unit.answer.done():
             unit.answer.set_result(accepted)
 
-    def _again(self, unit: _Unit, tasks: asyncio.TaskGroup) -> None:
+    def _again(self, unit: Unit, tasks: asyncio.TaskGroup) -> None:
         unit.sent = False
         if unit.in_flight:
             self._wait_for_first(unit)
@@ -340,7 +308,7 @@ class Publisher:
             tasks.create_task(self._wait_for_keys(unit.stripes, tasks), name="publish waiting for a key")
         self._hold(unit)
 
-    def _wait_for_first(self, unit: _Unit) -> None:
+    def _wait_for_first(self, unit: Unit) -> None:
         """Try it again in a moment, until the first unit with its idempotency key should be over (FC-09)."""
         loop = asyncio.get_running_loop()
         if unit.in_flight_until is None:
@@ -351,13 +319,13 @@ class Publisher:
         self._in_flight.add(unit)
         loop.call_later(_IN_FLIGHT_PAUSE_SECONDS, self._queue_again, unit)
 
-    def _queue_again(self, unit: _Unit) -> None:
+    def _queue_again(self, unit: Unit) -> None:
         self._in_flight.discard(unit)
         unit.in_flight = False
         self._queue.append(unit)
         self._arrived.set()
 
-    def _hold(self, unit: _Unit) -> None:
+    def _hold(self, unit: Unit) -> None:
         self._held[unit.stripes].append(unit)
         self._held_units += 1
 
@@ -372,8 +340,8 @@ class Publisher:
         finally:
             del self._held[stripes]
 
-    def _take_held(self, held: deque[_Unit]) -> list[_Unit]:
-        units: list[_Unit] = []
+    def _take_held(self, held: deque[Unit]) -> list[Unit]:
+        units: list[Unit] = []
         drafts = size = 0
         while held and drafts < self._options.commit_drafts_max and size < self._options.commit_bytes_max:
             unit = held.popleft()
@@ -385,7 +353,7 @@ class Publisher:
                 size += unit.bytes
         return units
 
-    async def _store_waiting(self, units: Sequence[_Unit]) -> Sequence[Row]:
+    async def _store_waiting(self, units: Sequence[Unit]) -> Sequence[Row]:
         seconds = self._options.key_lock_seconds
         try:
             async with asyncio.timeout(seconds):
@@ -415,7 +383,9 @@ def _failure(error: Refused | Busy) -> Exception:
     return PublishRefused(f"the event holds a value that cannot be stored (SQLSTATE {error.sqlstate})")
 
 
-async def _store(session: Session, units: Sequence[_Unit], *, wait: bool) -> Sequence[Row]:
+async def _store(
+    session: Session, units: Sequence[Unit], direct: DirectCommit | None = None, *, wait: bool
+) -> Sequence[Row]:
     numbers, drafts, fingerprints = [], [], []
     for number, unit in enumerate(units):
         for draft in unit.drafts:
@@ -423,7 +393,7 @@ async def _store(session: Session, units: Sequence[_Unit], *, wait: bool) -> Seq
             drafts.append(draft)
             fingerprints.append(unit.fingerprint)
     return await session.fetch(
-        "event.publish_batch",
+        "event.publish_batch" if direct is None else "direct.publish",
         "default",
         numbers,
         [draft.topic for draft in drafts],
@@ -434,6 +404,7 @@ async def _store(session: Session, units: Sequence[_Unit], *, wait: bool) -> Seq
         [draft.idempotency_key for draft in drafts],
         fingerprints,
         wait,
+        *(() if direct is None else direct.terms),
     )
 
 

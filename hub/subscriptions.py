@@ -55,7 +55,8 @@ class Options:
 class NewSubscription(Options):
     """What a subscriber asks for; every field was validated. ``secret`` None: one is made.
 
-    With a ``service`` the callback works for it, and ``topic`` is one that no event has.
+    With a ``service``, or the ``kind`` of jobs in a ``queue``, the callback works for it, and ``topic`` is one that no
+    event has.
     """
 
     topic: str
@@ -63,6 +64,8 @@ class NewSubscription(Options):
     secret: str | None = None
     state: str = "active"
     service: str | None = None
+    kind: str | None = None
+    queue: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +171,7 @@ class Subscriptions:
                     await transaction.execute("throttle.close", [number])
                 await transaction.execute("throttle.ensure", number)
             row = await transaction.fetchrow("subscription.get", _TENANT, public_id)
-        if row is None or row["protocol"] not in ("webhook", "service"):
+        if row is None or row["protocol"] not in ("webhook", "service", "job"):
             return None
         if number is None:
             raise Stale

@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CleanerOptions:
-    """``archive_days`` and ``dead_days`` are how long these are kept, 0 for ever."""
+    """``archive_days`` and ``dead_days``: how long the archive and dead tasks are kept; 0: for ever."""
 
     archive_days: int = 365
     dead_days: int = 90
@@ -63,7 +63,7 @@ class Cleaner(Periodic):
         _log.warning("task_cleaner_failed", error=str(error))
 
     async def clean(self) -> Counter[str]:
-        """Pass after pass until one finds nothing; returns what was done."""
+        """Clean in passes until a pass finds nothing; return the counts by deed."""
         total: Counter[str] = Counter()
         while not self._is_stopping:
             row = await self._database.fetchrow("task.clean", self._options.batch)

@@ -21,7 +21,7 @@ _BOUNDS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
 
 
 class CronError(ValueError):
-    """Text that is no schedule."""
+    """The text is not a schedule."""
 
 
 def zone_of(name: str) -> ZoneInfo:

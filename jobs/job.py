@@ -18,7 +18,7 @@ _TEXT = re.compile(r"job_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})_([0-9]{1,
 
 @dataclass(frozen=True, slots=True)
 class JobReceipt:
-    """A job and the claim that holds it: what a worker settles by (JB-60)."""
+    """A job and the claim that holds it; a worker settles the job by it (JB-60)."""
 
     job_id: UUID
     claim: int
@@ -28,7 +28,7 @@ class JobReceipt:
 
 
 def parse_job_receipt(text: str) -> JobReceipt | None:
-    """Return the receipt of this text, or None if it is none."""
+    """Return the receipt that the text spells, or None."""
     match = _TEXT.fullmatch(text)
     return JobReceipt(UUID(match[1]), int(match[2])) if match else None
 
@@ -50,9 +50,19 @@ class ClaimedJob:
 
     @classmethod
     def of(cls, row: Row) -> ClaimedJob:
-        """The job of a row of ``job.claim``."""
+        """Return the job of a row of ``job.claim``."""
         resumed = json.loads(row["resumed"]) if row["resumed"] is not None else None
         return cls(
             JobReceipt(row["id"], row["claim"]), row["kind"], json.loads(row["args"]), row["key"] or None,
             row["attempts"], row["attempts_max"], row["created_at"], row["lease_until"], row["run_until"], resumed,
         )  # fmt: skip
+
+    def as_item(self) -> dict[str, Any]:
+        """Return it as an item of ``POST /jobs/claim``, with times as they are."""
+        names = ("kind", "args", "key", "attempts_max", "created_at", "run_until", "resumed")
+        return {
+            "receipt": str(self.receipt),
+            "attempts": self.attempt,
+            "leased_until": self.lease_until,
+            "job": {"id": str(self.receipt.job_id), **{name: getattr(self, name) for name in names}},
+        }

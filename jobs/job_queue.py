@@ -1,4 +1,4 @@
-"""Job queue: what workers do with jobs (JB-40..JB-57). What people do goes through the same functions, by name.
+"""Job queue: the verbs of workers on jobs (JB-40..JB-57). The verbs of people are functions of the same schema.
 
 ::
 
@@ -9,7 +9,7 @@
                           v
                        assigned --finish--> completed, or review --send back--> assigned
 
-The rules are SQL functions (``db/migrations/0044_jobs.sql``), so that any language can enqueue or work.
+The rules are SQL functions (``db/migrations/0052_jobs.sql``), so that any language can enqueue or work.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["AddedJob", "Heartbeat", "JobQueue"]
 
 @dataclass(frozen=True, slots=True)
 class AddedJob:
-    """What became of one request: ``made``, ``merged``, ``replaced`` or ``skipped``."""
+    """The job of one request; ``outcome`` is ``made``, ``merged``, ``replaced`` or ``skipped``."""
 
     id: UUID
     outcome: str
@@ -38,21 +38,21 @@ class AddedJob:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """What a heartbeat found: until when receipts are held, and those of them that are to be cancelled."""
+    """``held``: until when each receipt is held. ``cancelled``: receipts whose jobs are to be cancelled."""
 
     held: Mapping[JobReceipt, datetime]
     cancelled: frozenset[JobReceipt]
 
 
 class JobQueue:
-    """The verbs of requesters and workers. All raise ``db.errors.DatabaseError``; stale: ``Refused`` HW001."""
+    """The verbs of requesters and workers. They raise ``db.errors.DatabaseError``; stale receipt: ``Refused`` HW001."""
 
     def __init__(self, database: Database, on_added: Callable[[], None] = lambda: None) -> None:
         self._database = database
         self._on_added = on_added
 
     async def add(self, drafts: Sequence[Mapping[str, Any]], requester: str | None) -> list[AddedJob]:
-        """Enqueue jobs in one transaction; a draft is what ``POST /jobs`` takes."""
+        """Enqueue jobs in one transaction; a draft is the body of ``POST /jobs``."""
         rows = await self._database.fetch("job.add", json.dumps(drafts), requester)
         self._on_added()
         return [AddedJob(row["id"], row["outcome"], row["state"]) for row in rows]
@@ -61,14 +61,14 @@ class JobQueue:
         self, kinds: Sequence[str] | None, most: int, worker: str, lease_seconds: float | None = None,
         queue: str = "default",
     ) -> list[ClaimedJob]:  # fmt: skip
-        """Claim jobs of these kinds, None of any; by priority and age."""
+        """Claim jobs of these kinds, by priority and age. ``kinds`` None: of all kinds."""
         rows = await self._database.fetch("job.claim", kinds, most, worker, lease_seconds, queue)
         return [ClaimedJob.of(row) for row in rows]
 
     async def complete(
         self, receipts: Sequence[JobReceipt], results: Sequence[Any], extras: Sequence[Mapping[str, Any] | None]
     ) -> set[JobReceipt]:
-        """Done; returns those that were still held. ``extras``: events and jobs that commit with each (JB-51)."""
+        """Complete jobs; return the receipts still held. ``extras``: events and jobs of the same commit (JB-51)."""
         rows = await self._database.fetch(
             "job.complete", [receipt.job_id for receipt in receipts], [receipt.claim for receipt in receipts],
             [json.dumps(result) for result in results], [json.dumps(extra) if extra else None for extra in extras],
@@ -80,38 +80,38 @@ class JobQueue:
     async def fail(
         self, receipt: JobReceipt, error: str, *, dead: bool = False, retry_seconds: float | None = None
     ) -> str:
-        """The attempt failed; returns the job's new state."""
+        """Fail the attempt; return the job's new state."""
         state: str = await self._database.fetchval(
             "job.fail", receipt.job_id, receipt.claim, error, dead, retry_seconds
         )
         return state
 
     async def snooze(self, receipt: JobReceipt, seconds: float, token: str | None = None) -> None:
-        """Later, without costing an attempt; with a token until somebody resumes it, at most so long (JB-55)."""
+        """Postpone the job without costing an attempt; with a token it may be resumed earlier (JB-55)."""
         await self._database.fetchval("job.snooze", receipt.job_id, receipt.claim, seconds, token)
 
     async def resume(self, token: str, answer: Any) -> UUID:
-        """Return the job that waited for this token; it is available again."""
+        """Make the job that waits for this token available; return its id."""
         job: UUID = await self._database.fetchval("job.resume", token, json.dumps(answer))
         self._on_added()
         return job
 
     async def progress(self, receipt: JobReceipt, done: int, total: int | None, note: str | None) -> bool:
-        """How far it is; returns whether it is to be cancelled."""
+        """Store the progress; return whether the job is to be cancelled."""
         cancelled: bool = await self._database.fetchval(
             "job.progress", receipt.job_id, receipt.claim, done, total, note
         )
         return cancelled
 
     async def extend(self, receipts: Sequence[JobReceipt], lease_seconds: float) -> Heartbeat:
-        """Hold these for longer, never past their run limits."""
+        """Extend the leases, never past the run limits."""
         ids, claims = [receipt.job_id for receipt in receipts], [receipt.claim for receipt in receipts]
         rows = {row["id"]: row for row in await self._database.fetch("job.extend", ids, claims, lease_seconds)}
         held = {receipt: rows[receipt.job_id]["lease_until"] for receipt in receipts if receipt.job_id in rows}
         return Heartbeat(held, frozenset(receipt for receipt in held if rows[receipt.job_id]["is_cancelled"]))
 
     async def release(self, receipts: Sequence[JobReceipt]) -> None:
-        """Give these back; an interruption costs no attempt (JB-78)."""
+        """Give jobs back; an interruption costs no attempt (JB-78)."""
         await self._database.fetch(
             "job.release", [receipt.job_id for receipt in receipts], [receipt.claim for receipt in receipts]
         )

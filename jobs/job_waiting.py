@@ -17,7 +17,7 @@ _ANY = "*"
 
 
 class JobWaiting(SharedWait):
-    """A service. A waiter names its queue and its kinds."""
+    """A service. Each waiter names its queue and its kinds."""
 
     name = "job_waiting"
 

@@ -27,7 +27,7 @@ _RETRY_SECONDS = 0.5
 
 
 class JobFailed(Exception):
-    """A handler says that the attempt failed; ``dead``: no further attempt."""
+    """Raised by a handler: the attempt failed. ``dead``: no further attempt."""
 
     def __init__(self, reason: str, *, dead: bool = False) -> None:
         super().__init__(reason)
@@ -36,7 +36,7 @@ class JobFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """What came of a job: its result, and the events and jobs that commit with it."""
+    """The result of a job, and the events and jobs that commit with it."""
 
     result: Any = None
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class JobOutcome:
 
 @dataclass(frozen=True, slots=True)
 class JobWorkerOptions:
-    """``kinds`` None: all. ``count``: leave after so many jobs."""
+    """``kinds`` None: all kinds. ``count``: stop after so many jobs."""
 
     name: str
     kinds: Sequence[str] | None = None
@@ -57,7 +57,7 @@ class JobWorkerOptions:
 
 
 class JobWorker:
-    """A service. ``handler`` runs one job; it raises :class:`JobFailed` for one that failed."""
+    """A service. ``handler`` runs one job; it raises :class:`JobFailed` where the attempt failed."""
 
     name = "job_worker"
 
@@ -141,12 +141,12 @@ class JobWorker:
         self.failed += 1
 
     async def _give_up(self, job: ClaimedJob) -> None:
-        """A release ends a job that is to be cancelled, and returns any other one."""
+        """Release the job: a job that is to be cancelled ends, any other is available again."""
         self.released += 1
         await self._queue.release([job.receipt])
 
     async def _patiently(self, settle: Callable[[], Awaitable[object]]) -> None:
-        """Settle, again while the database is away, for as long as the lease."""
+        """Settle; repeat while the database is away, for the length of the lease."""
         try:
             async with asyncio.timeout(self._options.lease_seconds):
                 while True:

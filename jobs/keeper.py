@@ -1,6 +1,6 @@
-"""Keeper of jobs: dates that have come, deadlines and leases that are over, schedules (JB-42, JB-49, JB-63, JB-73).
+"""Keeper of jobs: due dates, deadlines and leases that have passed, schedules (JB-42, JB-49, JB-63, JB-73).
 
-It runs when the due poller has found something. Any number may run: rows that another one holds are skipped, and a tick
+It runs when the due poller has found something. Any number may run: rows that another keeper holds are skipped. A tick
 of a schedule is enqueued in the transaction that moves the schedule on.
 """
 
@@ -29,7 +29,7 @@ _MISSED = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True)
 class JobKeeperOptions:
-    """How often and how much."""
+    """Intervals and batch sizes of the keeper."""
 
     poll_seconds: float = 300.0
     batch: int = 500
@@ -68,7 +68,7 @@ class JobKeeper(Periodic):
         _log.warning("job_keeper_failed", error=str(error))
 
     async def keep(self) -> Counter[str]:
-        """Pass after pass until one finds nothing; returns what was done."""
+        """Keep in passes until a pass finds nothing; return the counts by deed."""
         total: Counter[str] = Counter()
         while not self._is_stopping:
             row = await self._database.fetchrow("job.keep", self._options.batch)
@@ -83,7 +83,7 @@ class JobKeeper(Periodic):
         return total
 
     async def fire(self) -> int:
-        """Enqueue the jobs of schedules that are due; returns how many."""
+        """Enqueue the jobs of due schedules; return how many."""
         fired = 0
         while not self._is_stopping:
             due = await self._database.fetch("job.schedules_due", self._options.batch)
@@ -119,7 +119,7 @@ class JobKeeper(Periodic):
 def due_ticks(cron: Cron, next_at: datetime, now: datetime, missed: str) -> tuple[list[datetime], datetime]:
     """Return the ticks to enqueue now, and when the schedule is due next.
 
-    ``missed`` says what happens to ticks that nobody fired in time: ``skip``, ``coalesce`` into one, ``catch_up``.
+    ``missed`` decides about ticks that were not fired in time: ``skip``, ``coalesce`` into one, ``catch_up``.
     """
     if missed == "catch_up":
         ticks = [next_at]

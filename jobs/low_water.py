@@ -16,7 +16,7 @@ _QUEUES_MAX = 10_000
 
 
 class LowWater:
-    """By queue. ``clock`` is monotonic."""
+    """The start of the next claim, by queue. ``clock`` is monotonic."""
 
     def __init__(self, reset_seconds: float = 0.5, clock: Callable[[], float] = time.monotonic) -> None:
         self._reset_seconds = reset_seconds
@@ -24,7 +24,7 @@ class LowWater:
         self._marks: dict[str, tuple[int, float]] = {}
 
     def start(self, queue: str) -> int:
-        """The id after which the next claim begins."""
+        """Return the id after which the next claim begins."""
         mark, until = self._marks.get(queue, (0, 0.0))
         if self._clock() < until:
             return mark
@@ -34,7 +34,7 @@ class LowWater:
         return 0
 
     def claimed(self, queue: str, last_id: int) -> None:
-        """The last claim ended with this id."""
+        """Remember that the last claim ended with this id."""
         mark, until = self._marks.get(queue, (0, 0.0))
         self._marks[queue] = (max(mark, last_id), until)
 

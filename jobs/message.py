@@ -1,4 +1,4 @@
-"""Message: what is submitted to a queue, and what a receiver holds of it."""
+"""Message: as it is submitted to a queue, and as a receiver holds it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Message", "MessageDraft", "Received"]
 
 @dataclass(frozen=True, slots=True)
 class MessageDraft:
-    """A message to be. ``delay_seconds``: not handed out before. The database judges the values (22023, HW003)."""
+    """A message that is to be submitted. ``delay_seconds``: available after them. The database checks the values."""
 
     payload: bytes
     content_type: str | None = None
@@ -42,14 +42,14 @@ class Message:
 
     @classmethod
     def of(cls, row: Row) -> Message:
-        """The message of a row of ``message.receive`` or ``message.browse``."""
+        """Return the message of a row of ``message.receive`` or ``message.browse``."""
         return cls(
             row["id"], row["created_at"], row["content_type"], json.loads(row["headers"]), row["type"], row["key"],
             row["priority"], row["payload"],
         )  # fmt: skip
 
     def json(self) -> Any:
-        """The payload read as JSON (JB-11). Raises ValueError for bytes that are none."""
+        """Return the payload parsed as JSON (JB-11). Raise ValueError for other bytes."""
         return json.loads(self.payload)
 
 
@@ -64,6 +64,6 @@ class Received:
 
     @classmethod
     def of(cls, row: Row, mode: Mode) -> Received:
-        """The claim of a row of ``message.receive`` or ``consumer.receive``."""
+        """Return the claim of a row of ``message.receive`` or ``consumer.receive``."""
         receipt = ClaimReceipt(row["id"], row["claim"], mode)
         return cls(receipt, row["deliveries"], row["lease_until"], Message.of(row))

@@ -28,7 +28,7 @@ _DELAY_SECONDS_MAX = 300.0
 
 
 class MessageRefused(Exception):
-    """A handler says that a message could not be dealt with: it comes again, or is ``dead``."""
+    """Raised by a handler: the message was not handled. It is delivered again, or is a dead letter where ``dead``."""
 
     def __init__(self, reason: str, *, dead: bool = False) -> None:
         super().__init__(reason)
@@ -37,7 +37,7 @@ class MessageRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MessageWorkerOptions:
-    """``count``: leave after so many messages."""
+    """``count``: stop after so many messages."""
 
     queue: str
     name: str
@@ -48,7 +48,7 @@ class MessageWorkerOptions:
 
 
 class MessageWorker:
-    """A service. ``handler`` deals with one message; it raises :class:`MessageRefused` for one that it could not."""
+    """A service. ``handler`` handles one message, or raises :class:`MessageRefused`."""
 
     name = "message_worker"
 
@@ -133,7 +133,7 @@ class MessageWorker:
             self._freed.set()
 
     async def _patiently(self, settle: Callable[[], Awaitable[object]]) -> None:
-        """Settle, again while the database is away, for as long as the lease."""
+        """Settle; repeat while the database is away, for the length of the lease."""
         async with asyncio.timeout(self._options.lease_seconds):
             while True:
                 try:

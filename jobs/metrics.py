@@ -1,4 +1,4 @@
-"""Metrics of queues: what the reaper does, and settlements that came too late."""
+"""Metrics of queues: actions of the reaper, the cleaner and the keeper, pushed jobs, settlements that came too late."""
 
 from __future__ import annotations
 
@@ -23,24 +23,29 @@ class QueueMetrics:
         )
         self._cleaned = counter("tasks_cleaned", "Tasks that the cleaner did something about.", "deed")
         self._kept = counter("jobs_kept", "Jobs that the keeper did something about.", "deed")
+        self._posted = counter("job_callbacks", "POSTs of jobs to callbacks, by outcome.", "outcome")
         self._settled = counter("message_receipts", "Receipts that receivers sent, by verb and state.", "verb", "state")
 
     def reaped(self, batch: Reaped) -> None:
-        """One batch of the reaper."""
+        """Count a batch of the reaper."""
         for outcome in ("returned", "dead", "promoted"):
             self._reaped.labels(outcome).inc(getattr(batch, outcome))
 
     def cleaned(self, done: Mapping[str, int]) -> None:
-        """One pass of the cleaner."""
+        """Count a pass of the cleaner."""
         for deed, count in done.items():
             self._cleaned.labels(deed).inc(count)
 
     def kept(self, done: Mapping[str, int]) -> None:
-        """One pass of the keeper of jobs."""
+        """Count a pass of the keeper of jobs."""
         for deed, count in done.items():
             self._kept.labels(deed).inc(count)
 
+    def posted(self, outcome: str) -> None:
+        """Count a POST of a job to a callback."""
+        self._posted.labels(outcome).inc()
+
     def settled(self, verb: str, done: int, stale: int) -> None:
-        """One settlement."""
+        """Count a settlement."""
         self._settled.labels(verb, "done").inc(done)
         self._settled.labels(verb, "stale").inc(stale)

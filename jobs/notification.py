@@ -14,20 +14,20 @@ __all__ = ["Notification", "Notifications"]
 
 
 async def _nothing() -> None:
-    """What a transport without acknowledgements does."""
+    """Acknowledge nothing: the transport has no acknowledgements."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """``task_id`` '' says: look for yourself. ``acknowledge`` is called once the claim is committed, or given up."""
+    """``task_id`` '': any task may be due. ``acknowledge`` is called once the claim is committed or given up."""
 
     task_id: str
     acknowledge: Callable[[], Awaitable[None]] = _nothing
 
 
 class Notifications(Protocol):
-    """A transport. It connects by itself, again and again, and hands out at most as much as it was told to."""
+    """A transport. It reconnects by itself and hands out no more than its limit."""
 
     async def run(self, notified: Callable[[Notification], None]) -> None:
-        """Hand on what arrives until cancelled; raises nothing that passes."""
+        """Pass notifications on until cancelled. Connection errors are handled inside."""
         ...

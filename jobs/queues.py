@@ -8,7 +8,7 @@
         +------- reject (keeps its place) -------+
         +------- reaper: the lease is over ------+-----> dead letter (too many deliveries)
 
-The rules are SQL functions (``db/migrations/0041_queues.sql``), so that any language can be a submitter or a receiver.
+The rules are SQL functions (``db/migrations/0041_queues.sql``), so that any language can submit and receive.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Filter = Mapping[str, Any]
 
 
 class Queues:
-    """The verbs on messages. ``on_available`` is told the name of a queue that has just got something.
+    """The verbs on messages. ``on_available`` is called with the name of a queue that has just got a message.
 
     All raise ``db.errors.DatabaseError``; as ``Refused``: 22023 bad argument, 42704 unknown queue, HW003 too large.
     """
@@ -41,7 +41,7 @@ class Queues:
         self._known: set[str] = set()
 
     async def submit(self, queue: str, drafts: Sequence[MessageDraft]) -> list[int]:
-        """Store all of them or none; returns their ids, in the same order."""
+        """Store all drafts or none; return their ids in the same order."""
         rows = await self._database.fetch(
             "message.submit", queue,
             [draft.payload for draft in drafts],
@@ -64,7 +64,7 @@ class Queues:
         wanted: Filter | None = None,
         receiver: str = "",
     ) -> list[Received]:
-        """Claim available messages, oldest first; fewer, or none, is a normal answer."""
+        """Claim available messages, oldest first; may return fewer, or none."""
         text = json.dumps(wanted) if wanted is not None else None
         start = self._low_water.start(queue) if wanted is None else 0
         rows = await self._database.fetch("message.receive", queue, most, lease_seconds, text, receiver, start)
@@ -83,7 +83,7 @@ class Queues:
         return [Received.of(row, "copy") for row in rows]
 
     async def accept(self, queue: str, receipts: Sequence[ClaimReceipt]) -> set[ClaimReceipt]:
-        """These are done; returns those that were still held. A copy stands for all before it in its batch."""
+        """Accept messages; return the receipts that were still held. A copy stands for all before it in its batch."""
         done = await self._settle("message.accept", queue, receipts)
         for claim, ids in _copies(receipts).items():
             if await self._database.fetchval("consumer.accept", queue, claim, ids):
@@ -94,7 +94,7 @@ class Queues:
         self, queue: str, receipts: Sequence[ClaimReceipt], *, delay_seconds: float = 0.0, reason: str | None = None,
         dead: bool = False, counts: bool = True,
     ) -> set[ClaimReceipt]:  # fmt: skip
-        """Return these, or bury them; returns those that were still held. A copy is read again."""
+        """Reject messages: back to the queue, or dead. Return the receipts still held. A copy is read again."""
         done = await self._settle("message.reject", queue, receipts, delay_seconds, reason, dead, counts)
         for claim, ids in _copies(receipts).items():
             if await self._database.fetchval("consumer.release", queue, claim):
@@ -105,7 +105,7 @@ class Queues:
         return done
 
     async def extend(self, queue: str, receipts: Sequence[ClaimReceipt], lease_seconds: float) -> set[ClaimReceipt]:
-        """Hold these for so long from now; returns those that were still held."""
+        """Extend leases from now; return the receipts that were still held."""
         done = await self._settle("message.extend", queue, receipts, lease_seconds)
         for claim, ids in _copies(receipts).items():
             if await self._database.execute("consumer.extend", queue, claim, lease_seconds):
@@ -113,23 +113,23 @@ class Queues:
         return done
 
     async def browse(self, queue: str, most: int, after_id: int = 0) -> list[tuple[Message, int]]:
-        """What is available, untouched, with how often each was delivered."""
+        """Return available messages without claiming them, each with its number of deliveries."""
         rows = await self._database.fetch("message.browse", queue, most, after_id)
         return [(Message.of(row), row["deliveries"]) for row in rows]
 
     async def dead(self, queue: str, most: int, after_id: int = 0) -> Sequence[Row]:
-        """Dead letters in the order of their ids: rows of ``message.dead``."""
+        """Return dead letters in the order of their ids: rows of ``message.dead``."""
         return await self._database.fetch("message.dead", queue, after_id, most)
 
     async def redrive(self, queue: str, ids: Sequence[int] | None, actor: str, reason: str | None) -> list[int]:
-        """Return dead letters to their queue, at most 500 at a time; None: the oldest."""
+        """Return dead letters to their queue, at most 500 at a time. ``ids`` None: the oldest."""
         rows = await self._database.fetch("message.redrive", queue, ids, actor, reason)
         self._low_water.forget(queue)
         self._on_available(queue)
         return [row["id"] for row in rows]
 
     async def purge_dead(self, queue: str, ids: Sequence[int] | None, actor: str, reason: str | None) -> list[int]:
-        """Forget dead letters, at most 500 at a time; None: the oldest."""
+        """Delete dead letters, at most 500 at a time. ``ids`` None: the oldest."""
         rows = await self._database.fetch("message.purge_dead", queue, ids, actor, reason)
         return [row["id"] for row in rows]
 
@@ -152,7 +152,7 @@ class Queues:
 
 
 def _copies(receipts: Sequence[ClaimReceipt]) -> dict[int, list[int]]:
-    """The ids of copies by their claim."""
+    """Return the ids of copies by their claim."""
     found: dict[int, list[int]] = {}
     for receipt in receipts:
         if receipt.mode == "copy":

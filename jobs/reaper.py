@@ -27,7 +27,7 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class ReaperOptions:
-    """``cleanup_seconds``: how often queues are looked through; ``purge_batches_max``: batches a table and round."""
+    """``cleanup_seconds``: between two checks of the queues. ``purge_batches_max``: batches of a table in one round."""
 
     poll_seconds: float = 300.0
     batch: int = 1_000
@@ -39,7 +39,7 @@ class ReaperOptions:
 
 @dataclass(frozen=True, slots=True)
 class Reaped:
-    """What one batch did."""
+    """Counts of one batch."""
 
     returned: int
     dead: int
@@ -47,7 +47,7 @@ class Reaped:
 
     @property
     def total(self) -> int:
-        """How many messages changed their state."""
+        """Return how many messages changed their state."""
         return self.returned + self.dead + self.promoted
 
 
@@ -71,7 +71,7 @@ class Reaper(Periodic):
         self._purge_at = time.monotonic() + self._options.cleanup_seconds
 
     async def once(self) -> None:
-        """Reap what is due, then look after the queues when it is time."""
+        """Reap due messages, then check the queues when it is time."""
         await self.reap()
         await self._keep_up()
 
@@ -80,7 +80,7 @@ class Reaper(Periodic):
         _log.warning("reaper_failed", error=str(error))
 
     async def reap(self) -> Reaped:
-        """Batch after batch until nothing is due; returns what was done."""
+        """Reap in batches until nothing is due; return the counts."""
         total = Reaped(0, 0, 0)
         while not self._is_stopping:
             row = await self._database.fetchrow("message.reap", self._options.batch)
@@ -110,7 +110,7 @@ class Reaper(Periodic):
             await self._database.fetch("queue.remove", row["name"], "reaper", "expired")
 
     async def purge(self) -> int:
-        """Delete what is older than its queue's retention; returns how many rows."""
+        """Delete rows that are older than their queue's retention; return how many."""
         removed, after = 0, ""
         while queues := await self._database.fetch("queue.list", after, _PAGE):
             for queue in queues:

@@ -26,6 +26,6 @@ class ClaimReceipt:
 
 
 def parse_receipt(text: str) -> ClaimReceipt | None:
-    """Return the receipt of this text, or None if it is none."""
+    """Return the receipt that the text spells, or None."""
     match = _TEXT.fullmatch(text)
     return ClaimReceipt(int(match[2]), int(match[3]), "move" if match[1] == "msg" else "copy") if match else None

@@ -16,7 +16,7 @@ __all__ = ["Sample", "Scaler", "ScalerOptions"]
 
 @dataclass(frozen=True, slots=True)
 class ScalerOptions:
-    """``more_at``: arrivals by completions; ``waiting_min``: of those that wait, for each worker there is."""
+    """``more_at``: ratio of arrivals to completions. ``waiting_min``: waiting tasks for each worker."""
 
     workers_min: int
     workers_max: int
@@ -33,7 +33,7 @@ class ScalerOptions:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Counts since ever of tasks that arrived and were completed, and how many wait now."""
+    """Totals of tasks that have arrived and were completed, and the number that wait now."""
 
     at: float
     arrived: int
@@ -42,7 +42,7 @@ class Sample:
 
 
 class Scaler:
-    """Keeps the samples of the window. Times are monotonic seconds."""
+    """Keep the samples of the window. Times are monotonic seconds."""
 
     def __init__(self, options: ScalerOptions) -> None:
         self.workers = options.workers_min
@@ -52,7 +52,7 @@ class Scaler:
         self._idle_since: float | None = None
 
     def decide(self, sample: Sample) -> int:
-        """The number of workers that there should be from now on."""
+        """Return the number of workers that should run from now on."""
         options = self._options
         self._samples.append(sample)
         while len(self._samples) > 2 and sample.at - self._samples[0].at > options.window_seconds:
@@ -76,7 +76,7 @@ class Scaler:
         return backlog and grows
 
     def _is_idle(self, sample: Sample) -> bool:
-        """The workers but one would do: less waits than they could begin at once, and it does not grow."""
+        """Return whether one worker fewer is enough: few tasks wait, and their number does not grow."""
         return sample.waiting < max(self.workers, 1) and sample.waiting <= self._samples[0].waiting + 1
 
     def _change(self, workers: int, at: float) -> None:

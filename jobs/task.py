@@ -11,7 +11,7 @@ __all__ = ["RecoveryPolicy", "Task", "TaskFailed"]
 
 
 class TaskFailed(Exception):
-    """A handler says that a task failed: it is tried again after its backoff, or ``dead`` at once."""
+    """Raised by a handler: the task failed. It is tried again after its backoff, or is ``dead`` at once."""
 
     def __init__(self, reason: str, *, dead: bool = False) -> None:
         super().__init__(reason)
@@ -32,7 +32,7 @@ class Task:
 
     @classmethod
     def of(cls, row: Row) -> Task:
-        """The task of a row of ``task.claim`` or ``task.claim_batch``."""
+        """Return the task of a row of ``task.claim`` or ``task.claim_batch``."""
         return cls(
             row["id"], row["kind"], row["description"], row["attempts"], row["claim"], row["created_at"],
             row["lease_until"],
@@ -41,7 +41,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPolicy:
-    """How long the task of a notification is looked for: each ``lookup_seconds``, for ``giveup_seconds`` (JB-26)."""
+    """Look for the task of a notification each ``lookup_seconds``, for ``giveup_seconds`` (JB-26)."""
 
     lookup_seconds: float
     giveup_seconds: float

@@ -42,7 +42,7 @@ _RETRY_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class TaskWorkerOptions:
-    """``kinds`` None: all. After ``presence_seconds`` without a beat it is dead; ``follow_max`` notifications wait."""
+    """``kinds`` None: all kinds. Without a beat for ``presence_seconds`` it is dead. ``follow_max``: notifications."""
 
     name: str
     kinds: Sequence[str] | None = None
@@ -59,7 +59,7 @@ class TaskWorkerOptions:
 
 @dataclass(slots=True)
 class Tally:
-    """What a worker has done so far."""
+    """Counts of a worker so far."""
 
     finished: int = 0
     failed: int = 0
@@ -71,7 +71,7 @@ class Tally:
 
 @dataclass(slots=True)
 class _Slots:
-    """How many tasks may still be begun."""
+    """The number of tasks that may still begin."""
 
     free: int
     freed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -88,7 +88,7 @@ class _Slots:
 
 
 class TaskWorker:
-    """A service. ``handler`` runs one task; it raises :class:`TaskFailed` for one that failed."""
+    """A service. ``handler`` runs one task; it raises :class:`TaskFailed` where the attempt failed."""
 
     name = "task_worker"
 
@@ -155,7 +155,7 @@ class TaskWorker:
                 await pause(self._slots.freed, self._options.beat_seconds)
 
     def _room(self) -> int:
-        """How many may be begun, where the worker leaves after a number of tasks."""
+        """Return how many tasks may begin, where the worker stops after a number of tasks."""
         if self._options.count is None:
             return self._slots.free
         begun = self.tally.finished + self.tally.failed + self.tally.stale + len(self._running) + len(self._finished)
@@ -177,7 +177,7 @@ class TaskWorker:
         following.add_done_callback(self._followed.discard)
 
     async def _follow(self, group: asyncio.TaskGroup, notification: Notification) -> None:
-        """From the notification to the claim; the steps of JB-26."""
+        """Go from the notification to the claim; the steps of JB-26."""
         began, looks = time.monotonic(), 0
         while not self._stopping.is_set():
             outcome = await self._claim(group, notification.task_id)
@@ -257,7 +257,7 @@ class TaskWorker:
             await self._flush_finished()
 
     async def _flush_finished(self) -> None:
-        """Finish what is done in one statement; what cannot be written now is written later (FC-06)."""
+        """Finish tasks that are done in one statement. A result that cannot be written now is written later (FC-06)."""
         batch, self._finished = self._finished, []
         if not batch:
             return
@@ -279,7 +279,7 @@ class TaskWorker:
             self.stop()
 
     async def _patiently(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do it, again while the database is away, for as long as the lease may still be ours."""
+        """Run a statement; repeat while the database is away, for as long as the lease may still be ours."""
         until = time.monotonic() + self._options.presence_seconds
         while True:
             try:

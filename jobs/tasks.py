@@ -34,33 +34,33 @@ class Tasks:
         self._database = database
 
     async def claim(self, task_id: str, worker: str, kinds: Sequence[str] | None = None) -> tuple[Outcome, Task | None]:
-        """Claim one task, of which a notification told; ``taken`` also stands for one of another kind than these."""
+        """Claim the task of a notification. ``taken``: another worker has it, or it is of another kind."""
         row = await self._database.fetchrow("task.claim", task_id, worker, kinds)
         assert row is not None, "the function returns one row"
         return row["outcome"], Task.of(row) if row["outcome"] == "claimed" else None
 
     async def claim_batch(self, kinds: Sequence[str] | None, most: int, worker: str) -> list[Task]:
-        """Claim waiting tasks of these kinds, None of any; the oldest first."""
+        """Claim waiting tasks of these kinds, oldest first. ``kinds`` None: of all kinds."""
         return [Task.of(row) for row in await self._database.fetch("task.claim_batch", kinds, most, worker)]
 
     async def finish(self, tasks: Sequence[Task]) -> set[str]:
-        """These are done; returns the ids of those that were still held."""
+        """Finish tasks; return the ids that were still held."""
         rows = await self._database.fetch("task.finish", [task.id for task in tasks], [task.claim for task in tasks])
         return {row["id"] for row in rows}
 
     async def fail(self, task: Task, reason: str, *, dead: bool = False) -> Literal["retry", "dead", "stale"]:
-        """This one failed."""
+        """Fail the attempt of a task."""
         outcome: Literal["retry", "dead", "stale"] = await self._database.fetchval(
             "task.fail", task.id, task.claim, reason, dead
         )
         return outcome
 
     async def release(self, tasks: Sequence[Task]) -> None:
-        """Give these back; the attempt does not count."""
+        """Give tasks back; the attempt does not count."""
         await self._database.fetch("task.release", [task.id for task in tasks], [task.claim for task in tasks])
 
     async def policy(self, kind: str = _ALL) -> RecoveryPolicy:
-        """How notifications of this kind are followed."""
+        """Return how notifications of this kind are followed."""
         row = await self._database.fetchrow("task.policy", kind)
         assert row is not None, "the migration writes the row of all kinds"
         return RecoveryPolicy(row["lookup_seconds"], row["giveup_seconds"])
@@ -68,15 +68,15 @@ class Tasks:
     async def beat(
         self, worker: str, kinds: Sequence[str], slots: int, seconds: float, completed: int, failed: int
     ) -> None:
-        """This worker is there for so long (JB-35)."""
+        """Announce this worker for so long (JB-35)."""
         await self._database.fetchrow("task.beat", worker, list(kinds), slots, seconds, completed, failed)
 
     async def leave(self, worker: str) -> None:
-        """This worker has gone and holds nothing."""
+        """Remove this worker, which holds nothing any more."""
         await self._database.execute("task.leave", worker)
 
     async def rates(self) -> Row:
-        """What a scaler compares: ``arrived``, ``completed``, ``waiting``."""
+        """Return the counts that a scaler compares: ``arrived``, ``completed``, ``waiting``."""
         row = await self._database.fetchrow("task.rates")
         assert row is not None, "a sequence has one row"
         return row

@@ -6,7 +6,7 @@
                        (raw, never        (one row per         (per topic, per hour,
                         deduplicated)      event id)            per subscriber)
                           |
-                          +--replay--> POST /topics/{topic}/events      through the front door, like anybody else
+                          +--replay--> POST /topics/{topic}/events      through the hub's API, as other publishers do
 
     ledger of publish --.
     ledger of purge ----+--audit--> what was accepted, and where it is missing, doubled or late
@@ -20,7 +20,7 @@
 
 A job is a function of DataFrames; sources, tables and the command line are small adapters round it. Two Kafka sources
 with the same columns: the JVM connector for clusters, and a Python data source which needs no jar. One factory makes
-the session. Spark is an optional extra: nobody who only runs the hub pays for it.
+the session. Spark is an optional extra: a hub without a pipeline does not install it.
 
 It shares ``openapi/event.schema.json`` with the other rooms and no code.
 """

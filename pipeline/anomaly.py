@@ -1,7 +1,7 @@
-"""Anomalies of volume: hours in which a topic carried far more or less than it does, or nothing at all (PL-08).
+"""Anomalies of volume: hours in which a topic carried far more or less than usual, or nothing (PL-08).
 
 The measure is the distance from the topic's median in robust standard deviations: 1.4826 times the median distance, and
-at least the square root of the median, because rare events come in clumps by themselves.
+at least the square root of the median, because rare events cluster by chance.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HABIT_HOURS: Final = 12
 
 
 def anomalies(by_hour: DataFrame, since: datetime, until: datetime, threshold: float) -> DataFrame:
-    """``topic``, ``hour``, ``records``, ``median``, ``distance`` and ``kind``: spike, drop or silence.
+    """Return ``topic``, ``hour``, ``records``, ``median``, ``distance`` and ``kind``: spike, drop or silence.
 
     Every hour from ``since`` until ``until`` counts, also one in which nothing came.
     """

@@ -6,9 +6,9 @@
                                                +--> plan --> Spark reads, types, writes --> commit: files and offsets
     Kafka --> first record, end of commits ----'            (files that no reader sees)     (in one instant)
 
-A batch that dies anywhere before its commit leaves files that are part of nothing, and is done again from the same
-offsets; there is no checkpoint beside the table that could be ahead of it or behind. It is why this is a loop of
-bounded batches and not Spark's own stream (docs/adr/0044).
+A batch that ends before its commit leaves files that belong to no table, and is done again from the same offsets. There
+is no checkpoint beside the table that could be ahead of it or behind. So this is a loop of bounded batches and not
+Spark's own stream (docs/adr/0044).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ArchiveOptions:
     accept_loss: bool = False
 
     def is_wanted(self, topic: str) -> bool:
-        """Whether it is to be archived."""
+        """Return whether this Kafka topic is to be archived."""
         if self.topics:
             return topic in self.topics
         return topic.startswith(self.prefix) and not topic.startswith(("__", "hookwire.", f"{self.prefix}hookwire."))
@@ -72,7 +72,7 @@ class Archived:
     problems: tuple[RangeProblem, ...] = ()
 
     def __add__(self, later: Archived) -> Archived:
-        """Both together, with what the later one left to do."""
+        """Return both together, with the work that the later one left."""
         return Archived(
             self.batches + later.batches,
             self.rows + later.rows,
@@ -83,17 +83,17 @@ class Archived:
 
     @property
     def findings(self) -> int:
-        """Partitions that were not read on, or that lost records; a topic that was deleted is none."""
+        """Return how many partitions were not read on or lost records; a topic that was deleted is no finding."""
         return sum(problem.kind != "gone" for problem in self.problems)
 
 
 def plan_archive(table: Table, kafka: SparkKafkaOptions, options: ArchiveOptions) -> RangePlan:
-    """What the next batch would read; needs no Spark. Raises KafkaUnreachable and LakeDamaged."""
+    """Return what the next batch would read; needs no Spark. Raises KafkaUnreachable and LakeDamaged."""
     return _plan(table.snapshot(), _held(kafka, options), options)
 
 
 def unarchived(snapshot: Snapshot, kafka: SparkKafkaOptions, topics: Collection[str]) -> tuple[Range, ...]:
-    """What of these Kafka topics is committed and not part of the snapshot; needs no Spark. Raises KafkaUnreachable."""
+    """Return committed offsets of these Kafka topics that are not archived; needs no Spark. Raises KafkaUnreachable."""
     options = ArchiveOptions(tuple(topics), batch_records_max=sys.maxsize, accept_loss=True)
     ranges = _plan(snapshot, _held(kafka, options), options).ranges if topics else ()
     return tuple(of for of in ranges if of.start < of.until)
@@ -108,11 +108,11 @@ def archive(
     told: Callable[[Archived], object] = lambda _: None,
     is_stopping: Callable[[], bool] = lambda: False,
 ) -> Archived:
-    """Archive what is committed in Kafka now, batch by batch; ``told`` hears after each.
+    """Archive what is committed in Kafka now, batch by batch; ``told`` is called after each.
 
     Spark is asked for only when there is something to read: a session costs seconds.
 
-    Raises :class:`ArchiveFailed`, KafkaUnreachable, LakeConflict and LakeDamaged; what was told before is in the lake.
+    Raises :class:`ArchiveFailed`, KafkaUnreachable, LakeConflict and LakeDamaged; batches before are in the lake.
     """
     held, snapshot = _held(kafka, options), table.snapshot()
     plan = _plan(snapshot, held, options)
@@ -151,7 +151,7 @@ def _batch(
     session: Callable[[], SparkSession], table: Table, kafka: SparkKafkaOptions, plan: RangePlan, held: _Held,
     basis: Snapshot, run: str,
 ) -> tuple[Snapshot, int, int]:  # fmt: skip
-    """One batch, from its plan to its commit; also how many rows it has, and how many are in quarantine."""
+    """Run one batch from its plan to its commit; return also its rows, and how many of them are in quarantine."""
     files, quarantined = _written(session(), table, kafka, plan, basis) if plan.size else ((), 0)
     offsets = {topic: dict(of) for topic, of in basis.offsets.items()}
     for of in plan.ranges:
@@ -167,7 +167,7 @@ def _batch(
     try:
         return table.commit(basis, Change("archive", run, files, state=state, notes=notes)), rows, quarantined
     except LakeConflict:
-        table.discard(files)  # who won may have erased somebody, who is in them
+        table.discard(files)  # the winner may have erased a subject whose records are in them
         raise
 
 

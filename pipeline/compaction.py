@@ -1,4 +1,4 @@
-"""Compaction: the small files of closed days, written anew as few large ones (PL-09).
+"""Compaction: small files of closed days become few large ones (PL-09).
 
 An archive that runs every minute leaves 1,440 files a day and topic, and a reader opens them all. One folder (day and
 topic) at a time is read, sorted by the records' places, written, counted, and exchanged in one commit: a
@@ -32,17 +32,17 @@ class Folder:
 
     @property
     def rows(self) -> int:
-        """Of all files."""
+        """Return the rows of all its files."""
         return sum(file.rows for file in self.files)
 
     @property
     def bytes(self) -> int:
-        """Of all files."""
+        """Return the bytes of all its files."""
         return sum(file.bytes for file in self.files)
 
 
 def crowded(snapshot: Snapshot, before: date, file_bytes: int) -> list[Folder]:
-    """The folders of days before ``before`` that have more files than their bytes need."""
+    """Return the folders of days before ``before`` that have more files than their bytes need."""
     places: dict[tuple[str, str], list[DataFile]] = {}
     for file in snapshot.files:
         places.setdefault((file.values["dt"], file.values["topic"]), []).append(file)

@@ -31,7 +31,7 @@ class Converted:
 
     @property
     def rows(self) -> int:
-        """Of all files."""
+        """Return the rows of all its files."""
         return sum(file.rows for file in self.files)
 
 

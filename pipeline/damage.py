@@ -1,20 +1,28 @@
 """Damage: files of a table that cannot be read, or are not what their commit says (issue 7, bad input; FP-06).
 
-The records of such a file are nowhere else in the lake. It is put into ``<lake>/quarantine/``, a commit takes it out of
-the table and says why, and the audit names what was in it.
+The records of such a file are nowhere else in the lake. It is moved to ``<lake>/quarantine/``, and a commit takes it
+out of the table. The table ``quarantined`` has a row for each, and the audit names the events that were in it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
 
 import pyarrow.parquet as pq
 from pyarrow import ArrowException
 
+from pipeline.frame import struct_of
 from pipeline.lake import Change, DataFile, Snapshot, State, Table
-from pipeline.storage import LakeStorage
+from pipeline.storage import LakeStorage, StorageError
 
-__all__ = ["Damage", "Inspection", "inspect", "put_aside"]
+__all__ = ["Damage", "Inspection", "inspect", "put_aside", "quarantined_table"]
+
+QUARANTINED: Final = (
+    "table string, path string, rows long, bytes long, reason string, run string, quarantined_at timestamp, dt date"
+)
+"""``table`` and ``path``: of which the file was a part, and its path there. ``dt``: the day of ``quarantined_at``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,7 @@ def inspect(lake: LakeStorage, table: Table, *, deep: bool = False) -> Inspectio
 
 
 def _hashes(table: Table) -> dict[str, str]:
-    """Path and hash of each file whose commit the log still has."""
+    """Return path and hash of each file whose commit the log still has."""
     return {path: digest for commit in table.history() for path, digest in commit["sha256"].items() if digest}
 
 
@@ -67,6 +75,8 @@ def _reason(lake: LakeStorage, table: Table, file: DataFile, sizes: dict[str, in
         with lake.open(path) as opened:
             rows = pq.read_metadata(opened).num_rows
     except (ArrowException, OSError) as error:
+        if isinstance(error, OSError) and not lake.is_local:  # A store that does not answer has damaged nothing.
+            raise StorageError(f"{path} cannot be read: {error}") from error
         return f"it is no Parquet: {str(error).partition(chr(10))[0]}"
     return None if rows == file.rows else f"it has {rows} rows and should have {file.rows}"
 
@@ -77,11 +87,15 @@ def _altered(lake: LakeStorage, path: str, written: str | None) -> str | None:
 
 
 def put_aside(lake: LakeStorage, table: Table, found: list[Damage], run: str) -> int:
-    """Into quarantine with them, and out of the table; how many records their commits said they have.
+    """Move files to quarantine and take them out of the table; return how many records they should have.
 
-    First the files, then the commit: a run that is killed between leaves them missing, and the next one goes on.
+    First the note, then the files, then the commit: a run that is killed between leaves files missing, and the next
+    one notes them once more and goes on.
     Raises LakeConflict and LakeDamaged.
     """
+    if not found:
+        return 0
+    _note(quarantined_table(lake), table, found, run)
     for damage in found:
         path = f"{table.name}/{damage.file.path}"
         lake.move(path, f"quarantine/{path}")
@@ -96,8 +110,24 @@ def put_aside(lake: LakeStorage, table: Table, found: list[Damage], run: str) ->
     return sum(damage.file.rows for damage in found)
 
 
+def _note(quarantined: Table, table: Table, found: list[Damage], run: str) -> None:
+    now = datetime.now(UTC)
+    rows = [
+        {"table": table.name, "path": damage.file.path, "rows": damage.file.rows, "bytes": damage.file.bytes,
+         "reason": damage.reason, "run": run, "quarantined_at": now}
+        for damage in found
+    ]  # fmt: skip
+    added = quarantined.write_rows(rows, {"dt": now.date().isoformat()}, quarantined.snapshot().version + 1)
+    quarantined.amend(lambda _: Change("check", run, (added,)))
+
+
+def quarantined_table(lake: LakeStorage) -> Table:
+    """Return the table of the files that were put into quarantine, with the reason of each."""
+    return Table(lake, "quarantined", struct_of(QUARANTINED), ("dt",))
+
+
 def _without_days(basis: Snapshot, found: list[Damage]) -> State:
-    """A day that lost a file is made again, so nothing is known of what it was made from."""
+    """Forget what these days were made from: a day that lost a file is made again."""
     lost = {damage.file.values["dt"] for damage in found}
     state = basis.state
     days = {day: rows for day, rows in state.days.items() if day not in lost}

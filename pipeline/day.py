@@ -14,7 +14,7 @@ __all__ = ["counts_of_days", "put_days", "sources_of_days", "written"]
 
 
 def counts_of_days(snapshot: Snapshot) -> dict[date, int]:
-    """How many rows each day has."""
+    """Return how many rows each day has."""
     counts: dict[date, int] = {}
     for file in snapshot.files:
         day = date.fromisoformat(file.values["dt"])
@@ -23,8 +23,9 @@ def counts_of_days(snapshot: Snapshot) -> dict[date, int]:
 
 
 def put_days(table: Table, added: tuple[DataFile, ...], sources: Mapping[date, int], job: str, run: str) -> None:
-    """In one commit these files for all that these days had. ``sources``: the rows that each day was made from; a day
-    that is not in it stays as it is.
+    """Replace all files of these days by these files, in one commit.
+
+    ``sources``: the rows that each day was made from; a day that is not in it stays as it is.
 
     Raises LakeConflict and LakeDamaged.
     """
@@ -40,10 +41,10 @@ def put_days(table: Table, added: tuple[DataFile, ...], sources: Mapping[date, i
 
 
 def sources_of_days(table: Table) -> dict[date, int]:
-    """The rows that each day was last made from; without days of which a file was put into quarantine since."""
+    """Return the rows that each day was last made from, without days that lost a file to quarantine since."""
     return {date.fromisoformat(day): rows for day, rows in table.snapshot().state.days.items()}
 
 
 def written(table: Table, frame: DataFrame) -> tuple[DataFile, ...]:
-    """Rows as few files, which are no part of the table yet."""
+    """Write rows into few files that are not part of the table yet."""
     return table.write(frame.coalesce(1), table.snapshot().version + 1)

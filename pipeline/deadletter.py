@@ -1,4 +1,4 @@
-"""Dead letters in clusters: who, how, since when, how many, and what to do about it (PL-06)."""
+"""Dead letters in clusters: receiver, kind, times, count, and what to do (PL-06)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ DEAD_LETTERS: Final = (
 
 
 def clusters(dead_letters: DataFrame) -> DataFrame:
-    """Largest first: ``receiver``, ``kind``, ``status``, ``outcome``, ``count``, ``first``, ``last``, ``topics``,
-    ``detail`` (the latest) and ``action``.
+    """Return clusters, largest first: ``receiver``, ``kind``, ``status``, ``outcome``, ``count``, ``first``, ``last``,
+    ``topics``, ``detail`` (the latest) and ``action``.
     """
     grouped = dead_letters.groupBy("receiver", "kind", "status", "outcome").agg(
         F.count("*").alias("count"),

@@ -1,6 +1,6 @@
-"""Deliveries: one row for each attempt at a webhook, with the reason of a failure in few words (PL-02).
+"""Deliveries: one row for each attempt at a webhook, with the class of a failure (PL-02).
 
-Silver. Keys, payloads and answers stay where they are: what is erased from bronze is not here either.
+Silver. It has no keys, payloads or answers, so nothing has to be erased from it.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _COLUMNS: Final = f"{ATTEMPT}, error_class string, dt date"
 
 
 def delivery_table(lake: LakeStorage) -> Table:
-    """The silver table, a folder for each day on which attempts began."""
+    """Return the silver table, with a folder for each day on which attempts began."""
     return Table(lake, "deliveries", struct_of(_COLUMNS), ("dt",))
 
 
 def deliveries(attempts: DataFrame) -> DataFrame:
-    """Rows of ``ATTEMPT`` with ``error_class`` (null: delivered) and ``dt``, the UTC day on which each began."""
+    """Add ``error_class`` (null: delivered) and ``dt``, the UTC day of the beginning, to rows of ``ATTEMPT``."""
     return attempts.withColumns({"error_class": _error_class(), "dt": F.to_date("started_at")})
 
 
 def _error_class() -> Column:
-    """What has to be mended, and by whom: the address, the network, the endpoint's own rules, or its load."""
+    """Return what has to be mended: the address, the network, the endpoint's own rules, or its load."""
     status = F.col("status")
     return (
         F.when(F.col("outcome") == "delivered", None)

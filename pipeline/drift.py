@@ -1,4 +1,4 @@
-"""Drift: what the JSON of a topic looks like, and on which day that has changed (PL-11)."""
+"""Drift: the schema of a topic's JSON by day, and the days on which it changed (PL-11)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ __all__ = ["schemas"]
 
 
 def schemas(bronze: DataFrame) -> DataFrame:
-    """``topic``, ``day``, ``schema`` of all JSON of that day, ``events`` with it, ``not_json`` without, ``before``: the
-    schema of the day before where it was another, else null.
+    """Return ``topic``, ``day``, ``schema`` of all JSON of that day, ``events`` with it, ``not_json`` without,
+    ``before``: the schema of the day before where it was another, else null.
 
     A schema is in Spark's words: ``OBJECT<id: BIGINT, note: STRING>``; a field that not every event has is in it too.
     """

@@ -6,11 +6,10 @@
          -> one commit -> vacuum: delete the old files, also those that compaction had replaced
          -> search again -> search the files that are no part of the table -> take them out of these, too
 
-What is erased: the rows of bronze whose key is one of those given, whole, in every file of the lake's table, present or
-replaced, in quarantine and in what killed batches left. A file of the latter two that cannot be read goes whole: nobody
-can tell whose records are in it. What stays: an event's number, topic, place and hour, in the table ``erased``, so that
-the audit does not take it for lost; it has neither key nor content. What is elsewhere is not touched: the hub's
-database, Kafka, copies.
+Whole rows of bronze with one of the given keys are erased: from present and replaced files of the table, from
+quarantine and from files that killed batches left. A file of the latter two that cannot be read is deleted, because its
+records are unknown. The table ``erased`` keeps an event's number, topic, place and hour, so that the audit does not
+take it for lost. It has neither key nor content. The hub's database, Kafka and copies are not touched.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ _ERASED = (*_NUMBERS, "dt", "topic")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """``keys``: the ordering keys of somebody's events; ``topic``: of this Kafka topic alone."""
+    """``keys``: the ordering keys of the subject's events; ``topic``: of this Kafka topic alone."""
 
     keys: tuple[str, ...]
     topic: str | None = None
 
     def matches(self) -> Column:
-        """Whether a row of bronze is one of the subject's."""
+        """Return whether a row of bronze is the subject's."""
         of_keys = F.col("key").isin([bytearray(key.encode()) for key in self.keys])
         is_theirs = F.coalesce(of_keys, F.lit(False))
         return is_theirs & (F.col("topic") == self.topic) if self.topic is not None else is_theirs
@@ -53,7 +52,7 @@ class Subject:
 @dataclass(frozen=True, slots=True)
 class Erased:
     """``records`` left ``files`` files of the table; ``replaced`` older versions of files were deleted, and
-    ``remnants`` are files beside the table that they were taken out of, or that nobody could read.
+    ``remnants`` are files beside the table that they were taken out of, or that could not be read.
 
     ``remaining`` records were found by the search afterwards: none unless another job wrote some meanwhile. A file that
     is being written and cannot be searched yet counts as one.
@@ -67,13 +66,13 @@ class Erased:
 
 
 def erased_table(lake: LakeStorage) -> Table:
-    """What the audit has to know of records that were erased."""
+    """Return the table of erased records, which the audit must not take for lost."""
     fields = [field for name in _ERASED for field in BRONZE.fields if field.name == name]
     return Table(lake, "erased", StructType(fields), ("dt", "topic"))
 
 
 def find(spark: SparkSession, table: Table, subject: Subject) -> dict[DataFile, int]:
-    """The table's files that hold records of the subject's, and how many."""
+    """Return the table's files that hold records of the subject, and how many."""
     snapshot = table.snapshot()
     name = F.input_file_name().alias("file")
     rows = table.read(spark, snapshot).where(subject.matches()).select(name).groupBy("file").count().collect()
@@ -84,7 +83,7 @@ def find(spark: SparkSession, table: Table, subject: Subject) -> dict[DataFile, 
 
 
 def find_beside(lake: LakeStorage, table: Table, subject: Subject) -> list[Remnant]:
-    """Files that are no part of the table and hold records of the subject's, or may."""
+    """Return files that are not part of the table and hold records of the subject, or may."""
     return remnants(lake, table, subject.keys, subject.topic, _NUMBERS)
 
 
@@ -104,7 +103,7 @@ def erase(spark: SparkSession, lake: LakeStorage, table: Table, subject: Subject
 
 
 def _erase_beside(spark: SparkSession, lake: LakeStorage, table: Table, subject: Subject, run: str) -> list[Remnant]:
-    """From files that can be part of the table no more: those of a batch whose commit has its number taken.
+    """Erase from files that cannot become part of the table: those of a batch whose number another commit has.
 
     An archive that is writing at this moment cannot make its commit then, and its records are read once more. A
     compaction cannot either: the files that it read the subject's records from are not in the table any more.
@@ -123,7 +122,7 @@ def _erase_beside(spark: SparkSession, lake: LakeStorage, table: Table, subject:
 
 
 def _numbers(one: Remnant) -> pa.Table:
-    """What is noted of its records; in UTC, as Spark wrote it without saying so."""
+    """Return what is noted of its records, in UTC; Spark wrote moments without a zone."""
     assert one.found is not None, "it can be read"
     rows, place = one.found, one.values
     at = rows["accepted_at"].cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
@@ -133,6 +132,6 @@ def _numbers(one: Remnant) -> pa.Table:
 
 
 def _note(table: Table, rows: DataFrame, run: str) -> None:
-    """Before the records go: what was noted twice by a run that did not come to its end does no harm."""
+    """Note records before they are removed. A run that is repeated notes them twice, which does no harm."""
     added = table.write(rows, table.snapshot().version + 1)
     table.amend(lambda _: Change("erase", run, added))

@@ -1,4 +1,4 @@
-"""Failure: what Spark and the JVM raise, as one sentence that says what to do (FP-07)."""
+"""Failure: what Spark and the JVM raise, as one sentence with its cure (FP-07)."""
 
 from __future__ import annotations
 
@@ -23,6 +23,14 @@ _UNREADABLE: Final = re.compile(
 )
 _NO_PACKAGE: Final = re.compile(r"Class org\.apache\.hadoop\.fs\.(\S+) not found|No FileSystem for scheme \"?(\w+)")
 
+_PACKAGES: Final = (
+    ("s3a", "s3a", "org.apache.hadoop:hadoop-aws"),
+    ("azurebfs", "abfss", "org.apache.hadoop:hadoop-azure"),
+    ("abfs", "abfss", "org.apache.hadoop:hadoop-azure"),
+    ('"gs"', "gs", "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26"),
+)
+"""What stands in the trace, the scheme of the URI, and the package that brings it."""
+
 
 class SparkFailed(Exception):
     """A job of Spark's failed; the text is the one sentence that its traces boil down to."""
@@ -44,24 +52,29 @@ def named() -> Iterator[None]:
 
 
 def sentence(error: Exception) -> str:
-    """What went wrong and what to do, in one line."""
+    """Return in one line what went wrong, and its cure."""
     text = str(error)
     if own := re.search(r"KafkaReadError: (.+)", text):
         return own[1]
     if "No space left on device" in text:
         return "the disk is full: nothing of this batch is part of the lake; make room and run it again"
     if _NO_PACKAGE.search(text):
-        return (
-            "Spark has no package for this kind of store: "
-            f"--conf spark.jars.packages=org.apache.hadoop:hadoop-aws:{hadoop_version()} brings that of s3a:"
-        )
+        return f"Spark has no package for this kind of store: {_package_for(text)}"
     causes = re.findall(r"^Caused by: (?:[\w.$]+: )?(.+)$", text, re.MULTILINE)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return (causes or lines or [type(error).__name__])[-1 if causes else 0][:500]
 
 
+def _package_for(text: str) -> str:
+    for sign, scheme, package in _PACKAGES:
+        if sign in text:
+            coordinates = f"{package}:{hadoop_version()}" if package.startswith("org.apache.hadoop:") else package
+            return f"--conf spark.jars.packages={coordinates} brings that of {scheme}:"
+    return "--conf spark.jars.packages=... names the one that has it"
+
+
 def hadoop_version() -> str:
-    """The version of Hadoop's client that came with this Spark; its packages have the same."""
+    """Return the version of this Spark's Hadoop client; its packages have the same."""
     jars = Path(pyspark.__file__).parent / "jars"
     names = (path.name for path in jars.glob("hadoop-client-api-*.jar"))
     return next(names, "hadoop-client-api-3.4.1.jar").removeprefix("hadoop-client-api-").removesuffix(".jar")

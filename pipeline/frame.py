@@ -21,7 +21,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-__all__ = ["frame_of", "struct_of"]
+__all__ = ["arrow_schema", "frame_of", "struct_of"]
 
 _ARROW: Final[dict[type[DataType], pa.DataType]] = {
     BinaryType: pa.binary(),
@@ -35,16 +35,21 @@ _ARROW: Final[dict[type[DataType], pa.DataType]] = {
 
 
 def frame_of(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: StructType | str) -> DataFrame:
-    """``schema`` as a type or in Spark's words; moments need their zone."""
+    """Make a frame; ``schema`` is a type or in Spark's words. Moments need their zone."""
     struct = struct_of(schema) if isinstance(schema, str) else schema
-    arrow = pa.schema([pa.field(field.name, _arrow(field.dataType)) for field in struct.fields])
+    arrow = arrow_schema(struct)
     columns = zip(*rows, strict=True) if rows else ((),) * len(arrow)
     arrays = [pa.array(list(values), field.type) for values, field in zip(columns, arrow, strict=True)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=arrow), struct)
 
 
+def arrow_schema(struct: StructType) -> pa.Schema:
+    """Return the same columns in Arrow's types."""
+    return pa.schema([pa.field(field.name, _arrow(field.dataType)) for field in struct.fields])
+
+
 def _arrow(kind: DataType) -> pa.DataType:
-    """As Arrow calls it; what PySpark has for this is its own affair, and differs from 4.0 to 4.3."""
+    """Return Arrow's type. PySpark's own function for this is private and differs from 4.0 to 4.3."""
     match kind:
         case ArrayType():
             return pa.list_(_arrow(kind.elementType))
@@ -56,7 +61,7 @@ def _arrow(kind: DataType) -> pa.DataType:
 
 
 def struct_of(schema: str) -> StructType:
-    """Columns such as ``"topic string, count long"`` as a type; Spark's own reading of them needs a session."""
+    """Return columns such as ``"topic string, count long"`` as a type; Spark's own parser needs a session."""
     struct = StructType()
     for column in schema.split(", "):
         name, kind = column.split()

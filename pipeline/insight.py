@@ -35,20 +35,20 @@ class Insight:
         return table.read(self._spark, table.snapshot().where(lambda file: first <= file.values["dt"] <= last))
 
     def usage(self) -> list[dict[str, Any]]:
-        """See ``volume.usage``."""
+        """Return ``volume.usage``."""
         return _rows(usage(self._days).orderBy("day", "topic"))
 
     def schemas(self, topic: str | None) -> list[dict[str, Any]]:
-        """See ``drift.schemas``."""
+        """Return ``drift.schemas``."""
         rows = self._days if topic is None else self._days.where(F.col("topic") == topic)
         return _rows(schemas(rows).orderBy("topic", "day"))
 
     def volume(self) -> list[dict[str, Any]]:
-        """See ``volume.by_hour``."""
+        """Return ``volume.by_hour``."""
         return _rows(by_hour(self._days).orderBy("topic", "hour"))
 
     def failing(self, limit: int) -> list[dict[str, Any]]:
-        """Of gold: ``subscription``, ``attempts``, ``failed``, ``dead``, ``share`` that failed; the worst first."""
+        """Return ``subscription``, ``attempts``, ``failed``, ``dead`` and the failed ``share`` of gold, worst first."""
         gold = self._of_span(metric_table(self._lake))
         sums = gold.groupBy("subscription").agg(
             F.sum("attempts").alias("attempts"),
@@ -59,13 +59,13 @@ class Insight:
         return _rows(worst.orderBy(F.desc("failed"), "subscription").limit(limit))
 
     def anomalies(self, since: datetime, until: datetime, threshold: float) -> list[dict[str, Any]]:
-        """See ``anomaly.anomalies``."""
+        """Return ``anomaly.anomalies``."""
         hours = by_hour(self._days).where(F.col("hour").between(F.lit(since), F.lit(until)))
         return _rows(anomalies(hours, since, until, threshold).orderBy("hour", "topic"))
 
 
 def dead_letter_clusters(spark: SparkSession, letters: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
-    """See ``deadletter.clusters``; the columns are those of ``deadletter.DEAD_LETTERS``."""
+    """Return ``deadletter.clusters``; the columns are those of ``deadletter.DEAD_LETTERS``."""
     return _rows(clusters(frame_of(spark, letters, DEAD_LETTERS)))
 
 
@@ -74,7 +74,7 @@ def _rows(frame: DataFrame) -> list[dict[str, Any]]:
 
 
 def _row(row: Row) -> dict[str, Any]:
-    """Spark hands out moments without a zone, in this machine's."""
+    """Convert moments to UTC: Spark returns them without a zone, in this machine's."""
     return {
         name: value.astimezone(UTC) if isinstance(value, datetime) else value for name, value in row.asDict().items()
     }

@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: looked for before a session is made, for Spark's own word for it is a stack trace."""
+"""The Java that Spark runs on: looked for before a session is made, because Spark's own error is a stack trace."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _ANSWER_SECONDS = 60
 
 
 class JavaMissing(Exception):
-    """There is no Java that Spark could run on; one sentence that says what to do."""
+    """There is no Java that Spark could run on; the text is one sentence with the cure."""
 
 
 def java_major() -> int:
-    """The major version of JAVA_HOME's Java, else of the first on PATH. Raises :class:`JavaMissing`."""
+    """Return the major version of JAVA_HOME's Java, else of the first on PATH. Raises :class:`JavaMissing`."""
     home = os.environ.get("JAVA_HOME")
     program = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     major = _major_of(program) if program else 0

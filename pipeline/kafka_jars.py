@@ -14,16 +14,16 @@ __all__ = ["JarsMissing", "kafka_jars"]
 
 _POM = Path(__file__).with_name("pom.xml")
 _FETCH_SECONDS_MAX = 300
-# kafka-clients and commons-pool2 that each line of Spark was released with; forcing another is asking for trouble.
+# kafka-clients and commons-pool2 that each line of Spark was released with; another one may not work.
 _COMPANIONS = {"4.0": ("3.9.0", "2.12.0"), "4.1": ("3.9.1", "2.12.1"), "4.2": ("3.9.2", "2.13.1")}
 
 
 class JarsMissing(Exception):
-    """The JVM's Kafka source cannot be had here; the text says why and what to do."""
+    """The JVM's Kafka source cannot be had here; the text has the reason and the cure."""
 
 
 def kafka_jars(cache: Path) -> tuple[Path, ...]:
-    """The jars for the installed PySpark (PL-V04), fetched when they are not there yet. Raises :class:`JarsMissing`.
+    """Return the jars for the installed PySpark (PL-V04); fetch missing ones. Raises :class:`JarsMissing`.
 
     Several callers at once wait for the first.
     """
@@ -66,7 +66,7 @@ def _command(draft: Path) -> list[str]:
             'Maven is missing, which fetches the jars of the source "jvm"; the source "python" needs none'
         )
     if line not in _COMPANIONS:
-        raise JarsMissing(f'nobody has tried the source "jvm" with Spark {line} yet: take the source "python"')
+        raise JarsMissing(f'the source "jvm" was not tried with Spark {line} yet: set HOOKWIRE_PIPELINE_SOURCE=python')
     kafka, pool = _COMPANIONS[line]
     return [
         maven, "--batch-mode", "--quiet", "--file", str(_POM), "dependency:copy-dependencies",

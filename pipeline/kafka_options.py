@@ -1,4 +1,4 @@
-"""How the pipeline reaches Kafka: one object, written out for librdkafka and for the JVM's client."""
+"""Options of Kafka for the pipeline: one object, written out for librdkafka and for the JVM's client."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SparkKafkaOptions:
     answer_seconds: int = 20
 
     def librdkafka(self) -> dict[str, Any]:
-        """The settings of confluent-kafka's clients; committed records only (PL-K14)."""
+        """Return the settings of confluent-kafka's clients; committed records only (PL-K14)."""
         given = {
             "bootstrap.servers": self.bootstrap_servers,
             "security.protocol": self.protocol,
@@ -45,7 +45,7 @@ class SparkKafkaOptions:
         return {name: value for name, value in given.items() if value} | {"isolation.level": "read_committed"}
 
     def java(self) -> dict[str, str]:
-        """The options of Spark's connector, each beginning with ``kafka.``."""
+        """Return the options of Spark's connector, each beginning with ``kafka.``."""
         given = {
             "bootstrap.servers": self.bootstrap_servers,
             "security.protocol": self.protocol,

@@ -1,4 +1,4 @@
-"""Which records of Kafka a batch reads: fixed before it begins, so that it can be done again exactly."""
+"""Ranges of offsets that a batch reads. They are fixed before it begins, so that a repeat reads the same records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Range(NamedTuple):
     until: int
 
     def parts(self, size: int) -> Iterator[Range]:
-        """Itself, cut into pieces of at most ``size`` offsets."""
+        """Yield pieces of at most ``size`` offsets."""
         for start in range(self.start, self.until, size):
             yield self._replace(start=start, until=min(start + size, self.until))
 
@@ -28,7 +28,7 @@ _TASK_OFFSETS: Final = (50_000, 250_000)
 
 
 def task_size(offsets: int, tasks: int) -> int:
-    """How many offsets a task reads, so that a cluster of ``tasks`` cores has work for all; a task has its own cost."""
+    """Return how many offsets a task reads, so that a cluster of ``tasks`` cores has work for all."""
     least, most = _TASK_OFFSETS
     return max(least, min(most, -(-offsets // tasks)))
 
@@ -41,7 +41,7 @@ class Bounds(NamedTuple):
 
 
 class RangeProblem(NamedTuple):
-    """Why a partition can't be read on from where the archive is.
+    """Why a partition cannot be read on from where the archive is.
 
     ``kind``: "lost" (Kafka's retention was faster: offsets ``start`` up to ``until`` are gone), "anew" (the topic was
     deleted and made again), "shrunk" (it ends before ``start``: Kafka has lost data), "gone" (it is not there any
@@ -56,7 +56,7 @@ class RangeProblem(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """For people."""
+        """Return it as a sentence for people."""
         place = f"Kafka topic {self.topic}, partition {self.partition}"
         match self.kind:
             case "lost":
@@ -81,7 +81,7 @@ class RangePlan:
 
     @property
     def size(self) -> int:
-        """How many offsets; a few of them may be no records but the marks of transactions."""
+        """Return how many offsets; a few of them may be marks of transactions and no records."""
         return sum(of.until - of.start for of in self.ranges)
 
 
@@ -93,7 +93,7 @@ def planned(
     anew: Collection[str] = (),
     accept_loss: bool = False,
 ) -> RangePlan:
-    """The next batch. What lies ready is cut down to ``records_max`` evenly, so that no partition falls behind.
+    """Return the next batch: ready records, cut down to ``records_max`` evenly, so that no partition falls behind.
 
     A partition that was never read begins at its first record. A partition with a problem is left alone and the others
     go on; with ``accept_loss`` one whose records are lost goes on behind the gap, one of a topic in ``anew`` at its
@@ -132,10 +132,10 @@ def _problem(
 
 
 def to_json(ranges: Iterable[Range]) -> str:
-    """As an option of the Python source carries them."""
+    """Write ranges as an option of the Python source."""
     return json.dumps(list(ranges))
 
 
 def from_json(text: str) -> list[Range]:
-    """The reverse."""
+    """Read ranges from such an option."""
     return [Range(*values) for values in json.loads(text)]

@@ -1,4 +1,4 @@
-"""What the driver asks Kafka, and the rows of a batch, by either source (PL-K10, PL-K11)."""
+"""Kafka's topics and offsets for the driver, and the rows of a batch, by either source (PL-K10, PL-K11)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, Top
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from pyspark.sql import DataFrame, SparkSession
 
+from pipeline.envelope import unfolded
 from pipeline.kafka_options import SparkKafkaOptions
 from pipeline.kafka_range import Bounds, Range, task_size, to_json
-from pipeline.schema import KAFKA
+from pipeline.schema import KAFKA, RECORD
 
-__all__ = ["KafkaUnreachable", "bounds_of", "incarnations_of", "read_ranges", "topics_of"]
+__all__ = ["KafkaUnreachable", "bounds_of", "incarnations_of", "read_ranges", "source_rows", "topics_of"]
 
 _SILENT = logging.getLogger("pipeline.kafka")
 _SILENT.addHandler(logging.NullHandler())  # what the client tries on the way is in the error that it ends with
@@ -22,11 +23,11 @@ _SILENT.propagate = False
 
 
 class KafkaUnreachable(Exception):
-    """Kafka does not answer, or refuses us; the text says which servers and why."""
+    """Kafka does not answer, or refuses us; the text names the servers and the reason."""
 
 
 def topics_of(options: SparkKafkaOptions, is_wanted: Callable[[str], bool]) -> dict[str, int]:
-    """The Kafka topics that are wanted, and how many partitions each has. Raises :class:`KafkaUnreachable`."""
+    """Return the wanted Kafka topics with their numbers of partitions. Raises :class:`KafkaUnreachable`."""
     try:
         found = _admin(options).list_topics(timeout=options.answer_seconds).topics
     except KafkaException as error:
@@ -35,7 +36,7 @@ def topics_of(options: SparkKafkaOptions, is_wanted: Callable[[str], bool]) -> d
 
 
 def bounds_of(options: SparkKafkaOptions, topics: Mapping[str, int]) -> dict[tuple[str, int], Bounds]:
-    """From the first record of each partition to the end of what is committed: the last stable offset (PL-K15).
+    """Return the first offset of each partition and the end of committed records, its last stable offset (PL-K15).
 
     Raises :class:`KafkaUnreachable`.
     """
@@ -48,7 +49,7 @@ def bounds_of(options: SparkKafkaOptions, topics: Mapping[str, int]) -> dict[tup
 
 
 def incarnations_of(options: SparkKafkaOptions, topics: Collection[str]) -> dict[str, str]:
-    """The id that Kafka gave each topic when it was made; one that is made again has another (KIP-516).
+    """Return the id that Kafka gave each topic; one that is made again has another (KIP-516).
 
     Raises :class:`KafkaUnreachable`.
     """
@@ -64,23 +65,29 @@ def incarnations_of(options: SparkKafkaOptions, topics: Collection[str]) -> dict
 
 
 def read_ranges(spark: SparkSession, options: SparkKafkaOptions, ranges: Sequence[Range]) -> DataFrame:
-    """The records of the ranges with the columns of ``schema.KAFKA``, in as many tasks as the session shuffles into."""
+    """Return the records of the ranges as rows of ``schema.RECORD``, in as many tasks as the session shuffles into."""
+    rows = source_rows(spark, options, ranges)
+    return unfolded(rows) if options.source == "jvm" else rows
+
+
+def source_rows(spark: SparkSession, options: SparkKafkaOptions, ranges: Sequence[Range]) -> DataFrame:
+    """Return the rows of the source: of ``schema.KAFKA`` from the JVM's, of ``schema.RECORD`` from ours."""
     offsets = sum(of.until - of.start for of in ranges)
     size = task_size(offsets, int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
     if options.source == "jvm":
         tasks = str(max(1, offsets // size))
         reader = spark.read.format("kafka").options(**options.java(), **_java_ranges(ranges), minPartitions=tasks)
-    else:
-        from pipeline.kafka_source import KafkaSource
+        return reader.load().select(*KAFKA.names)
+    from pipeline.kafka_source import KafkaSource
 
-        spark.dataSource.register(KafkaSource)
-        reader = spark.read.format(KafkaSource.name()).options(
-            client_secrets=json.dumps(options.librdkafka()),
-            ranges=to_json(ranges),
-            read_seconds=str(options.read_seconds),
-            task_offsets=str(size),
-        )
-    return reader.load().select(*KAFKA.names)
+    spark.dataSource.register(KafkaSource)
+    reader = spark.read.format(KafkaSource.name()).options(
+        client_secrets=json.dumps(options.librdkafka()),
+        ranges=to_json(ranges),
+        read_seconds=str(options.read_seconds),
+        task_offsets=str(size),
+    )
+    return reader.load().select(*RECORD.names)
 
 
 def _java_ranges(ranges: Iterable[Range]) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Our own Kafka source for Spark, in Python: no jar, the same columns as the JVM's (PL-K10 to PL-K14).
 
 It reads fixed ranges of offsets, one task for each piece of a range, and committed records only. A task ends when it
-has passed the last offset of its range; marks of transactions and aborted records lie between the records and are
-nobody's business. Whatever keeps it from that end within ``read_seconds`` is an error that names the place.
+has passed the last offset of its range. It passes over marks of transactions and aborted records. A range that is not
+read to its end within ``read_seconds`` is an error that names the place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from pipeline.kafka_range import Range, from_json
-from pipeline.schema import KAFKA
+from pipeline.schema import ENVELOPE, RECORD
 
 __all__ = ["KafkaReadError", "KafkaSource"]
 
@@ -39,8 +39,11 @@ _ARROW = pa.schema(
         ("timestamp", pa.timestamp("us", tz="UTC")),
         ("timestampType", pa.int32()),
         ("headers", pa.list_(_HEADER)),
+        *((name, pa.binary()) for name in ENVELOPE.values()),
     ]
 )
+_ENVELOPE_NAMES = tuple(ENVELOPE.values())
+_Headers = list[tuple[str, bytes | None]]
 
 
 class KafkaReadError(Exception):
@@ -51,20 +54,20 @@ class KafkaSource(DataSource):
     """Options: ``client_secrets`` (JSON of librdkafka's settings), ``ranges`` (see ``kafka_range``), ``read_seconds``,
     ``task_offsets``.
 
-    Spark masks what a name with "secret" holds, in plans and event logs.
+    In plans and event logs Spark masks values whose name has "secret" in it.
     """
 
     @classmethod
     def name(cls) -> str:
-        """As in ``spark.read.format(...)``."""
+        """Return the name for ``spark.read.format(...)``."""
         return "hookwire-kafka"
 
     def schema(self) -> StructType:
-        """Those of the JVM's connector, with headers."""
-        return KAFKA
+        """Return Kafka's columns and those of the envelope (``schema.RECORD``)."""
+        return RECORD
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For one batch."""
+        """Return the reader of one batch."""
         del schema
         return _Reader(
             json.loads(self.options["client_secrets"]),
@@ -115,13 +118,13 @@ class _Reader(DataSourceReader):
                     break
             if records:
                 heard_at = time.monotonic()
-                yield _batch(records)
+                yield _batch(wanted, records)
             elif reached < wanted.until and time.monotonic() - heard_at > self._read_seconds:
                 raise KafkaReadError(f"{_place(wanted, reached)}: nothing arrived for {self._read_seconds:g} s")
 
 
 def _passed(message: Message, wanted: Range, reached: int) -> int:
-    """The offset before which nothing is left: of a record behind the range, or of the end of what is committed."""
+    """Return the offset before which nothing is left: of a record behind the range, or of the committed end."""
     error = message.error()
     if error is not None and error.code() != KafkaError._PARTITION_EOF:
         raise KafkaReadError(f"{_place(wanted, reached)}: {error.str()}")
@@ -133,29 +136,44 @@ def _place(wanted: Range, reached: int) -> str:
     return f"Kafka topic {wanted.topic}, partition {wanted.partition}, offset {reached}"
 
 
-def _batch(messages: Sequence[Message]) -> pa.RecordBatch:
-    times = [message.timestamp() for message in messages]
+def _batch(wanted: Range, messages: Sequence[Message]) -> pa.RecordBatch:
+    count, times = len(messages), [message.timestamp() for message in messages]
+    found: list[_Headers] = [message.headers() or [] for message in messages]
     columns = [
         pa.array([message.key() for message in messages], pa.binary()),
         pa.array([message.value() for message in messages], pa.binary()),
-        pa.array([message.topic() for message in messages], pa.string()),
-        pa.array([message.partition() for message in messages], pa.int32()),
+        pa.repeat(pa.scalar(wanted.topic, pa.string()), count),
+        pa.repeat(pa.scalar(wanted.partition, pa.int32()), count),
         pa.array([message.offset() for message in messages], pa.int64()),
         pa.array([1000 * milliseconds for _, milliseconds in times], pa.int64()).cast(_ARROW.field("timestamp").type),
         pa.array([kind - 1 for kind, _ in times], pa.int32()),  # librdkafka counts from 1, Java from 0
-        _headers([message.headers() for message in messages]),
+        *_unfolded(found),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=_ARROW)
 
 
-def _headers(found: Sequence[list[tuple[str, bytes | None]] | None]) -> pa.Array:
-    """As one list column; a record without headers has null, as in the JVM."""
+def _unfolded(found: Sequence[_Headers]) -> Iterator[pa.Array]:
+    """Yield the column of headers, then one for each header of the envelope (see ``schema.RECORD``)."""
+    by_name = [dict(headers) for headers in found]  # the last of a name counts
+    yield _others([_without_envelope(headers, named) for headers, named in zip(found, by_name, strict=True)])
+    for name in _ENVELOPE_NAMES:
+        yield pa.array([named.get(name) for named in by_name], pa.binary())
+
+
+def _without_envelope(headers: _Headers, named: Mapping[str, bytes | None]) -> _Headers:
+    if len(named) < len(headers):
+        return headers
+    return [each for each in headers if each[0] not in _ENVELOPE_NAMES or each[1] is None]
+
+
+def _others(found: Sequence[_Headers]) -> pa.Array:
+    """Return them as one list column; a record without any has null, as in the JVM."""
     starts: list[int | None] = []
     names: list[str] = []
     values: list[bytes | None] = []
     for headers in found:
         starts.append(len(names) if headers else None)
-        for name, value in headers or ():
+        for name, value in headers:
             names.append(name)
             values.append(value)
     entries = pa.StructArray.from_arrays(

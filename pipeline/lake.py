@@ -19,6 +19,7 @@ newest commits are gone is an error and never a table that begins anew.
 
 from __future__ import annotations
 
+import io
 import json
 import secrets
 import time
@@ -26,6 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -37,8 +39,9 @@ from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from pipeline.frame import arrow_schema
 from pipeline.schema import BRONZE, BRONZE_PARTITIONS
-from pipeline.storage import LakeStorage
+from pipeline.storage import LakeStorage, reached
 
 __all__ = [
     "Change",
@@ -81,7 +84,7 @@ def folder_values(path: str) -> dict[str, str]:
 class DataFile:
     """``path`` is relative to the table. ``sha256`` is known of files that were just written.
 
-    ``numbers``: the least and the greatest event number in it; None where nobody knows.
+    ``numbers``: the least and the greatest event number in it; None where it is unknown.
     """
 
     path: str
@@ -92,7 +95,7 @@ class DataFile:
 
     @property
     def values(self) -> dict[str, str]:
-        """Its folders' values."""
+        """Return the values of its folders."""
         return folder_values(self.path)
 
 
@@ -128,16 +131,16 @@ class Snapshot:
 
     @property
     def rows(self) -> int:
-        """Of all files."""
+        """Return the rows of all files."""
         return sum(file.rows for file in self.files)
 
     @property
     def offsets(self) -> Offsets:
-        """Where the archive goes on."""
+        """Return the offsets at which the archive goes on."""
         return self.state.offsets
 
     def where(self, is_wanted: Callable[[DataFile], bool]) -> Snapshot:
-        """Only these files, so that a reader opens no others."""
+        """Return a snapshot of these files alone, so that a reader opens no others."""
         return replace(self, files=tuple(file for file in self.files if is_wanted(file)))
 
 
@@ -164,7 +167,7 @@ class Table:
         self._uri = lake.spark_path(name)
 
     def is_made(self) -> bool:
-        """Whether our first commit was made, so that the old log of a lake of before is history."""
+        """Return whether our first commit exists, so that an older version's log is history."""
         return self._opened() is not None and next(self.history(), None) is not None
 
     def snapshot(self) -> Snapshot:
@@ -206,6 +209,18 @@ class Table:
         self._lake.make_durable(found)
         return tuple(self._lake.each(sorted(found), lambda path: self._described(path, found[path])))
 
+    def write_rows(self, rows: Sequence[Mapping[str, Any]], folders: Mapping[str, str], version: int) -> DataFile:
+        """Write a few rows into one file without Spark; ``folders`` are the values of the table's partitions."""
+        self._ensure()
+        place = "/".join(f"{name}={folders[name]}" for name in self._partitions)
+        path = f"{self.name}/data/batch={version:06d}-{secrets.token_hex(3)}/{place}/part-0.parquet"
+        whole = arrow_schema(self.schema)
+        schema = pa.schema([each for each in whole if each.name not in self._partitions])
+        draft = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist(list(rows), schema), draft, compression="zstd")
+        self._lake.replace(path, draft.getvalue())
+        return self._described(path, draft.tell())
+
     def commit(self, basis: Snapshot, change: Change) -> Snapshot:
         """Make the next commit. Raises :class:`LakeConflict` when the table has moved on from ``basis``."""
         present = {file.path: file for file in basis.files}
@@ -213,7 +228,7 @@ class Table:
         self._ensure()
         number = basis.number + 1
         ours = {
-            "number": number, "job": change.job, "run": change.run,
+            "id": (commit_id := secrets.token_hex(8)), "number": number, "job": change.job, "run": change.run,
             "files": len(basis.files) - len(change.removed) + len(change.added),
             "state": asdict(change.state or basis.state), "notes": change.notes,
             "sha256": {file.path: file.sha256 for file in change.added},
@@ -223,14 +238,22 @@ class Table:
         actions: list[AddAction | RemoveAction] = [*removals, *(self._addition(file, now) for file in change.added)]
         properties = CommitProperties(json.loads(json.dumps({_OURS: ours})), None, [Transaction(_OURS, number)])
         try:
-            table = DeltaTable(self._uri, version=basis.version)
-            table.create_write_transaction(
-                actions, "append", table.schema(), list(self._partitions), commit_properties=properties
-            )
+            with reached():
+                table = DeltaTable(self._uri, version=basis.version, storage_options=self._lake.delta_options)
+                table.create_write_transaction(
+                    actions, "append", table.schema(), list(self._partitions), commit_properties=properties
+                )
         except (CommitFailedError, TableNotFoundError) as error:
-            raise LakeConflict(f"another job changed {self.name} at the same time: run this one again") from error
+            # A store may have stored the commit and lost the answer; the repeated request then finds it there.
+            if not self._has(commit_id, basis.version):
+                raise LakeConflict(f"another job changed {self.name} at the same time: run this one again") from error
         self._make_log_durable(basis.version)
         return self.snapshot()
+
+    def _has(self, commit_id: str, after: int) -> bool:
+        """Return whether one of our commits behind version ``after`` has this id."""
+        newer = takewhile(lambda commit: commit["version"] > after, self.history())
+        return any(commit.get("id") == commit_id for commit in newer)
 
     def amend(self, change: Callable[[Snapshot], Change | None]) -> None:
         """Commit what ``change`` makes of the present snapshot (None: nothing); repeat it after a conflict."""
@@ -288,7 +311,8 @@ class Table:
 
     def _opened(self) -> DeltaTable | None:
         try:
-            return DeltaTable(self._uri)
+            with reached():
+                return DeltaTable(self._uri, storage_options=self._lake.delta_options)
         except TableNotFoundError:
             return None
         except DeltaError as error:
@@ -305,9 +329,11 @@ class Table:
         """Make the table before its first file, so that files without a log are never right."""
         if self._opened() is None:
             schema = Schema.from_json(self.schema.json())
-            DeltaTable.create(
-                self._uri, schema, "ignore", list(self._partitions), self.name, configuration=dict(_CONFIGURATION)
-            )
+            with reached():
+                DeltaTable.create(
+                    self._uri, schema, "ignore", list(self._partitions), self.name, configuration=dict(_CONFIGURATION),
+                    storage_options=self._lake.delta_options,
+                )  # fmt: skip
 
     def _commits(self, table: DeltaTable) -> Iterator[dict[str, Any]]:
         """Yield our commits up to the table's version, newest first.
@@ -328,7 +354,8 @@ class Table:
     @contextmanager
     def _damage_named(self) -> Iterator[None]:
         try:
-            yield
+            with reached():
+                yield
         except DeltaError as error:
             raise self._damaged(error) from error
 
@@ -357,12 +384,12 @@ class Table:
         return {name: file.values[name] for name in self._partitions}
 
     def _make_log_durable(self, after: int) -> None:
-        """A commit must survive a crash of the machine, as its files do."""
+        """Write new commits to disk, so that they survive a crash of the machine, as their files do."""
         commits = (path for path in self._lake.files(self._log) if path.endswith(".json"))
         self._lake.make_durable(path for path in commits if int(path.rpartition("/")[2].partition(".")[0]) > after)
 
     def _described(self, path: str, size: int) -> DataFile:
-        """What the file itself says; ``path`` is relative to the lake."""
+        """Describe a file by its own footer and bytes; ``path`` is relative to the lake."""
         with self._lake.open(path) as file:
             metadata = pq.read_metadata(file)
         digest, numbers = self._lake.sha256(path), _numbers(metadata)
@@ -370,13 +397,13 @@ class Table:
 
 
 def _commit_info(content: bytes) -> dict[str, Any]:
-    """Return what a commit says of itself; empty if it says nothing."""
+    """Return the metadata of a commit; empty if it has none."""
     lines = (json.loads(line) for line in content.splitlines() if line.startswith(b'{"commitInfo"'))
     return next((line["commitInfo"] for line in lines), {})
 
 
 def _numbers(metadata: pq.FileMetaData) -> tuple[int, int] | None:
-    """The least and the greatest event number, if each row group says so."""
+    """Return the least and the greatest event number, if each row group has them."""
     groups = [metadata.row_group(n) for n in range(metadata.num_row_groups)]
     columns = [group.column(n) for group in groups for n in range(metadata.num_columns)]
     found = [column.statistics for column in columns if column.path_in_schema == _NUMBER]
@@ -386,5 +413,5 @@ def _numbers(metadata: pq.FileMetaData) -> tuple[int, int] | None:
 
 
 def bronze(lake: LakeStorage) -> Table:
-    """What was archived from Kafka."""
+    """Return the table of archived Kafka records."""
     return Table(lake, "bronze", BRONZE, BRONZE_PARTITIONS)

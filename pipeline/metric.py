@@ -1,4 +1,4 @@
-"""Metrics: how each subscription was served, by hour and topic (PL-03).
+"""Metrics of each subscription by hour and topic (PL-03).
 
 Gold. Percentiles are computed from the attempts of their hour and never from other percentiles (PL-X08).
 """
@@ -26,12 +26,12 @@ waited longest had been accepted when an attempt at it began."""
 
 
 def metric_table(lake: LakeStorage) -> Table:
-    """The gold table, a folder for each day."""
+    """Return the gold table, with a folder for each day."""
     return Table(lake, "metrics", struct_of(METRICS), ("dt",))
 
 
 def metrics(deliveries: DataFrame) -> DataFrame:
-    """Rows of ``METRICS`` from those of ``delivery.deliveries``."""
+    """Return rows of ``METRICS`` from those of ``delivery.deliveries``."""
     is_delivered = F.col("decision") == "delivered"
     age = F.unix_micros("started_at") - F.unix_micros("accepted_at")
     seconds = F.percentile("seconds", F.array(F.lit(0.5), F.lit(0.95), F.lit(0.99)))

@@ -5,7 +5,7 @@
     <lake>/bronze/data/batch=000007-.../...    batches that were killed
     <lake>/quarantine/bronze/data/...          files that could not be read, see ``pipeline.damage``
 
-Nobody's reports read them, and yet a subject who is erased may be in them. They are few: the driver searches them.
+No report reads them, but they may hold records of a subject that is erased. They are few, so the driver searches them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from pyarrow import ArrowException
 
 from pipeline.lake import Table, folder_values
-from pipeline.storage import LakeStorage
+from pipeline.storage import LakeStorage, StorageError
 
 __all__ = ["Remnant", "remnants", "remove"]
 
@@ -32,7 +32,7 @@ _QUARANTINE: Final = "quarantine/"
 class Remnant:
     """``path`` is relative to the lake; ``batch`` the number of the commit that would have named it.
 
-    ``found``: the columns that were asked for, of the records with these keys; None: the file cannot be read.
+    ``found``: the requested columns of the records with these keys; None if the file cannot be read.
     """
 
     path: str
@@ -41,21 +41,21 @@ class Remnant:
 
     @property
     def is_in_quarantine(self) -> bool:
-        """Whether it was part of the table once, so that its records are in no other file."""
+        """Return whether it was part of the table once, so that its records are in no other file."""
         return self.path.startswith(_QUARANTINE)
 
     @property
     def values(self) -> dict[str, str]:
-        """Its folders' values."""
+        """Return the values of its folders."""
         return folder_values(self.path)
 
 
 def remnants(
     lake: LakeStorage, table: Table, keys: Iterable[str], topic: str | None, columns: Sequence[str]
 ) -> list[Remnant]:
-    """Those that hold records with these keys, of one Kafka topic or of all, and those that nobody can read.
+    """Return files that hold records with these keys, of one Kafka topic or of all, and unreadable files.
 
-    One of a batch that is being written at this moment is among them.
+    A file of a batch that is being written at this moment may be among them.
     """
     wanted = _binary(keys)
     places = [*table.unlisted(table.snapshot()), *lake.files(f"{_QUARANTINE}{table.name}/data")]
@@ -64,7 +64,7 @@ def remnants(
 
 
 def _is_of(path: str, topic: str | None) -> bool:
-    """Whether a batch wrote it, of this topic; whatever else lies there is somebody else's."""
+    """Return whether one of our batches wrote it, of this topic; other files are left alone."""
     values = folder_values(path)
     return path.endswith(".parquet") and {"batch", "topic"} <= values.keys() and topic in (None, values["topic"])
 
@@ -76,7 +76,9 @@ def _searched(lake: LakeStorage, path: str, keys: pa.Array, columns: Sequence[st
             file = pq.ParquetFile(opened)
             groups = [file.read_row_group(n, ["key", *columns]) for n in range(file.num_row_groups)]
             return Remnant(path, batch, pa.concat_tables(_with(keys, group).select(columns) for group in groups))
-    except (ArrowException, KeyError, OSError):
+    except (ArrowException, KeyError, OSError) as error:
+        if isinstance(error, OSError) and not lake.is_local:  # A store that does not answer has damaged nothing.
+            raise StorageError(f"{path} cannot be read: {error}") from error
         return Remnant(path, batch, None)
 
 

@@ -13,7 +13,7 @@ __all__ = ["expired", "forgotten", "retain"]
 
 
 def expired(snapshot: Snapshot, before: date, topic: str | None = None) -> tuple[DataFile, ...]:
-    """The files of days before ``before``, of one Kafka topic or of all."""
+    """Return the files of days before ``before``, of one Kafka topic or of all."""
     return tuple(
         file
         for file in snapshot.files
@@ -38,6 +38,6 @@ def retain(lake: LakeStorage, table: Table, before: date, run: str, topic: str |
 
 
 def forgotten(snapshot: Snapshot) -> Callable[[str, datetime], bool]:
-    """Whether the hour of a Kafka topic lies before what retention kept: no audit can judge it."""
+    """Return a test for hours of a Kafka topic that retention dropped, which no audit can judge."""
     kept = snapshot.state.kept
     return lambda topic, hour: hour.date().isoformat() < max(kept.get("", ""), kept.get(topic, ""))

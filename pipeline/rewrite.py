@@ -12,7 +12,7 @@ __all__ = ["rewrite"]
 
 
 def rewrite(table: Table, old: Sequence[DataFile], rows: DataFrame, job: str, run: str, *, fewer_rows: int = 0) -> int:
-    """Put rows in the place of files; the number of files that were written. ``fewer_rows`` are gone on purpose.
+    """Put rows in the place of files; the number of files that were written. ``fewer_rows`` were removed on purpose.
 
     Raises :class:`LakeDamaged` when the rows that were written are not as many as they should be, and
     :class:`LakeConflict` when another job has rewritten the same files; both leave the table as it was.

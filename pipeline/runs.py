@@ -1,4 +1,4 @@
-"""The table of runs: one small file for each, so that anybody can see what was done to the lake and by which code."""
+"""The table of runs: one small file for each, with what was done to the lake and by which version."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Run:
 
     @property
     def path(self) -> str:
-        """Sorted by time."""
+        """Return its file, whose name sorts by time."""
         return f"runs/{self.started_at[:19].replace(':', '')}-{self.job}-{self.id}.json"
 
 
 @contextmanager
 def recorded_run(lake: LakeStorage, job: str, inputs: Mapping[str, Any]) -> Iterator[Run]:
-    """Write the run down at its start and at its end, however it ends; the job fills in ``counts``."""
+    """Store the run at its start and at its end, also if it fails; the job fills in ``counts``."""
     started = datetime.now(UTC)
     run = Run(secrets.token_hex(4), job, inputs, started.isoformat(), version("hookwire-server"))
     _write(lake, run)
@@ -57,7 +57,7 @@ def recorded_run(lake: LakeStorage, job: str, inputs: Mapping[str, Any]) -> Iter
 
 
 def runs(lake: LakeStorage) -> list[Run]:
-    """All of them, newest first. A file that is half written or somebody else's is left out."""
+    """Return all runs, newest first. Files that are half written or no runs are left out."""
     found = []
     for path in sorted(lake.files("runs"), reverse=True):
         try:

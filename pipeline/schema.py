@@ -2,7 +2,7 @@
 
 A row of bronze is one Kafka record as it lay there, never changed and never deduplicated, with the envelope that the
 relay wrote in typed columns beside it. (topic, partition, offset) is its natural key. What could not be read of the
-envelope is null, and ``quarantine`` says why: nothing is dropped, and the raw bytes are there to look at.
+envelope is null, and ``quarantine`` has the reason: nothing is dropped, and the raw bytes stay.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-__all__ = ["BRONZE", "BRONZE_PARTITIONS", "CLOUDEVENT", "EVENT_COLUMNS", "HEADERS", "KAFKA"]
+__all__ = ["BRONZE", "BRONZE_PARTITIONS", "CLOUDEVENT", "ENVELOPE", "EVENT_COLUMNS", "HEADERS", "KAFKA", "RECORD"]
 
 HEADERS: Final = ArrayType(
     StructType([StructField("key", StringType(), nullable=False), StructField("value", BinaryType())])
@@ -39,10 +39,26 @@ KAFKA: Final = StructType(
         StructField("headers", HEADERS),
     ]
 )
-"""What both Kafka sources yield. ``timestampType``: 0 the producer's clock, 1 the broker's, -1 none."""
+"""The columns of Spark's Kafka connector. ``timestampType``: 0 the producer's clock, 1 the broker's, -1 none."""
+
+ENVELOPE: Final = {
+    "event_id": "hookwire-event-id",
+    "sequence": "hookwire-sequence",
+    "term": "hookwire-term",
+    "accepted_at": "hookwire-accepted-at",
+    "content_type": "content-type",
+}
+"""Columns of bronze, and the header that each is read from; such a header is not stored in ``headers`` as well."""
+
+RECORD: Final = StructType([*KAFKA.fields, *(StructField(name, BinaryType()) for name in ENVELOPE.values())])
+"""What both Kafka sources yield: Kafka's columns, and the headers of ``ENVELOPE`` in columns of their own.
+
+``headers`` holds the others, in order, and is null if there is none. A header without a value stays there, and so do
+all headers of a record that has two of one name.
+"""
 
 CLOUDEVENT: Final = ("ce_id", "ce_source", "ce_type", "ce_subject", "ce_time")
-"""Attributes of a CloudEvent that have a column of their own; the others are in ``headers``."""
+"""Attributes of a CloudEvent that have a column. They stay in ``headers``: the content's hash needs the order there."""
 
 BRONZE: Final = StructType(
     [

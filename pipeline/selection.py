@@ -1,4 +1,4 @@
-"""Selection: which events of bronze a replay sends, each once and in the order in which they were accepted (PL-07)."""
+"""Selection: the events of bronze that a replay sends, each once and in order of acceptance (PL-07)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ArchivedEvent:
 
 
 def select(bronze: DataFrame, selection: Selection) -> DataFrame:
-    """The first record of each event; what is in quarantine without an event id can't be replayed and is left out."""
+    """Return the first record of each event; a record without an event id cannot be replayed."""
     rows = bronze.where("event_number IS NOT NULL").where(F.col("event_number") > selection.above)
     if selection.topic is not None:
         rows = rows.where(F.col("topic") == selection.topic)
@@ -57,7 +57,7 @@ def select(bronze: DataFrame, selection: Selection) -> DataFrame:
 
 
 def count(selected: DataFrame) -> dict[str, Any]:
-    """How many events, and when the oldest and the newest were accepted (ISO 8601)."""
+    """Return how many events, and when the oldest and the newest were accepted (ISO 8601)."""
     row = selected.select(
         F.count("*").alias("events"),
         F.date_format(F.min("accepted_at"), _ISO).alias("oldest"),
@@ -68,7 +68,7 @@ def count(selected: DataFrame) -> dict[str, Any]:
 
 
 def archived(selected: DataFrame) -> Iterator[ArchivedEvent]:
-    """The events, one at a time: a partition of them is in memory, not all."""
+    """Yield the events; one partition of them is in memory at a time."""
     columns = ("event_id", "event_number", "topic", "key", "content_type", "headers", "value")
     return map(_event, selected.select(*columns).toLocalIterator(prefetchPartitions=True))
 

@@ -4,8 +4,8 @@
 
     attempts --deliveries--> silver --metrics--> gold, by hour --slo--> gold, over 28 days
 
-A day is made anew when its source has more rows than it was made from, and never from fewer: a database that has
-forgotten attempts does not make the lake forget them.
+A day is made anew when its source has more rows than it was made from, and never from fewer: retention in the database
+removes nothing from the lake.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ __all__ = ["Service", "measured_days", "overdrawn", "rows_of", "stale_days", "wa
 
 
 def wanted_days(lake: LakeStorage, attempts: Mapping[date, int]) -> list[date]:
-    """The days of which the database has more ``attempts`` than silver, oldest first."""
+    """Return the days of which the database has more ``attempts`` than silver, oldest first."""
     kept = counts_of_days(delivery_table(lake).snapshot())
     return sorted(day for day, count in attempts.items() if count > kept.get(day, 0))
 
 
 def stale_days(lake: LakeStorage, since: date, until: date) -> dict[date, int]:
-    """The days whose silver is more than their metrics were made from, and how many rows it has now."""
+    """Return the days whose silver has more rows than their metrics were made from, and how many."""
     made_from = sources_of_days(metric_table(lake))
     counts = counts_of_days(delivery_table(lake).snapshot())
     return {day: n for day, n in counts.items() if since <= day <= until and n > made_from.get(day, 0)}
 
 
 def measured_days(lake: LakeStorage, since: date, until: date) -> dict[date, int]:
-    """The days that have metrics, and how many rows."""
+    """Return the days that have metrics, and how many rows."""
     counts = counts_of_days(metric_table(lake).snapshot())
     return {day: n for day, n in counts.items() if since <= day <= until}
 
@@ -56,11 +56,11 @@ class Service:
         self._run = run
 
     def write_attempts(self, page: Sequence[Sequence[Any]]) -> tuple[DataFile, ...]:
-        """Rows of ``ATTEMPT`` of one day, as files that are no part of silver yet."""
+        """Write rows of ``ATTEMPT`` of one day into files that are not part of silver yet."""
         return written(delivery_table(self._lake), deliveries(frame_of(self._spark, page, ATTEMPT)))
 
     def put_attempts(self, day: date, files: tuple[DataFile, ...]) -> int:
-        """All files of a day as this day of silver; how many rows they have, or 0 where silver has more.
+        """Make these files the day of silver; return their rows, or 0 where silver has more.
 
         Raises LakeConflict and LakeDamaged.
         """
@@ -89,7 +89,7 @@ class Service:
 
 
 def rows_of(spark: SparkSession, table: Table, days: Iterable[date]) -> list[dict[str, Any]]:
-    """The rows of these days, for a database; moments in UTC."""
+    """Return the rows of these days, for a database; moments in UTC."""
     snapshot = _of_days(table, days)
     rows = table.read(spark, snapshot).collect() if snapshot.files else []
     return [
@@ -99,7 +99,7 @@ def rows_of(spark: SparkSession, table: Table, days: Iterable[date]) -> list[dic
 
 
 def overdrawn(spark: SparkSession, table: Table, day: date) -> list[dict[str, Any]]:
-    """Who has used more than the error budget on this day, worst first."""
+    """Return subscriptions that overdrew their error budget on this day, worst first."""
     rows = [row for row in rows_of(spark, table, [day]) if row["burn"] > 1]
     return sorted(rows, key=lambda row: (-row["burn"], row["subscription"]))
 

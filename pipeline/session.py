@@ -28,7 +28,7 @@ _ALWAYS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # What is read in a batch is bounded by the job, so few large files are better than many small ones.
     "spark.sql.parquet.compression.codec": "zstd",
-    # The old INT96 has no statistics, so that nobody could skip files or row groups by time.
+    # The old INT96 has no statistics, so that no reader could skip files or row groups by time.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # A task writes into so many folders at once before it sorts its rows by folder; each holds a row group in memory.
     "spark.sql.maxConcurrentOutputFileWriters": "4",
@@ -57,11 +57,11 @@ class SessionOptions:
 
 
 class SessionFailed(Exception):
-    """Spark did not start; the text is the last line that it said."""
+    """Spark did not start; the text is the last line that it printed."""
 
 
 def spark_session(options: SessionOptions) -> SparkSession:
-    """The session of this process, made by the first call. Java is looked for by ``pipeline.java`` before this.
+    """Return the session of this process; the first call makes it. ``pipeline.java`` looks for Java before.
 
     Raises :class:`SessionFailed`.
     """
@@ -70,7 +70,7 @@ def spark_session(options: SessionOptions) -> SparkSession:
     builder = SparkSession.builder.appName(options.name)
     for name, value in settings_of(options, _users_names()).items():
         builder = builder.config(name, value)
-    logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells when it closes a connection
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # it logs each closed connection
     with tempfile.TemporaryFile() as log, _said_into(log):
         try:
             return builder.getOrCreate()
@@ -82,7 +82,7 @@ def spark_session(options: SessionOptions) -> SparkSession:
 
 
 def settings_of(options: SessionOptions, users: Collection[str] = ()) -> dict[str, str]:
-    """What a session is made with: our settings but those that the user has set, then ``more``, which wins (FP-12)."""
+    """Return our settings but those that the user has set, then ``more``, which wins (FP-12)."""
     settings = {**_ALWAYS, "spark.ui.enabled": str(options.ui).lower(), "spark.driver.memory": options.memory}
     # Said before the JVM's logging has been set up, or Spark prints a page of warnings at each start.
     quiet = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
@@ -99,7 +99,7 @@ def settings_of(options: SessionOptions, users: Collection[str] = ()) -> dict[st
 
 
 def _users_names() -> set[str]:
-    """The settings that ``spark-submit`` or Spark's own file of defaults has set: they are the user's."""
+    """Return the names of settings that ``spark-submit`` or Spark's own file of defaults has set."""
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         SparkContext._ensure_initialized()
         return {name for name, _ in SparkConf().getAll()}
@@ -111,7 +111,7 @@ def _users_names() -> set[str]:
 
 @contextmanager
 def _said_into(log: IO[bytes]) -> Iterator[None]:
-    """The JVM inherits standard error when it starts: what it says there on a good run is of no use (FP-14)."""
+    """Redirect standard error, which the JVM inherits at its start: on a good run its lines are noise (FP-14)."""
     sys.stderr.flush()
     kept = os.dup(2)
     os.dup2(log.fileno(), 2)

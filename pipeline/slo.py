@@ -1,4 +1,4 @@
-"""Service levels: the share of attempts that delivered over 28 days, and what is used up of what may fail (PL-04)."""
+"""Service levels: the share of attempts that delivered over 28 days, and the used part of the error budget (PL-04)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ overdrawn."""
 
 
 def slo_table(lake: LakeStorage) -> Table:
-    """The gold table, a folder for each day; a row judges the 28 days that end with it."""
+    """Return the gold table, with a folder for each day; a row judges the 28 days that end with it."""
     return Table(lake, "slo", struct_of(SLO), ("dt",))
 
 
 def slo(metrics: DataFrame, target: float) -> DataFrame:
-    """Rows of ``SLO`` from those of ``metric.metrics``; a subscription has one for each day on which it was tried.
+    """Return rows of ``SLO`` from those of ``metric.metrics``; a subscription has one for each day with attempts.
 
     The budget is the share 1 - ``target`` of the attempts of the span.
     """

@@ -1,57 +1,81 @@
-"""Files under a URI, for what the driver itself reads and writes: the table of runs, a table's files (PL-C02).
+"""Files under a URI that the driver itself reads and writes: the table of runs, a table's files (PL-C02).
 
-``file:`` and a plain path are a folder of this machine; other schemes (``s3a:``, ``hdfs:``, ``gs:``) are pyarrow's. On
-a folder of this machine a new file appears whole or not at all, and survives a crash of the machine; elsewhere that is
-as good as the store's own promises. A table's log is ``deltalake``'s (``pipeline.lake``).
+``file:`` and a plain path are a folder of this machine; ``s3a:`` and ``s3:`` are S3 (``pipeline.s3``); other schemes
+(``hdfs:``, ``gs:``, ``abfss:``) are pyarrow's. In a folder of this machine a new file appears whole or not at all, and
+survives a crash of the machine. Elsewhere the store's own promises hold. ``deltalake`` writes the tables' logs
+(``pipeline.lake``).
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
 from pyarrow import ArrowException, NativeFile, fs
 
-__all__ = ["LakeStorage", "StorageError"]
+from pipeline.s3 import S3Options
+
+__all__ = ["LakeStorage", "StorageError", "reached"]
 
 T = TypeVar("T")
 _AT_ONCE: Final = 8
 _READ_BYTES: Final = 1 << 20
+_S3: Final = "s3a://"
 
 
 class StorageError(Exception):
-    """A URI that nobody understands, or a store that does not answer."""
+    """A URI of an unknown kind, or a store that does not answer."""
+
+
+@contextmanager
+def reached() -> Iterator[None]:
+    """Turn an error of a disk or a store into :class:`StorageError`; a missing file stays FileNotFoundError."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StorageError(f"the lake cannot be read or written: {_first_line(error)}") from error
 
 
 class LakeStorage:
-    """``uri`` is how Spark names the folder; paths are relative to it and written with ``/``."""
+    """``uri`` is how Spark names the folder; paths are relative to it and written with ``/``.
 
-    def __init__(self, uri: str) -> None:
-        self.uri = (Path(uri).absolute().as_uri() if "://" not in uri and not uri.startswith("file:") else uri).rstrip(
-            "/"
-        )
+    ``s3``: how S3 is reached. ``delta_options`` are the same values for ``deltalake``. Raises :class:`StorageError`.
+    """
+
+    def __init__(self, uri: str, s3: S3Options | None = None) -> None:
+        self.uri = _full(uri)
+        self.delta_options: dict[str, str] = {}
         try:
-            # Hadoop calls it s3a, pyarrow s3.
-            self._system, self._root = fs.FileSystem.from_uri(self.uri.replace("s3a://", "s3://", 1))
+            if self.uri.startswith(_S3):
+                self._root = self.uri.removeprefix(_S3)
+                options = (s3 or S3Options()).placed(self._root.partition("/")[0])
+                self.delta_options, self._system = options.delta(), options.arrow()
+            else:
+                self._system, self._root = fs.FileSystem.from_uri(self.uri)
         except (ArrowException, OSError) as error:
-            raise StorageError(f"{uri} cannot be used: {error}") from error
+            raise StorageError(f"{uri} cannot be used: {_first_line(error)}") from error
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a folder of this machine."""
+        """Return whether it is a folder of this machine."""
         return isinstance(self._system, fs.LocalFileSystem)
 
     def spark_path(self, path: str) -> str:
-        """The full name that Spark reads or writes a path by."""
+        """Return the full name by which Spark reads or writes a path."""
         return f"{self.uri}/{path}"
 
+    @reached()
     def files(self, folder: str) -> dict[str, int]:
-        """Path and size of every file below a folder, however deep; none if it is not there."""
+        """Return path and size of every file below a folder, at any depth; none if it is not there."""
         return {path: info.size for path, info in self._found(folder)}
 
     def _found(self, folder: str) -> Iterator[tuple[str, fs.FileInfo]]:
@@ -61,16 +85,19 @@ class LakeStorage:
         start = len(self._root.rstrip("/")) + 1
         return ((info.path[start:], info) for info in found if info.type is fs.FileType.File)
 
+    @reached()
     def open(self, path: str) -> NativeFile:
-        """A file for reading at any place; close it. Raises FileNotFoundError."""
+        """Open a file for reading at any offset; the caller closes it. Raises FileNotFoundError."""
         return self._system.open_input_file(f"{self._root}/{path}")
 
+    @reached()
     def read(self, path: str) -> bytes:
-        """The whole of a small file; raises FileNotFoundError."""
+        """Return all bytes of a small file. Raises FileNotFoundError."""
         with self._system.open_input_stream(f"{self._root}/{path}") as stream:
             content: bytes = stream.readall()
             return content
 
+    @reached()
     def replace(self, path: str, content: bytes) -> None:
         """Write a small file, over one that is there."""
         if self.is_local:
@@ -79,8 +106,9 @@ class LakeStorage:
         else:
             self._put(path, content)
 
+    @reached()
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete files; one that is not there any more is none of our business."""
+        """Delete files; pass over those that are not there."""
         for path in paths:
             try:
                 self._system.delete_file(f"{self._root}/{path}")
@@ -88,20 +116,22 @@ class LakeStorage:
                 continue
 
     def each(self, paths: Sequence[str], work: Callable[[str], T]) -> list[T]:
-        """Do the same with several files at once; a store far away answers slowly and in parallel."""
+        """Call ``work`` for several files at once, because a remote store answers slowly."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return list(pool.map(work, paths))
 
+    @reached()
     def sha256(self, path: str) -> str:
-        """The SHA-256 of a file, in hexadecimal."""
+        """Return the SHA-256 of a file, in hexadecimal."""
         digest = hashlib.sha256()
         with self._system.open_input_stream(f"{self._root}/{path}") as stream:
             while part := stream.read(_READ_BYTES):
                 digest.update(part)
         return digest.hexdigest()
 
+    @reached()
     def move(self, path: str, target: str) -> None:
-        """A file to another place, over one that is there; one that is not there any more is left out."""
+        """Move a file to another path, over one that is there; pass over one that is not there."""
         self._system.create_dir(f"{self._root}/{target}".rpartition("/")[0])
         try:
             self._system.move(f"{self._root}/{path}", f"{self._root}/{target}")
@@ -109,7 +139,7 @@ class LakeStorage:
             return
 
     def make_durable(self, paths: Iterable[str]) -> None:
-        """What others wrote into a folder of this machine is on disk after this; stores are so by themselves."""
+        """Write to disk the files that others wrote into a folder of this machine. Other stores need no such step."""
         if self.is_local:
             folders = set()
             for path in paths:
@@ -142,3 +172,13 @@ class LakeStorage:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _full(uri: str) -> str:
+    """Return it as Spark names it: Hadoop calls S3 ``s3a``, other tools ``s3``."""
+    is_path = "://" not in uri and not uri.startswith("file:")
+    return (Path(uri).absolute().as_uri() if is_path else re.sub(r"^s3://", _S3, uri)).rstrip("/")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:500]

@@ -1,7 +1,8 @@
-"""Tables: all that a lake has, for what has to look at each of them."""
+"""Tables: all tables of a lake, for jobs that look at each of them."""
 
 from __future__ import annotations
 
+from pipeline.damage import quarantined_table
 from pipeline.delivery import delivery_table
 from pipeline.erasure import erased_table
 from pipeline.lake import Table, bronze
@@ -13,5 +14,6 @@ __all__ = ["lake_tables"]
 
 
 def lake_tables(lake: LakeStorage) -> tuple[Table, ...]:
-    """Bronze, what was erased from it, silver, gold; one that was never written to is empty."""
-    return (bronze(lake), erased_table(lake), delivery_table(lake), metric_table(lake), slo_table(lake))
+    """Return bronze, what was erased and put into quarantine, silver, gold; one never written to is empty."""
+    aside = erased_table(lake), quarantined_table(lake)
+    return (bronze(lake), *aside, delivery_table(lake), metric_table(lake), slo_table(lake))

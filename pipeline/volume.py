@@ -1,4 +1,4 @@
-"""Volume: how much each Kafka topic carries, by hour and by day (PL-10)."""
+"""Volume: records, events and bytes of each Kafka topic, by hour and by day (PL-10)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ __all__ = ["by_hour", "usage"]
 
 
 def by_hour(bronze: DataFrame) -> DataFrame:
-    """``topic``, ``hour``, ``records``: as they lie in the lake, repeats too."""
+    """Return ``topic``, ``hour``, ``records``: all records of the lake, repeats too."""
     hour = F.date_trunc("hour", F.coalesce("accepted_at", "archived_at"))
     return bronze.groupBy("topic", hour.alias("hour")).agg(F.count("*").alias("records"))
 
 
 def usage(bronze: DataFrame) -> DataFrame:
-    """``day``, ``topic``, ``events``, ``bytes``, ``repeats``, ``quarantined``; each event counts once.
+    """Return ``day``, ``topic``, ``events``, ``bytes``, ``repeats``, ``quarantined``; each event counts once.
 
     The same files give the same rows, however often it runs, so that they may be billed.
     """
     size = F.coalesce(F.length("value"), F.lit(0)) + F.coalesce(F.length("key"), F.lit(0))
-    # What has no id of ours is one event for each record.
+    # A record without an event id counts as one event.
     name = F.coalesce("event_id", F.concat_ws(":", "topic", "partition", "offset"))
     events = bronze.groupBy("dt", "topic", name.alias("name")).agg(
         F.max(size).alias("bytes"),

@@ -1,4 +1,4 @@
-"""What Spark's workers see: they are other processes, on other machines perhaps, and their Python may be another."""
+"""The Python of Spark's workers: they are other processes, and may be on other machines with another Python."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Python:
 
 
 def python_here() -> Python:
-    """This process's."""
+    """Return this process's Python."""
     return Python(sys.executable, dict(_versions()))
 
 
 def python_of_workers(spark: SparkSession) -> Python:
-    """A worker's: found out by running there."""
+    """Return the Python of a worker, which looks for itself."""
 
     @F.udf("string")
     def look(_: int) -> str:

@@ -35,7 +35,7 @@ from relay.hold import Hold, Holds
 from relay.key_order import one_topic_of_each_key, refusals_by_key
 from relay.metrics import RelayMetrics
 from relay.observer import Observer
-from relay.outbox import Outbox
+from relay.outbox import LowWater, Outbox
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, Sink, SinkUnavailable, Term
 from relay.trouble import Trouble
@@ -115,6 +115,11 @@ class Harvester:
     def in_flight(self) -> Mapping[int, Record]:
         """What was claimed and not dealt with yet, by id."""
         return self._in_flight
+
+    @property
+    def low_water(self) -> LowWater | None:
+        """The low-water mark of its shards; None while it does not lead them."""
+        return self._outbox.low_water if self.state == "leading" else None
 
     def on_poll(self, last_id: int, origin: UUID, *, holds_are_due: bool) -> None:
         """Take over what the due poller saw: the last id drawn, its origin, and whether a hold is due for a probe."""

@@ -24,6 +24,7 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import NamedTuple
 from uuid import UUID
 
 import structlog
@@ -34,7 +35,7 @@ from relay.election.port import LeadershipLost
 from relay.record import Record, record_from_row
 from relay.sink import Batch, Term
 
-__all__ = ["Outbox"]
+__all__ = ["LowWater", "Outbox"]
 
 _log = structlog.get_logger(__name__)
 
@@ -50,6 +51,14 @@ class _Horizon:
 
     mark: int
     xid: str
+
+
+class LowWater(NamedTuple):
+    """In so many shards no record is left below ``id``, nor can one appear there; ``origin`` is that of the id."""
+
+    shards: int
+    id: int
+    origin: UUID
 
 
 class Outbox:
@@ -88,6 +97,13 @@ class Outbox:
         """Learn the origin of the ids from now on; whether it is still the one that was known before."""
         before, self._origin = self._origin, await self._database.fetchval("outbox.origin")
         return before == self._origin
+
+    @property
+    def low_water(self) -> LowWater | None:
+        """The lowest mark of this term; None before there is one."""
+        if self._origin is None or not self._low:
+            return None
+        return LowWater(len(self._low), min(self._low.values()), self._origin)
 
     def is_carried_through(self, last_id: int, origin: UUID) -> bool:
         """Whether nothing at or below the last id that was drawn is owed, or can still appear."""

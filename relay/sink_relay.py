@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 
 from relay.election.port import Election, Lease, next_lease
 from relay.harvester import Harvester
+from relay.outbox import LowWater
 from relay.record import Record
 from runtime.cancellation import TaskGroup
 
@@ -48,6 +49,14 @@ class SinkRelay:
     def in_flight(self) -> Mapping[int, Record]:
         """What was claimed and not dealt with yet, by id, of all groups."""
         return {number: record for h in self._harvesters.values() for number, record in h.in_flight.items()}
+
+    @property
+    def low_water(self) -> LowWater | None:
+        """The low-water mark of all groups that this process leads; None where it leads none, or origins differ."""
+        marks = [mark for harvester in self._harvesters.values() if (mark := harvester.low_water) is not None]
+        if len({mark.origin for mark in marks}) != 1:
+            return None
+        return LowWater(sum(mark.shards for mark in marks), min(mark.id for mark in marks), marks[0].origin)
 
     @property
     def last_error(self) -> str:

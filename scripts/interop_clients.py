@@ -33,7 +33,7 @@ EXPECTED: Final[Mapping[str, Any]] = {
     "refused": [422, "invalid-topic"],
     "rotated": 2,
     "keys": [2, 1],
-    "subscriptions": [[True, "untried"]],
+    "subscriptions": [[True, "active"]],
     "undelivered": True,
 }
 """What each program prints of the same walk."""

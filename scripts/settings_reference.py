@@ -51,7 +51,7 @@ _SECTIONS = {
     "What callbacks may reach": ("egress_",),
     "Kafka": ("kafka_", "neli_"),
     "AMQP": ("amqp_",),
-    "Relaying": ("on_refused", "lease_seconds", "fan_out_seconds_max", "relay_headers"),
+    "Relaying": ("on_refused", "lease_seconds", "direct_deliveries", "fan_out_seconds_max", "relay_headers"),
     "How long things are kept": ("retention_", "dead_letter_", "history_", "gold_"),
     "WebSub": ("websub_",),
     "RabbitHub": ("rabbithub_",),

@@ -11,6 +11,7 @@ import structlog
 
 from egress.client import Outbound, Request
 from egress.failure import OutboundError
+from egress.retry_after import CAP_SECONDS_MAX
 from event.cloudevents import is_opaque
 from webhooks.breaker import after_probe, is_failure
 from webhooks.claim import Claim
@@ -20,7 +21,6 @@ from webhooks.operator_event import RESERVED_PREFIX
 from webhooks.outcome import Outcome, outcome_of_error, outcome_of_response
 from webhooks.result import Result
 from webhooks.retry import DELIVERED, Decision, decide
-from webhooks.retry_after import CAP_SECONDS_MAX
 from webhooks.subscriber import Subscriber
 from webhooks.worker_options import WorkerOptions
 

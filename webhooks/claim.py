@@ -110,12 +110,17 @@ class Claimer:
             "delivery.claim", list(wanted), list(wanted.values()), self._options.timeout_seconds,
             self._options.lease_margin_seconds,
         )  # fmt: skip
-        rows = sorted([row for row in answer if row["event_id"] is not None], key=lambda row: row["event_id"])
         held_back = [
             (row["subscription_id"], asked_at + row["wait_seconds"]) for row in answer if row["event_id"] is None
         ]
-        if not rows:
-            return ClaimAnswer(held_back=held_back)
+        claimed = [row for row in answer if row["event_id"] is not None]
+        return (await self.answer(claimed, asked_at, bytes_max))._replace(held_back=held_back)
+
+    async def answer(self, claimed: Sequence[Row], asked_at: float, bytes_max: int) -> ClaimAnswer:
+        """Read the contents of deliveries that are claimed for this worker, and decide which can be sent."""
+        if not claimed:
+            return ClaimAnswer()
+        rows = sorted(claimed, key=lambda row: row["event_id"])
         subscribers = await self._subscribers.get((row["subscription_id"], row["version"]) for row in rows)
         events, lost = await self._contents.get((row["event_id"] for row in rows), bytes_max)
         claims, unsent = [], []
@@ -132,7 +137,7 @@ class Claimer:
             else:
                 claims.append(claim_of(row, event, subscriber, asked_at))
         found = Counter(row["subscription_id"] for row in rows)
-        return ClaimAnswer(claims, unsent, found, held_back, orphans, surplus)
+        return ClaimAnswer(claims, unsent, found, orphans=orphans, surplus=surplus)
 
     async def dead_letter(self, orphans: Sequence[Row]) -> None:
         """End deliveries whose event no longer exists."""

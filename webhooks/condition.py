@@ -41,6 +41,7 @@ Health = Literal["healthy", "untried", "failing", "paused", "disabled", "gone", 
 Row = Mapping[str, Any]
 
 _SETTINGS: Final = {"kafka": "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS", "amqp": "HOOKWIRE_AMQP_URL"}
+_SENT: Final = {"webhooks": "matched with subscriptions", "jobs": "its job was enqueued"}
 _BY_URGENCY: Final = ("held", "parked", "retrying", "sending", "pending", "dead", "delivered")
 _DEAD: Final = {
     "exhausted": "given up: its retry schedule is used up",
@@ -236,8 +237,7 @@ def sink_condition(row: Row) -> Condition:
     The row has ``sink``, ``state`` (pending, held, sent), ``configured``, ``reason`` and ``probe_at``.
     """
     if row["state"] == "sent":
-        is_fanned_out = row["sink"] == "webhooks"
-        return Condition("sent", "matched with subscriptions" if is_fanned_out else "the broker has confirmed it")
+        return Condition("sent", _SENT.get(row["sink"], "the broker has confirmed it"))
     if not row["configured"] and row["sink"] in _SETTINGS:
         return Condition(row["state"], f"this sink is not configured; set {_SETTINGS[row['sink']]}", "hold")
     if row["state"] == "held":

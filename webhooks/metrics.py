@@ -23,6 +23,9 @@ class DeliveryMetrics:
             "Attempts with more than 20 kB of content, which the Standard Webhooks specification advises against.",
             registry=registry,
         )
+        self.direct = Counter(
+            "hookwire_delivery_direct_total", "Deliveries that the publishing commit has made.", registry=registry
+        )
         self.in_flight = Gauge("hookwire_delivery_in_flight", "Attempts in flight.", registry=registry)
         self.dead = Counter(
             "hookwire_delivery_dead_letters_total", "Deliveries given up, by kind.", ["kind"], registry=registry

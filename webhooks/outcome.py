@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from egress.client import Response
 from egress.failure import OutboundError
-from webhooks.retry_after import retry_after_seconds
+from egress.retry_after import retry_after_seconds
 
 __all__ = ["Outcome", "outcome_of_error", "outcome_of_response"]
 

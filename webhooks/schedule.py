@@ -97,7 +97,7 @@ class Schedule:
         self._held = _HeldEvents()
         self._busy: set[tuple[int, str | None]] = set()
         self._slots = Slots(options.slots)
-        self._paused = PausedSubscriptions(options.breaker)
+        self.paused = PausedSubscriptions(options.breaker)
         self._returned: list[Claim] = []
 
     @property
@@ -147,15 +147,17 @@ class Schedule:
             subscription.asks_at = at
             self.mark_due_at(id_, at, now)
 
-    def advance(self, now: float) -> None:
-        """Mark due what has come due by time, and end pauses that are stored.
+    def advance(self, now: float) -> set[int]:
+        """Mark due what has come due by time; end the pauses that are stored, and return their subscriptions.
 
         Call it only with no claim under way: a claim that was asked for before a pause was stored does not see it.
         """
         while self._alarms and self._alarms[0][0] <= now:
             self.mark_due((heapq.heappop(self._alarms)[1],))
-        for id_ in self._paused.end_recorded():
+        ended = self.paused.end_recorded()
+        for id_ in ended:
             self._place(self._subscription(id_))
+        return ended
 
     def next_at(self) -> float | None:
         """When something comes due by itself; None: nothing does."""
@@ -188,9 +190,12 @@ class Schedule:
                 unproven_room -= 0 if subscription.is_proven else count
         return wanted
 
-    def admit(self, claims: Iterable[Claim]) -> None:
-        """Queue claims behind the others of their subscriptions; return those of subscriptions that are paused."""
-        changed = {}
+    def admit(self, claims: Iterable[Claim], paused: Iterable[int] = ()) -> None:
+        """Queue claims behind the others of their subscriptions; return those of subscriptions that are paused.
+
+        ``paused``: subscriptions that were paused when the claims were made, beside those that are paused now.
+        """
+        changed, were_paused = {}, frozenset(paused)
         for claim in claims:
             subscription = self._subscription(claim.subscriber.id)
             subscription.batch_max = claim.subscriber.batch_max
@@ -199,7 +204,7 @@ class Schedule:
             self._held.add(claim)
             changed[subscription.id] = subscription
         for subscription in changed.values():
-            if subscription.id in self._paused:
+            if subscription.id in self.paused or subscription.id in were_paused:
                 self._return_waiting(subscription)
             self._place(subscription)
 
@@ -271,14 +276,14 @@ class Schedule:
 
     def note_result(self, result: Result) -> None:
         """A result goes to the settlement: its subscription is paused until it is stored, if it has to be."""
-        if self._paused.begin(result):
+        if self.paused.begin(result):
             subscription = self._subscription(result.subscription_id)
             self._return_waiting(subscription)
             self._place(subscription)
 
     def settled(self, result: Result, now: float) -> None:
         """A result is stored: plan its retry, or look for what waited behind it."""
-        self._paused.settled(result)
+        self.paused.settled(result)
         id_, decision = result.subscription_id, result.decision
         if result.breaker == "trip":  # what waits here has not passed the open breaker
             subscription = self._subscription(id_)
@@ -303,13 +308,13 @@ class Schedule:
     def _forget_idle(self) -> None:
         """What idle subscriptions have shown is learned again; those that are active stay, however many."""
         self._subscriptions = {
-            id_: one for id_, one in self._subscriptions.items() if not one.is_idle or id_ in self._paused
+            id_: one for id_, one in self._subscriptions.items() if not one.is_idle or id_ in self.paused
         }
         self._remembered_max = max(self._remembered_max, 2 * len(self._subscriptions))
 
     def _place(self, subscription: ScheduledSubscription) -> None:
         """Put it into the lines where it belongs, and out of the others, after any change."""
-        id_, is_paused = subscription.id, subscription.id in self._paused
+        id_, is_paused = subscription.id, subscription.id in self.paused
         if subscription.is_due:  # else it is in no line for claims
             self._due[not subscription.is_proven].pop(id_, None)
             if subscription.may_claim and not is_paused:

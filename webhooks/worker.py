@@ -14,19 +14,20 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 import structlog
 
 from db.errors import DatabaseError
-from db.pool import Database
+from db.pool import Database, Row
 from egress.client import Outbound
 from runtime.pause import pause
 from webhooks.attempt import Attempts, result_of
 from webhooks.attempt_log import AttemptLog
-from webhooks.claim import Claim, Claimer
+from webhooks.claim import Claim, ClaimAnswer, Claimer
 from webhooks.contents import Contents
+from webhooks.direct import Offer, Offers
 from webhooks.metrics import DeliveryMetrics
 from webhooks.operator_event import notices_of
 from webhooks.outcome import Outcome
@@ -70,18 +71,12 @@ class Worker:
         self._polls: dict[str, asyncio.Event] = {statement: asyncio.Event() for statement in _POLLS}
         self._attempts = asyncio.TaskGroup()
         self._stopping = False
+        self.offers = Offers(options, self._schedule.paused, self._has_room, self._take, metrics.direct)
 
     def mark_due(self, subscriptions: Sequence[int]) -> None:
         """These subscriptions have something to deliver now."""
         self._schedule.mark_due(subscriptions)
         if subscriptions:
-            self._wake.set()
-
-    def take(self, claims: Sequence[Claim]) -> None:
-        """Queue claims that this worker holds, and start what can start."""
-        self._schedule.admit(claims)
-        self._start_all()
-        if self._schedule.has_returned:
             self._wake.set()
 
     def poll_now(self) -> None:
@@ -100,7 +95,8 @@ class Worker:
             tasks.create_task(self._settlement.run(), name="settlement")
             poller = tasks.create_task(self._poll(), name="delivery poll")
             async with asyncio.TaskGroup() as self._attempts:
-                await self._claim_until_stopped()
+                with self.offers.among(self._attempts):
+                    await self._claim_until_stopped()
             poller.cancel()
             self._schedule.return_all()
             await self._give_back()
@@ -112,7 +108,7 @@ class Worker:
         """Keep the schedule filled; attempts start from here and from attempts that end."""
         while not self._stopping:
             self._wake.clear()
-            self._schedule.advance(time.monotonic())
+            self.offers.note_ended_pauses(self._schedule.advance(time.monotonic()))
             self._start_all()
             await self._give_back()
             # What was sent must be stored before its lease ends and it is sent again.
@@ -135,23 +131,34 @@ class Worker:
         """Claim, and hand over what was found; what comes due meanwhile is marked in the schedule."""
         schedule = self._schedule
         try:
-            answer = await self._claimer.claim(wanted, self._options.payload_bytes_max - schedule.payload_bytes)
+            answer = await self._claimer.claim(wanted, self._bytes_free)
             for subscription, at in answer.held_back:
                 schedule.hold_back_until(subscription, at, time.monotonic())
-            for result in answer.unsent:
-                self._settlement.add(result)
-            self.take(answer.claims)
-            if answer.orphans:
-                await self._claimer.dead_letter(answer.orphans)
-            if answer.surplus:
-                await self._claimer.release_rows(answer.surplus)
-                self.mark_due([row["subscription_id"] for row in answer.surplus])
+            await self._admit(answer)
         except DatabaseError as error:
             _log.warning("claim_failed", error=str(error))
             schedule.mark_due(wanted)
             await asyncio.sleep(0.5)
         else:
             schedule.answered(wanted, answer.found)
+
+    async def _admit(self, answer: ClaimAnswer, paused: Iterable[int] = ()) -> None:
+        """Queue what can be sent, end what cannot, and give back what memory has no room for."""
+        for result in answer.unsent:
+            self._settlement.add(result)
+        self._schedule.admit(answer.claims, paused)
+        self._start_all()
+        if self._schedule.has_returned:
+            self._wake.set()
+        if answer.orphans:
+            await self._claimer.dead_letter(answer.orphans)
+        if answer.surplus:
+            await self._claimer.release_rows(answer.surplus)
+            self.mark_due([row["subscription_id"] for row in answer.surplus])
+
+    @property
+    def _bytes_free(self) -> int:
+        return self._options.payload_bytes_max - self._schedule.payload_bytes
 
     async def _give_back(self) -> None:
         """Make due at once, and uncount, what was claimed and will not be sent from here."""
@@ -164,6 +171,17 @@ class Worker:
             # They come due by themselves when their lease ends.
             _log.warning("release_failed", deliveries=len(claims), error=str(error))
         self.mark_due([claim.subscriber.id for claim in claims])
+
+    # --- the direct path ----------------------------------------------------------------------------------------
+
+    def _has_room(self) -> bool:
+        """Whether deliveries of a publishing commit can start at once."""
+        is_idle = not self._schedule.waiting and 2 * self._schedule.in_flight <= self._options.slots.total
+        return is_idle and not self._stopping and not self._settlement.is_stuck
+
+    async def _take(self, offer: Offer, rows: Sequence[Row]) -> None:
+        """Take deliveries that a commit has made and claimed on the terms of the offer."""
+        await self._admit(await self._claimer.answer(rows, offer.made_at, self._bytes_free), offer.paused)
 
     # --- attempts -----------------------------------------------------------------------------------------------
 

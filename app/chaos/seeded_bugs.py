@@ -103,15 +103,15 @@ def _rewrite(names: str, pattern: str, replacement: str, at_least: int) -> None:
 
 def _ack_before_commit() -> None:
     def make(store: Any) -> Any:
-        async def early(session: Any, units: Sequence[Any], *, wait: bool) -> Sequence[Row]:
+        async def early(session: Any, units: Sequence[Any], direct: Any = None, *, wait: bool) -> Sequence[Row]:
             if wait:  # is in a transaction of its own already
-                return await _stored(store, session, units, wait=True)
+                return await _stored(store, session, units, direct, wait=True)
             answered: asyncio.Future[Sequence[Row]] = asyncio.get_running_loop().create_future()
 
             async def commit_late() -> None:
                 try:
                     async with session.transaction() as transaction:
-                        answered.set_result(await _stored(store, transaction, units, wait=False))
+                        answered.set_result(await _stored(store, transaction, units, direct, wait=False))
                         await asyncio.sleep(_EARLY_SECONDS)
                 except DatabaseError as error:
                     if not answered.done():
@@ -122,11 +122,11 @@ def _ack_before_commit() -> None:
 
         return early
 
-    _replace(hub.publish, "_store", "async (session, units, *, wait)", make)
+    _replace(hub.publish, "_store", "async (session, units, direct=None, *, wait)", make)
 
 
-async def _stored(store: Any, session: Session, units: Sequence[Any], *, wait: bool) -> Sequence[Row]:
-    rows: Sequence[Row] = await store(session, units, wait=wait)
+async def _stored(store: Any, session: Session, units: Sequence[Any], direct: Any, *, wait: bool) -> Sequence[Row]:
+    rows: Sequence[Row] = await store(session, units, direct, wait=wait)
     return rows
 
 

@@ -26,6 +26,7 @@ from app.settings.kafka import KafkaSettings
 from app.settings.logs import LogSettings
 from app.settings.outbox import OutboxSettings
 from app.settings.pages import PageSettings
+from app.settings.pipeline import PipelineSettings
 from app.settings.rabbithub import RabbitHubSettings
 from app.settings.websub import VerificationSettings
 
@@ -50,7 +51,7 @@ def _data_dir() -> Path:
 
 class Settings(
     AmqpSourceSettings, ChatSettings, JobsSettings, KafkaSettings, LogSettings, OutboxSettings, PageSettings,
-    RabbitHubSettings, VerificationSettings,
+    PipelineSettings, RabbitHubSettings, VerificationSettings,
 ):  # fmt: skip
     """Everything that can be set. Times are in seconds, sizes in bytes."""
 
@@ -122,26 +123,6 @@ class Settings(
         description="When a broker refuses a record for good: its key waits; or the record becomes a dead letter and "
         "its key goes on; or the whole sink stops. A topic's own setting stands above it.",
     )
-    pipeline_lake: str = Field(
-        "",
-        description="Folder or URI (file:, s3a:, hdfs:) of the data pipeline's lake; none: lake/ in the data folder.",
-    )
-    pipeline_source: Literal["python", "jvm"] = Field(
-        "python",
-        description="What reads Kafka for the lake: our own source, which needs no jars, or Spark's connector.",
-    )
-    pipeline_master: str | None = Field("local[*]", description="Spark's master; under spark-submit that one's stands.")
-    pipeline_memory: str = Field(
-        "1g", pattern=r"^[1-9][0-9]*[mg]$", description="Memory of Spark's driver; locally that is all of Spark."
-    )
-    pipeline_conf: dict[str, str] = Field(
-        {}, description='Settings of Spark, as a JSON object ({"spark.ui.enabled": "true"}); they win over all others.'
-    )
-    pipeline_late_seconds: float = Field(
-        3600,
-        gt=0,
-        description="What reaches Kafka or a webhook later than this after it was accepted is late: the audit says so.",
-    )
     topics_auto_create: bool = Field(True, description="Publishing to an unknown topic creates it.")
     sql_notify: bool | None = Field(
         None, description="hookwire.publish wakes the relay by NOTIFY; default on in development, off in production."
@@ -149,6 +130,10 @@ class Settings(
     event_bytes_max: int = Field(1_048_576, ge=1, le=64 * 1_048_576, description="Largest event.")
     fan_out_seconds_max: float = Field(
         5.0, ge=0.1, le=30, description="Longest statement that judges filters and patterns; a dearer one is cut."
+    )
+    direct_deliveries: bool = Field(
+        True,
+        description="Where nothing stands before an event, the commit that publishes it makes its deliveries, too.",
     )
     lease_seconds: float = Field(6.0, ge=0.5, le=300, description="How long a silent relay keeps its lease.")
     egress_allow_cidrs: Annotated[tuple[str, ...], NoDecode] = Field(

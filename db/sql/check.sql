@@ -25,13 +25,14 @@ ORDER BY role;
 -- name: foreign_locks
 -- Sessions of other roles that hold our advisory locks, and are no publisher's transaction that has just begun: their role may
 -- not use the schema, or no transaction is open, or it has been for more than $1 seconds (FS-07). The numbers are those of
--- publish_batch, of migrations, members, queues and tasks. State and age of other roles are seen with pg_read_all_stats only.
+-- publish_batch, of migrations, members, queues, tasks and changed subscriptions. State and age of other roles are seen with
+-- pg_read_all_stats only.
 SELECT a.pid, a.usename::text AS role, coalesce(nullif(a.application_name, ''), 'no application name') AS application,
        count(*) AS locks, quote_ident(current_database()) AS database
 FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
 WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
   AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-  AND l.classid IN (1215262571::oid, 1215262572::oid, 1215262573::oid) AND a.usename <> current_user
+  AND l.classid IN (1215262571::oid, 1215262572::oid, 1215262573::oid, 1215262575::oid) AND a.usename <> current_user
   AND (NOT has_schema_privilege(a.usesysid, 'hookwire', 'USAGE') OR a.state = 'idle'
        OR a.xact_start < clock_timestamp() - make_interval(secs => $1::double precision))
 GROUP BY a.pid, a.usename, a.application_name ORDER BY count(*) DESC, a.pid LIMIT 5;

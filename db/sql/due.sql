@@ -28,6 +28,11 @@ SELECT CASE WHEN drawn.is_called THEN drawn.last_value ELSE drawn.last_value - 1
        OR EXISTS (SELECT FROM hookwire.jobs j WHERE j.state = 'running' AND j.lease_until <= now())
        OR EXISTS (SELECT FROM hookwire.jobs j WHERE j.deadline_at <= now() AND j.state <> 'running')
        OR EXISTS (SELECT FROM hookwire.job_schedules s WHERE s.next_at <= now() AND NOT s.is_paused) AS jobs,
+       -- The bound is far above the number of kinds with a callback.
+       EXISTS (SELECT FROM (SELECT s.kind, s.queue FROM hookwire.subscriptions s WHERE s.protocol = 'job' AND s.state = 'active'
+                            ORDER BY s.kind LIMIT 10000) AS pushed
+               WHERE (SELECT j.id FROM hookwire.jobs j WHERE j.queue = pushed.queue AND j.kind = pushed.kind AND j.state = 'available'
+                        AND NOT j.for_people ORDER BY j.rank_at, j.seq LIMIT 1) IS NOT NULL) AS pushed_jobs,
        EXISTS (SELECT FROM hookwire.dead_tasks d WHERE d.told_at IS NULL) AS dead_tasks,
        (SELECT r.id FROM hookwire.requests r WHERE r.deadline_at <= now() ORDER BY r.deadline_at LIMIT 1) IS NOT NULL AS requests,
        -- The bound is far above the number of services with a callback.

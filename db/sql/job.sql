@@ -1,10 +1,21 @@
--- Jobs. The rules are the functions of 0044_jobs.sql, which any language may call; these statements call them.
+-- Jobs. The rules are functions of the schema (0052_jobs.sql), which any language may call; these statements call them.
 
 -- name: add
 SELECT a.n, a.id, a.outcome, a.state FROM hookwire.add_jobs($1::text::jsonb, $2) AS a;
 
 -- name: claim
 SELECT c.* FROM hookwire.claim_jobs($1, $2, $3, $4, $5) AS c;
+
+-- name: claim_for_callbacks
+-- $1: subscriptions that take no more for now. Those whose kind has jobs, in changing order. A worker is called as its
+-- subscription is.
+SELECT s.id AS subscription_id, s.version, c.*, extract(epoch FROM c.run_until - clock_timestamp())::double precision AS run_seconds_left
+FROM (SELECT x.id, x.version, x.kind, x.queue, x.public_id, coalesce(x.timeout_seconds, $3) AS seconds FROM hookwire.subscriptions x
+      WHERE x.protocol = 'job' AND x.state = 'active' AND x.id <> ALL ($1::bigint[])
+        AND (SELECT j.id FROM hookwire.jobs j WHERE j.queue = x.queue AND j.kind = x.kind AND j.state = 'available' AND NOT j.for_people
+             ORDER BY j.rank_at, j.seq LIMIT 1) IS NOT NULL
+      ORDER BY random() LIMIT $5) AS s,
+     LATERAL hookwire.claim_jobs(ARRAY[s.kind], $2, s.public_id, s.seconds + $4, s.queue) AS c;
 
 -- name: complete
 SELECT c.id FROM hookwire.complete_jobs($1, $2, $3::text[]::jsonb[], $4::text[]::jsonb[]) AS c(id);
@@ -91,6 +102,10 @@ WHERE a.subject = $1 AND starts_with(a.action, 'job.') ORDER BY a.id LIMIT 500;
 -- name: available
 -- For each of these queues the kinds that a worker may claim.
 SELECT q.queue, hookwire.available_kinds(q.queue) AS kinds FROM unnest($1::text[]) AS q(queue);
+
+-- name: admit_rule
+-- The rule of a topic.
+SELECT hookwire.admit_job_rule($1::text::jsonb);
 
 -- name: kinds
 SELECT k.* FROM hookwire.job_kinds k ORDER BY k.kind LIMIT 1000;

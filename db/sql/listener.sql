@@ -2,7 +2,7 @@
 
 -- name: of_topic
 -- Where the topic is routed, which of that is configured, and whether any subscription matches.
-SELECT coalesce(t.sinks, c.names) AS sinks, c.names AS configured,
+SELECT coalesce(t.sinks, array_remove(c.names, 'jobs')) AS sinks, c.names AS configured,
        EXISTS (SELECT FROM hookwire.subscriptions s
                WHERE s.tenant = $1 AND s.topic = $2 AND s.state = 'active' AND s.topic_regex IS NULL
                  AND (s.lease_until IS NULL OR s.lease_until > now()))

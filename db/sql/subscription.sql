@@ -5,12 +5,12 @@
 INSERT INTO hookwire.subscriptions (public_id, tenant, protocol, topic, topic_regex, callback, state, ordered, filter, filter_path,
                                     retry_schedule_seconds, retry_age_seconds_max, on_4xx, on_410, timeout_seconds,
                                     at_most_once, on_exhausted, rate_per_second, rate_burst, format, batch_max, template, service,
-                                    name, description, metadata)
-SELECT $1, $2, CASE WHEN o.service IS NULL THEN 'webhook' ELSE 'service' END, o.topic, o.topic_regex, o.callback, o.state, coalesce(o.ordered, false), o.filter, o.filter_path,
+                                    kind, queue, name, description, metadata)
+SELECT $1, $2, CASE WHEN o.service IS NOT NULL THEN 'service' WHEN o.kind IS NOT NULL THEN 'job' ELSE 'webhook' END, o.topic, o.topic_regex, o.callback, o.state, coalesce(o.ordered, false), o.filter, o.filter_path,
        o.retry_schedule_seconds, o.retry_age_seconds_max, coalesce(o.on_4xx, 'retry'), coalesce(o.on_410, 'end'), o.timeout_seconds,
        coalesce(o.at_most_once, false), coalesce(o.on_exhausted, CASE WHEN o.ordered THEN 'park' ELSE 'skip' END),
        o.rate_per_second, o.rate_burst, coalesce(o.format, 'as_published'), o.batch_max, o.template, o.service,
-       o.name, o.description, o.metadata
+       o.kind, CASE WHEN o.kind IS NOT NULL THEN coalesce(o.queue, 'default') END, o.name, o.description, o.metadata
 FROM jsonb_populate_record(NULL::hookwire.subscriptions, $3::text::jsonb) AS o
 RETURNING id;
 
@@ -18,7 +18,7 @@ RETURNING id;
 INSERT INTO hookwire.subscription_secrets (subscription_id, number, tenant, key_id, sealed) VALUES ($1, $2, $3, $4, $5);
 
 -- name: get
-SELECT s.id, s.public_id, s.protocol, s.topic, s.service, s.callback, s.state, s.state_reason, s.ordered, s.at_most_once, s.on_exhausted,
+SELECT s.id, s.public_id, s.protocol, s.topic, s.service, s.kind, s.queue, s.callback, s.state, s.state_reason, s.ordered, s.at_most_once, s.on_exhausted,
        s.retry_schedule_seconds, s.retry_age_seconds_max, s.on_4xx, s.on_410, s.timeout_seconds, s.rate_per_second, s.rate_burst,
        s.name, s.description, s.metadata::text AS metadata, s.format, s.batch_max, s.template, s.request_origin, s.header_names, s.lease_until, s.paused_until,
        s.filter::text AS filter, s.version, s.created_at, s.updated_at, r.subscription_state, r.breaker_until,
@@ -28,7 +28,7 @@ FROM hookwire.subscriptions s CROSS JOIN LATERAL (SELECT * FROM hookwire.receive
 WHERE s.tenant = $1 AND s.public_id = $2 AND s.state <> 'deleted';
 
 -- name: list
-SELECT s.id, s.public_id, s.protocol, s.topic, s.service, s.callback, s.state, s.state_reason, s.ordered, s.at_most_once, s.on_exhausted,
+SELECT s.id, s.public_id, s.protocol, s.topic, s.service, s.kind, s.queue, s.callback, s.state, s.state_reason, s.ordered, s.at_most_once, s.on_exhausted,
        s.retry_schedule_seconds, s.retry_age_seconds_max, s.on_4xx, s.on_410, s.timeout_seconds, s.rate_per_second, s.rate_burst,
        s.name, s.description, s.metadata::text AS metadata, s.format, s.batch_max, s.template, s.request_origin, s.header_names, s.lease_until, s.paused_until,
        s.filter::text AS filter, s.version, s.created_at, s.updated_at, r.subscription_state, r.breaker_until,
@@ -77,7 +77,7 @@ SET (topic, topic_regex, callback, state, state_reason, paused_until, ordered, f
         FROM jsonb_populate_record(s, $3::text::jsonb) AS o),
     request_origin = CASE WHEN callback = coalesce($3::text::jsonb ->> 'callback', callback) THEN request_origin END,
     version = version + 1, updated_at = now()
-WHERE tenant = $1 AND public_id = $2 AND protocol IN ('webhook', 'service') AND state <> 'deleted' AND version = coalesce($4, version)
+WHERE tenant = $1 AND public_id = $2 AND protocol IN ('webhook', 'service', 'job') AND state <> 'deleted' AND version = coalesce($4, version)
 RETURNING id;
 
 -- name: delete

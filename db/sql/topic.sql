@@ -11,7 +11,7 @@ SELECT moved_to FROM hookwire.topics WHERE tenant = $1 AND name = $2;
 
 -- name: get
 SELECT name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on_refused, validator_url, moved_to, retention_days,
-       version, created_at, updated_at
+       CASE WHEN 'jobs' = ANY (sinks) THEN job END AS job, version, created_at, updated_at
 FROM hookwire.topics WHERE tenant = $1 AND name = $2;
 
 -- name: list
@@ -24,18 +24,18 @@ LEFT JOIN hookwire.events e ON e.id = last.id
 ORDER BY t.name;
 
 -- name: put
--- Nothing when $12 names a version, and it is not that of now.
+-- Nothing when $12 names a version, and it is not that of now. The rule of jobs stays for events that wait for it.
 INSERT INTO hookwire.topics AS t (tenant, name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on_refused,
-                                 validator_url, moved_to, retention_days)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+                                 validator_url, moved_to, retention_days, job)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $13::text::jsonb)
 ON CONFLICT (tenant, name) DO UPDATE SET sinks = excluded.sinks, ordered = excluded.ordered,
     kafka_topic = excluded.kafka_topic, amqp_exchange = excluded.amqp_exchange,
     amqp_routing_key = excluded.amqp_routing_key, on_refused = excluded.on_refused,
     validator_url = excluded.validator_url, moved_to = excluded.moved_to, retention_days = excluded.retention_days,
-    version = t.version + 1, updated_at = now()
+    job = coalesce(excluded.job, t.job), version = t.version + 1, updated_at = now()
 WHERE t.version = coalesce($12, t.version)
 RETURNING name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on_refused, validator_url, moved_to, retention_days,
-          version, created_at, updated_at;
+          CASE WHEN 'jobs' = ANY (sinks) THEN job END AS job, version, created_at, updated_at;
 
 -- name: set_sinks
 -- NULL leaves them as they are.

@@ -9,12 +9,12 @@
     accepted ids ------------> lost, phantom, altered                   id by id, unequal cells only
     bronze --suspects--------> duplicated, reordered, stale term        id by id, suspect lanes only
 
-* ``evidence``: what a record of bronze says about itself, as numbers.
+* ``evidence``: a record of bronze as numbers.
 * ``lane``: the records of one key in the order of their offsets, and what is wrong with that order.
 * ``cell``: count, checksum, least and greatest id of one topic, hour and quarter of the ids, as the ledger has them.
 * ``verdict``: cells compared, ids compared, findings.
 * ``selftest``: plants one of each finding.
 
-All of them are transforms from frames to frames; who reads the database and prints is ``app``. One finding is one row:
+All of them are transforms from frames to frames; ``app`` reads the database and prints. One finding is one row:
 what, where, how many, and up to ``EXAMPLES_MAX`` of their ids.
 """

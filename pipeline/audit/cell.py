@@ -16,12 +16,12 @@ LEDGER: Final = (
     "topic string, hour timestamp, bucket long, owed long, owed_sum decimal(20,0), owed_low long, owed_high long, "
     "owed_content decimal(20,0)"
 )
-"""What the write side sends: ``topic`` is Kafka's. ``owed_content``: null where the ledger does not know it."""
+"""The ledger's columns. ``topic`` is Kafka's. ``owed_content`` is null where the ledger has no contents."""
 
 
 def cells(evidence: DataFrame) -> DataFrame:
-    """``topic``, ``hour``, ``bucket``: ``records``, ``sum``, ``content``, ``low``, ``high``, and how many of them are
-    late, misfiled and erased.
+    """Return ``topic``, ``hour``, ``bucket``: ``records``, ``sum``, ``content``, ``low``, ``high``, and how many
+    records are late, misfiled and erased.
 
     Records that are not ours have no id: they stand in cells with the bucket null.
     """
@@ -48,13 +48,13 @@ def cells(evidence: DataFrame) -> DataFrame:
 
 
 def _joined(high: Column, low: Column) -> Column:
-    """Both halves' sums, modulo 2**64."""
+    """Return the sum of both halves, modulo 2**64."""
     shifted = F.pmod(high, F.lit(2**32)).cast("decimal(20,0)") * F.lit(Decimal(2**32))
     return F.pmod(shifted + low.cast("decimal(20,0)"), F.lit(Decimal(2**64))).cast("decimal(20,0)")
 
 
 def compared(ledger: DataFrame, cells: DataFrame) -> DataFrame:
-    """Every cell of either side as ``inquiry.Cell`` has it; ``ledger`` as ``LEDGER``."""
+    """Return every cell of either side, with the columns of ``inquiry.Cell``; ``ledger`` has those of ``LEDGER``."""
     sides = cells.join(ledger, ["topic", "hour", "bucket"], "full_outer")
     pairs = (("records", "owed"), ("sum", "owed_sum"), ("low", "owed_low"), ("high", "owed_high"))
     is_equal = F.lit(True)

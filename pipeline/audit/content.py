@@ -24,7 +24,7 @@ _HOPS: Final = "hookwire-hops"
 
 
 def content() -> Column:
-    """The hash of a row of bronze, as 16 hexadecimal digits."""
+    """Return the hash of a row of bronze, as 16 hexadecimal digits."""
     members = F.concat_ws(
         _BETWEEN,
         F.col("event_number").cast("string"),
@@ -44,11 +44,13 @@ def _given(text: Column) -> Column:
 
 
 def _headers() -> Column:
-    """The publisher's; Spark compiles no lambda, so those few look only at records that have some."""
-    ours = F.lit(3) + F.col("sequence").isNotNull().cast("int") + F.col("content_type").isNotNull().cast("int")
+    """Return the publisher's headers. Spark compiles no lambda, so those few run only for records that have headers.
+
+    Records that an older version archived have those of the envelope, too, which are left out here.
+    """
     of_publisher = F.filter("headers", _is_of_publisher)
     texts = F.transform(of_publisher, lambda each: F.concat(each["key"], F.lit("="), each["value"].cast("string")))
-    return F.when(F.size("headers") > ours, F.array_join(texts, _BETWEEN_HEADERS)).otherwise("")
+    return F.when(F.size("headers") > 0, F.array_join(texts, _BETWEEN_HEADERS)).otherwise("")
 
 
 def _is_of_publisher(header: Column) -> Column:

@@ -1,4 +1,4 @@
-"""Evidence: what the records of bronze say about themselves, in numbers that are cheap to sort and to sum."""
+"""Evidence: the records of bronze as numbers that are cheap to sort and to sum."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ from pipeline.bronze import believed_at
 
 __all__ = ["BUCKETS", "evidence", "ghosts", "hash_halves", "ledger_hash_halves"]
 
+_JSON: Final = r"^application/([a-z0-9.+-]+\+)?json\s*(;|$)"
 BUCKETS: Final = 4
 """An hour of a topic is cut into as many cells, by the remainder of the id, as the ledger does."""
 
 
 def evidence(bronze: DataFrame, incarnation: str, late_seconds: float | None = None) -> DataFrame:
-    """One row for each record: ``topic`` (Kafka's), ``key``, ``id``, ``event_id``, ``term``, ``hour``, ``partition``,
-    ``offset``, ``archived_at``, ``is_late``, ``is_misfiled``, ``is_erased``, ``digest``.
+    """Return a row for each record: ``topic`` (Kafka's), ``key``, ``id``, ``event_id``, ``term``, ``hour``,
+    ``partition``, ``offset``, ``archived_at``, ``is_late``, ``is_misfiled``, ``is_erased``, ``is_malformed``,
+    ``digest``.
 
     ``id`` is the number of an event of this installation and null for anything else: foreign records, and those of the
     database before it was restored. ``is_late``: it reached Kafka more than ``late_seconds`` after it was accepted.
-    ``is_misfiled``: its folder is not that of its day. ``digest``: see ``content.content``; null of what was erased.
+    ``is_misfiled``: its folder is not that of its day. ``is_malformed``: its content type says JSON, and its value is
+    none; Spark computes it only for a query that asks for it. ``digest``: see ``content.content``; null of what was
+    erased.
     """
     is_mine = F.col("event_id").startswith(f"evt_{incarnation}_")
     at = believed_at(F.col("archived_at"))
@@ -41,12 +45,13 @@ def evidence(bronze: DataFrame, incarnation: str, late_seconds: float | None = N
         is_late.alias("is_late"),
         F.coalesce(F.col("dt") != F.to_date(at), F.lit(True)).alias("is_misfiled"),
         F.lit(False).alias("is_erased"),
+        _is_malformed().alias("is_malformed"),
         content().alias("digest"),
     )
 
 
 def ghosts(erased: DataFrame, incarnation: str) -> DataFrame:
-    """The evidence of records that were erased from bronze: they count, and nothing else is known of them."""
+    """Return the evidence of erased records: they are counted, and only their numbers are known."""
     is_mine = F.col("event_id").startswith(f"evt_{incarnation}_")
     return erased.dropDuplicates(["topic", "partition", "offset", "event_id"]).select(
         "topic",
@@ -61,18 +66,25 @@ def ghosts(erased: DataFrame, incarnation: str) -> DataFrame:
         F.lit(False).alias("is_late"),
         F.lit(False).alias("is_misfiled"),
         F.lit(True).alias("is_erased"),
+        F.lit(False).alias("is_malformed"),
         F.lit(None).cast("string").alias("digest"),
     )
 
 
+def _is_malformed() -> Column:
+    says_json = F.lower(F.col("content_type")).rlike(_JSON)
+    is_json = F.try_parse_json(F.col("value").cast("string")).isNotNull()
+    return F.coalesce(says_json & F.col("value").isNotNull() & ~is_json, F.lit(False))
+
+
 def ledger_hash_halves(number: Column) -> tuple[Column, Column]:
-    """The ledger's hash of an id, in two halves of 32 bits, whose sums fit into a long up to 2**31 records."""
+    """Return the ledger's hash of an id, in two halves of 32 bits, whose sums fit into a long up to 2**31 records."""
     # A cast to binary is what ANSI mode forbids, and that is how Spark 4 starts.
     digest = F.sha2(F.unhex(F.lpad(F.hex(number), 16, "0")), 256)
     return hash_halves(digest)
 
 
 def hash_halves(digest: Column) -> tuple[Column, Column]:
-    """The first 64 bits of a hash in hexadecimal, in two halves as numbers."""
+    """Return the first 64 bits of a hexadecimal hash, in two halves as numbers."""
     high, low = (F.conv(F.substring(digest, start, 8), 16, 10).cast("long") for start in (1, 9))
     return high, low

@@ -1,7 +1,7 @@
 """An inquiry: first all cells at once, then id by id where the cells differ or a lane is suspect (PL-A04).
 
-Who asks is the caller: it reads the ledger, calls :func:`compare_cells`, reads the accepted ids of the cells that are
-not equal, and calls :func:`inquire` with them.
+The caller reads the ledger, calls :func:`compare_cells`, reads the accepted ids of the cells that are not equal, and
+calls :func:`inquire` with them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pipeline.audit.verdict import (
     differences,
     grouped,
     latecomers,
+    malformed,
     misfiled,
     out_of_order,
     strangers,
@@ -34,6 +35,8 @@ __all__ = ["Cell", "Finding", "compare_cells", "count_suspects", "in_question", 
 
 _COUNTED: Final = {"lost", "phantom", "altered", "misplaced", "duplicated", "repeated"}
 """The faults that make a cell's count or sum another."""
+_NOTED: Final = {"repeated", "malformed"}
+"""What is named and is no fault of the hub's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class Cell:
 
     @property
     def differs(self) -> bool:
-        """In its events, or in what they hold."""
+        """Return whether the events or their contents differ."""
         return not self.is_equal or self.has_contents is False
 
 
@@ -69,8 +72,9 @@ class Finding:
     """What is wrong, in which topic of Kafka's and hour, how often, and some of the event ids.
 
     ``fault``: lost, phantom, altered, misplaced, duplicated, reordered, stale term, late, unaccounted; unexplained is a
-    cell that differs and whose events agree. repeated is a duplicate that the sink's mode allows, and nothing that
-    somebody has to look at. Of a fault on the way to a webhook ``topic`` is the hub's, and ``subscription`` says whose.
+    cell that differs and whose events agree. repeated is a duplicate that the sink's mode allows, and malformed is a
+    payload that was published so; neither is a finding. Of a fault on the way to a webhook ``topic`` is the hub's, and
+    ``subscription`` is set.
     """
 
     fault: str
@@ -82,30 +86,32 @@ class Finding:
 
     @property
     def is_finding(self) -> bool:
-        """Whether somebody should look."""
-        return self.fault != "repeated"
+        """Return whether an operator should look at it."""
+        return self.fault not in _NOTED
 
 
 def compare_cells(records: DataFrame, ledger: DataFrame) -> list[Cell]:
-    """Every cell of the evidence and of the ledger; one pass over a few columns of bronze, and nothing to sort."""
+    """Return every cell of evidence and ledger; one pass over a few columns of bronze, without a sort."""
     sides = compared(ledger, cells(records))
     return [Cell(**_in_utc(row)) for row in sides.orderBy("hour", "topic", "bucket").collect()]
 
 
 def count_suspects(records: DataFrame) -> int:
-    """How many records repeat one before them in their lane, or come under an older term; sorts numbers only."""
+    """Return how many records repeat one before them in their lane, or have an older term; sorts numbers only."""
     return lanes(records).where("is_repeat OR is_stale").count()
 
 
 def inquire(
     records: DataFrame, accepted: DataFrame, compared: Sequence[Cell], asked: Sequence[Cell], *,
     suspects_found: int, repeats_are_legal: bool, examples_max: int = EXAMPLES_MAX, beyond: DataFrame | None = None,
+    judges_json: bool = False,
 ) -> list[Finding]:  # fmt: skip
-    """What is wrong, event by event: in ``asked`` cells (see :func:`in_question`), and, where :func:`count_suspects`
-    has found some, in suspect lanes of all.
+    """Return findings event by event: in ``asked`` cells (see :func:`in_question`), and in suspect lanes of all cells
+    where :func:`count_suspects` has found some.
 
     ``accepted`` (see ``verdict.ACCEPTED``) holds every event of the cells in ``asked``. ``repeats_are_legal``: the sink
     is at least once, so that a re-run in order is no fault. ``beyond``: records of other hours with ids of these.
+    ``judges_json``: name the malformed, too.
     """
     found: list[DataFrame] = []
     if asked:
@@ -119,6 +125,8 @@ def inquire(
         found.append(latecomers(records))
     if any(cell.misfiled for cell in compared):
         found.append(misfiled(records))
+    if judges_json:
+        found.append(malformed(records))
     if suspects_found:
         found.append(out_of_order(faults(suspects(lanes(records))), repeats_are_legal=repeats_are_legal))
     if not found:
@@ -130,7 +138,7 @@ def inquire(
 def unexplained(
     asked: Sequence[Cell], findings: Sequence[Finding], awaited: Collection[tuple[str, datetime, int]]
 ) -> list[Finding]:
-    """The cells that are not equal although no event of theirs is at fault (PL-A09): none may be passed over.
+    """Return the cells that differ although none of their events is at fault (PL-A09): none is passed over.
 
     ``awaited``: the topic, hour and quarter of events that are not in Kafka for a reason that is known.
     """
@@ -144,12 +152,12 @@ def unexplained(
 
 
 def in_question(compared: Sequence[Cell], *, contents: bool = False) -> list[Cell]:
-    """The cells to look at id by id: those that differ; with ``contents`` all that have ids."""
+    """Return the cells to compare id by id: those that differ; with ``contents`` all that have ids."""
     return [cell for cell in compared if cell.bucket is not None and (contents or cell.differs)]
 
 
 def _in_sight(records: DataFrame, asked: Sequence[Cell], accepted: DataFrame) -> DataFrame:
-    """The records of these cells, and those of other cells that are of the same events, or of accepted ones."""
+    """Return the records of these cells, and those of other cells that are of the same or of accepted events."""
     places = [(cell.topic, cell.hour, cell.bucket) for cell in asked]
     wanted = F.broadcast(frame_of(records.sparkSession, places, "topic string, hour timestamp, bucket long"))
     bucketed = records.where("id IS NOT NULL").withColumn("bucket", F.col("id").bitwiseAND(F.lit(BUCKETS - 1)))
@@ -161,5 +169,5 @@ def _in_sight(records: DataFrame, asked: Sequence[Cell], accepted: DataFrame) ->
 
 
 def _in_utc(row: Row) -> dict[str, Any]:
-    """Spark hands out moments without a zone, in this machine's."""
+    """Convert the hour to UTC: Spark returns moments without a zone, in this machine's."""
     return row.asDict() | {"hour": row["hour"].astimezone(UTC)}

@@ -1,4 +1,4 @@
-"""The audit of one lake: what ``app`` asks, with rows of the database on one side and findings on the other."""
+"""The audit of one lake: from rows of the database to findings, for ``app``."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class Accepted:
 
 
 class LakeAudit:
-    """Of the hours from ``since`` until ``until``, for the installation whose ids carry ``incarnation``.
+    """An audit of the hours from ``since`` until ``until``, for the installation whose ids carry ``incarnation``.
 
-    Records that say they are of an hour that has not come yet, or of before 2020, are judged too: no other audit would
-    see them. ``late_seconds``: how long after it was accepted an event may reach Kafka; None asks for nothing.
+    Records whose own hour has not come yet, or is before 2020, are judged too, because no other audit would see
+    them. ``late_seconds``: how long after it was accepted an event may reach Kafka; None asks for nothing.
     ``outside``: how many records of the lake are of hours that were not judged: open ones, or not asked for.
     """
 
@@ -77,7 +77,7 @@ class LakeAudit:
         self.outside: int | None = None
 
     def compare(self, ledger: Sequence[Mapping[str, Any]]) -> list[Cell]:
-        """All cells of both sides; ``ledger`` has the columns of ``cell.LEDGER``."""
+        """Return all cells of both sides; ``ledger`` has the columns of ``cell.LEDGER``."""
         names = [field.split()[0] for field in LEDGER.split(", ")]
         kept = [row for row in ledger if not self._is_forgotten(row["topic"], row["hour"])]
         rows = frame_of(self._spark, [[row[name] for name in names] for row in kept], LEDGER)
@@ -90,30 +90,35 @@ class LakeAudit:
         return self._cells
 
     def add_unarchived(self, kafka: SparkKafkaOptions, ranges: Sequence[Range]) -> None:
-        """What is in Kafka and not in the lake yet is not lost: :meth:`compare` again, with these ranges too."""
+        """Read these ranges of Kafka too: they are not archived yet, and not lost. Then :meth:`compare` again."""
         if ranges:
             rows = to_bronze(read_ranges(self._spark, kafka, ranges), datetime.now(UTC))
             self._records = self._records.unionByName(self._evidence(rows).where(self._is_judged))
 
     def inquire(
-        self, accepted: Sequence[Accepted], asked: Sequence[Cell], *, repeats_are_legal: bool, examples_max: int
-    ) -> list[Finding]:
-        """Id by id what is wrong, after :meth:`compare`; ``accepted`` are all events of the cells in ``asked``."""
+        self, accepted: Sequence[Accepted], asked: Sequence[Cell], *, repeats_are_legal: bool, examples_max: int,
+        judges_json: bool = False,
+    ) -> list[Finding]:  # fmt: skip
+        """Return findings id by id, after :meth:`compare`; ``accepted`` are all events of the cells in ``asked``.
+
+        ``judges_json``: parse each payload that says it is JSON; it costs as much as all else together.
+        """
         names = [field.split()[0] for field in ACCEPTED.split(", ")]
         events = frame_of(self._spark, [[getattr(event, name) for name in names] for event in accepted], ACCEPTED)
         found = inquire(
             self._records, events, self._cells, asked, suspects_found=self._suspects,
             repeats_are_legal=repeats_are_legal, examples_max=examples_max, beyond=self._beyond,
+            judges_json=judges_json,
         )  # fmt: skip
         awaited = {(of.topic, of.hour, of.id % BUCKETS) for of in accepted if of.state != "sent"}
         return [*found, *unexplained(asked, found, awaited)]
 
     def _is_gone(self, cell: Cell) -> bool:
-        """Whether retention dropped it; a record that is still there is in the wrong folder."""
+        """Return whether retention dropped the cell; a record that is still there is in the wrong folder."""
         return cell.records == cell.erased and self._is_forgotten(cell.topic, cell.hour)
 
     def _strayed(self, ledger: Sequence[Mapping[str, Any]]) -> DataFrame | None:
-        """Records of hours that are not judged, with ids between those of the hours that are; None: there are none.
+        """Return records of hours that are not judged, with ids between those that are; None if there are none.
 
         Ids rise with time, so there are few: neighbours of the first and last hour, and copies under another date.
         """

@@ -6,7 +6,7 @@ every record, and only lanes with a suspect are looked at again::
     ids       1  2  3  1  2  3  4      a re-run: legal where the sink is at least once
     ids       1  2  3  1  3  4         3 repeated without its neighbour: illegal
     ids       1  3  2  4               2 is reordered
-    terms     7  7  8  7               the last one is stale: who sent it had been deposed
+    terms     7  7  8  7               the last one is stale: its sender had lost leadership
 
 Records without a key have no order; a lane of theirs is one event and its repeats.
 """
@@ -44,13 +44,13 @@ def lanes(evidence: DataFrame) -> DataFrame:
 
 
 def suspects(lanes: DataFrame) -> DataFrame:
-    """All records of the lanes in which one is a repeat or stale."""
+    """Return all records of the lanes that have a repeat or a stale record."""
     odd = lanes.where("is_repeat OR is_stale").select("lane").distinct()
     return lanes.join(odd, "lane", "left_semi")
 
 
 def faults(suspects: DataFrame) -> DataFrame:
-    """One row for each fault: ``fault``, ``topic``, ``hour``, ``event_id``, ``is_legal`` (of a duplicate)."""
+    """Return a row for each fault: ``fault``, ``topic``, ``hour``, ``event_id``, ``is_legal`` (of a duplicate)."""
     key = F.coalesce("key", F.concat(F.lit("\0"), "event_id"))
     by_offset = Window.partitionBy("topic", "name", "partition").orderBy("archived_at", "offset")
     of_event = Window.partitionBy("topic", "id").orderBy("archived_at", "partition", "offset")
@@ -83,7 +83,7 @@ def faults(suspects: DataFrame) -> DataFrame:
 
 
 def _is_legal_repeat() -> Column:
-    """A re-run goes back, then on in steps of one; the same offset twice is no repeat of the relay's."""
+    """Return whether it is part of a re-run, which goes back and then on in steps of one, at other offsets."""
     step = F.col("rank") - F.col("previous_rank")
     same_place = F.coalesce(F.col("offset") == F.col("previous_offset"), F.lit(False))
     return F.coalesce(step <= 1, F.lit(True)) & ~same_place

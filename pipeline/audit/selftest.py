@@ -1,6 +1,6 @@
 """Self-test: a scratch lake with one of each fault planted; an audit that does not name them all is broken (PL-A11).
 
-A checker that has never failed proves nothing.
+A checker that never fails proves nothing.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class SelftestRecord:
 
     @property
     def event_id(self) -> str:
-        """The id that its header carries."""
+        """Return the id in its header."""
         return f"evt_{self.incarnation}_{self.number}"
 
     @property
     def digest(self) -> str:
-        """What the write side says of its contents, by other means than Spark's."""
+        """Return the write side's hash of its contents, computed without Spark."""
         micros = int(_AT.timestamp()) * 1_000_000
         sequence, key = (str(self.number), f"={self.key}") if self.key else ("-", "-")
         members = "\x1f".join([str(self.number), str(micros), sequence, key, "-", "", "="])
@@ -57,7 +57,7 @@ class SelftestRecord:
 
 
 def self_test(spark: SparkSession) -> dict[str, bool]:
-    """Each fault that was planted, and whether the audit named it with its event; also that a clean lake has none."""
+    """Return for each planted fault whether the audit named it with its event; a clean lake must have none."""
     events = list(_clean())
     records, names = planted(events)
     accepted, ledger = _accepted_of(spark, events), ledger_of(spark, events)
@@ -68,7 +68,7 @@ def self_test(spark: SparkSession) -> dict[str, bool]:
 
 
 def planted(accepted: Sequence[SelftestRecord]) -> tuple[list[SelftestRecord], dict[str, str]]:
-    """The records with one of each fault, each in a key of its own, and the event ids that must be named."""
+    """Return records with one of each fault, each in its own key, and the event ids that must be named."""
     names: dict[str, str] = {}
 
     def of(key: int, place: int, fault: str) -> SelftestRecord:
@@ -116,7 +116,7 @@ def _found(accepted: DataFrame, bronze: DataFrame, ledger: DataFrame) -> dict[st
 
 
 def bronze_of(spark: SparkSession, records: Sequence[SelftestRecord]) -> DataFrame:
-    """A lake in memory."""
+    """Return a lake in memory."""
     shared = {
         "topic": "orders", "partition": 0, "timestamp_type": 0, "headers": [], "accepted_at": _AT,
         "archived_at": _AT, "dt": _AT.date(),
@@ -134,7 +134,7 @@ def bronze_of(spark: SparkSession, records: Sequence[SelftestRecord]) -> DataFra
 
 
 def ledger_of(spark: SparkSession, accepted: Sequence[SelftestRecord]) -> DataFrame:
-    """The write side's cells of these events."""
+    """Return the write side's cells of these events."""
     rows = []
     for bucket in range(BUCKETS):
         of_bucket = [record for record in accepted if record.number % BUCKETS == bucket]
@@ -152,5 +152,5 @@ def _accepted_of(spark: SparkSession, accepted: Sequence[SelftestRecord]) -> Dat
 
 
 def _ledger_sum(numbers: Sequence[int]) -> int:
-    """The ledger's checksum, by other means than Spark's."""
+    """Return the ledger's checksum, computed without Spark."""
     return sum(int.from_bytes(sha256(n.to_bytes(8, "big")).digest()[:8], "big") for n in numbers) % 2**64

@@ -13,6 +13,7 @@ __all__ = [
     "differences",
     "grouped",
     "latecomers",
+    "malformed",
     "misfiled",
     "out_of_order",
     "strangers",
@@ -22,12 +23,12 @@ __all__ = [
 EXAMPLES_MAX: Final = 10
 """Ids that stand beside a count, unless more are asked for."""
 ACCEPTED: Final = "id long, event_id string, topic string, hour timestamp, state string, digest string"
-"""What the write side knows of the events of unequal cells. ``topic`` is Kafka's; ``state`` is ``sent``, or what
+"""The accepted events of unequal cells. ``topic`` is Kafka's; ``state`` is ``sent``, or what
 explains that an event is not in Kafka: ``waiting``, ``dead``. ``digest``: see ``content.content``."""
 
 
 def differences(accepted: DataFrame, evidence: DataFrame) -> DataFrame:
-    """Accepted events against records: ``lost``, ``phantom``, ``altered`` and ``misplaced``, a row for each.
+    """Compare accepted events with records; return ``lost``, ``phantom``, ``altered`` and ``misplaced``.
 
     ``evidence``: the records of the cells in question, and those of the same events wherever else they are. An event
     that is misplaced has a row in the hour in which it was accepted, and one in each that a record of it stands in.
@@ -66,27 +67,32 @@ def differences(accepted: DataFrame, evidence: DataFrame) -> DataFrame:
 
 
 def misfiled(evidence: DataFrame) -> DataFrame:
-    """Records in the folder of another day than theirs: ``misplaced``."""
+    """Return records in the folder of another day than theirs: ``misplaced``."""
     return _named(evidence.where("is_misfiled"), "misplaced")
 
 
 def strays(beyond: DataFrame, evidence: DataFrame) -> DataFrame:
-    """Records beyond the hours that are judged, of events that have one within them: ``duplicated``."""
+    """Return records of hours that are not judged, of events that have one in an hour that is: ``duplicated``."""
     return _named(beyond.join(evidence.where("id IS NOT NULL"), ["topic", "id"], "left_semi"), "duplicated")
 
 
 def strangers(evidence: DataFrame) -> DataFrame:
-    """Records that this installation never accepted, by their place: ``phantom``."""
+    """Return records that this installation never accepted, by their place: ``phantom``."""
     return _named(evidence.where("id IS NULL"), "phantom")
 
 
 def latecomers(evidence: DataFrame) -> DataFrame:
-    """Records that reached Kafka later than was promised: ``late``."""
+    """Return records that reached Kafka later than was promised: ``late``."""
     return _named(evidence.where("is_late"), "late")
 
 
+def malformed(evidence: DataFrame) -> DataFrame:
+    """Return records whose content type says JSON and whose value is none: ``malformed``."""
+    return _named(evidence.where("is_malformed"), "malformed")
+
+
 def _named(evidence: DataFrame, fault: str) -> DataFrame:
-    """Each of these records under this fault, by its event id or its place."""
+    """Return these records under this fault, by event id or place."""
     place = F.concat_ws(":", "topic", "partition", "offset")
     return evidence.select(
         "topic", "hour", F.coalesce("event_id", place).alias("event_id"), F.lit(fault).alias("fault")
@@ -94,7 +100,7 @@ def _named(evidence: DataFrame, fault: str) -> DataFrame:
 
 
 def out_of_order(faults: DataFrame, *, repeats_are_legal: bool) -> DataFrame:
-    """The faults of lanes as findings; repeats that the sink's mode allows are named apart."""
+    """Return the faults of lanes as findings; repeats that the sink's mode allows are ``repeated``."""
     allowed = F.lit(repeats_are_legal) & (F.col("fault") == "duplicated") & F.col("is_legal")
     return faults.select(
         "topic", "hour", "event_id", F.when(allowed, F.lit("repeated")).otherwise(F.col("fault")).alias("fault")
@@ -102,7 +108,7 @@ def out_of_order(faults: DataFrame, *, repeats_are_legal: bool) -> DataFrame:
 
 
 def grouped(faults: DataFrame, examples_max: int) -> DataFrame:
-    """``fault``, ``topic``, ``hour``, ``count`` and ``examples``: the first ids by name."""
+    """Return ``fault``, ``topic``, ``hour``, ``count`` and ``examples``: the first ids by name."""
     place = ["fault", "topic", "hour"]
     numbered = faults.withColumn("number", F.row_number().over(Window.partitionBy(*place).orderBy("event_id")))
     example = F.when(F.col("number") <= examples_max, F.col("event_id"))

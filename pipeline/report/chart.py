@@ -30,13 +30,13 @@ class Chart:
     mark: float | None = None
 
     def x(self, moment: datetime) -> float:
-        """Where a moment lies."""
+        """Return the horizontal place of a moment."""
         share = (moment - self.since) / (self.until - self.since)
         return round(_LEFT + share * (_WIDTH - _LEFT - _RIGHT), 1)
 
 
 def bars(chart: Chart, series: Series) -> str:
-    """One bar for each hour, the series on top of each other."""
+    """Draw one bar for each hour, the series on top of each other."""
     totals: dict[datetime, float] = {}
     for points in series.values():
         for hour, value in points:
@@ -55,7 +55,7 @@ def bars(chart: Chart, series: Series) -> str:
 
 
 def lines(chart: Chart, series: Series) -> str:
-    """One line for each series."""
+    """Draw one line for each series."""
     top = _top(max((value for points in series.values() for _, value in points), default=0.0), chart)
     shapes = []
     for colour, (name, points) in zip(_colours(series), series.items(), strict=True):
@@ -106,7 +106,7 @@ def _y(value: float, top: float) -> float:
 
 
 def _top(highest: float, chart: Chart) -> float:
-    """The next round number."""
+    """Return the next round number."""
     highest = max(highest, chart.mark or 0.0)
     if highest <= 0:
         return 1.0

@@ -1,4 +1,4 @@
-"""Figures: what a report is made of."""
+"""Figures of a report."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Figures:
 
 
 def burn(attempts: Sequence[AttemptCounts], target: float) -> list[tuple[datetime, float]]:
-    """How much of the span's error budget is used up by the end of each hour; above 1 it is overdrawn (PL-04).
+    """Return the used share of the span's error budget after each hour; above 1 it is overdrawn (PL-04).
 
     The budget is the share of attempts that may fail, of all attempts of the span.
     """
@@ -54,7 +54,7 @@ def burn(attempts: Sequence[AttemptCounts], target: float) -> list[tuple[datetim
 
 
 def summary(figures: Figures) -> dict[str, Any]:
-    """What the tiles of the page say, and the findings, for programs: plain values that JSON can hold but moments."""
+    """Return the figures of the page's tiles, and the findings, as plain values that JSON can hold but moments."""
     attempts, good = sum(a.attempts for a in figures.attempts), sum(a.good for a in figures.attempts)
     used = burn(figures.attempts, figures.target)
     return {

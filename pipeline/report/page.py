@@ -32,7 +32,7 @@ td { overflow-wrap: anywhere; }
 
 
 def page(figures: Figures) -> str:
-    """The whole HTML document."""
+    """Return the whole HTML document."""
     span = f"{figures.since:%Y-%m-%d %H:%M} to {figures.until:%Y-%m-%d %H:%M} UTC"
     sections = (
         ("Volume", "Records in the lake by hour and Kafka topic.", _volume(figures)),

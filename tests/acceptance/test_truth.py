@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from scripts.small_png import small_png
 from tests.app.conftest import ALL_ROLES, RunHub, RunningHub, running_hub
 from tests.app.web.test_authentication import bearer
 from tests.app.web.test_ingest import kind
@@ -144,7 +145,7 @@ async def test_a_browser_shows_no_green_pill_beside_a_receiver_that_fails(
         }  # fmt: skip
         assert (picture[1:4], int.from_bytes(picture[16:20], "big")) == (b"PNG", width)
         if folder := os.environ.get("HOOKWIRE_TEST_PICTURES"):  # `make pictures`
-            Path(folder, f"status-{access}-{width}.png").write_bytes(picture)
+            Path(folder, f"status-{access}-{width}.png").write_bytes(small_png(picture))
 
 
 async def test_every_delivery_says_what_blocks_it_and_what_is_next(running_hub: RunHub, free_port: int) -> None:

@@ -1,13 +1,15 @@
-"""A worker process of jobs, to be killed: over SQL, over HTTP, or by SQL functions alone.
+"""Worker processes of jobs, to be killed: over SQL, over HTTP, or by SQL functions alone.
 
-Arguments: the way, the database URL, the hub URL. Each job gets an event, a follow-up job and a result that tells
-its attempt; over SQL also a row of its own in the table ``done``.
+Arguments: the way, the database URL, the hub URL. This process forks a worker, prints its pid, and forks the next one
+when that has ended: a fork takes milliseconds, a start from nothing a second. Each job gets an event, a follow-up job
+and a result that tells its attempt; over SQL also a row of its own in the table ``done``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import sys
 from typing import Any
@@ -16,7 +18,7 @@ import asyncpg
 
 from hookwire.jobs import Handlers, HttpJobs, Job, JobWorker, SqlJobs
 
-_LEASE_SECONDS = 1.0
+LEASE_SECONDS = 1.0
 
 
 async def _finish(job: Job) -> dict[str, int]:
@@ -48,7 +50,7 @@ async def _by_functions(url: str) -> None:
     connection = await asyncpg.connect(url)
     while True:
         rows = await connection.fetch(
-            "SELECT id, claim, attempts FROM hookwire.claim_jobs('{k}', 5, 'psql', $1)", _LEASE_SECONDS
+            "SELECT id, claim, attempts FROM hookwire.claim_jobs('{k}', 5, 'psql', $1)", LEASE_SECONDS
         )
         for row in rows:
             job = str(row["id"])
@@ -71,12 +73,22 @@ async def _main(way: str, database: str, hub: str) -> None:
     if way == "functions":
         await _by_functions(database)
     elif way == "http":
-        await JobWorker(HttpJobs(hub), _plain(), slots=5, lease_seconds=_LEASE_SECONDS, idle_seconds=0.1).run()
+        await JobWorker(HttpJobs(hub), _plain(), slots=5, lease_seconds=LEASE_SECONDS, idle_seconds=0.1).run()
     else:
         async with asyncpg.create_pool(database, min_size=1, max_size=4) as pool:
             handlers = _in_transaction()
-            await JobWorker(SqlJobs(pool), handlers, slots=5, lease_seconds=_LEASE_SECONDS, idle_seconds=0.1).run()
+            await JobWorker(SqlJobs(pool), handlers, slots=5, lease_seconds=LEASE_SECONDS, idle_seconds=0.1).run()
+
+
+def _supervise(*arguments: str) -> None:
+    while True:
+        if (pid := os.fork()) == 0:
+            random.seed(os.getpid())
+            asyncio.run(_main(*arguments))
+            os._exit(0)
+        print(pid, flush=True)
+        os.waitpid(pid, 0)
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(*sys.argv[1:]))
+    _supervise(*sys.argv[1:])

@@ -8,7 +8,8 @@ import os
 import random
 import signal
 import sys
-from asyncio.subprocess import Process
+from asyncio.subprocess import PIPE, Process
+from contextlib import suppress
 from pathlib import Path
 
 import asyncpg
@@ -16,12 +17,14 @@ import pytest
 
 from app.chaos.job_checker import EndedJob, JobEvidence, check_jobs
 from tests.app.conftest import RunHub, opened, running_hub
+from tests.faults.job_workers import LEASE_SECONDS
 from tests.waiting import lasts
 
 __all__ = ["running_hub"]
 
 _PROGRAM = str(Path(__file__).with_name("job_workers.py"))
 _WAYS = ("sql", "http", "functions")
+_KILL_SECONDS = 0.5
 _ROOT = str(Path(__file__).parents[2])
 
 
@@ -57,34 +60,68 @@ async def prepared(sql: asyncpg.Connection, count: int) -> None:
     )
 
 
-async def start(way: str, database: str, hub: str) -> Process:
-    environment = {**os.environ, "PYTHONPATH": _ROOT}
-    return await asyncio.create_subprocess_exec(sys.executable, _PROGRAM, way, database, hub, env=environment)
+class Workers:
+    """A supervisor for each way of working, which forks its worker anew whenever that has ended."""
+
+    def __init__(self) -> None:
+        self._supervisors: dict[str, Process] = {}
+        self._pids: dict[str, int] = {}
+
+    async def start(self, database: str, hub: str) -> None:
+        environment = {**os.environ, "PYTHONPATH": _ROOT}
+        for way in _WAYS:
+            self._supervisors[way] = await asyncio.create_subprocess_exec(
+                sys.executable, _PROGRAM, way, database, hub, env=environment, stdout=PIPE, start_new_session=True
+            )
+            await self._next_pid(way)
+
+    async def kill(self) -> None:
+        """SIGKILL for one of them; the next one works when this returns."""
+        way = random.choice(_WAYS)
+        with suppress(ProcessLookupError):  # it has ended by itself
+            os.kill(self._pids[way], signal.SIGKILL)
+        await self._next_pid(way)
+
+    async def overtake(self) -> None:
+        """Stop one of them until its leases are over, and let it go on."""
+        pid = self._pids[random.choice(_WAYS)]
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+            await asyncio.sleep(2 * LEASE_SECONDS)  # the time that is given away is the fault itself
+            os.kill(pid, signal.SIGCONT)
+
+    async def end(self) -> None:
+        for supervisor in self._supervisors.values():
+            os.killpg(supervisor.pid, signal.SIGKILL)
+            await supervisor.wait()
+
+    async def _next_pid(self, way: str) -> None:
+        output = self._supervisors[way].stdout
+        assert output is not None
+        async with asyncio.timeout(60):
+            self._pids[way] = int(await output.readline())
 
 
 @pytest.mark.parametrize("jobs", [300, pytest.param(20_000, marks=pytest.mark.soak)])
 async def test_killed_workers_of_three_kinds_lose_double_and_settle_nothing_late(
     running_hub: RunHub, database_url: str, jobs: int
 ) -> None:
-    """JF-45, JT-15, JP-01: a SIGKILL every half second while there is work."""
+    """JF-45, JT-15, JP-01: a SIGKILL every half second while there is work, and stops that outlast a lease."""
+    workers = Workers()
     async with running_hub() as hub, opened(database_url) as (_, sql):
         await prepared(sql, jobs)
-        url = str(hub.client.base_url)
-        workers = {way: await start(way, database_url, url) for way in _WAYS}
         try:
+            await workers.start(database_url, str(hub.client.base_url))
             async with asyncio.timeout(120 + jobs / 20):
+                kills = 0
                 while await sql.fetchval("SELECT count(*) FROM hookwire.jobs WHERE kind = 'k'"):
-                    await lasts(0.5)
-                    way = random.choice(_WAYS)
-                    workers[way].send_signal(signal.SIGKILL)
-                    await workers[way].wait()
-                    workers[way] = await start(way, database_url, url)
-                    await lasts(1.5)  # a process needs that long to begin on a busy machine
+                    await lasts(_KILL_SECONDS)
+                    await workers.kill()
+                    kills += 1
+                    if kills % 12 == 1:
+                        await workers.overtake()
         finally:
-            for worker in workers.values():
-                if worker.returncode is None:
-                    worker.kill()
-                await worker.wait()
+            await workers.end()
         found = await evidence(sql)
 
     assert (len(found.ended), check_jobs(found)) == (jobs, [])
@@ -103,7 +140,7 @@ _BUGS = {
 
 @pytest.mark.parametrize("bug", [None, *_BUGS], ids=str)
 async def test_the_checker_finds_each_seeded_bug(database_url: str, bug: str | None) -> None:
-    """JT-25: a worker that was overtaken settles late; without a bug the checker has nothing to say."""
+    """JT-25, JB-85: a worker that was overtaken settles late; without a bug the checker has nothing to say."""
     async with opened(database_url) as (_, sql):
         await prepared(sql, 2)
         await sql.execute("INSERT INTO hookwire.job_kinds (kind, events) VALUES ('k', '{running,completed}')")

@@ -54,7 +54,7 @@ def attempts(harness: Harness) -> Iterator[int]:
 async def test_replicas_are_upgraded_one_after_the_other_and_clients_need_no_more_than_to_repeat(
     database_url: str, kafka: KafkaServer, tmp_path: Path, next_version: Path, seed: int
 ) -> None:
-    """F10: I1 I3 I6. The first of the new ones migrates while two old ones publish, relay and deliver."""
+    """F10, JT-24: I1 I3 I6. The first of the new ones migrates while two old ones publish, relay and deliver."""
     options = {"processes": 3, "keys": 10, "transactors": 4, "kafka_groups": 4, **CALM}
     known = len(migrations())
     async with open_harness(database_url, tmp_path, seed, Kafka(kafka.bootstrap), **options) as harness:

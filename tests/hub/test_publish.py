@@ -485,9 +485,9 @@ async def test_a_key_that_is_in_a_commit_keeps_its_lanes_other_units_out_of_the_
     """RR-03, RG-10: a key's unit of another topic waits too where a key is one lane through all topics."""
     commits: list[list[str]] = []
 
-    async def noted(session: Any, units: Sequence[Any], *, wait: bool) -> Any:
+    async def noted(session: Any, units: Sequence[Any], direct: Any = None, *, wait: bool) -> Any:
         commits.append([draft.topic for unit in units for draft in unit.drafts])
-        return await store(session, units, wait=wait)
+        return await store(session, units, direct, wait=wait)
 
     store = hub.publish._store
     monkeypatch.setattr(hub.publish, "_store", noted)

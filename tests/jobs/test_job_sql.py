@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.jobs.job_steps import claim, claim_one, complete, enqueue, keep, kind
 async def test_a_job_exists_if_its_transaction_commits_and_ends_with_its_result(
     sql: asyncpg.Connection, other: asyncpg.Connection
 ) -> None:
-    """JB-21, JB-52, JB-54, JB-81: the row leaves the hot table in the statement that ends it."""
+    """JB-21, JB-52, JB-54, JB-81, JP-10: the row leaves the hot table in the statement that ends it."""
     transaction = sql.transaction()
     await transaction.start()
     job = await enqueue(sql, args={"n": 1})
@@ -75,7 +76,7 @@ async def test_state_events_are_numbered_for_each_job_and_by_default_the_three_e
 
 
 async def test_a_stale_receipt_changes_nothing_and_is_told(sql: asyncpg.Connection) -> None:
-    """JB-60, JT-07: every verb of a worker, after another worker has claimed."""
+    """JB-60, JT-07, JP-03: every verb of a worker, after another worker has claimed."""
     await enqueue(sql)
     old = await claim_one(sql)
     await sql.execute("SELECT * FROM hookwire.release_jobs(ARRAY[$1::uuid], ARRAY[$2::bigint])", *old)
@@ -197,6 +198,29 @@ async def test_a_limit_for_a_key_is_exact_and_a_blocked_key_blocks_no_other(
 
     assert [tuple(row) for row in counts] == [("hot", 2), ("k1", 1), ("k2", 1), ("k3", 1)]
     assert [len(claimed) for claimed in more] == [2, 0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_the_head_of_the_queue_tells_what_a_walk_over_the_keys_tells(sql: asyncpg.Connection, seed: int) -> None:
+    """JB-70, JP-07: in order of rank, for claims of any size; where blocked keys fill the head it says so."""
+    await kind(sql, key_running_max=2, key_rate_per_second=0.001, key_burst=3)
+    chance = random.Random(seed)
+    for number in range(60):
+        key = chance.choice(["", "a", "b", "c", "d", "e"])
+        await sql.execute(
+            "SELECT hookwire.enqueue('k', to_jsonb($1::int), key => $2, priority => $3)",
+            number, key, chance.randint(-3, 3),
+        )  # fmt: skip
+    await claim(sql, most=chance.randint(1, 8))
+    found = {}
+    for room in (1, 2, 5, 9, 14, 60):
+        found[room] = await sql.fetchrow(
+            "SELECT hookwire.pick_at_head(p, 'default', $1, now()) AS head,"
+            " hookwire.pick_by_key(p, 'default', $1, now()) AS walk FROM hookwire.job_policy('k') AS p", room,
+        )  # fmt: skip
+    told = {room: (row["head"], row["walk"]) for room, row in found.items() if row["head"] is not None}
+
+    assert (60 in told, [room for room, (head, walk) in told.items() if head != walk]) == (True, [])
 
 
 async def test_a_rate_for_a_key_is_exact(connect: Any, sql: asyncpg.Connection) -> None:

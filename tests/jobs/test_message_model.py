@@ -108,7 +108,7 @@ async def _walk(sql: asyncpg.Connection, seed: int) -> Model:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 async def test_queues_behave_as_the_model_whatever_happens(sql: asyncpg.Connection, seed: int) -> None:
-    """JT-11, JB-85: accepted, live and dead messages are all that were submitted."""
+    """JT-11, JB-85, JS-13: accepted, live and dead messages are all that were submitted."""
     model = await _walk(sql, seed)
     drawn = await sql.fetchval("SELECT last_value FROM hookwire.message_id")
 

@@ -163,7 +163,7 @@ async def test_the_reaper_returns_what_was_not_settled_and_buries_what_circles(s
 
 
 async def test_two_reapers_at_once_return_each_message_once(sql: asyncpg.Connection, other: asyncpg.Connection) -> None:
-    """JT-09, JB-85: what one holds, the other leaves alone, and the totals balance."""
+    """JT-09, JB-85, JB-63: what one holds, the other leaves alone, and the totals balance."""
     await sql.fetch("SELECT hookwire.submit_batch('q', array_fill('x'::bytea, ARRAY[100]))")
     await receive(sql, 100, lease_seconds=0.05)
     await lasts(0.06)
@@ -178,7 +178,7 @@ async def test_two_reapers_at_once_return_each_message_once(sql: asyncpg.Connect
 
 
 async def test_an_accepted_message_is_archived_where_its_queue_keeps_history(sql: asyncpg.Connection) -> None:
-    """JB-07."""
+    """JB-07, JB-05."""
     await sql.execute("INSERT INTO hookwire.queues (name, history) VALUES ('kept', true)")
     for queue in ("kept", "q"):
         await submit(sql, "x", queue=queue, type="t")

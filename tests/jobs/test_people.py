@@ -203,7 +203,7 @@ async def test_the_ramp_goes_from_people_to_machines_and_keeps_ids_and_history(s
 
 
 async def test_the_ramp_may_be_switched_while_everybody_works(connect: Any, sql: asyncpg.Connection) -> None:
-    """JT-21: every job ends once, some by people, some by machines."""
+    """JT-21, JP-14: every job ends once, some by people, some by machines."""
     await sql.execute("SELECT hookwire.enqueue('k', to_jsonb(n)) FROM generate_series(1, 150) n")
     machine, person, boss = [await connect() for _ in range(3)]
     done = asyncio.Event()

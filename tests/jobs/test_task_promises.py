@@ -35,7 +35,7 @@ async def sql(database_url: str) -> AsyncIterator[asyncpg.Connection]:
 async def test_promise_1_every_committed_task_runs_eventually_though_its_notification_is_lost(
     database: Database, sql: asyncpg.Connection
 ) -> None:
-    """(1) JT-05, JB-30: nobody polls and the first notification is lost; the cleaner's is heard."""
+    """(1) JT-05, JB-30, JT-04: nobody polls and the first notification is lost; the cleaner's is heard."""
     ran = Ran()
     await sql.execute(
         "INSERT INTO hookwire.task_kinds (kind, notify, cleanup_seconds) VALUES ('mytask', 'notify', 0.1)"
@@ -54,7 +54,7 @@ async def test_promise_1_every_committed_task_runs_eventually_though_its_notific
 
 
 async def test_promise_2_a_task_is_runnable_shortly_after_commit(database: Database, sql: asyncpg.Connection) -> None:
-    """(2) The notification overtakes the commit: the worker looks again, without a slot or a connection (JB-26)."""
+    """(2) JT-04: the notification overtakes the commit, the worker looks again, without slot or connection (JB-26)."""
     ran, transport = Ran(), Transport()
     async with working(database, ran, transport, slots=1):
         transaction = sql.transaction()
@@ -88,10 +88,26 @@ async def test_promise_3_a_rolled_back_task_never_runs(database: Database, sql: 
     assert ([task.id for task in ran.tasks], sorted(transport.acknowledged)) == (["2"], ["1", "2"])
 
 
+async def test_a_notification_is_acknowledged_while_its_task_runs(database: Database, sql: asyncpg.Connection) -> None:
+    """JB-28: after the claim's commit, from which on the row is the truth."""
+    ran, transport = Ran(), Transport()
+    ran.hold = asyncio.Event()
+    async with working(database, ran, transport):
+        await sql.execute(INSERT, "1")
+        transport.send("1")
+        await ran.until(1)
+        await until(lambda: transport.acknowledged)
+        is_started = await sql.fetchval("SELECT start_time IS NOT NULL FROM hookwire.task_rows")
+        ran.hold.set()
+        await drained(sql)
+
+    assert (transport.acknowledged, is_started) == (["1"], True)
+
+
 async def test_promise_4_notifications_may_come_doubled_tripled_late_or_for_nothing(
     database: Database, sql: asyncpg.Connection
 ) -> None:
-    """(4) JT-05, JB-27."""
+    """(4) JT-05, JB-27, JT-04."""
     await sql.execute("UPDATE hookwire.task_kinds SET giveup_seconds = 0.1")
     ran, transport = Ran(), Transport()
     ids = [str(number) for number in range(30)]
@@ -110,7 +126,7 @@ async def test_promise_4_notifications_may_come_doubled_tripled_late_or_for_noth
 
 
 async def test_promise_5_a_task_is_claimed_once_by_many_workers(database: Database, sql: asyncpg.Connection) -> None:
-    """(5) JB-24, JB-39."""
+    """(5) JB-24, JB-39, JT-04."""
     ran = Ran()
     await sql.execute("SELECT hookwire.enqueue_task('k', to_jsonb(n)) FROM generate_series(1, 300) n")
     async with (

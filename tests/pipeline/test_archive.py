@@ -40,6 +40,8 @@ def test_both_sources_yield_the_same_rows(kafka: KafkaServer, topic: str, spark:
         (None, None, 0, []),
         (b"", b"", 1, [("empty", b""), ("null", None), ("twice", b"1"), ("twice", b"2"), ("\u00e9", b"\xff")]),
         (b"\xff\x00", bytes(range(256)), 2, [("hookwire-event-id", b"x")]),
+        (b"k", b"v", 2, [("hookwire-term", None), ("content-type", b"\xff"), ("other", b"1")]),
+        (b"k", b"v", 2, [("hookwire-term", b"1"), ("content-type", b"a/b"), ("hookwire-term", b"2")]),
     ]
     make(kafka, topic, 3)
     write(kafka, topic, [ours(n, n % 3) for n in range(30)], [ours(99)], strange, [ours(77, 1)], abort=[1, 3])
@@ -48,7 +50,7 @@ def test_both_sources_yield_the_same_rows(kafka: KafkaServer, topic: str, spark:
     python, jvm = (read_ranges(spark, kafka_options(kafka, source), ranges) for source in ("python", "jvm"))
     assertSchemaEqual(python.schema, jvm.schema, ignoreNullable=True)
     assertDataFrameEqual(python, jvm)
-    assert (python.count(), sum(bounds.end for bounds in found.values())) == (33, 43)
+    assert (python.count(), sum(bounds.end for bounds in found.values())) == (35, 45)
 
 
 @both_sources

@@ -73,7 +73,7 @@ def test_jars_are_those_of_the_spark_that_is_installed(
 def test_a_spark_whose_clients_nobody_knows_gets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """PL-K03."""
     monkeypatch.setattr(pyspark, "__version__", "4.3.0")
-    with pytest.raises(JarsMissing, match=r'nobody has tried the source "jvm" with Spark 4\.3 yet'):
+    with pytest.raises(JarsMissing, match=r'the source "jvm" was not tried with Spark 4\.3 yet'):
         kafka_jars(tmp_path / "cache")
 
 

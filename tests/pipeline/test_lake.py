@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Schema
+from deltalake.exceptions import CommitFailedError
 
+from pipeline import lake
 from pipeline.lake import Change, DataFile, LakeConflict, LakeDamaged, Snapshot, State, Table, bronze
+from pipeline.s3 import S3Options
 from pipeline.schema import BRONZE_PARTITIONS
-from pipeline.storage import LakeStorage
+from pipeline.storage import LakeStorage, StorageError
 
 
 @pytest.fixture
@@ -198,3 +203,36 @@ def test_a_folder_is_a_uri_and_a_store_elsewhere_keeps_the_same_promises(tmp_pat
     assert store.spark_path("log/2.json") == "mock://bucket/lake/log/2.json"
     store.delete(["log/2.json", "log/3.json"])
     assert (store.files("log"), LakeStorage(str(tmp_path)).spark_path("x")) == ({}, f"file://{tmp_path}/x")
+
+
+def test_a_commit_whose_answer_was_lost_is_no_conflict(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FP-13: an object store stored it and answered 503; a caller that saw a conflict would delete its files."""
+    basis, commit = committed(table, 1), DeltaTable.create_write_transaction
+
+    def answer_lost(*arguments: Any, **named: Any) -> None:
+        commit(*arguments, **named)
+        raise CommitFailedError("the repeated request found version 2 there")
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", answer_lost)
+    assert by_path(committed(table, 1)) == (basis.version + 1, [file(1), file(2)], state(2))
+
+
+def test_a_clock_that_jumped_ahead_costs_no_commit_that_is_needed(
+    table: Table, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue 24, faults: by that clock all commits are older than 90 days, and the next checkpoint deletes them."""
+    monkeypatch.setitem(lake._CONFIGURATION, "delta.checkpointInterval", "5")
+    committed(table, 4)
+    for entry in log.iterdir():
+        os.utime(entry, (0, 0))
+    last = committed(table, 2)
+    assert not (log / f"{1:020d}.json").exists()
+    assert (len(last.files), by_path(table.snapshot()), next(table.history())["number"]) == (6, by_path(last), 6)
+
+
+def test_a_store_that_does_not_answer_is_one_sentence(free_port: int) -> None:
+    """FP-13: no page of a foreign client, and no word of damage or of a backup."""
+    s3 = S3Options(f"http://127.0.0.1:{free_port}", access_key="a", secret_key="b")
+    with pytest.raises(StorageError, match=r"^the lake cannot be read or written: .*Could not connect") as error:
+        LakeStorage("s3a://bucket/lake", s3).files("bronze")
+    assert "\n" not in str(error.value)

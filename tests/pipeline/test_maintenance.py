@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -207,6 +208,10 @@ def test_half_written_files_are_named_put_aside_with_the_reason_and_counted(
     entry = next(table.history())
     assert ([row[0] for row in entry["notes"]["quarantined"]], whole) == ([short, gone], table.snapshot().files[0].path)
     assert [run.counts for run in runs(lake)] == [{"files": 2, "records": 3}]
+    noted = DeltaTable(lake.spark_path("quarantined")).to_pyarrow_table().to_pylist()
+    assert {(row["table"], row["path"], row["rows"], row["reason"][:15]) for row in noted} == {
+        ("bronze", short, 2, "it has 100 byte"), ("bronze", gone, 1, "it is not there"),
+    }  # fmt: skip
 
 
 def put_day(lake: LakeStorage, table: Table, rows: int, contents: bytes) -> str:

@@ -19,11 +19,12 @@ from app.cli.failure import CommandFailed
 from app.cli.main import application
 from app.cli.pipeline.archive_metrics import ArchiveMetrics
 from app.cli.pipeline.lake import with_conf
-from app.cli.pipeline.options import session_of
+from app.cli.pipeline.options import s3_of, session_of
 from app.settings.settings import Settings
 from pipeline.archive import Archived
 from pipeline.failure import SparkFailed, hadoop_version, named, sentence
 from pipeline.kafka_range import RangeProblem
+from pipeline.s3 import S3Options
 from pipeline.session import SessionOptions, _users_names, settings_of
 from pipeline.storage import LakeStorage, StorageError
 from tests.pipeline.test_maintenance import records, written
@@ -64,6 +65,43 @@ def test_a_store_without_its_package_is_one_sentence(spark: SparkSession) -> Non
     """FP-07, FP-13: with the version that fits this Spark."""
     with pytest.raises(SparkFailed, match=rf"hadoop-aws:{hadoop_version()} brings that of s3a:$"), named():
         spark.read.parquet("s3a://nobody/nothing")
+
+
+@pytest.mark.parametrize(
+    ("uri", "package"),
+    [
+        ("abfss://c@a.dfs.core.windows.net/x", f"org.apache.hadoop:hadoop-azure:{hadoop_version()}"),
+        ("gs://bucket/x", "com.google.cloud.bigdataoss:gcs-connector"),
+    ],
+)
+def test_another_store_without_its_package_is_one_sentence(spark: SparkSession, uri: str, package: str) -> None:
+    """FP-13: `abfss://` was a raw exception."""
+    with pytest.raises(SparkFailed, match=rf"spark\.jars\.packages={package}"), named():
+        spark.read.parquet(uri)
+
+
+@pytest.mark.parametrize("place", ["settings", "AWS's variables"])
+def test_credentials_are_given_once(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FP-13: for Spark, for the log and for listings; a key of the settings takes no token of AWS's variables."""
+    settings, variables = Settings(), {
+        "AWS_ENDPOINT_URL": "http://minio:9000", "AWS_REGION": "eu-1", "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "token",
+    }  # fmt: skip
+    token = "token"
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value if place != "settings" else "of AWS")
+    if place == "settings":
+        token = ""
+        settings = Settings(
+            pipeline_s3_endpoint="http://minio:9000", pipeline_s3_region="eu-1", pipeline_s3_access_key="key",
+            pipeline_s3_secret_key="secret",
+        )  # fmt: skip
+    options = s3_of(settings)
+    given = {name.removeprefix("spark.hadoop.fs.s3a."): value for name, value in options.spark().items()}
+    assert options == S3Options("http://minio:9000", "eu-1", "key", "secret", token)
+    assert options.delta()["AWS_ALLOW_HTTP"] == given["path.style.access"] == "true"
+    assert session_of(settings).more["spark.hadoop.fs.s3a.secret.key"] == "secret"
+    assert "secret" not in repr(options)
 
 
 def test_a_full_disk_is_one_sentence() -> None:

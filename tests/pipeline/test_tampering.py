@@ -22,6 +22,7 @@ from pipeline.audit.content import content
 from pipeline.audit.inquiry import Cell, Finding, unexplained
 from pipeline.audit.selftest import HOUR, SelftestRecord, bronze_of
 from pipeline.bronze import to_bronze
+from pipeline.envelope import unfolded
 from pipeline.frame import frame_of
 from pipeline.lake import Change, bronze
 from pipeline.schema import KAFKA
@@ -168,6 +169,20 @@ def test_whatever_a_record_holds_is_proved_by_a_plain_audit(
     assert (code, report["unproved"], found_in(report)) == (1, 0, {("altered", event.event_id) for event in altered})
 
 
+def test_json_is_judged_by_the_audit(
+    spark: SparkSession, lake_uri: str, events: Sequence[SelftestRecord], database_url: str
+) -> None:
+    """FP-15: by --contents alone, and it is no finding: the event was published so."""
+    said = "UPDATE hookwire.events SET content_type = 'application/json'"
+    asyncio.run(executed(database_url, said))
+    put(lake_uri, bronze_of(spark, events).withColumn("content_type", F.lit("application/json")))
+    put(lake_uri, of(bronze_of(spark, events), events[0], 900, content_type=F.lit("Application/x+JSON; a=b")))
+    reports = [audit(lake_uri, *options)[1] for options in ((), ("--contents",))]
+    named = [{event_id for fault, event_id in found_in(report) if fault == "malformed"} for report in reports]
+    assert named == [set(), {event.event_id for event in events}]
+    assert reports[0]["count"] == reports[1]["count"]
+
+
 def test_contents_that_the_ledger_does_not_know_are_counted_as_unproved(
     spark: SparkSession, lake_uri: str, events: Sequence[SelftestRecord], database_url: str
 ) -> None:
@@ -232,7 +247,7 @@ def test_the_ledger_and_the_lake_hash_the_same_contents(spark: SparkSession, dat
             return hashes, [kafka_row(record) for record in records]
 
     hashes, rows = asyncio.run(written())
-    bronze_rows = to_bronze(frame_of(spark, rows, KAFKA), datetime.now(UTC))
+    bronze_rows = to_bronze(unfolded(frame_of(spark, rows, KAFKA)), datetime.now(UTC))
     found = bronze_rows.select("event_number", content().alias("hash")).collect()
     assert (len(found), {row.event_number: row.hash for row in found}) == (4, hashes)
 

@@ -30,6 +30,7 @@ from app.web.api.rabbithub_words import read_import, read_wish
 from app.web.problem import Problem
 from app.web.rabbithub_path import parts_of
 from egress.guard import GuardPolicy
+from egress.retry_after import retry_after_seconds
 from egress.url import parse_target
 from event.attribute import decode_header_value
 from event.cloudevents import BATCH_TYPE, STRUCTURED_TYPE, decode_http
@@ -44,7 +45,6 @@ from hub.form import FormDialect, FormRefused, read
 from hub.rabbithub.exchange import bind, parse_headers, topic_of_key
 from hub.topic_url import matching_text
 from webhooks.chat import check_template
-from webhooks.retry_after import retry_after_seconds
 from webhooks.signature import SignatureRefused, verify_hub_signature
 
 ROOT: Final = Path(__file__).parents[2]

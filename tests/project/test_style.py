@@ -39,6 +39,7 @@ LOOSE_TASKS = {
 }
 ENVIRONMENT_READERS = {
     "app/settings/settings.py": "settings are read here and handed on",
+    "app/settings/pipeline.py": "AWS's own variables, for a lake on S3",
     "app/checks/startup.py": "looks for settings that this version does not know",
     "app/cli/hub_client.py": "a command's key, which is no setting of the hub",
     "app/log.py": "NO_COLOR, which belongs to every program",

@@ -461,3 +461,20 @@ async def test_nothing_is_known_to_be_carried_of_ids_of_another_origin(harness: 
     await outbox.advance_low_water()
     origin = await harness.connection.fetchval("SELECT hookwire.origin()")
     assert [outbox.is_carried_through(last, of) for of in (origin, uuid4())] == [True, False]
+
+
+async def test_a_relay_tells_its_low_water_mark_while_it_leads(harness: Harness) -> None:
+    """RR-07, FC-01: over all its shards, with the origin of the id; what is carried lies below it."""
+    relay = relay_of(harness, MemorySink(MemoryBroker()))
+    before = relay.low_water
+    async with running(relay):
+        ids = await harness.publish(*"abc")
+
+        async def carried() -> bool:
+            return relay.low_water is not None and relay.low_water.id > ids[-1]
+
+        await until(carried)
+        during = relay.low_water
+    origin = await harness.database.fetchval("outbox.origin")
+    assert during is not None
+    assert (before, during.shards, during.origin == origin, relay.low_water) == (None, 64, True, None)

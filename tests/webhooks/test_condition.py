@@ -224,6 +224,8 @@ RETRYING = Condition("retrying", "the last attempt failed: timeout", "schedule",
         ),
         ([sink("kafka", "sent"), sink("webhooks", "sent")], [], Condition("delivered", "every sink has confirmed it")),
         ([sink("webhooks", "sent")], [DELIVERED], DELIVERED),
+        ([sink("jobs", "sent"), sink("webhooks", "sent")], [], Condition("delivered", "every sink has confirmed it")),
+        ([sink("jobs", "pending")], [], Condition("pending", "jobs: it waits for the relay of this sink")),
         (
             [sink("webhooks", "sent")], [DELIVERED, RETRYING],
             Condition("retrying", "1 of 2 retrying; the last attempt failed: timeout", "schedule", SOON),

@@ -135,10 +135,10 @@ async def _change(
 
 
 def _fencing_sink(settings: Settings, name: str, incarnation: str) -> Sink | None:
-    """The webhooks' deliveries are made in the statement that names the term: nothing outside has to be fenced."""
-    from app.sinks import sink_maker
+    """What an inner sink makes is made in the statement that names the term: nothing outside has to be fenced."""
+    from app.sinks import INNER_SINKS, sink_maker
 
-    return None if name == "webhooks" else sink_maker(name, settings, incarnation)(lambda: True)
+    return None if name in INNER_SINKS else sink_maker(name, settings, incarnation)(lambda: True)
 
 
 def _refuse_strange_sinks(settings: Settings, plan: LayoutPlan) -> None:

@@ -138,7 +138,8 @@ def runs(last: Last = 20, lake: Lake = None, as_json: Json = False, config: Conf
     place = lake_of(lake, settings_from(config))
     from pipeline.runs import runs as all_runs
 
-    found = all_runs(place)[:last]
+    with told_failures():
+        found = all_runs(place)[:last]
     if as_json:
         say(json.dumps([asdict(run) for run in found]))
         return

@@ -30,7 +30,7 @@ __all__ = ["audit"]
 
 Since = Annotated[str | None, typer.Option("--since", help="2026-01-15T09:00Z, or 7d: that long ago.")]
 Until = Annotated[str | None, typer.Option("--until", help="The same, for the end.")]
-Contents = Annotated[bool, typer.Option("--contents", help="Compare event by event, also where the sums agree.")]
+Contents = Annotated[bool, typer.Option("--contents", help="Compare event by event, also equal sums; parse JSON.")]
 Examples = Annotated[int, typer.Option("--examples", min=1, max=100_000, help="Ids to name beside each count.")]
 Late = Annotated[
     float | None, typer.Option("--late", min=0.001, help="Seconds that are too many (HOOKWIRE_PIPELINE_LATE_SECONDS).")
@@ -149,7 +149,7 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
         judged = [cell for cell in asked if cell not in unjudged]
         findings = await asyncio.to_thread(
             audit.inquire, accepted, judged, repeats_are_legal=settings.kafka_mode == "idempotent",
-            examples_max=question.examples_max,
+            examples_max=question.examples_max, judges_json=question.contents,
         )  # fmt: skip
         kept = datetime.now(UTC) - timedelta(days=settings.retention_days or _FOR_EVER_DAYS)
         hours, of_webhooks = await webhook_findings(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from app.checks.check import Check
+from app.cli.pipeline.lake import STORE_SETTINGS
 from app.cli.pipeline.options import kafka_of, session_of
 from app.settings.settings import Settings, SettingsRefused
 from pipeline.java import JavaMissing, java_major
@@ -12,7 +13,7 @@ from pipeline.kafka_jars import JarsMissing
 from pipeline.kafka_reader import KafkaUnreachable, topics_of
 from pipeline.lake import LakeDamaged, bronze
 from pipeline.session import spark_session
-from pipeline.storage import LakeStorage
+from pipeline.storage import LakeStorage, StorageError
 from pipeline.workers import Python, python_here, python_of_workers
 
 __all__ = ["header_checks", "pipeline_checks"]
@@ -78,9 +79,11 @@ def header_checks(settings: Settings) -> Iterator[Check]:
 def _lake(lake: LakeStorage) -> Check:
     try:
         snapshot = bronze(lake).snapshot()
+        left = [path for path in bronze(lake).unlisted(snapshot) if path.endswith(".parquet")]
     except LakeDamaged as damaged:
         return Check("lake", "lake", "refuse", f"{lake.uri}: {damaged}")
-    left = [path for path in bronze(lake).unlisted(snapshot) if path.endswith(".parquet")]
+    except StorageError as error:
+        return Check("lake", "lake", "unreachable", str(error), STORE_SETTINGS)
     detail = f"{lake.uri}: {snapshot.rows:,} records in {len(snapshot.files):,} files"
     return Check("lake", "lake", "ok", detail + (f", {len(left):,} files that are no part of it" if left else ""))
 

@@ -16,7 +16,9 @@ from app.settings.settings import Settings
 if TYPE_CHECKING:
     from pipeline.storage import LakeStorage
 
-__all__ = ["Conf", "Lake", "lake_of", "session", "tell", "told_failures", "with_conf"]
+__all__ = ["STORE_SETTINGS", "Conf", "Lake", "lake_of", "session", "tell", "told_failures", "with_conf"]
+
+STORE_SETTINGS = "see HOOKWIRE_PIPELINE_LAKE and HOOKWIRE_PIPELINE_S3_*"
 
 Lake = Annotated[
     str | None,
@@ -43,11 +45,12 @@ def with_conf(settings: Settings, conf: list[str] | None) -> Settings:
 def lake_of(given: str | None, settings: Settings) -> LakeStorage:
     """The lake; raises ``CommandFailed`` where there is none that could be used."""
     try:
+        from app.cli.pipeline.options import s3_of
         from pipeline.storage import LakeStorage, StorageError
     except ImportError as error:
         raise CommandFailed(f"{error}: install hookwire-server with the extra spark", 2) from None
     try:
-        return LakeStorage(given or settings.pipeline_lake or str(settings.data_dir / "lake"))
+        return LakeStorage(given or settings.pipeline_lake or str(settings.data_dir / "lake"), s3_of(settings))
     except StorageError as error:
         raise CommandFailed(str(error), 3) from None
 
@@ -78,6 +81,7 @@ def told_failures() -> Iterator[None]:
         from pipeline.failure import SparkFailed, named
         from pipeline.kafka_reader import KafkaUnreachable
         from pipeline.lake import LakeConflict, LakeDamaged
+        from pipeline.storage import StorageError
     except ImportError as error:
         raise CommandFailed(f"{error}: install hookwire-server with the extra spark", 2) from None
     try:
@@ -87,6 +91,8 @@ def told_failures() -> Iterator[None]:
         raise CommandFailed(str(error), 3) from error
     except (ArchiveFailed, LakeConflict, LakeDamaged, SparkFailed) as error:
         raise CommandFailed(str(error), 1) from error
+    except StorageError as error:
+        raise CommandFailed(f"{error} ({STORE_SETTINGS})", 3) from error
 
 
 def tell(text: str) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import platformdirs
 
+from app.settings.pipeline import of_aws
 from app.settings.settings import Settings, SettingsRefused
 from pipeline.kafka_options import SparkKafkaOptions
+from pipeline.s3 import S3Options
 from pipeline.session import SessionOptions
 
-__all__ = ["kafka_of", "session_of"]
+__all__ = ["kafka_of", "s3_of", "session_of"]
 
 
 def kafka_of(settings: Settings) -> SparkKafkaOptions:
@@ -33,6 +35,21 @@ def kafka_of(settings: Settings) -> SparkKafkaOptions:
     )
 
 
+def s3_of(settings: Settings) -> S3Options:
+    """Return how the lake's object store is reached: by the settings, else by AWS's own variables."""
+    secret, token = (
+        None if value is None else value.get_secret_value()
+        for value in (settings.pipeline_s3_secret_key, settings.pipeline_s3_session_token)
+    )
+    if settings.pipeline_s3_access_key:  # AWS's secret and token belong to another key.
+        keys = settings.pipeline_s3_access_key, secret or "", token or ""
+    else:
+        keys = of_aws("AWS_ACCESS_KEY_ID"), of_aws("AWS_SECRET_ACCESS_KEY"), of_aws("AWS_SESSION_TOKEN")
+    endpoint = settings.pipeline_s3_endpoint or of_aws("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+    region = settings.pipeline_s3_region or of_aws("AWS_REGION", "AWS_DEFAULT_REGION")
+    return S3Options(endpoint, region, *keys)
+
+
 def session_of(settings: Settings) -> SessionOptions:
     """For :func:`pipeline.session.spark_session`; fetches the jars of the JVM's source if it is asked for.
 
@@ -41,5 +58,5 @@ def session_of(settings: Settings) -> SessionOptions:
     from pipeline.kafka_jars import kafka_jars
 
     jars = kafka_jars(platformdirs.user_cache_path("hookwire")) if settings.pipeline_source == "jvm" else ()
-    conf = settings.pipeline_conf
+    conf = s3_of(settings).spark() | settings.pipeline_conf
     return SessionOptions("hookwire", settings.pipeline_master, settings.pipeline_memory, jars, more=conf)

@@ -20,8 +20,8 @@ __all__ = ["compact", "erase", "retain"]
 
 Topic = Annotated[str | None, typer.Option("--topic", help="This Kafka topic alone.")]
 TableName = Annotated[
-    Literal["bronze", "deliveries", "metrics", "slo"],
-    typer.Option("--table", help="Archived events, attempts at webhooks, metrics or service levels."),
+    Literal["bronze", "deliveries", "metrics", "slo", "quarantined"],
+    typer.Option("--table", help="Archived events, attempts, metrics, service levels, notes of quarantine."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
 FileSize = Annotated[int, typer.Option("--file-mb", min=1, max=4096, help="About how large files become.")]
@@ -97,7 +97,8 @@ def retain(
     storage = lake_of(lake, settings_from(config))
     named = next(each for each in lake_tables(storage) if each.name == table)
     before = (datetime.now(UTC) - timedelta(days=days)).date()
-    gone = expired(named.snapshot(), before, topic)
+    with told_failures():
+        gone = expired(named.snapshot(), before, topic)
     if not dry_run:
         inputs = {"before": before.isoformat(), "topic": topic, "table": table}
         with told_failures(), recorded_run(storage, "retain", inputs) as run:

@@ -39,7 +39,7 @@ _MISSING = "There is no such event; its retention may have ended."
 class SinkOut(BaseModel):
     """What one sink was owed."""
 
-    sink: Literal["kafka", "amqp", "webhooks"]
+    sink: Literal["kafka", "amqp", "webhooks", "jobs"]
     state: Literal["pending", "held", "sent"]
     reason: ConditionReason
     blocked_by: BlockedBy
@@ -150,9 +150,11 @@ def _summary(sinks: Sequence[tuple[str, Condition]], deliveries: Sequence[Condit
     for state in ("delivered", "retrying", "parked", "sending", "pending", "dead"):
         if state in states:
             words.append(f"{states.count(state)} {'given up' if state == 'dead' else state}")
-    sent = [sink for sink, found in sinks if found.state == "sent" and sink != "webhooks"]
-    if sent:
-        words.append(f"confirmed by {' and '.join(sent)}")
+    sent = [sink for sink, found in sinks if found.state == "sent"]
+    if "jobs" in sent:
+        words.append("its job enqueued")
+    if brokers := [sink for sink in sent if sink not in ("webhooks", "jobs")]:
+        words.append(f"confirmed by {' and '.join(brokers)}")
     sentence = "; ".join(words) or "on its way"
     return sentence[0].upper() + sentence[1:] + "."
 

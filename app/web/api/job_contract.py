@@ -22,6 +22,7 @@ __all__ = [
     "JobIn",
     "JobOut",
     "JobPage",
+    "JobRule",
     "JobState",
     "ProgressIn",
     "ProgressOut",
@@ -76,6 +77,22 @@ class JobIn(BaseModel):
     delay_seconds: Seconds | None = None
     due_local: datetime | None = Field(None, description="With `due_zone`: local time of a date far ahead.")
     due_zone: str | None = Field(None, min_length=1, max_length=80)
+    attempts_max: int | None = Field(None, ge=1, le=1_000_000)
+    run_seconds: float | None = Field(None, ge=0.05, le=2_592_000)
+    deadline_seconds: float | None = Field(None, ge=0.05, le=315_360_000)
+    assignee: Person | None = None
+    callbacks: JobCallbacks | None = None
+
+
+class JobRule(BaseModel):
+    """The job that each event of a topic enqueues. Its `args` are the event, its `key` is the event's key."""
+
+    model_config = _example({"kind": "invoice.check", "priority": 5})
+
+    kind: str = Field(min_length=1, max_length=200)
+    queue: str | None = Field(None, min_length=1, max_length=200, description="None: `default`.")
+    priority: int | None = Field(None, ge=-1000, le=1000)
+    delay_seconds: Seconds | None = Field(None, description="From the moment in which the event is carried.")
     attempts_max: int | None = Field(None, ge=1, le=1_000_000)
     run_seconds: float | None = Field(None, ge=0.05, le=2_592_000)
     deadline_seconds: float | None = Field(None, ge=0.05, le=315_360_000)

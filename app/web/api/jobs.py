@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -37,7 +37,7 @@ from app.web.api.strict_route import NO_NUL, StrictRoute
 from app.web.authentication import grant_of, may_reach_kind, shows_payloads
 from app.web.problem import Problem
 from app.web.scopes import needs
-from jobs.job import ClaimedJob, JobReceipt
+from jobs.job import JobReceipt
 
 __all__ = ["router"]
 
@@ -113,7 +113,7 @@ async def claim(request: Request, body: ClaimIn, context: In) -> ClaimedList:
                 break
             # There are jobs, and a limit or another worker keeps them: ask less often.
             await asyncio.sleep(_BLOCKED_SECONDS)
-    return ClaimedList.model_validate({"items": [_claimed_out(job) for job in found]})
+    return ClaimedList.model_validate({"items": [job.as_item() for job in found]})
 
 
 @router.post("/resume", summary="Resume a job that waits for a token", responses=refusals(*_BODY, "unknown-job"))
@@ -218,13 +218,3 @@ def _require_topics(request: Request, topics: list[str]) -> None:
     for topic in topics:
         if grant is not None and not (grant.has("publish") and grant.reaches(topic)):
             raise Problem("forbidden", f"Publishing to {topic[:80]} needs the scope publish for that topic.")
-
-
-def _claimed_out(job: ClaimedJob) -> dict[str, Any]:
-    names = ("kind", "args", "key", "attempts_max", "created_at", "run_until", "resumed")
-    return {
-        "receipt": str(job.receipt),
-        "attempts": job.attempt,
-        "leased_until": job.lease_until,
-        "job": {"id": str(job.receipt.job_id), **{name: getattr(job, name) for name in names}},
-    }

@@ -17,6 +17,6 @@ def refused_as_problems() -> AbstractContextManager[None]:
     return refused_as(_SLUGS)
 
 
-def queue_name(name: str) -> str:
-    """Return the name, or raise a problem."""
-    return checked_name("queue", name, parameter="queue")
+def queue_name(name: str, parameter: str = "queue") -> str:
+    """Return the name of a queue, or of the thing that ``parameter`` says; else raise a problem."""
+    return checked_name(parameter, name, parameter=parameter)

@@ -100,7 +100,14 @@ class SubscriptionIn(DeliveryOptions):
         description="Instead of a topic: the callback works for this service. Each request is POSTed, and the body of "
         "the 2xx answer is the reply. Of the options only `timeout_seconds` and `headers` count.",
     )
-    callback: str = Field(description="Where events or requests are POSTed; kept byte for byte.")
+    kind: str | None = Field(
+        None,
+        description="Instead of a topic: the callback works on jobs of this kind. Each job is POSTed as an item of "
+        "`POST /jobs/claim`, and the answer settles it: 2xx with the result, Retry-After for later, another 4xx gives "
+        "up. Of the options only `timeout_seconds` and `headers` count.",
+    )
+    queue: str | None = Field(None, description="Of a kind: the queue of its jobs. None: `default`.")
+    callback: str = Field(description="Where events, requests or jobs are POSTed; kept byte for byte.")
     secret: str | None = Field(
         None, description="`whsec_` + base64 of 24-64 bytes, or `whsk_`; none: one is made.", max_length=200
     )
@@ -133,6 +140,8 @@ _EXAMPLE: dict[str, Any] = {
     "protocol": "webhook",
     "topic": "orders.*",
     "service": None,
+    "kind": None,
+    "queue": None,
     "callback": "http://127.0.0.1:9000/hook",
     "state": "active",
     "state_reason": None,
@@ -176,9 +185,11 @@ class SubscriptionOut(BaseModel):
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     id: str
-    protocol: Literal["webhook", "websub", "pull", "rabbithub", "service"]
-    topic: str = Field(description="Of a service: a name for its requests; no event has this topic.")
+    protocol: Literal["webhook", "websub", "pull", "rabbithub", "service", "job"]
+    topic: str = Field(description="Of a service or a kind: a name for its work; no event has this topic.")
     service: str | None = Field(description="The service that the callback works for.")
+    kind: str | None = Field(description="The kind of jobs that the callback works on.")
+    queue: str | None = Field(description="Of a kind: the queue of its jobs.")
     callback: str = Field(description="Empty for a pull subscription.")
     state: Literal["active", "disabled", "gone", "expired", "denied"]
     state_reason: str | None

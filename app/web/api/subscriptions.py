@@ -13,6 +13,7 @@ from app.web.api.context import Context, context_of
 from app.web.api.format_check import check_format as _check_format
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.precondition import IfMatch, etag, version_meant
+from app.web.api.queue_refusal import queue_name
 from app.web.api.refusals import refusals
 from app.web.api.service_refusal import service_name
 from app.web.api.strict_route import StrictRoute
@@ -24,7 +25,7 @@ from app.web.api.subscription_contract import (
     SubscriptionOut,
     SubscriptionPage,
 )
-from app.web.authentication import grant_of, may_reach_service, require_every_topic, require_topic
+from app.web.authentication import grant_of, may_reach_kind, may_reach_service, require_every_topic, require_topic
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -44,8 +45,8 @@ router = APIRouter(
     responses=refusals("database-unavailable", "busy", "invalid-parameter"),
 )  # fmt: skip
 In = Annotated[Context, Depends(context_of)]
-_OF_SERVICES = frozenset(
-    {"service", "callback", "secret", "state", "timeout_seconds", "headers", "name", "description", "metadata"}
+_OF_WORKERS = frozenset(
+    {"callback", "secret", "state", "timeout_seconds", "headers", "name", "description", "metadata"}
 )
 
 
@@ -77,24 +78,45 @@ def _in(body: SubscriptionIn | SubscriptionChange, context: Context) -> dict[str
     return named
 
 
-def _service_in(request: Request, body: SubscriptionIn) -> dict[str, Any]:
-    """The service and its topic, where a callback works for one; else ``Problem`` for a body without a topic."""
-    if body.service is None:
-        if body.topic is None:
-            slug = "invalid-parameter" if "topic" in body.model_fields_set else "missing-parameter"
-            raise Problem(slug, "topic: a topic or a pattern; or give a service.", parameter="topic")
-        return {}
-    _refuse_others(body)
-    name, grant = service_name(body.service), grant_of(request)
+def _work_in(request: Request, body: SubscriptionIn) -> dict[str, Any]:
+    """Return the topic of a callback that works for a service or on a kind of jobs; nothing where the body has a topic.
+
+    Raise ``Problem`` where it has none of the three.
+    """
+    if body.service is not None:
+        return _service_in(request, body, body.service)
+    if body.kind is not None:
+        return _kind_in(request, body, body.kind)
+    if body.queue is not None:
+        raise Problem("invalid-parameter", "queue: give the kind of its jobs too", parameter="queue")
+    if body.topic is None:
+        slug = "invalid-parameter" if "topic" in body.model_fields_set else "missing-parameter"
+        raise Problem(slug, "topic: a topic or a pattern; or give a service or a kind of jobs.", parameter="topic")
+    return {}
+
+
+def _service_in(request: Request, body: SubscriptionIn, service: str) -> dict[str, Any]:
+    _refuse_others(body, "a service", "service")
+    name, grant = service_name(service), grant_of(request)
     if grant is not None and not (grant.has("work") and grant.reaches_service(name)):
         raise Problem("forbidden", f"This needs the scope work, and a key for the service {name}.")
     return {"topic": f"hookwire.service.{name}.request"}
 
 
-def _refuse_others(body: BaseModel) -> None:
+def _kind_in(request: Request, body: SubscriptionIn, kind: str) -> dict[str, Any]:
+    _refuse_others(body, "a kind of jobs", "kind", "queue")
+    name, grant = queue_name(kind, "kind"), grant_of(request)
+    if grant is not None and not (grant.has("work") and grant.reaches_kind(name)):
+        raise Problem("forbidden", f"This needs the scope work, and a key for the kind {name}.")
+    if body.queue is not None:
+        queue_name(body.queue)
+    return {"topic": f"hookwire.job.{name}.pushed"}
+
+
+def _refuse_others(body: BaseModel, worker_for: str, *own: str) -> None:
     """Raise ``Problem`` for an option that counts for events only."""
-    if strange := sorted(body.model_fields_set - _OF_SERVICES):
-        raise Problem("invalid-parameter", f"{strange[0]} is not for a service", parameter=strange[0])
+    if strange := sorted(body.model_fields_set - _OF_WORKERS.union(own)):
+        raise Problem("invalid-parameter", f"{strange[0]} is not for {worker_for}", parameter=strange[0])
 
 
 def pattern_of(topic: str) -> str:
@@ -129,7 +151,7 @@ def _callback(callback: str, context: Context) -> str:
 @router.post(
     "",
     status_code=201,
-    summary="Subscribe a callback to a topic or a pattern, or to a service",
+    summary="Subscribe a callback to a topic or a pattern, or to a service or a kind of jobs",
     responses=refusals(
         "malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large",
         "invalid-pattern", "invalid-callback", "callback-refused", "invalid-filter",
@@ -138,9 +160,9 @@ def _callback(callback: str, context: Context) -> str:
 @needs("subscribe", reach="route")
 async def create(request: Request, body: SubscriptionIn, response: Response, context: In) -> SubscriptionCreated:
     """The answer carries the signing secret, once. Whatever is accepted from then on reaches the callback."""
-    named = _service_in(request, body) | _in(body, context)
+    named = _work_in(request, body) | _in(body, context)
     _check_format(named)
-    if "service" not in named:
+    if body.service is None and body.kind is None:
         require_topic(request, named["topic"])
     try:
         row, secret = await context.subscriptions.create(NewSubscription(**named))
@@ -187,9 +209,14 @@ async def find(request: Request, identity: str, context: Context) -> Row:
     row = await context.subscriptions.get(identity) if named else None
     if row is None:
         raise Problem("not-found", _MISSING)
-    if row["service"] is None:
+    if row["service"] is not None:
+        is_reached = may_reach_service(request, row["service"])
+    elif row["kind"] is not None:
+        is_reached = may_reach_kind(request, row["kind"])
+    else:
         require_topic(request, row["topic"], hidden=_MISSING)
-    elif not may_reach_service(request, row["service"]):
+        return row
+    if not is_reached:
         raise Problem("not-found", _MISSING)
     return row
 
@@ -225,8 +252,8 @@ async def change(
 ) -> SubscriptionOut:  # fmt: skip
     """What is left out stays. Setting `state` to `active` also ends a pause and closes the breaker."""
     row = await find(request, subscription_id, context)
-    if row["service"] is not None:
-        _refuse_others(body)
+    if row["service"] is not None or row["kind"] is not None:
+        _refuse_others(body, "a service" if row["service"] is not None else "a kind of jobs")
     named = _in(body, context)
     if "topic" in named:
         require_topic(request, named["topic"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -11,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.audited import audited
 from app.web.api.context import Context, context_of
+from app.web.api.job_contract import JobRule
+from app.web.api.job_refusal import job_refusals
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.precondition import IfMatch, etag, version_meant
 from app.web.api.refusals import refusals
@@ -20,7 +23,7 @@ from app.web.scopes import needs
 from db.pool import Row
 from egress.url import UrlRefused, parse_target
 from event.identity import format_event_id
-from event.topic import TopicError, validate_topic
+from event.topic import TopicError, is_reserved, validate_topic
 from webhooks.message import as_sent, link_header
 
 __all__ = ["router"]
@@ -29,7 +32,7 @@ router = APIRouter(
     prefix="/topics", tags=["topics"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
 )
 In = Annotated[Context, Depends(context_of)]
-Sink = Literal["kafka", "amqp", "webhooks"]
+Sink = Literal["kafka", "amqp", "webhooks", "jobs"]
 
 
 class TopicSettings(BaseModel):
@@ -37,7 +40,9 @@ class TopicSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"sinks": ["webhooks"], "order": "key"}]})
 
-    sinks: list[Sink] | None = Field(None, description="Where events go; none: every configured sink.")
+    sinks: list[Sink] | None = Field(
+        None, description="Where events go; none: every configured sink but `jobs`, which needs a rule."
+    )
     order: Literal["key", "none"] = Field("key", description="none: no key locks and no sequence.")
     kafka_topic: str | None = Field(None, pattern=r"^[A-Za-z0-9._-]{1,249}$", description="none: the topic's name.")
     amqp_exchange: str | None = Field(None, min_length=1, max_length=127, description="none: the configured one.")
@@ -54,6 +59,7 @@ class TopicSettings(BaseModel):
     retention_days: int | None = Field(
         None, ge=0, le=36_500, description="How long its events are kept; 0: for ever; none: as the hub's setting says."
     )
+    job: JobRule | None = Field(None, description="With the sink `jobs`: the job that each event enqueues.")
 
 
 _SETTINGS_EXAMPLE: dict[str, Any] = {
@@ -67,6 +73,7 @@ _SETTINGS_EXAMPLE: dict[str, Any] = {
     "validator_url": None,
     "moved_to": None,
     "retention_days": None,
+    "job": None,
     "created_at": "2026-01-15T09:30:00Z",
     "updated_at": "2026-01-15T09:30:00Z",
 }
@@ -199,10 +206,25 @@ def _check_url(url: str | None, parameter: str, context: Context) -> None:
 
 
 def _settings_out(row: Row) -> TopicSettingsOut:
+    rule = json.loads(row["job"]) if row["job"] is not None else None
     return TopicSettingsOut.model_validate(
         {name: value for name, value in row.items() if name not in ("name", "ordered")}
-        | {"topic": row["name"], "order": _order(row)}
+        | {"topic": row["name"], "order": _order(row), "job": rule}
     )
+
+
+async def _rule_of(topic: str, body: TopicSettings, context: Context) -> str | None:
+    """Return the rule of jobs as JSON, once the database has accepted it."""
+    if (body.job is not None) != ("jobs" in (body.sinks or ())):
+        raise Problem("invalid-parameter", "job: the sink jobs and a rule are given together", parameter="job")
+    if body.job is None:
+        return None
+    if is_reserved(topic):
+        raise Problem("invalid-parameter", "sinks: topics of the hub's own enqueue no jobs", parameter="sinks")
+    rule = json.dumps(body.job.model_dump(mode="json", exclude_none=True))
+    with job_refusals():
+        await context.database.fetchval("job.admit_rule", rule)
+    return rule
 
 
 @router.get("/{topic}/settings", summary="A topic's settings", responses=refusals("unknown-topic", "invalid-topic"))
@@ -221,7 +243,7 @@ async def get_settings(topic: str, response: Response, context: In) -> TopicSett
     summary="Set a topic's settings",
     responses=refusals(
         "invalid-topic", "malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large",
-        "precondition-failed",
+        "precondition-failed", "unknown-job",
     ),
 )  # fmt: skip
 @needs("admin", reach="topic")
@@ -235,12 +257,13 @@ async def put_settings(
     _check_url(body.validator_url, "validator_url", context)
     _check_url(body.moved_to, "moved_to", context)
     name, version = _name(topic), version_meant(if_match)
+    rule = await _rule_of(name, body, context)
     if if_match is not None and not await context.database.fetch("topic.known", "default", [name]):
         raise Problem("precondition-failed", f"There is no topic {name}.")
     row = await context.database.fetchrow(
         "topic.put", "default", name, sorted(set(body.sinks)) if body.sinks is not None else None, body.order == "key",
         body.kafka_topic, body.amqp_exchange, body.amqp_routing_key, body.on_refused, body.validator_url, body.moved_to,
-        body.retention_days, version,
+        body.retention_days, version, rule,
     )  # fmt: skip
     if row is None:
         raise Problem("precondition-failed")

@@ -24,9 +24,10 @@ from tests.webhooks.harness import Gated
 
 async def test_a_hub_that_can_serve_is_ready(running_hub: RunHub) -> None:
     async with running_hub(ALL_ROLES) as hub:
-        ready = await hub.until("/readyz", lambda answer: answer["sinks"].get("webhooks", {}).get("state") == "leading")
+        leading = {name: {"state": "leading"} for name in ("webhooks", "jobs")}
+        ready = await hub.until("/readyz", lambda answer: answer["sinks"] == leading)
 
-        assert ready == {"status": "ok", "database": "ok", "sinks": {"webhooks": {"state": "leading"}}}
+        assert ready == {"status": "ok", "database": "ok", "sinks": leading}
         assert (await hub.client.get("/healthz")).json() == {"status": "ok"}
 
 

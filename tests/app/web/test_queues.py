@@ -138,7 +138,7 @@ async def test_a_receiver_that_does_not_settle_loses_its_lease_and_a_poison_mess
 
 
 async def test_waiting_receivers_are_woken_by_submissions_from_anywhere(running_hub: RunHub) -> None:
-    """JB-65: through this process, and by an SQL transaction without a notification."""
+    """JB-65, JP-19: through this process, and by an SQL transaction without a notification."""
     async with running_hub(sql_notify=False) as hub:
         waiting = [asyncio.ensure_future(ask(hub, "receive", wait_seconds=20)) for _ in range(2)]
         await submit(hub, "http")
@@ -167,7 +167,7 @@ async def test_a_paused_queue_hands_nothing_out(running_hub: RunHub) -> None:
 
 
 async def test_each_consumer_reads_its_copies(running_hub: RunHub) -> None:
-    """JB-13, JB-14: accepting a receipt stands for all before it."""
+    """JB-13, JB-14, JB-12: accepting a receipt stands for all before it."""
     async with running_hub() as hub:
         for name in ("a", "b"):
             answer = await hub.client.put(f"/queues/q/consumers/{name}", json={})
@@ -189,7 +189,7 @@ async def test_each_consumer_reads_its_copies(running_hub: RunHub) -> None:
 
 
 async def test_a_temporary_queue_ends_when_nobody_receives(running_hub: RunHub) -> None:
-    """JB-16: its receivers are told, and its name is never made again by itself."""
+    """JB-16, JT-14: its receivers are told, and its name is never made again by itself."""
     async with running_hub(temporary_queues_max=1) as hub:
         made = (await hub.client.post("/queues", json={"lifetime_seconds": 60, "owner": "me"})).json()
         full = await hub.client.post("/queues", json={})

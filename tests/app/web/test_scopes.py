@@ -258,7 +258,7 @@ async def test_a_key_for_some_kinds_reaches_no_tasks_of_others(running_hub: RunH
 
 
 async def test_keys_that_could_read_contents_still_can_after_the_migration(database_url: str) -> None:
-    """0042_scopes.sql; rehearsed on a row as it was before."""
+    """JB-84, JT-24: 0042_scopes.sql; rehearsed on a row as it was before."""
     import asyncpg
 
     sql = await asyncpg.connect(database_url)

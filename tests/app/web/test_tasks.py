@@ -64,7 +64,7 @@ async def command(*words: str, database_url: str, **environment: str) -> tuple[i
 
 
 async def test_the_command_work_runs_a_program_for_each_task(database_url: str, tmp_path: Path) -> None:
-    """JB-56, JB-23: exit 0 finishes, 100 is dead at once; the description comes on standard input."""
+    """JB-56, JB-23, JB-82: exit 0 finishes, 100 is dead at once; the description comes on standard input."""
     program = tmp_path / "program"
     program.write_text(f'#!/bin/sh\nd=$(cat)\necho "$HOOKWIRE_TASK_KIND $HOOKWIRE_ATTEMPT $d" >> {tmp_path}/log\n'
                        'case "$d" in *bad*) exit 100;; esac\n')  # fmt: skip

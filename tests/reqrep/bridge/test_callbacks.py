@@ -2,56 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from tests.app.callback_server import LOOPBACK, callback_server
+from tests.app.callback_server import CallbackServer as Worker
 from tests.app.conftest import ALL_ROLES, RunHub, RunningHub
 from tests.app.web.test_authentication import authorized, bearer
 from webhooks.signature import parse_key
 
-LOOPBACK = {"egress_allow_cidrs": "127.0.0.1/32"}
-Answer = Callable[[int], tuple[int, bytes]]
-
-
-@dataclass
-class Worker:
-    """Answers its n-th POST, from 1 on, as ``answer`` says; ``seen`` has headers and bodies."""
-
-    answer: Answer = lambda _: (200, b"done")
-    port: int = 0
-    seen: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
-
-    @property
-    def callback(self) -> str:
-        return f"http://127.0.0.1:{self.port}/work"
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-                headers = {n.lower(): v.strip() for n, _, v in (line.partition(":") for line in head[1:] if line)}
-                body = await reader.readexactly(int(headers.get("content-length", "0")))
-                self.seen.append((headers, body))
-                status, answer = self.answer(len(self.seen))
-                writer.write(
-                    b"HTTP/1.1 %d Status\r\nContent-Type: text/x-answer\r\nContent-Length: %d\r\n\r\n%b"
-                    % (status, len(answer), answer)
-                )
-        except (asyncio.IncompleteReadError, ConnectionError):
-            writer.close()
-
 
 @pytest.fixture
 async def worker() -> AsyncIterator[Worker]:
-    made = Worker()
-    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
-    made.port = server.sockets[0].getsockname()[1]
-    yield made
-    server.close()
+    async with callback_server() as made:
+        yield made
 
 
 async def offer(hub: RunningHub, worker: Worker, **more: Any) -> dict[str, Any]:

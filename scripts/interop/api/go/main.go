@@ -48,12 +48,12 @@ func main() {
 	)
 	check(err)
 
-	numbers, healths := []int{}, [][]any{}
+	numbers, states := []int{}, [][]any{}
 	for _, one := range keys.JSON200.Items {
 		numbers = append(numbers, one.Number)
 	}
 	for _, one := range subscriptions.JSON200.Items {
-		healths = append(healths, []any{one.Id == made.JSON201.Id, one.Health})
+		states = append(states, []any{one.Id == made.JSON201.Id, one.State})
 	}
 	problem := refused.ApplicationproblemJSON422
 	check(json.NewEncoder(os.Stdout).Encode(map[string]any{
@@ -61,7 +61,7 @@ func main() {
 		"refused":       []any{problem.Status, problem.Type[strings.LastIndex(problem.Type, "/")+1:]},
 		"rotated":       rotated.JSON201.Number,
 		"keys":          numbers,
-		"subscriptions": healths,
+		"subscriptions": states,
 		"undelivered":   undelivered.JSON200 != nil,
 	}))
 }

@@ -34,7 +34,7 @@ console.log(
     refused: [refused.error?.status, refused.error?.type.split("/").pop()],
     rotated: rotated.number,
     keys: keys.items.map((key) => key.number),
-    subscriptions: subscriptions.items.map((found) => [found.id === made.id, found.health]),
+    subscriptions: subscriptions.items.map((found) => [found.id === made.id, found.state]),
     undelivered: Array.isArray(undelivered.items),
   }),
 );

@@ -31,23 +31,23 @@ class Handler:
 
 
 class Handlers:
-    """A registry."""
+    """The registry of handlers, by kind."""
 
     def __init__(self) -> None:
         self._by_kind: dict[str, Handler] = {}
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds that have a handler."""
+        """Return the kinds that have a handler."""
         return sorted(self._by_kind)
 
     @property
     def need_transactions(self) -> bool:
-        """Whether one of them writes on the connection of the settlement."""
+        """Return whether a handler writes on the connection of the settlement."""
         return any(handler.in_transaction for handler in self._by_kind.values())
 
     def job(self, kind: str, *, in_transaction: bool = False) -> Callable[[F], F]:
-        """Decorate the function for a kind. Raises ValueError for a second one."""
+        """Decorate the function for a kind. Raise ValueError where the kind has a handler."""
 
         def register(function: F) -> F:
             if kind in self._by_kind:
@@ -58,5 +58,5 @@ class Handlers:
         return register
 
     def of(self, kind: str) -> Handler:
-        """The handler of a kind. Raises KeyError where there is none."""
+        """Return the handler of a kind. Raise KeyError where there is none."""
         return self._by_kind[kind]

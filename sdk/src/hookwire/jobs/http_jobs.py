@@ -46,31 +46,31 @@ class HttpJobs:
         return [_job_of(item) for item in found["items"]]
 
     async def complete(self, done: Sequence[tuple[Job, Any]], connection: Any = None) -> set[str]:
-        """Settle each; returns the ids of those that were still held."""
+        """Complete each job; return the ids that were still held."""
         settled = await asyncio.gather(
             *(self._settle(job, "complete", result=result, **job.extra()) for job, result in done)
         )
         return {job.id for (job, _), held in zip(done, settled, strict=True) if held is not None}
 
     async def fail(self, job: Job, failed: Failed) -> None:
-        """The attempt failed."""
+        """Fail the attempt."""
         await self._settle(job, "fail", error=str(failed)[:2000], dead=failed.dead, retry_seconds=failed.retry_seconds)
 
     async def snooze(self, job: Job, snoozed: Snoozed) -> None:
-        """Later."""
+        """Postpone the job without costing an attempt."""
         await self._settle(job, "snooze", seconds=snoozed.seconds, token=snoozed.token)
 
     async def extend(self, held: Sequence[Job], lease_seconds: float) -> dict[str, bool]:
-        """Heartbeat: the ids that are still held, and whether they are to be cancelled."""
+        """Extend the leases; return the ids that are still held, and whether each is to be cancelled."""
         answers = await asyncio.gather(*(self._settle(job, "extend", lease_seconds=lease_seconds) for job in held))
         return {job.id: answer["is_cancelled"] for job, answer in zip(held, answers, strict=True) if answer is not None}
 
     async def release(self, held: Sequence[Job]) -> None:
-        """Give these back, without costing an attempt."""
+        """Give jobs back without costing an attempt."""
         await asyncio.gather(*(self._settle(job, "release") for job in held))
 
     async def _settle(self, job: Job, verb: str, **body: Any) -> Any:
-        """The answer; None where the receipt is stale."""
+        """Return the answer; None where the receipt is stale."""
         try:
             found = await self._post(f"/jobs/{quote(job.id)}/{verb}", {"receipt": f"job_{job.id}_{job.claim}", **body})
         except HubRefused as refused:

@@ -1,4 +1,4 @@
-"""Jobs: enqueue them in the caller's transaction; what a handler gets, and how it ends an attempt."""
+"""Jobs: enqueue them in the caller's transaction; the job that a handler gets, and how it ends an attempt."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RECORDER: ContextVar[Recorder | None] = ContextVar("hookwire_jobs_recorder", def
 
 
 class Failed(Exception):
-    """A handler says that the attempt failed. ``dead``: no further one; ``retry_seconds``: instead of the backoff."""
+    """Raised by a handler: the attempt failed. ``dead``: no further one. ``retry_seconds``: instead of the backoff."""
 
     def __init__(self, reason: str, *, dead: bool = False, retry_seconds: float | None = None) -> None:
         super().__init__(reason)
@@ -32,7 +32,7 @@ class Failed(Exception):
 
 
 class Snoozed(Exception):
-    """A handler says: later, without costing an attempt. With a ``token`` it waits until somebody resumes it."""
+    """Raised by a handler: postpone the job without costing an attempt. With a ``token`` it may be resumed earlier."""
 
     def __init__(self, seconds: float, *, token: str | None = None) -> None:
         super().__init__(f"snoozed for {seconds:g} s")
@@ -44,7 +44,7 @@ class Snoozed(Exception):
 class Job:
     """A job in the hands of a worker. ``id`` and ``attempt`` are an idempotency key.
 
-    :meth:`publish` and :meth:`enqueue` do nothing by themselves: what they collect commits with the result.
+    :meth:`publish` and :meth:`enqueue` only collect: events and jobs commit with the result.
     """
 
     id: str
@@ -74,12 +74,12 @@ class Job:
         self.jobs.append(draft_of(kind, args, options))
 
     def extra(self) -> dict[str, Any]:
-        """What commits with the result."""
+        """Return the events and jobs that commit with the result."""
         return {name: value for name, value in (("events", self.events), ("jobs", self.jobs)) if value}
 
 
 class _Id(str):
-    """An id that may be awaited too, as that of an asynchronous connection is."""
+    """An id that may be awaited, as the id from an asynchronous connection is."""
 
     __slots__ = ()
 
@@ -89,7 +89,7 @@ class _Id(str):
 
 
 def draft_of(kind: str, args: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The job as ``POST /jobs`` takes it."""
+    """Return the body of ``POST /jobs`` for the job."""
     draft: dict[str, Any] = {"kind": kind, "args": {} if args is None else args}
     for name, value in options.items():
         if value is not None:

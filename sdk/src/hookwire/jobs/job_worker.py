@@ -152,7 +152,7 @@ class JobWorker:
             self._flush.set()
 
     async def _patiently(self, settle: Callable[[], Awaitable[object]]) -> None:
-        """Settle, again while the connection is away, for as long as the lease."""
+        """Settle; repeat while the connection is away, for the length of the lease."""
         for _ in range(max(1, int(self._lease_seconds / _RETRY_SECONDS))):
             try:
                 await settle()
@@ -204,7 +204,7 @@ async def called(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _passes(error: Exception) -> bool:
-    """Whether trying again later may help: the connection, the server, or a lock."""
+    """Return whether another try may help: the connection, the server or a lock failed."""
     if isinstance(error, HubRefused):
         return False
     state = str(getattr(error, "sqlstate", "") or "")

@@ -67,7 +67,7 @@ class Message:
     priority: int = 0
 
     def json(self) -> Any:
-        """The payload read as JSON. Raises ValueError for bytes that are none."""
+        """Return the payload parsed as JSON. Raise ValueError for other bytes."""
         return json.loads(self.payload)
 
 
@@ -106,22 +106,22 @@ class Queue:
         return call(connection, _RECEIVE, arguments, _messages, name="receive", in_transaction=False)
 
     def accept(self, connection: Any, messages: Sequence[Message]) -> Any:
-        """These are done; returns the ids of those that were still held. In your transaction it commits with it."""
+        """Accept messages; return the ids that were still held. In your transaction it commits with it."""
         return self._settle(connection, _ACCEPT, messages)
 
     def reject(
         self, connection: Any, messages: Sequence[Message], *, delay_seconds: float = 0.0, reason: str | None = None,
         dead: bool = False, counts: bool = True,
     ) -> Any:  # fmt: skip
-        """Return these, or make them dead letters; returns the ids of those that were still held."""
+        """Reject messages: back to the queue, or dead letters. Return the ids that were still held."""
         return self._settle(connection, _REJECT, messages, float(delay_seconds), reason, dead, counts)
 
     def extend(self, connection: Any, messages: Sequence[Message], lease_seconds: float) -> Any:
-        """Hold these for so long from now; returns the ids of those that were still held."""
+        """Extend leases from now; return the ids that were still held."""
         return self._settle(connection, _EXTEND, messages, float(lease_seconds))
 
     def count(self, connection: Any) -> Any:
-        """How many messages are available."""
+        """Return how many messages are available."""
         return call(connection, _COUNT, (self.name,), lambda rows: int(rows[0][0]), name="count", in_transaction=False)
 
     def _settle(self, connection: Any, statement: Statement, messages: Sequence[Message], *more: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Jobs over SQL: what a worker asks of the database, on an asyncpg pool."""
+"""Jobs over SQL: the port of a worker on an asyncpg pool."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SqlJobs:
         return [_job_of(row) for row in rows]
 
     async def complete(self, done: Sequence[tuple[Job, Any]], connection: Any = None) -> set[str]:
-        """Settle these in one statement; returns the ids of those that were still held."""
+        """Complete jobs in one statement; return the ids that were still held."""
         rows = await (connection or self._pool).fetch(
             _COMPLETE, [job.id for job, _ in done], [job.claim for job, _ in done],
             [json.dumps(result) for _, result in done],
@@ -46,25 +46,25 @@ class SqlJobs:
         return {row[0] for row in rows}
 
     async def fail(self, job: Job, failed: Failed) -> None:
-        """The attempt failed."""
+        """Fail the attempt."""
         await self._pool.execute(_FAIL, job.id, job.claim, str(failed)[:2000], failed.dead, failed.retry_seconds)
 
     async def snooze(self, job: Job, snoozed: Snoozed) -> None:
-        """Later."""
+        """Postpone the job without costing an attempt."""
         await self._pool.execute(_SNOOZE, job.id, job.claim, snoozed.seconds, snoozed.token)
 
     async def extend(self, held: Sequence[Job], lease_seconds: float) -> dict[str, bool]:
-        """Heartbeat: the ids that are still held, and whether they are to be cancelled."""
+        """Extend the leases; return the ids that are still held, and whether each is to be cancelled."""
         rows = await self._pool.fetch(_EXTEND, [job.id for job in held], [job.claim for job in held], lease_seconds)
         return {row["id"]: row["is_cancelled"] for row in rows}
 
     async def release(self, held: Sequence[Job]) -> None:
-        """Give these back, without costing an attempt."""
+        """Give jobs back without costing an attempt."""
         await self._pool.execute(_RELEASE, [job.id for job in held], [job.claim for job in held])
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
-        """A connection with an open transaction, committed on a clean exit."""
+        """Open a transaction on a connection; commit it on a clean exit."""
         async with self._pool.acquire() as connection, connection.transaction():
             yield connection
 

@@ -39,7 +39,7 @@ class Ran:
 
 @dataclass(slots=True)
 class Captured:
-    """``enqueued``: drafts in their order, what has run too. ``events``: published by completed jobs."""
+    """``enqueued``: all drafts in their order, also of jobs that ran. ``events``: published by completed jobs."""
 
     enqueued: list[dict[str, Any]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Captured:
     _live: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def add(self, draft: dict[str, Any]) -> str:
-        """Take a job; one whose ``uniq`` waits already merges, as in the database."""
+        """Add a job; it merges with a waiting job of the same ``uniq``, as in the database."""
         uniq = repr(draft["args"]) if draft.get("uniq") == "-" else draft.get("uniq")
         if uniq is not None and (live := self._live.get((draft["kind"], uniq))) is not None:
             return live
@@ -60,7 +60,7 @@ class Captured:
         return job
 
     def of(self, kind: str) -> list[Any]:
-        """The arguments of what was enqueued of a kind."""
+        """Return the arguments of the enqueued jobs of a kind."""
         return [draft["args"] for draft in self.enqueued if draft["kind"] == kind]
 
     def assert_enqueued(self, kind: str, args: Any = None, *, count: int | None = None) -> None:
@@ -72,7 +72,7 @@ class Captured:
             raise AssertionError(f"{wanted} was enqueued {len(found)} times; enqueued was {seen}")
 
     async def run(self, handlers: Handlers, *, connection: Any = None) -> list[Ran]:
-        """Run what waits, by priority, and what follows from it, until nothing is left; returns the attempts.
+        """Run the waiting jobs by priority, and the jobs that follow, until none is left; return the attempts.
 
         Delays are not waited for. A failed job is tried again up to its ``attempts_max``. A handler in a transaction
         gets ``connection``. Raises KeyError for a kind without a handler.

@@ -23,7 +23,7 @@ _DELAY_SECONDS_MAX: Final = 300.0
 
 
 class Refused(Exception):
-    """A handler says that a message could not be dealt with: it comes again, or is ``dead``."""
+    """Raised by a handler: the message was not handled. It is delivered again, or is a dead letter where ``dead``."""
 
     def __init__(self, reason: str, *, dead: bool = False) -> None:
         super().__init__(reason)
@@ -171,6 +171,6 @@ class Worker:
 
 
 def _passes(error: Exception) -> bool:
-    """Whether trying again later may help: the connection, the server, or a lock."""
+    """Return whether another try may help: the connection, the server or a lock failed."""
     state = str(getattr(error, "sqlstate", "") or "")
     return isinstance(error, OSError | TimeoutError) or state[:2] in ("08", "40", "53", "55", "57", "58")

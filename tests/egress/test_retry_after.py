@@ -1,4 +1,4 @@
-"""webhooks/retry_after.py: the corpus WH-T10, and the rules WH-R05 and WH-R06 (OB-09, DL-3)."""
+"""egress/retry_after.py: the corpus WH-T10, and the rules WH-R05 and WH-R06 (OB-09, DL-3)."""
 
 from datetime import UTC, datetime
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks.retry_after import CAP_SECONDS, CAP_SECONDS_MAX, retry_after_seconds
+from egress.retry_after import CAP_SECONDS, CAP_SECONDS_MAX, retry_after_seconds
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)  # a Sunday
 

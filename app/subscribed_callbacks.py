@@ -1,10 +1,10 @@
-"""Callbacks of services: what their subscriptions say, behind the port of ``reqrep``; ``webhooks`` keeps them."""
+"""Callbacks of services and of kinds of jobs: what their subscriptions say, which ``webhooks`` keeps, as a port."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from reqrep.bridge.callbacks import Callback
+from egress.callback import Callback
 from webhooks.signature import webhook_headers
 from webhooks.subscriber import Subscriber, Subscribers
 

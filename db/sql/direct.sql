@@ -1,0 +1,13 @@
+-- The direct path: publishing that makes deliveries, claimed already by the worker of the same process (ADR 47).
+
+-- name: publish
+-- As event.publish_batch, on terms ($11 to $16) by which events may go past the outbox. A row for each item, or for each of
+-- its deliveries: then as delivery.claim gives it. is_owed: something of the item is in the outbox.
+SELECT p.item, p.outcome, p.event_id, p.accepted_at, p.ordered, p.in_flight, p.is_owed,
+       c.subscription_id, p.fence, c.version, c.lease_seconds, 1 AS schedule_position, false AS is_replay,
+       c.lane IS NOT NULL AS is_in_lane, false AS is_held, false AS is_probe, 0::double precision AS age_seconds,
+       NULL::double precision AS planned_seconds
+FROM hookwire.publish_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
+                            ROW($11::bigint, $12::uuid, $13::double precision, $14::double precision, $15::integer,
+                                $16::integer)::hookwire.direct_terms) AS p
+LEFT JOIN LATERAL unnest(p.claims) AS c ON true;

@@ -1,0 +1,142 @@
+"""Callback worker: lease work of subscriptions with a callback, POST it, record the answers.
+
+::
+
+    wake --> lease (bounded in all and for each callback) --> POST, signed --> record the answer
+      ^                                                                              |
+      +------------------------------------------------------------------------------+
+
+A room subclasses it and says how its work is leased, how it is written as a message, and what an answer means. The
+lease lasts longer than the POST may take, so that no other worker has the work meanwhile. Work that is not recorded is
+leased again when its lease ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import structlog
+
+from egress.callback import Callback, CallbackBook, CallbackMessage, CallbackOptions
+from egress.client import Outbound, OutboundError, ReadLimits, Request, Response
+
+__all__ = ["LEASED_EACH", "LEASE_MARGIN_SECONDS", "CallbackWorker"]
+
+_log = structlog.get_logger(__name__)
+LEASED_EACH = 4
+"""How much work one lease takes for each callback."""
+LEASE_MARGIN_SECONDS = 10.0
+"""How much longer a lease lasts than its POST may take."""
+_AT_ONCE = 64
+_AT_ONCE_EACH = 8
+_UNASKED_SECONDS = 300.0
+_RETRY_SECONDS = 0.5
+_HEAD_BYTES = 64 * 1024
+
+
+class CallbackWorker(ABC):
+    """A service. Work is a mapping with at least ``subscription_id`` and ``version``.
+
+    A subclass sets ``name`` and writes :meth:`lease`, :meth:`message` and :meth:`record`. An exception of a class in
+    ``expected`` is an operating error of these; any other exception ends the process.
+    """
+
+    name: str
+    expected: ClassVar[tuple[type[Exception], ...]] = ()
+
+    def __init__(self, outbound: Outbound, book: CallbackBook, options: CallbackOptions) -> None:
+        self._outbound = outbound
+        self._book = book
+        self._options = options
+        self._in_flight: Counter[int] = Counter()
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._limits = ReadLimits(
+            read_bytes_max=options.answer_bytes_max + _HEAD_BYTES, keep_bytes_max=options.answer_bytes_max
+        )
+
+    def poll_now(self) -> None:
+        """Look for work at once."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Finish the POSTs in flight and lease nothing more."""
+        self._stopping = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Work until stopped."""
+        async with asyncio.TaskGroup() as posts:
+            while not self._stopping:
+                self._wake.clear()
+                if not await self._lease_and_post(posts):
+                    await self._pause()
+
+    @abstractmethod
+    async def lease(self, full: Sequence[int], subscriptions: int) -> Sequence[Mapping[str, Any]]:
+        """Lease work of at most so many subscriptions, up to ``LEASED_EACH`` for each; none for those in ``full``."""
+
+    @abstractmethod
+    def message(self, work: Mapping[str, Any]) -> CallbackMessage:
+        """Return what is POSTed for this work."""
+
+    @abstractmethod
+    async def record(self, work: Mapping[str, Any], answer: Response | str) -> None:
+        """Settle the work by its answer; a text says why there is none."""
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(_UNASKED_SECONDS):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    async def _lease_and_post(self, posts: asyncio.TaskGroup) -> bool:
+        """Lease what there is room for and begin to POST it; return whether to ask again at once."""
+        subscriptions = (_AT_ONCE - self._in_flight.total()) // LEASED_EACH
+        if subscriptions <= 0:
+            return False
+        full = [one for one, count in self._in_flight.items() if count >= _AT_ONCE_EACH]
+        try:
+            leased = await self.lease(full, subscriptions)
+            book = await self._book.open({(work["subscription_id"], work["version"]) for work in leased})
+        except self.expected as error:
+            _log.warning("callback_work_not_leased", worker=self.name, error=str(error))
+            await asyncio.sleep(_RETRY_SECONDS)
+            return False
+        for work in leased:
+            self._in_flight[work["subscription_id"]] += 1
+            posts.create_task(self._work(work, book.get(work["subscription_id"])), name=self.name)
+        return bool(leased)
+
+    async def _work(self, work: Mapping[str, Any], callback: Callback | None) -> None:
+        """POST the work and record its answer; an operating error is logged, and the lease ends by itself."""
+        try:
+            await self.record(work, await self._post(work, callback))
+        except self.expected as error:
+            _log.warning("callback_answer_not_recorded", worker=self.name, work=str(work["id"]), error=str(error))
+        finally:
+            self._in_flight[work["subscription_id"]] -= 1
+            self._in_flight += Counter()  # forgets those without any
+            self._wake.set()
+
+    async def _post(self, work: Mapping[str, Any], callback: Callback | None) -> Response | str:
+        """Return the answer, or why there is none."""
+        if callback is None or callback.target is None:
+            return callback.refusal if callback is not None else "the subscription has ended"
+        message = self.message(work)
+        headers = callback.sign(message.id, int(time.time()), message.body) + message.headers
+        deadline = callback.timeout_seconds or self._options.timeout_seconds
+        if message.seconds_max is not None:
+            deadline = min(deadline, message.seconds_max)
+        try:
+            return await self._outbound.send(
+                Request("POST", callback.target, headers, message.body, deadline, limits=self._limits)
+            )
+        except OutboundError as error:
+            return error.detail

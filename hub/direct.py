@@ -1,0 +1,89 @@
+"""Direct: when a commit may hand its events to the worker of the same process, and on which terms (ADR 47).
+
+::
+
+                    few drafts, a worker with room, a known low-water mark
+    Publisher ---------------------+------------------> direct.publish: deliveries, claimed --> worker
+                                   '--otherwise-------> event.publish_batch: outbox --> relay --> fan-out --> worker
+
+What only the database can tell is asked there, in the transaction itself: ``hookwire.direct_audience``. An event that
+does not qualify goes by the outbox, in the same commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from db.pool import Row
+
+__all__ = ["DirectCommit", "DirectOptions", "DirectPath"]
+
+
+@dataclass(frozen=True, slots=True)
+class DirectOptions:
+    """A commit of more drafts, or for more deliveries, goes by the outbox; so do all events of a tenant that has more
+    active subscriptions by pattern."""
+
+    drafts_max: int = 8
+    deliveries_max: int = 32
+    patterns_max: int = 32
+
+
+class Offer(Protocol):
+    """What a worker takes from one commit."""
+
+    timeout_seconds: float
+    lease_margin_seconds: float
+
+    def take(self, claims: Sequence[Row]) -> None:
+        """Take deliveries that were claimed for it."""
+        ...
+
+
+class DirectCommit:
+    """One commit by which events may go to the worker."""
+
+    def __init__(self, offer: Offer, low_water: tuple[int, UUID], options: DirectOptions) -> None:
+        self._offer = offer
+        self._low_water = low_water
+        self._options = options
+
+    @property
+    def terms(self) -> tuple[object, ...]:
+        """The last arguments of ``direct.publish``."""
+        options, offer = self._options, self._offer
+        lease = offer.timeout_seconds, offer.lease_margin_seconds
+        return (*self._low_water, *lease, options.deliveries_max, options.patterns_max)
+
+    def take(self, rows: Sequence[Row]) -> bool:
+        """Hand over the deliveries that the commit has made; whether it has left something to the relays."""
+        self._offer.take([row for row in rows if row["subscription_id"] is not None])
+        return any(row["is_owed"] for row in rows)
+
+
+class DirectPath:
+    """Decides for one process. ``offer`` gives None where the worker has no room. ``low_water`` gives the id below
+    which no outbox row of the webhooks is left, and the id's origin; None where this process does not lead them."""
+
+    def __init__(
+        self,
+        offer: Callable[[], Offer | None],
+        low_water: Callable[[], tuple[int, UUID] | None],
+        options: DirectOptions | None = None,
+    ) -> None:
+        self._offer = offer
+        self._low_water = low_water
+        self._options = options or DirectOptions()
+
+    def begin(self, drafts: int) -> DirectCommit | None:
+        """The terms of a commit of so many drafts; None: all of them go by the outbox."""
+        if drafts > self._options.drafts_max:
+            return None
+        low_water = self._low_water()
+        offer = self._offer() if low_water is not None else None
+        if low_water is None or offer is None:
+            return None
+        return DirectCommit(offer, low_water, self._options)

@@ -1,0 +1,54 @@
+"""Unit: the drafts of one request to publish, stored whole or not at all, and the answer that it waits for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from event.event import Draft
+
+__all__ = ["Accepted", "Unit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A stored event. ``sequence`` is None where its topic keeps no order; ``replayed`` tells a repeated key."""
+
+    id: int
+    topic: str
+    key: str | None
+    sequence: int | None
+    accepted_at: datetime
+    replayed: bool
+
+
+class Unit:
+    """``stripes`` are the locks of its ordering keys; ``sent``: it is in a transaction whose end we do not know yet."""
+
+    __slots__ = (
+        "answer", "bytes", "drafts", "fingerprint", "idempotency_keys", "in_flight", "in_flight_until", "passed_over",
+        "retries", "sent", "stripes",
+    )  # fmt: skip
+
+    def __init__(
+        self, drafts: Sequence[Draft], stripes: frozenset[int], fingerprint: bytes | None,
+        answer: asyncio.Future[list[Accepted]],
+    ) -> None:  # fmt: skip
+        self.drafts = drafts
+        self.fingerprint = fingerprint
+        self.answer = answer
+        self.bytes = sum(len(draft.payload) for draft in drafts)
+        self.idempotency_keys = {(d.topic, d.idempotency_key) for d in drafts if d.idempotency_key is not None}
+        self.in_flight = False
+        self.in_flight_until: float | None = None
+        self.stripes = stripes
+        self.passed_over = 0
+        self.retries = 0
+        self.sent = False
+
+    def fail(self, error: Exception) -> None:
+        """Answer with an error, unless it is answered."""
+        if not self.answer.done():
+            self.answer.set_exception(error)

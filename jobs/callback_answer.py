@@ -1,0 +1,77 @@
+"""What a callback's answer means for its job. Pure.
+
+::
+
+    2xx ----------------------------------> completed, with the body as its result
+    408, 425, 429, 5xx with Retry-After --> later, without costing an attempt
+    410 ----------------------------------> given back; the subscription ends
+    any other 4xx ------------------------> failed for good
+    anything else, or no answer ----------> the attempt failed; tried again as the kind says
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from egress.client import Response
+from egress.retry_after import retry_after_seconds
+from event.strict_json import StrictJsonError, loads
+
+__all__ = ["CallbackVerdict", "judge_answer"]
+
+_ANOTHER_TRY_MAY_HELP: Final = (408, 425, 429)
+_GONE: Final = 410
+_SNOOZE_SECONDS_MIN: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackVerdict:
+    """``verb``: what follows. ``result``: of a completed job. ``seconds``: of a snooze. ``why``: of a failure."""
+
+    verb: Literal["complete", "snooze", "release", "fail", "discard"]
+    result: Any = None
+    seconds: float = 0.0
+    why: str = ""
+
+
+def judge_answer(answer: Response | str, now: datetime, retry_after_seconds_max: float) -> CallbackVerdict:
+    """Return what follows from an answer, or from the reason why there is none."""
+    if isinstance(answer, str):
+        return CallbackVerdict("fail", why=answer)
+    why = f"the callback answered {answer.status}"
+    if 200 <= answer.status <= 299:
+        return _completed(answer)
+    if answer.status == _GONE:
+        return CallbackVerdict("release", why=why)
+    if answer.status in _ANOTHER_TRY_MAY_HELP or answer.status >= 500:
+        wait = retry_after_seconds(answer.values("retry-after"), now, retry_after_seconds_max)
+        if wait is not None:
+            return CallbackVerdict("snooze", seconds=max(wait, _SNOOZE_SECONDS_MIN), why=why)
+        return CallbackVerdict("fail", why=why)
+    return CallbackVerdict("discard" if answer.status >= 400 else "fail", why=why)
+
+
+def _completed(answer: Response) -> CallbackVerdict:
+    """Take JSON as it is, other text as a JSON string, and an empty body as null."""
+    if answer.truncated:
+        return CallbackVerdict("fail", why="the callback's result was cut off, or is too large")
+    if not answer.body:
+        return CallbackVerdict("complete")
+    content_type = next(iter(answer.values("content-type")), "").partition(";")[0].strip().lower()
+    is_json = content_type == "application/json" or content_type.endswith("+json")
+    try:
+        return CallbackVerdict("complete", loads(answer.body) if is_json else _text(answer.body))
+    except StrictJsonError as error:
+        return CallbackVerdict("fail", why=f"the callback's result is no {content_type or 'text'}: {error.reason}")
+
+
+def _text(body: bytes) -> str:
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        raise StrictJsonError("the text is not UTF-8") from error
+    if "\x00" in text:
+        raise StrictJsonError("the text has a NUL character")
+    return text

@@ -1,0 +1,175 @@
+"""A Spark session that archives in forked drivers, so that a driver can be killed at any line: run by tests.
+
+    python -m tests.pipeline.archiver '{"spark.jars": ...}'
+
+It reads an order in JSON from each line of standard input, and writes a line of JSON for each. A driver is a fork of
+this process with connections of its own to the JVM. A driver that is killed leaves the JVM behind, which finishes the
+files that it was writing; a lake has to bear that, too. This process makes no commit: the library of the log works in
+no fork of a process that has used it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+import pipeline.archive
+import pipeline.lake
+from app.cli.failure import CommandFailed
+from app.cli.pipeline.lake import told_failures
+from pipeline.archive import ArchiveOptions, archive
+from pipeline.kafka_options import SparkKafkaOptions
+from pipeline.lake import Table, bronze
+from pipeline.s3 import S3Options
+from pipeline.session import SessionOptions, spark_session
+from pipeline.storage import LakeStorage
+
+Act = Callable[[], object]
+
+
+def at_point(point: str, occurrence: int, act: Act) -> None:
+    """Let ``act`` happen at a point of the batch that has this number, counted from 1."""
+    seen = 0
+
+    def counted() -> None:
+        nonlocal seen
+        seen += 1
+        if seen == occurrence:
+            act()
+
+    place, name, is_before = {
+        "planned": (Table, "write", True),
+        "written": (LakeStorage, "make_durable", True),
+        "durable": (Table, "write", False),
+        "committing": (DeltaTable, "create_write_transaction", True),
+        "committed": (DeltaTable, "create_write_transaction", False),
+        "noted": (Table, "commit", False),
+    }[point]
+    whole = getattr(place, name)
+
+    def wrapped(*arguments: Any, **named: Any) -> Any:
+        if is_before:
+            counted()
+        result = whole(*arguments, **named)
+        if not is_before:
+            counted()
+        return result
+
+    setattr(place, name, wrapped)
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def driver(spark: SparkSession, order: dict[str, Any], result: int) -> NoReturn:
+    """Archive in this fork, and write the number of rows or the sentence of a refusal to ``result``."""
+    spark.sparkContext._gateway._gateway_client.deque.clear()  # the connections are the parent's
+    if "seconds" in order:
+        threading.Timer(order["seconds"], die).start()
+    elif order["point"] != "":
+        at_point(order["point"], order["occurrence"], die if order["pipe"] is None else lambda: meet(order["pipe"]))
+    if "clock" in order:
+        set_clock(datetime.fromisoformat(order["clock"]))
+    options = ArchiveOptions((order["topic"],), batch_records_max=order["batch"], accept_loss=order["accept_loss"])
+    kafka = SparkKafkaOptions(order["kafka"])
+    lake = LakeStorage(order["lake"], S3Options(**order["s3"]))
+    try:
+        with told_failures():
+            done: int | str = archive(lambda: spark, bronze(lake), kafka, options, "run").rows
+    except CommandFailed as refused:
+        done = str(refused)
+    os.write(result, json.dumps(done).encode())
+    os._exit(0)
+
+
+def set_clock(now: datetime) -> None:
+    """Let the archive and the log take this for the present."""
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:  # type: ignore[override]
+            return now.astimezone(tz)
+
+    setattr(pipeline.archive, "datetime", Clock)  # noqa: B010 - it is imported there
+    setattr(pipeline.lake, "time", SimpleNamespace(time=now.timestamp))  # noqa: B010
+
+
+def meet(pipe: tuple[int, int]) -> None:
+    """Say that this driver is there, and wait until it may go on."""
+    there, go = pipe
+    os.write(there, b"1")
+    os.read(go, 1)
+
+
+def forked(spark: SparkSession, order: dict[str, Any]) -> tuple[int, int]:
+    """Start a driver; its process and where its result is read."""
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        driver(spark, order, writing)
+    os.close(writing)
+    return child, reading
+
+
+def outcome(child: int, reading: int) -> Any:
+    """Return what the driver wrote, or None when it was killed."""
+    with os.fdopen(reading, "rb") as file:
+        text = file.read()
+    _, status = os.waitpid(child, 0)
+    return None if os.WIFSIGNALED(status) else json.loads(text)
+
+
+def run(spark: SparkSession, order: dict[str, Any]) -> Any:
+    """Archive by one driver; its outcome."""
+    return outcome(*forked(spark, {"pipe": None, **order}))
+
+
+def race(spark: SparkSession, order: dict[str, Any]) -> list[Any]:
+    """Archive by two drivers, both of which have written their files before one commits; their outcomes."""
+    there, go = os.pipe(), os.pipe()
+    met = {**order, "point": "durable", "occurrence": 1, "pipe": (there[1], go[0])}
+    drivers = [forked(spark, met) for _ in range(2)]
+    for _ in drivers:
+        os.read(there[0], 1)
+    os.write(go[1], b"11")
+    return [outcome(*each) for each in drivers]
+
+
+def read(spark: SparkSession, order: dict[str, Any]) -> list[int]:
+    """Return the event numbers of bronze as Delta's own package for Spark sees them."""
+    spark.catalog.clearCache()
+    rows = spark.read.format("delta").load(f"{order['lake']}/bronze").select("event_number").collect()
+    return sorted(row.event_number for row in rows)
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    os.environ["PYSPARK_PIN_THREAD"] = "false"  # a fork can drop the connections of this mode
+    more = json.loads(sys.argv[1])
+    spark = spark_session(SessionOptions("archiver", master="local[2]", more=more))
+    spark.range(1).collect()
+    say({"ready": str(Path(more["spark.jars"].split(",")[0]).name)})
+    for line in sys.stdin:
+        order = json.loads(line)
+        say({"run": run, "race": race, "read": read}[order["do"]](spark, order))
+    spark.stop()
+
+
+def say(answer: object) -> None:
+    """Write one line, at once."""
+    print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

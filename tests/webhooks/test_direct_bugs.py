@@ -1,0 +1,253 @@
+"""The checker notices each bug that the direct path could have, in a scenario that holds without the bug (ADR 47)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import asyncpg
+import pytest
+
+from app.chaos.checker import Promise
+from tests.hostile.server import HostileServer, answer, answering, hostile_server
+from tests.webhooks.bench import WAIT_SECONDS_MAX, Bench, Gated, delivery_bench, until
+from tests.webhooks.direct_rig import (
+    Hub,
+    Relay,
+    close_ledger,
+    judge,
+    relaying,
+    rewrite,
+    violations,
+    working_hub,
+)
+from tests.webhooks.test_worker import held
+
+OK = answering(answer(204))
+_LAZY = 3_600.0
+"""Seconds between two polls of a worker that is to find nothing by itself."""
+
+
+@dataclass
+class Stage:
+    """What a scenario plays on."""
+
+    bench: Bench
+    relay: Relay
+    server: HostileServer
+
+    async def arrived(self, count: int) -> None:
+        await self.server.until(lambda server: len(server.requests) >= count)
+
+
+Found = dict[str, int]
+Scenario = Callable[[Stage], Awaitable[Found]]
+
+
+async def an_earlier_event_is_in_the_outbox(stage: Stage) -> Found:
+    await stage.bench.subscribe(stage.server.url(), ordered=True)
+    async with working_hub(stage.relay, poll_seconds=_LAZY) as hub:
+        await stage.bench.publish(b"first", key="k")
+        await hub.publish("second")
+        if hub.direct:
+            await stage.arrived(1)
+        await stage.relay.carry()
+        await stage.arrived(2)
+        await stage.bench.drained()
+    return violations(await judge(stage.bench, stage.server.requests))
+
+
+async def an_earlier_delivery_is_open(stage: Stage) -> Found:
+    subscription = await stage.bench.subscribe(stage.server.url(), ordered=True)
+    async with working_hub(stage.relay, poll_seconds=_LAZY) as hub:
+        await stage.bench.publish(b"first", key="k")
+        await stage.bench.fan_out()  # which tells the worker nothing
+        await hub.publish("second")
+        if hub.direct:
+            await stage.arrived(1)
+        await stage.relay.carry()
+        assert hub.worker is not None
+        hub.worker.mark_due([subscription])
+        await stage.arrived(2)
+        await stage.bench.drained()
+    return violations(await judge(stage.bench, stage.server.requests))
+
+
+async def another_transaction_holds_the_key(stage: Stage) -> Found:
+    """RR-13: it commits while the direct commit waits for the lock."""
+    await stage.bench.subscribe(stage.server.url(), ordered=True)
+    foreign = await asyncpg.connect(stage.bench.database_url)
+    async with working_hub(stage.relay, poll_seconds=_LAZY) as hub:
+        transaction = foreign.transaction()
+        await transaction.start()
+        await foreign.execute("SELECT hookwire.publish('t', 'first', key => 'k')")
+        assert hub.worker is not None
+        offer = hub.worker.offers.make()
+        assert offer is not None
+        committing = asyncio.ensure_future(hub.commit_directly("second", wait=True))
+        await until(lambda: _waits_for_a_lock(stage.bench))
+        await transaction.commit()
+        claims = [row for row in await committing if row["subscription_id"] is not None]
+        offer.take(claims)
+        await stage.arrived(len(claims))
+        await stage.relay.carry()
+        await stage.arrived(2)
+        await stage.bench.drained()
+    await foreign.close()
+    return violations(await judge(stage.bench, stage.server.requests))
+
+
+async def _waits_for_a_lock(bench: Bench) -> bool:
+    return bool(
+        await bench.sql.fetchval(
+            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND wait_event = 'advisory'"
+            " AND datname = current_database())"
+        )
+    )
+
+
+async def another_worker_looks_while_it_is_sent(stage: Stage) -> Found:
+    received: list[bytes] = []
+    release = asyncio.Event()
+    async with hostile_server(held(received, release)) as slow:
+        await stage.bench.subscribe(slow.url())
+        watched = Gated(stage.bench.database)
+        async with working_hub(stage.relay, poll_seconds=_LAZY) as hub:
+            await hub.publish("once")
+            await slow.until(lambda server: len(server.requests) == 1)
+            async with stage.bench.working(database=watched, name="w2", poll_seconds=0.01):
+                await until(lambda: _passed(watched, "delivery.due_subscriptions", 3))
+                if watched.passed["delivery.claim"]:
+                    await slow.until(lambda server: len(server.requests) == 2)
+                release.set()
+                await stage.bench.drained()
+        return violations(await judge(stage.bench, slow.requests, Promise.UNORDERED))
+
+
+async def _passed(database: Gated, name: str, times: int) -> bool:
+    return database.passed[name] >= times
+
+
+async def its_process_dies_between_commit_and_send(stage: Stage) -> Found:
+    """Another worker delivers it when the lease has ended."""
+    await stage.bench.subscribe(stage.server.url(), timeout_seconds=0.2)
+    hub = Hub(stage.relay, timeout_seconds=0.2, lease_margin_seconds=0.2)
+    await hub.commit_directly("first")  # and nobody takes what it has claimed
+    over = "SELECT bool_and(created_at + interval '1 second' < clock_timestamp()) FROM hookwire.deliveries"
+    await until(lambda: stage.bench.sql.fetchval(over))
+    watched = Gated(stage.bench.database)
+    async with stage.bench.working(database=watched, name="w2", poll_seconds=0.01):
+        await until(lambda: _passed(watched, "delivery.due_subscriptions", 3))
+        if watched.passed["delivery.claim"]:
+            await stage.bench.drained()
+    return violations(await judge(stage.bench, stage.server.requests, Promise.UNORDERED))
+
+
+async def a_subscription_is_activated_before_commit(stage: Stage) -> Found:
+    """RR-10: what is accepted after its activation was answered is for it."""
+    hub = Hub(stage.relay)
+    async with stage.bench.database.transaction() as transaction:
+        hub._database = transaction  # type: ignore[assignment] # the same statement, with COMMIT at the test's will
+        rows = await hub.commit_directly("first")
+        answer_of = asyncio.ensure_future(stage.bench.subscribe(stage.server.url()))
+        await until(lambda: _is_done_or_waits(stage.bench, answer_of))
+        is_answered = answer_of.done()
+    await answer_of
+    async with stage.bench.working(poll_seconds=0.01):
+        await stage.bench.drained()
+    wanted = {row["event_id"] for row in rows} if is_answered else set()
+    return violations(await judge(stage.bench, stage.server.requests, Promise.UNORDERED, wanted=wanted))
+
+
+async def _is_done_or_waits(bench: Bench, task: asyncio.Future[int]) -> bool:
+    return task.done() or await _waits_for_a_lock(bench)
+
+
+async def the_ledger_is_closed(stage: Stage) -> Found:
+    """PL-A01: both sides agree about events of both ways."""
+    await stage.bench.subscribe(stage.server.url())
+    async with working_hub(stage.relay, poll_seconds=_LAZY) as hub:
+        await hub.publish("first")
+        await stage.bench.publish(b"second", key="k")
+        await stage.relay.carry()
+        await stage.bench.drained()
+    report = await close_ledger(stage.bench)
+    return {"ledger": report.findings} if report.findings else {}
+
+
+_OUTBOX = "AND o.id >= terms.low"
+_LANE = "WHERE x.subscription_id = s.id AND x.lane = s.lane"
+_LEASE = "clock_timestamp() + make_interval(secs => d.lease_seconds)"
+_LEDGER = "array_agg(DISTINCT d.id) FROM delivery d HAVING count(*) > 0"
+
+
+async def _read_before_the_lock(bench: Bench) -> None:
+    """As if the conditions stood in the statement that takes the lock: its snapshot is older than the wait."""
+    text = await bench.sql.fetchval("SELECT pg_get_functiondef('hookwire.publish_batch'::regproc)")
+    lock, conditions = text.index("    IF wait THEN\n"), text.index("    IF direct IS NOT NULL THEN\n")
+    end = text.index("    moment := clock_timestamp();\n")
+    await bench.sql.execute(text[:lock] + text[conditions:end] + text[lock:conditions] + text[end:])
+
+
+BUGS: dict[str, tuple[Callable[[Bench], Awaitable[object]], Scenario, Found]] = {
+    "the outbox is not looked at": (
+        lambda bench: rewrite(bench, "direct_audience", (_OUTBOX, "AND o.id < 0")),
+        an_earlier_event_is_in_the_outbox,
+        {"inverted": 1},
+    ),
+    "the lane is not looked at": (
+        lambda bench: rewrite(bench, "direct_audience", (_LANE, _LANE + " AND x.event_id < 0")),
+        an_earlier_delivery_is_open,
+        {"inverted": 1},
+    ),
+    "the conditions are read before the lock": (
+        _read_before_the_lock,
+        another_transaction_holds_the_key,
+        {"inverted": 1},
+    ),
+    "no lease is set": (
+        lambda bench: rewrite(bench, "publish_batch", (_LEASE, "clock_timestamp()")),
+        another_worker_looks_while_it_is_sent,
+        {"duplicate_adjacent": 1},
+    ),
+    "the lease never ends": (
+        lambda bench: rewrite(bench, "publish_batch", (_LEASE, "'infinity'")),
+        its_process_dies_between_commit_and_send,
+        {"lost": 1},
+    ),
+    "the ledger entry is left out": (
+        lambda bench: rewrite(bench, "publish_batch", (_LEDGER, _LEDGER.replace("> 0", "< 0"))),
+        the_ledger_is_closed,
+        {"ledger": 1},
+    ),
+    "an activation does not wait": (
+        lambda bench: bench.sql.execute("DROP TRIGGER await_direct_commits_made ON hookwire.subscriptions"),
+        a_subscription_is_activated_before_commit,
+        {"lost": 1},
+    ),
+}
+
+
+async def play(database_url: str, scenario: Scenario, bug: Callable[[Bench], Awaitable[object]] | None) -> Found:
+    async with (
+        asyncio.timeout(2 * WAIT_SECONDS_MAX),
+        delivery_bench(database_url) as bench,
+        hostile_server(OK) as server,
+        relaying(bench) as relay,
+    ):
+        if bug is not None:
+            await bug(bench)
+        return await scenario(Stage(bench, relay, server))
+
+
+@pytest.mark.parametrize("name", BUGS)
+async def test_the_checker_finds_it_when(name: str, database_url: str) -> None:
+    """OR-03, RR-10, RR-13, PL-A01."""
+    bug, scenario, expected = BUGS[name]
+    assert await play(database_url, scenario, bug) == expected
+
+
+@pytest.mark.parametrize("name", [scenario.__name__ for _, scenario, _ in BUGS.values()])
+async def test_it_finds_nothing_when(name: str, database_url: str) -> None:
+    """OR-03: the same scenario holds without the bug."""
+    (scenario,) = [scenario for _, scenario, _ in BUGS.values() if scenario.__name__ == name]
+    assert await play(database_url, scenario, None) == {}

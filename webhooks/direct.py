@@ -1,0 +1,106 @@
+"""Direct: deliveries that a publishing commit of this process has made and claimed for its worker (ADR 47).
+
+::
+
+    publisher --make--> offer --> the commit makes deliveries, with lease and fence --take--> attempt
+                          |
+                          '--> None while something waits for a slot: the events go by the outbox
+
+An offer holds the terms on which the worker takes deliveries. A subscription may be paused while a commit is under way,
+which may not have seen the pause: so each offer notes every subscription that was paused since it was made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from weakref import WeakSet
+
+import structlog
+from prometheus_client import Counter
+
+from db.errors import DatabaseError
+from db.pool import Row
+from webhooks.paused_subscriptions import PausedSubscriptions
+from webhooks.worker_options import WorkerOptions
+
+__all__ = ["Offer", "Offers"]
+
+_log = structlog.get_logger(__name__)
+
+
+class Offer:
+    """The terms of one commit. ``made_at`` is monotonic: leases count from before the commit. ``paused``: subscriptions
+    that were paused at any time since then."""
+
+    __slots__ = ("__weakref__", "_taken", "lease_margin_seconds", "made_at", "paused", "timeout_seconds")
+
+    def __init__(
+        self, options: WorkerOptions, paused: Iterable[int], taken: Callable[[Offer, Sequence[Row]], None]
+    ) -> None:
+        self.timeout_seconds = options.timeout_seconds
+        self.lease_margin_seconds = options.lease_margin_seconds
+        self.made_at = time.monotonic()
+        self.paused = set(paused)
+        self._taken = taken
+
+    def take(self, claims: Sequence[Row]) -> None:
+        """Hand over what the commit has claimed, in rows as ``delivery.claim`` gives them."""
+        if claims:
+            self._taken(self, claims)
+
+
+class Offers:
+    """The offers of one worker. ``has_room``: whether it can attempt at once what it takes. ``attempt`` does so."""
+
+    def __init__(
+        self,
+        options: WorkerOptions,
+        paused: PausedSubscriptions,
+        has_room: Callable[[], bool],
+        attempt: Callable[[Offer, Sequence[Row]], Awaitable[None]],
+        deliveries: Counter,
+    ) -> None:
+        self._options = options
+        self._paused = paused
+        self._has_room = has_room
+        self._attempt = attempt
+        self._deliveries = deliveries
+        self._tasks: asyncio.TaskGroup | None = None
+        self._made: WeakSet[Offer] = WeakSet()
+
+    @contextmanager
+    def among(self, tasks: asyncio.TaskGroup) -> Iterator[None]:
+        """Make offers meanwhile; attempts are begun among these tasks. What is handed over later is due when its lease
+        ends."""
+        self._tasks = tasks
+        try:
+            yield
+        finally:
+            self._tasks = None
+
+    def make(self) -> Offer | None:
+        """Return an offer for one commit; None while the worker has no room."""
+        if self._tasks is None or not self._has_room():
+            return None
+        offer = Offer(self._options, self._paused.subscriptions(), self._take)
+        self._made.add(offer)
+        return offer
+
+    def note_ended_pauses(self, ended: Iterable[int]) -> None:
+        """Note pauses that have just ended; commits that are under way may not have seen them."""
+        for offer in self._made:
+            offer.paused.update(ended)
+
+    def _take(self, offer: Offer, claims: Sequence[Row]) -> None:
+        self._deliveries.inc(len(claims))
+        if (tasks := self._tasks) is not None:
+            tasks.create_task(self._begin(offer, claims))
+
+    async def _begin(self, offer: Offer, claims: Sequence[Row]) -> None:
+        try:
+            await self._attempt(offer, claims)
+        except DatabaseError as error:
+            _log.warning("direct_deliveries_wait", deliveries=len(claims), error=str(error), until="their lease ends")
