@@ -5,7 +5,8 @@ did not arrive is repeated. A relay that dies between confirmation and purge rep
 A key's record is purged before its next record is handed to ``send``, so repeats are adjacent (RR-01).
 
 A message counts as sent once the broker has confirmed it. A message that no queue would take is not sent: its topic
-waits, durably and in order, until a queue is bound. Then the hold's next probe passes and the rest follows (RQ-01, F26).
+waits, durably and in order, until a queue is bound. Then the hold's next probe passes and the rest follows (RQ-01,
+F26).
 
 The broker's answers and their results:
 
@@ -20,8 +21,8 @@ connection lost, no answer           SinkUnavailable; outcome unknown, sent agai
 ===================================  =================================================================================
 
 A closed channel ends all messages that are under way on it, and often the connection too: the client library keeps
-writing, and the broker treats frames on a closed channel as a client's error. So the sink is then opened again and sends
-one record at a time until a batch has passed. A refusal then concerns a known record.
+writing, and the broker treats frames on a closed channel as a client's error. So the sink is then opened again and
+sends one record at a time until a batch has passed. A refusal then concerns a known record.
 
 If the sink fails after some records of a batch were confirmed, it returns a receipt for them; the next send raises the
 failure. So confirmed records are purged and not sent again.

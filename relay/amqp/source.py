@@ -14,8 +14,8 @@ connection, a stop or a kill leaves unacknowledged is delivered again. Its messa
 
 Messages of one key are taken one after the other, in the order of the queue; other messages continue meanwhile.
 
-A missing queue is declared, durable, with a queue ``<queue>.refused`` for refused messages. An existing queue stays as its
-owner made it: refused messages go to its own dead-letter exchange, or are dropped.
+A missing queue is declared, durable, with a queue ``<queue>.refused`` for refused messages. An existing queue stays as
+its owner made it: refused messages go to its own dead-letter exchange, or are dropped.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The sinks in the database itself at the harness: the webhook fan-out "keeps" deliveries, the sink of jobs keeps jobs.
 
-Their records are rows before they are sent, so the harness's sink stores each one when it is first sent; and their fence
+Their records are rows before they are sent, so the harness stores each one when it is first sent; and their fence
 is the term in the database, which an election raises before a sink is opened.
 """
 
