@@ -4,9 +4,8 @@
 
     cli --> serve --> wiring (builds) --> process (runs, stops in phases)
                         |
-     server (wire) --> limits (front door) --> web --+--> ingest      POST /topics/{topic}/events
+     server (wire) --> limits (of HTTP) --> web --+--> ingest      POST /topics/{topic}/events
                                                      +--> api/*       everything else
 
-What is easily misplaced lives here on purpose: settings are read here and handed on as frozen options; problems are
-written here; fail points are wrappers that are put round ports here.
+This room reads the settings and passes them on as frozen options. It writes problems, and wraps ports with fail points.
 """

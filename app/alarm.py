@@ -1,7 +1,7 @@
-"""Alarm: a dead task tells somebody, by a program and by e-mail (JB-33). Operator events are written by the database.
+"""Alarm: report dead tasks by a program and by e-mail (JB-33). The database writes the operator events.
 
-A dead task stays untold until both are done, so nothing is forgotten while the mail server is away. Several processes
-may tell of the same task at once: then it is told of twice.
+A dead task stays unreported until both are done, so none is lost while the mail server is down. Several processes may
+report the same task at once: then it is reported twice.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Alarm:
         self._stopping = asyncio.Event()
 
     def notify(self) -> None:
-        """There is a dead task."""
+        """Begin a round now: there is a dead task."""
         self._wake.set()
 
     def stop(self) -> None:
@@ -85,7 +85,7 @@ class Alarm:
         self._wake.set()
 
     async def run(self) -> None:
-        """Tell until stopped."""
+        """Report until stopped."""
         seconds, longest = _PAUSE_SECONDS
         while not self._stopping.is_set():
             await self._wake.wait()
@@ -100,7 +100,7 @@ class Alarm:
                 self._wake.set()
 
     async def tell(self) -> int:
-        """Tell of one batch of dead tasks; returns of how many."""
+        """Report one batch of dead tasks; return how many."""
         rows = await self._database.fetch("task.untold", _BATCH)
         dead = [_shown(row) for row in rows]
         if dead:
@@ -125,7 +125,7 @@ class _CommandFailed(Exception):
 
 
 def alarm_of(settings: Settings, database: Database) -> Alarm | None:
-    """The alarm that the settings ask for, if any."""
+    """Return the alarm that the settings ask for, if any."""
     mail = None
     if settings.smtp_url is not None:
         mail = Mail(settings.smtp_url.get_secret_value(), settings.dead_task_mail_from, settings.dead_task_mail_to)

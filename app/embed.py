@@ -15,9 +15,8 @@ __all__ = ["open_relay"]
 
 @asynccontextmanager
 async def open_relay(settings: Settings, on_event: Handler | None = None) -> AsyncIterator[Relay]:
-    """A relay of all configured sinks, not started yet; everything that it opened is closed on exit.
-
-    ``on_event`` is called with what :mod:`relay.observer` names, on the running event loop. For goharvest's table it is
+    """Yield a relay of all configured sinks, not started yet; close everything that it opened on exit. ``on_event``
+    gets the events of :mod:`relay.observer`, on the running event loop. For goharvest's table it is
     ``app.cli.goharvest.relay.open_compat``. Raises as :func:`app.wiring.open_hub`.
     """
     async with open_hub(settings, ["relay"], on_event) as hub:

@@ -71,7 +71,7 @@ class WatchedOutbound:
         self._log = log
 
     async def send(self, request: Request) -> Response:
-        """Make one attempt and log what came of it; raises as the client does."""
+        """Make one attempt and log its outcome; raise as the client does."""
         began = time.monotonic()
         try:
             response = await self._outbound.send(request)
@@ -115,7 +115,7 @@ class _Budget:
 
 
 def _names(request: Request) -> dict[str, str | None]:
-    """The event's id and the callback's origin."""
+    """Return the event's id and the callback's origin."""
     headers = {name.lower(): value for name, value in request.headers}
     target = request.target
     return {"event_id": headers.get("webhook-id"), "to": f"{target.scheme}://{target.host_header}"}

@@ -1,13 +1,14 @@
-"""Fail points: faults injected at named steps, by wrapping what the steps go through (IT-01, OR-09).
+"""Fail points: faults injected at named steps, by wrappers round these steps (IT-01, OR-09).
 
 ``HOOKWIRE_FAILPOINTS=relay.after_send:kill@3,publish.after_commit:hang`` means: the third time a batch was
 acknowledged, die by SIGKILL; after the first commit of a publish, hang. Actions: ``kill`` (SIGKILL of this process),
-``hang`` (stop here for ever), ``error`` (raise), ``delay`` (a tenth of a second), ``stall`` (block the whole event loop
-for three seconds, or ``stall=1.5``, F06). ``relay.before_send:error/50`` fails every fiftieth time. Refused in
+``hang`` (stop here for ever), ``error`` (raise), ``delay`` (a tenth of a second). ``stall`` blocks the whole event loop
+for three seconds, or ``stall=1.5`` (F06). ``relay.before_send:error/50`` fails every fiftieth time. Refused in
 production.
 
-The rooms know nothing of this: points sit round the database's statement names and round the sinks' port. Those in the
-middle of one (``relay.mid_send``, ``relay.mid_purge``) are passed while it has no answer yet, a moment after it began.
+The rooms know nothing of this: points sit round the database's statement names and round the sinks' port. A point in
+the middle of a call (``relay.mid_send``, ``relay.mid_purge``) is passed a moment after the call began, before its
+answer.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ MOMENTS = (
     "relay.mid_purge", "relay.mid_send", "stop.before_leave", "service.before_request", "service.after_request",
     "service.after_claim", "service.before_reply", "service.after_reply", *QUEUE_POINTS,
 )  # fmt: skip
-"""Points that are no step of an event's walk."""
+"""Other points, which are no step of an event's walk."""
 POINTS = sorted(
     {*_BEFORE.values(), *_AFTER.values(), "relay.before_send", "relay.after_send", "relay.after_init"} - {*MOMENTS}
 )
@@ -106,7 +107,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """What is done at a point: at its ``at``-th passing, or at each ``at``-th."""
+    """The action at a point: at its ``at``-th passing, or at each ``at``-th."""
 
     action: str
     at: int
@@ -135,7 +136,7 @@ class Failpoints:
         return bool(self._plan)
 
     async def reach(self, point: str | None) -> None:
-        """Pass a point; does what the plan says at the n-th passing (``delay``: and later), or at every n-th one."""
+        """Pass a point; act by the plan at the n-th passing (``delay``: and later), or at every n-th."""
         if point is None or point not in self._plan:
             return
         fault = self._plan[point]
@@ -204,12 +205,12 @@ class FailpointDatabase(_FailpointSession, Database):
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
-        """A transaction whose statements pass fail points."""
+        """Yield a transaction whose statements pass fail points."""
         async with self._inner.transaction() as transaction:
             yield _FailpointSession(transaction, self._points)
 
     def with_statements(self, statements: Mapping[str, str]) -> FailpointDatabase:
-        """The same pool under other statements, whose names pass the same points."""
+        """Return the same pool under other statements, whose names pass the same points."""
         return FailpointDatabase(self._inner.with_statements(statements), self._points)
 
     async def aclose(self) -> None:

@@ -20,11 +20,11 @@ class FanOutSink:
         self._is_open = False
 
     async def open(self, term: Term) -> None:
-        """Every predecessor was fenced out when the term was raised."""
+        """Return at once: the raised term has fenced every predecessor."""
         self._is_open = True
 
     async def send(self, batch: Batch) -> Receipt:
-        """One transaction: purge and deliveries."""
+        """Purge records and make deliveries, in one transaction."""
         if not self._is_open:
             raise SinkUnavailable("the fan-out is not open")
         try:

@@ -1,4 +1,4 @@
-"""Hub options: what the settings say about subscribing, as the room ``hub`` wants it."""
+"""Hub options: the settings of subscribing in the form of the room ``hub``."""
 
 from __future__ import annotations
 

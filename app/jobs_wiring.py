@@ -76,7 +76,7 @@ class JobsAssembly:
 
     @property
     def services(self) -> Sequence[Service]:
-        """What runs in the background."""
+        """Return the background services."""
         alarm = [self._alarm] if self._alarm is not None else []
         return [self.waiting, self.job_waiting, self._reaper, self._cleaner, self._keeper, *alarm]
 

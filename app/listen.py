@@ -1,4 +1,4 @@
-"""LISTEN: wakes the relays and the receivers when somebody's transaction has published or submitted (RR-15).
+"""LISTEN: wake the relays and the receivers when another transaction has published or submitted (RR-15).
 
 A lost connection is made again; meanwhile polling finds everything (F60).
 """

@@ -1,4 +1,4 @@
-"""Structured logs: one wide line per happening, secrets masked, on stderr (EC-06, SE-07)."""
+"""Structured logs: one wide line per event, secrets masked, on stderr (EC-06, SE-07)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _console_renderer() -> structlog.dev.ConsoleRenderer:
 def _mask(_logger: object, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Mask by name and by pattern, cut what is long, keep a line one line (OB-12)."""
     for name, value in line.items():
-        if name == "exception":  # its lines are our own; what went wrong stands in the last ones
+        if name == "exception":  # its lines are our own; the error stands in the last ones
             line[name] = _SECRET_TEXTS.sub("***", str(value))[-_TRACEBACK_CHARACTERS_MAX:]
         else:
             line[name] = _masked(name, value)
@@ -100,7 +100,7 @@ def configure_logging(log_format: Literal["auto", "console", "json"], level: str
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # What these log comes to us as exceptions, too, and we report those, once and not at every try.
+    # These libraries also raise what they log. We report the exceptions, once and not at every try.
     shows_theirs = level == "debug"
     for silent in ("aiormq", "asyncpg"):
         logging.getLogger(silent).setLevel(logging.WARNING if shows_theirs else logging.CRITICAL)
@@ -111,11 +111,10 @@ def configure_logging(log_format: Literal["auto", "console", "json"], level: str
 
 
 class _KafkasLines:
-    """A filter of what aiokafka says. Nearly all of that comes to us as an exception, too; what does not is shown.
-
-    That is a traceback, of what it did not expect and may keep to itself; the reason why a broker does not take a
-    batch; and the address at which one of the cluster's brokers cannot be connected to, which may be wrong in that
-    broker's own settings. aiokafka tries again until we lose patience, and then we know only that there was no answer.
+    """A filter of aiokafka's log lines. Most of them also come as exceptions; only the others are shown. These are
+    tracebacks of unexpected errors, the reason why a broker refuses a batch, and a broker's address that cannot be
+    reached. Such an address may be wrong in that broker's own settings. aiokafka tries again until our time-out, and
+    its exception says only that no answer came.
     """
 
     def __init__(self) -> None:

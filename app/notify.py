@@ -19,7 +19,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Notifier:
-    """Rung by the publisher; tells the other processes."""
+    """Notifies the other processes; the publisher notifies it."""
 
     name = "notifier"
 
@@ -30,7 +30,7 @@ class Notifier:
         self._stopping = False
 
     def notify(self) -> None:
-        """Something was committed."""
+        """Send a notification soon: something was committed."""
         self._notified.set()
 
     def stop(self) -> None:
@@ -39,7 +39,7 @@ class Notifier:
         self._notified.set()
 
     async def run(self) -> None:
-        """Tell until stopped."""
+        """Send notifications until stopped."""
         while not self._stopping:
             await self._notified.wait()
             self._notified.clear()

@@ -1,4 +1,4 @@
-"""The MariaDB or MySQL that holds an outbox, as the settings name it: opened, and whatever keeps us out explained."""
+"""Open the MariaDB or MySQL that holds an outbox, by the settings, and explain a refused connection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class OutboxUnavailable(Unavailable):
 
 @asynccontextmanager
 async def open_outbox_database(settings: Settings) -> AsyncIterator[MariaDatabase]:
-    """The database of ``outbox_url``, closed on exit. Raises SettingsRefused, :class:`OutboxUnavailable`."""
+    """Yield the database of ``outbox_url``, closed on exit. Raise SettingsRefused, :class:`OutboxUnavailable`."""
     try:
         database = await open_maria(_options(settings))
     except Unavailable as error:

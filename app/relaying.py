@@ -1,7 +1,7 @@
 """Relaying: builds the relay role from the settings: one relay for each sink, one harvester for each partition group.
 
-Every group has a sink, and so a producer or connection, of its own; what groups share is the process's membership in
-the election and its connection pool.
+Every group has its own sink, and so its own producer or connection. Groups share the process's membership in the
+election and its connection pool.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ __all__ = ["Relaying"]
 
 
 class Relaying:
-    """The relays of one process. ``relays`` are stopped before ``elections``, on whose leases they sit. ``observers``,
-    one for each sink, tell ``on_event`` who leads; whoever embeds the relay runs them, for the meter.
+    """The relays of one process. ``relays`` are stopped before ``elections``, because they hold their leases.
+    ``observers``, one for each sink, report the leaders to ``on_event``. An embedding program runs them, for the meter.
 
-    Raises SettingsRefused for a broker that cannot be reached by these settings, whatever it does.
+    Raises SettingsRefused for a broker that can never be reached by these settings.
     """
 
     def __init__(
@@ -71,18 +71,18 @@ class Relaying:
         self.relays = [self._relay(name) for name in sinks]
 
     def notify(self) -> None:
-        """Something was committed: look at once. Few topics enqueue jobs: until one has, the due poller alone looks."""
+        """Wake the relays: something was committed. The sink of jobs waits for the due poller until its first event."""
         for wake, sink in self._wakes:
             if not isinstance(sink, JobSink) or sink.has_sent:
                 wake.notify()
 
     def on_poll(self, last_id: int, origin: UUID, holds_are_due: bool) -> None:
-        """Take over what the due poller saw."""
+        """Apply the due poller's result."""
         for harvester in self._harvesters:
             harvester.on_poll(last_id, origin, holds_are_due=holds_are_due)
 
     def states(self) -> dict[str, tuple[str, str]]:
-        """Per sink one word, and the last error."""
+        """Return for each sink its state in one word, and the last error."""
         return {relay.sink_name: (relay.state, relay.last_error) for relay in self.relays}
 
     def low_water_of_webhooks(self) -> tuple[int, UUID] | None:

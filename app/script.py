@@ -1,4 +1,4 @@
-"""Script: somebody's own program, run once per message with the body on its standard input (JB-56).
+"""Script: a user's own program, run once per message with the body on its standard input (JB-56).
 
 ::
 
@@ -7,9 +7,8 @@
       |            |--------> deadline: SIGTERM to its process group, five seconds later SIGKILL: failed
       '--> failed (not found, not executable, no memory)
 
-A script is in a session of its own, so that Ctrl-C at the terminal reaches us alone and the script can finish. It
-gets what a message says in environment variables whose names we choose; a message can set none of its own, such as
-PATH.
+A script is in a session of its own, so that Ctrl-C at the terminal reaches us alone and the script can finish. It gets
+the message's data in environment variables with fixed names; a message cannot set others, such as PATH.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _PLAIN_NAMES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ScriptOutcome:
-    """How a run ended; ``exit_status`` None = it did not end by itself, or never began; ``reason`` '' = done."""
+    """How a run ended; ``exit_status`` None = it did not end by itself, or did not start; ``reason`` '' = done."""
 
     exit_status: int | None
     seconds: float
@@ -52,7 +51,7 @@ class ScriptOutcome:
 
     @property
     def done(self) -> bool:
-        """Whether the message has been dealt with."""
+        """Return whether the message has been dealt with."""
         return self.exit_status == 0
 
 
@@ -60,7 +59,7 @@ class Script:
     """A program and its arguments; may run several times at once."""
 
     def __init__(self, command: Sequence[str], *, timeout_seconds: float | None, quiet_stdout: bool = False) -> None:
-        """``quiet_stdout``: what the program prints goes to standard error, because standard output is ours."""
+        """With ``quiet_stdout`` the program's output goes to standard error, because standard output is ours."""
         self.killed = False
         self._command = command
         self._timeout_seconds = timeout_seconds
@@ -68,7 +67,7 @@ class Script:
         self._running: set[Process] = set()
 
     async def run(self, body: bytes, variables: Mapping[str, str]) -> ScriptOutcome:
-        """Run once; never raises for what the program does."""
+        """Run once; never raise for the program's own errors."""
         started = time.monotonic()
         try:
             process = await self._start(body, {**_surroundings(), **variables})
@@ -86,7 +85,7 @@ class Script:
         )
 
     async def _start(self, body: bytes, environment: Mapping[str, str]) -> Process:
-        # A file instead of a pipe: a program need not read it, and what it leaves behind cannot hold us up.
+        # A file instead of a pipe: a program need not read it, and its own children cannot delay us.
         with tempfile.TemporaryFile() as stdin:
             stdin.write(body)
             stdin.seek(0)
@@ -95,7 +94,7 @@ class Script:
             )
 
     async def _finish(self, process: Process) -> str:
-        """Wait for the end, or bring it about; returns why, '' when the program ended by itself."""
+        """Wait for the end, or force it; return why, '' when the program ended by itself."""
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 await process.wait()
@@ -120,11 +119,11 @@ class Script:
 def environment_of(
     message_id: str | None, routing_key: str | None, content_type: str | None, headers: Mapping[str, object]
 ) -> dict[str, str]:
-    """The variables that describe a message.
+    """Return the variables that describe a message.
 
     HOOKWIRE_EVENT_ID, _TOPIC, _KEY, _SEQUENCE, _CONTENT_TYPE where known, and HOOKWIRE_HEADER_<NAME> for every other
-    header: letters and digits in upper case, all else ``_``; CloudEvents attributes as HOOKWIRE_HEADER_CE_<NAME>,
-    whatever their spelling on AMQP (WH-C09). Values that hold a NUL, exceed 16 KiB or 64 KiB together are left out.
+    header: letters and digits in upper case, all else ``_``; CloudEvents attributes as HOOKWIRE_HEADER_CE_<NAME>, with
+    any spelling on AMQP (WH-C09). Values that hold a NUL, exceed 16 KiB or 64 KiB together are left out.
     """
     known = {"HOOKWIRE_EVENT_ID": message_id, "HOOKWIRE_TOPIC": routing_key, "HOOKWIRE_CONTENT_TYPE": content_type}
     variables = {name: value for name, value in known.items() if value is not None}
@@ -143,7 +142,9 @@ def environment_of(
 
 
 def _surroundings() -> dict[str, str]:
-    """Our own environment without what describes a message: we may be the script of another consumer."""
+    """Return our own environment without the variables of a message: this process may be the script of another
+    consumer.
+    """
     described = {"HOOKWIRE_EVENT_ID", "HOOKWIRE_CONTENT_TYPE", "HOOKWIRE_ATTEMPT", *_PLAIN_NAMES.values()}
     return {name: v for name, v in os.environ.items() if name not in described and not name.startswith(_PREFIX)}
 

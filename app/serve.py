@@ -1,4 +1,4 @@
-"""``hookwire serve``: start everything, say where things are, run until told to stop."""
+"""``hookwire serve``: start everything, print the addresses, run until stopped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["serve"]
 
 
 async def serve(settings: Settings, roles: Sequence[str] | None = None) -> int:
-    """Run the roles (all by default) until a signal; returns the exit code. Raises ``ChecksRefused`` as well."""
+    """Run the roles (all by default) until a signal; return the exit code. Raise ``ChecksRefused`` too."""
     unknown = set(roles or ()) - set(ROLES)
     if unknown:
         raise SettingsRefused(f"--role is one of {', '.join(ROLES)}, not {', '.join(sorted(unknown))}")
@@ -32,7 +32,7 @@ async def serve(settings: Settings, roles: Sequence[str] | None = None) -> int:
 
 
 async def _run(process: Process) -> None:
-    """Run until stopped. Data that are lost end it by a sentence and not by a traceback: raises ``ClusterLost``."""
+    """Run until stopped. Raise ``ClusterLost`` for lost data, so that a sentence and no traceback is printed."""
     try:
         await process.run()
     except ExceptionGroup as failures:
@@ -43,7 +43,7 @@ async def _run(process: Process) -> None:
 
 
 def _greet(hub: Assembly, settings: Settings, roles: Sequence[str]) -> None:
-    """What a person needs next, on stderr, once."""
+    """Print the addresses for a person, on stderr, once."""
     running = [role for role in roles if role != "source" or settings.amqp_sources]
     lines = [f"hookwire runs: {', '.join(running)}"]
     if "api" in roles:

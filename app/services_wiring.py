@@ -43,7 +43,7 @@ class ServicesAssembly:
 
     @property
     def services(self) -> Sequence[Service]:
-        """What runs in the background, in every role."""
+        """Return the background services of every role."""
         return [self.waiting, self._reaper]
 
     @property

@@ -1,4 +1,6 @@
-"""Signals: what the services of one process tell each other. Wiring makes them first and connects every listener."""
+"""Signals: the notifications between the services of one process. Wiring creates them first and connects every
+listener.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,11 @@ def _due_signals() -> Mapping[str, Signal[[]]]:
 class Signals:
     """``published_here``: this process committed an event outside of the relay's own work.
 
-    ``stored`` carries what this process has committed, its draft and what became of it.
-    ``published``: an event was committed, here or elsewhere. ``deliveries_due`` and ``fanned_out`` carry the
-    subscriptions concerned. ``polled`` carries the last id drawn, its origin, and whether a hold is due for a probe.
-    ``database_silent``: the database does not answer. ``order_scope`` says whether a key is in order across topics.
-    ``due`` has one signal for each column of the due poller's question.
+    ``stored`` carries each committed draft of this process with its event. ``published``: an event was committed, here
+    or elsewhere. ``deliveries_due`` and ``fanned_out`` carry the subscriptions concerned. ``polled`` carries the last
+    id drawn, its origin, and whether a hold is due for a probe. ``database_silent``: the database does not answer.
+    ``order_scope`` says whether a key is in order across topics. ``due`` has one signal for each column of the due
+    poller's query.
     """
 
     published_here: Signal[[]] = field(default_factory=Signal)

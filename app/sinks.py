@@ -1,4 +1,4 @@
-"""Which sinks there are, from the settings. A sink without its setting is absent and says so."""
+"""The sinks that the settings configure. A sink without its setting is absent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INNER_SINKS = ("webhooks", "jobs")
 
 
 def configured_sinks(settings: Settings) -> list[str]:
-    """Names of the sinks that the settings give addresses for, and of those that need none."""
+    """Return the names of the sinks with an address in the settings, and of those that need none."""
     names = [*INNER_SINKS]
     names += ["kafka"] if settings.kafka_bootstrap_servers else []
     names += ["amqp"] if settings.amqp_url is not None else []
@@ -31,9 +31,8 @@ def configured_sinks(settings: Settings) -> list[str]:
 
 
 def sink_maker(name: str, settings: Settings, incarnation: str) -> Callable[[Callable[[], bool]], Sink]:
-    """Makes Kafka or AMQP sinks; each is given what says whether its lease still holds.
-
-    The settings are judged here and not again: raises SettingsRefused.
+    """Return the maker of Kafka or AMQP sinks; each sink gets the check of its lease. Only this function judges the
+    settings: raise SettingsRefused.
     """
     if name == "kafka":
         kafka = kafka_options(settings, incarnation)
@@ -43,7 +42,9 @@ def sink_maker(name: str, settings: Settings, incarnation: str) -> Callable[[Cal
 
 
 def kafka_options(settings: Settings, incarnation: str, *, manifests: bool = True) -> KafkaOptions:
-    """For the sink and for the check; raises SettingsRefused. ``manifests``: False for an outbox that has none."""
+    """Return the options for the sink and for the check; raise SettingsRefused. ``manifests``: False for an outbox
+    without any.
+    """
     password = settings.kafka_sasl_password
     with _refused("kafka"):
         security = KafkaSecurity(
@@ -68,7 +69,7 @@ def kafka_options(settings: Settings, incarnation: str, *, manifests: bool = Tru
 
 
 def amqp_options(settings: Settings, incarnation: str) -> AmqpOptions:
-    """For the sink and for the check; raises SettingsRefused."""
+    """Return the options for the sink and for the check; raise SettingsRefused."""
     assert settings.amqp_url is not None, "the sink is configured by its URL"
     with _refused("amqp"):
         return AmqpOptions(
@@ -82,7 +83,7 @@ def amqp_options(settings: Settings, incarnation: str) -> AmqpOptions:
 
 
 def source_options(settings: Settings, incarnation: str) -> AmqpOptions:
-    """For what reads AMQP; raises SettingsRefused."""
+    """Return the options for AMQP sources; raise SettingsRefused."""
     url = settings.amqp_source_url or settings.amqp_url
     if url is None:
         raise SettingsRefused(f"{PREFIX}AMQP_SOURCES needs {PREFIX}AMQP_URL or {PREFIX}AMQP_SOURCE_URL")

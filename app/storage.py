@@ -34,7 +34,7 @@ class Storage:
 
 
 class EmbeddedWatch:
-    """Starts the embedded server again when it is said not to answer; others only see a database that was away."""
+    """Restarts the embedded server when it does not answer; other services only see a database that was down."""
 
     name = "embedded database"
 
@@ -44,7 +44,7 @@ class EmbeddedWatch:
         self._stopping = False
 
     def notify(self) -> None:
-        """The database does not answer."""
+        """Check the server now: the database does not answer."""
         self._notified.set()
 
     def stop(self) -> None:
@@ -70,7 +70,7 @@ class EmbeddedWatch:
 
 
 def open_secrets(settings: Settings) -> SecretBox:
-    """The keys of the settings, or of a key file in the data directory (made on first use, mode 0600)."""
+    """Return the keys of the settings, or of a key file in the data directory (made on first use, mode 0600)."""
     if settings.secret_keys is not None:
         return parse_keys(settings.secret_keys.get_secret_value())
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -79,13 +79,13 @@ def open_secrets(settings: Settings) -> SecretBox:
 
 @asynccontextmanager
 async def open_storage(settings: Settings) -> AsyncIterator[Storage]:
-    """Start or reach the database, migrate it, open the pool. Raises EmbeddedError, DatabaseError, SecretBoxError."""
+    """Start or reach the database, migrate it, open the pool. Raise EmbeddedError, DatabaseError, SecretBoxError."""
     async with AsyncExitStack() as stack:
         embedded = None
         if settings.database_url is None:
             embedded = EmbeddedServer(EmbeddedOptions(settings.data_dir))
             await embedded.start()
-            # Without its service nobody would end the embedded server, and its files would not be safe to copy.
+            # Without its service no process would end the embedded server, and its files would not be safe to copy.
             stack.enter_context(last_act(embedded.ask_to_stop))
             stack.push_async_callback(embedded.stop)
             url = embedded.dsn

@@ -1,4 +1,4 @@
-"""Callbacks of services and of kinds of jobs: what their subscriptions say, which ``webhooks`` keeps, as a port."""
+"""Callbacks of services and of kinds of jobs: read from their subscriptions in ``webhooks``, behind a port."""
 
 from __future__ import annotations
 

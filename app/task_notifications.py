@@ -24,7 +24,7 @@ class FromAmqp:
         self._queue = queue
 
     async def run(self, notified: Callable[[Notification], None]) -> None:
-        """Hand on what arrives until cancelled."""
+        """Yield the ids that arrive until cancelled."""
 
         def heard(task_id: str, acknowledge: Callable[[], Any]) -> None:
             notified(Notification(task_id, cast("Callable[[], Awaitable[None]]", acknowledge)))
@@ -33,22 +33,22 @@ class FromAmqp:
 
 
 class FromNotify:
-    """NOTIFY, on a connection of its own. Each says only that there is something: every worker hears it."""
+    """NOTIFY, on a connection of its own. It says only that there is a task, and every worker gets it."""
 
     def __init__(self, connect: Callable[[], Awaitable[Direct]]) -> None:
         self._connect = connect
 
     async def run(self, notified: Callable[[Notification], None]) -> None:
-        """Hand on what arrives until cancelled; connect again after every loss."""
+        """Yield notifications until cancelled; connect again after every loss."""
         while True:
             try:
                 connection = await self._connect()
                 try:
                     await connection.listen(_CHANNEL, lambda: notified(Notification("")))
-                    notified(Notification(""))  # what was committed before we listened
+                    notified(Notification(""))  # tasks that were committed before LISTEN
                     await connection.lost.wait()
                 finally:
                     await connection.aclose()
             except DatabaseError:
-                pass  # the worker polls meanwhile, and says what is wrong
+                pass  # the worker polls meanwhile, and reports the error
             await asyncio.sleep(_PAUSE_SECONDS)

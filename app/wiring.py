@@ -1,4 +1,6 @@
-"""Wiring: the one place where rooms meet. Builds every part from the settings, hands the services to the process."""
+"""Wiring: the one place where rooms meet. It builds every part from the settings and returns the services for the
+process.
+"""
 
 from __future__ import annotations
 
@@ -87,9 +89,9 @@ _UNASKED_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """Services in the phases of a soft stop, and what a person wants to be told at the start.
+    """Services in the phases of a soft stop, and the addresses to print at the start.
 
-    ``metrics_url`` is '' where there is no port of its own for metrics.
+    ``metrics_url`` is '' without a separate port for metrics.
     """
 
     phases: Sequence[Sequence[Service]]
@@ -104,7 +106,7 @@ class Assembly:
 async def open_hub(
     settings: Settings, roles: Sequence[str] = ROLES, on_event: Handler | None = None
 ) -> AsyncIterator[Assembly]:
-    """Open the database and build what the roles need; closes everything on exit.
+    """Open the database and build the parts of the roles; close everything on exit.
 
     Raises ``SettingsRefused``, ``ListenError``, ``EmbeddedError``, ``DatabaseError``, ``SecretBoxError``.
     """
@@ -132,7 +134,7 @@ async def open_hub(
 
 
 def _url(listen: str, sockets: Sequence[socket.socket]) -> str:
-    """Where that is, the free port filled in; '' when nothing listens."""
+    """Return the URL of a listener, with its real port; '' when nothing listens."""
     return f"http://{listen.rpartition(':')[0]}:{sockets[0].getsockname()[1]}" if sockets else ""
 
 
@@ -143,7 +145,7 @@ def _error_policy(settings: Settings) -> ErrorPolicy:
 
 
 class _Builder:
-    """Holds what several parts share while they are put together."""
+    """Holds the objects that several parts share during the construction."""
 
     def __init__(
         self,
@@ -178,7 +180,7 @@ class _Builder:
     async def build(
         self, roles: Sequence[str], sockets: Sequence[socket.socket], metrics_sockets: Sequence[socket.socket]
     ) -> list[list[Service]]:
-        """The services, in the phases in which they are stopped."""
+        """Return the services, in the phases in which they are stopped."""
         if "relay" in roles:
             self.relaying = self._make_relaying()
         await self._configure(roles)
@@ -200,7 +202,7 @@ class _Builder:
         return phases
 
     async def _configure(self, roles: Sequence[str]) -> None:
-        """Tell the database what ``hookwire.publish`` needs to know; each role tells what it is there for."""
+        """Write the options of ``hookwire.publish`` into the database; each role writes its own."""
         settings = self._settings
         if "api" in roles:
             notify = settings.sql_notify if settings.sql_notify is not None else settings.profile == "development"
@@ -214,14 +216,14 @@ class _Builder:
                 _log.warning("sink_led_elsewhere", sink=row["name"], hint="this process has no address for it")
 
     def _sources(self, publisher: Publisher, *, reads: bool) -> Sequence[Service]:
-        """Build what reads AMQP queues."""
+        """Build the sources of AMQP."""
         if not reads:
             return ()
         intake = EventIntake(self._hub, publisher, self._topics)
         return amqp_sources(self._settings, self._storage.incarnation, intake, self._registry)
 
     def _wake_relays(self) -> list[Service]:
-        """Connect what this process commits to its own relays, or else to a notifier of other processes' relays."""
+        """Connect this process's commits to its own relays, or else to a notifier of other processes' relays."""
         if self.relaying is not None:
             self._signals.published_here.connect(self._signals.published.notify)
             return []
@@ -230,7 +232,7 @@ class _Builder:
         return [notifier]
 
     def _subscribing(self) -> list[Service]:
-        """Build what verifies subscriptions, and fetches or subscribes to foreign topics."""
+        """Build the services that verify subscriptions, and that fetch or subscribe to foreign topics."""
         hub, upstream_wake, due = self._hub, Wake(is_watched=True), self._signals.due
         verification = Verification(self._database, self._outbound, hub.secret_box, hub.options, self._hub_wake)
         on_commit = self._signals.published_here.notify
@@ -351,7 +353,7 @@ class _Builder:
             EventSample(settings.log_sample_share),
         )  # fmt: skip
         web = build_web(context, ingest, self._problems, self._request_ids, self._agent)
-        # Half of the drain: a slow client must not cost relays and workers their soft stop.
+        # Half of the drain: a slow client must not shorten the soft stop of relays and workers.
         return Front("http", self._server(web, sockets), settings.drain_seconds / 2)
 
     def _metrics_front(self, sockets: Sequence[socket.socket]) -> Front:

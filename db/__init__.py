@@ -1,4 +1,4 @@
-"""db remembers: the pool, the migrations, the embedded server, and every SQL statement.
+"""db remembers. It holds the pool, the migrations, the embedded server, and every SQL statement.
 
 Statements live in ``db/sql/<noun>.sql`` under names and are called by name, never by text::
 
@@ -17,13 +17,13 @@ One event in tables
     (payload)                            |                             |
                                          +--> Kafka, AMQP              +--> dead_letters
 
-``events``, partitioned by id, keeps the payload once. ``outbox`` holds one slim row for each sink that the
-event is still owed to. The fan-out turns the webhooks row into one ``deliveries`` row per matching
-subscription, in the transaction that purges the outbox row, hence exactly once. A delivery that ends
-leaves its ``attempts`` and, if it was given up, a ``dead_letters`` row.
+``events``, partitioned by id, keeps the payload once. ``outbox`` holds one slim row for each sink that has not got the
+event yet. The fan-out turns the webhooks row into one ``deliveries`` row for each matching subscription. The same
+transaction purges the outbox row, so this happens exactly once. An ended delivery leaves its ``attempts`` and, if it
+was given up, a ``dead_letters`` row.
 
-The rule "which stripe, which shard, which sinks" is written once, in the SQL function
-``hookwire.publish_batch``, because three writers use it: HTTP, plain SQL and the SDK.
+One SQL function, ``hookwire.publish_batch``, chooses stripe, shard and sinks, because it has three callers: HTTP, plain
+SQL and the SDK.
 
-This room imports nothing of ours. Foreign exceptions end here: see ``db.errors``.
+This room imports no other room. Foreign exceptions end here: see ``db.errors``.
 """

@@ -1,4 +1,4 @@
-"""Named statements on one connection, with asyncpg's exceptions translated at this edge."""
+"""Named statements on one connection, with asyncpg's exceptions translated."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CONNECTION_CLASSES = (
     TimeoutError,
 )
 _OURS = "hookwire."
-"""How the message of each RAISE in our own SQL begins: the schema of the function."""
+"""Prefix of the message of each error that our own SQL functions raise: the schema of the function."""
 _DATA = "22"
 _NOT_NULL, _CHECK = "23502", "23514"
 _BUSY_CLASSES = (
@@ -47,10 +47,9 @@ _BUSY_CLASSES = (
 def translated(*, sent: bool) -> Iterator[None]:
     """Map asyncpg's exceptions onto ours; ``sent`` says whether a statement may have reached the server.
 
-    asyncpg uses InterfaceError both for a connection that is closed, or that its pool took back because the server
-    ended it, and for wrong arguments. Only the first is an operating error, the second is a bug and passes through.
-    ``InternalClientError`` and whatever else leaves asyncpg's own code mean that a dying connection has surprised it
-    (FC-05); see :mod:`db.foreign`.
+    asyncpg raises InterfaceError in two cases: for a closed connection, and for wrong arguments. The first is an
+    operating error; the second is a bug and passes through. ``InternalClientError``, and other errors from asyncpg's
+    own code, mean a dying connection (FC-05); see :mod:`db.foreign`.
     """
     try:
         yield
@@ -72,8 +71,8 @@ def translated(*, sent: bool) -> Iterator[None]:
     except Exception as error:
         if not is_client_failure(error):
             raise
-        # A server that shuts down says so on idle connections before it closes them. Until the socket's end arrives,
-        # asyncpg refuses the next statement by this text, before it sends anything.
+        # A server that shuts down reports that on idle connections before it closes them. Until the socket closes,
+        # asyncpg refuses the next statement with this text, before it sends anything.
         kind = OutcomeUnknown if sent and "cannot switch to state" not in str(error) else Unavailable
         raise kind(f"the database client has lost this connection ({type(error).__name__}: {error})") from error
 
@@ -96,19 +95,22 @@ def _is_raised_by_us(error: Any) -> bool:
 
 
 def _breaks_a_check(error: Any) -> bool:
-    """Whether a value breaks a check constraint. A row without a partition has the same SQLSTATE and names none."""
+    """Return whether a value breaks a check constraint.
+
+    A row without a partition has the same SQLSTATE, but names no constraint.
+    """
     return error.sqlstate == _CHECK and bool(error.constraint_name)
 
 
 def is_client_failure(error: Exception) -> bool:
-    """Whether asyncpg's own internals have failed."""
+    """Return whether asyncpg's own code has failed."""
     return isinstance(error, asyncpg.InternalClientError) or bool(origin(error, "asyncpg"))
 
 
 @contextmanager
 def connecting() -> Iterator[None]:
-    """As :func:`translated` before anything was sent. What a server says to a newcomer (wrong password, no such
-    database, none of yours now) refuses no statement: whoever wanted one finds the database unavailable.
+    """Translate as :func:`translated` does, before anything was sent. A server's refusal of a new connection (wrong
+    password, no such database) refuses no statement. The caller gets :class:`db.errors.Unavailable`.
     """
     try:
         with translated(sent=False):
@@ -129,24 +131,24 @@ class Bound:
         self._statements = STATEMENTS if statements is None else statements
 
     async def fetch(self, name: str, *args: object) -> Sequence[Mapping[str, Any]]:
-        """All rows."""
+        """Return all rows."""
         with translated(sent=True):
             rows: Sequence[Mapping[str, Any]] = await self._connection.fetch(self._statements[name], *args)
             return rows
 
     async def fetchrow(self, name: str, *args: object) -> Mapping[str, Any] | None:
-        """The first row, or None."""
+        """Return the first row, or None."""
         with translated(sent=True):
             row: Mapping[str, Any] | None = await self._connection.fetchrow(self._statements[name], *args)
             return row
 
     async def fetchval(self, name: str, *args: object) -> Any:
-        """The first column of the first row, or None."""
+        """Return the first column of the first row, or None."""
         with translated(sent=True):
             return await self._connection.fetchval(self._statements[name], *args)
 
     async def execute(self, name: str, *args: object) -> int:
-        """Run it; the number of rows it touched."""
+        """Run the statement and return the number of rows that it changed."""
         with translated(sent=True):
             tag: str = await self._connection.execute(self._statements[name], *args)
         count = tag.rpartition(" ")[2]

@@ -1,4 +1,4 @@
-"""One connection outside the pool, for what belongs to a session: LISTEN and session locks (RR-15)."""
+"""A connection outside the pool, for the state of one session: LISTEN and session locks (RR-15)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Direct", "connect_direct"]
 
 
 class Direct(Bound):
-    """Named statements on a connection of one's own, with notifications. Close it with :meth:`aclose`."""
+    """Named statements on a separate connection, with notifications. Close it with :meth:`aclose`."""
 
     def __init__(self, connection: Any) -> None:
         super().__init__(connection)
@@ -29,7 +29,7 @@ class Direct(Bound):
             await self._connection.add_listener(channel, lambda *_notification: callback())
 
     async def aclose(self) -> None:
-        """Close within two seconds; the server then releases whatever the session held."""
+        """Close within two seconds. The server then releases everything that the session held."""
         try:
             with translated(sent=False):
                 await self._connection.close(timeout=2)
@@ -38,7 +38,7 @@ class Direct(Bound):
 
 
 async def connect_direct(options: PoolOptions) -> Direct:
-    """Open the connection; raises :class:`db.errors.Unavailable` when the server can't be reached."""
+    """Open the connection; raise :class:`db.errors.Unavailable` when the server cannot be reached."""
     with connecting():
         connection = await asyncpg.connect(
             options.url,

@@ -1,4 +1,4 @@
-"""What can go wrong in the database, in our own words; asyncpg's exceptions end in ``db.pool``.
+"""Errors of the database, in hookwire's own terms. asyncpg's exceptions end in ``db.pool``.
 
 ::
 
@@ -11,8 +11,9 @@
     │   └── Overdue              it ran longer than statements may
     └── Refused            the statement's data was refused: rolled back, repeating is no use
 
-Only data is the caller's fault (FC-06): SQLSTATE class 22, a check or NOT NULL constraint of ours, and what our own SQL
-raises. Everything else that a server answers is :class:`ServerTrouble`: a full disk, a read-only server, an I/O error.
+Only bad data is the caller's fault (FC-06): SQLSTATE class 22, our check and NOT NULL constraints, and errors that our
+own SQL raises. Every other error of the server is :class:`ServerTrouble`: a full disk, a read-only server, an I/O
+error.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ class Unavailable(DatabaseError):
 
 
 class TooManyConnections(Unavailable):
-    """The server lets nobody in for now: its connections, or those of our role or database, are all taken (53300)."""
+    """The server accepts no more connections: its own limit, or that of our role or database, is reached (53300)."""
 
 
 class ServerTrouble(Unavailable):
     """The server answered that it cannot run the statement now; it was rolled back.
 
-    ``sqlstate`` is PostgreSQL's five-character code, ``message`` its primary message, which is for operators only.
+    ``sqlstate`` is PostgreSQL's five-character code, ``message`` its primary message, for operators only.
     """
 
     def __init__(self, sqlstate: str, message: str) -> None:
@@ -58,18 +59,18 @@ class OutcomeUnknown(DatabaseError):
 
 
 class Busy(DatabaseError):
-    """Somebody else holds what the statement needs; it was rolled back."""
+    """Another session holds a lock that the statement needs; the statement was rolled back."""
 
 
 class Overdue(Busy):
-    """The statement ran until its time-out, or was cancelled by somebody; it was rolled back (57014)."""
+    """The statement ran until its time-out, or another session cancelled it; it was rolled back (57014)."""
 
 
 class Refused(DatabaseError):
     """The server refused the statement's data; it was rolled back.
 
-    ``sqlstate`` is PostgreSQL's five-character code, ``message`` its primary message. ``is_ours``: our own SQL has
-    raised it, so the message is in our words and may be shown to the caller.
+    ``sqlstate`` is PostgreSQL's five-character code, ``message`` its primary message. ``is_ours``: our own SQL raised
+    it, so the caller may see the message.
     """
 
     def __init__(self, sqlstate: str, message: str, *, is_ours: bool = False) -> None:

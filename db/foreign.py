@@ -1,19 +1,19 @@
-"""Tell an exception that a client library throws out of its own internals from a programming error of ours.
+"""Tell failures inside a client library from our programming errors.
 
-A client library documents a few exceptions. When its peer does what it did not foresee, such as closing the connection
-in the middle of a greeting, others leave it: ``StopAsyncIteration`` (aiormq, where a stream has ended),
-``AssertionError`` (aiokafka, where no broker is known), a bare ``Exception`` (aiormq), ``InternalClientError``
-(asyncpg, where its state machine was surprised), ``AttributeError``, ``KeyError``, ``IndexError`` or ``struct.error``
-(all three, where an answer is cut short or missing). All of them mean that the peer or the connection has failed.
+A client library documents a few exceptions. Others leave it when its peer behaves in an unforeseen way, such as closing
+the connection in the middle of a greeting. aiormq raises ``StopAsyncIteration`` (a stream has ended) or a bare
+``Exception``. aiokafka raises ``AssertionError`` (no broker is known), and asyncpg ``InternalClientError``. All three
+raise ``AttributeError``, ``KeyError``, ``IndexError`` or ``struct.error`` where an answer is cut short or missing. All
+of them mean that the peer or the connection has failed.
 
-The type cannot say whose mistake it is: an ``AssertionError`` or a ``KeyError`` may as well be a bug of ours. The place
-can. Each adapter's edge therefore asks where the exception was raised:
+The type cannot tell the cause: an ``AssertionError`` or a ``KeyError`` may as well be our own bug. The place can. Each
+adapter therefore asks where the exception was raised:
 
-* in a frame of the client library, called by us: the client's; the edge maps it to the port's word for trouble;
-* in a frame of ours, also in a callback that the client has called: ours; it passes and ends the process;
-* ``TypeError`` or ``ValueError`` in the very function that we called: the client refuses our arguments, so it is ours.
+* in a frame of the client library that we called: the client's failure, which the adapter maps to the port's error;
+* in our own frame, also in a callback of the client: it is our bug, which passes and ends the process;
+* ``TypeError`` or ``ValueError`` in the very function that we called: the client refuses our arguments, so our bug.
 
-Frames of the standard library and of the event loop are skipped: both run code for whoever called them.
+Frames of the standard library and of the event loop are skipped: both run code for their callers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Frame(NamedTuple):
 def origin(error: BaseException, *packages: str) -> str:
     """Return where one of these packages raised the error, such as "aiormq.connection, line 173".
 
-    Return "" for an error of ours, and for whatever is no ``Exception`` (a cancellation, an exit).
+    Return "" for our own error, and for anything that is no ``Exception`` (a cancellation, an exit).
     """
     frames = _frames(error) if isinstance(error, Exception) else []
     if not frames or frames[-1].package not in packages:

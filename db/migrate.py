@@ -1,8 +1,8 @@
 """Migrations: numbered SQL files, forward only, one at a time, checksummed (EC-H01).
 
-``db/migrations/0001_house.sql`` is version 1. Each file runs in one transaction together with the row that
-records it, under an advisory lock, so that any number of processes may start at once. A file that was
-applied and has changed since, and a database that knows a newer version than we do, are refused.
+``db/migrations/0001_house.sql`` is version 1. Each file and its row in the history run in one transaction. An advisory
+lock lets any number of processes start at once. A file that changed after it was applied is refused, and so is a
+database with a newer version.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FILE = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
 
 
 class MigrationRefused(DatabaseError):
-    """The database's history and our files do not agree; the text says how and what to do."""
+    """The database's history and the migration files do not agree; the text says how, and the cure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Migration:
 
 
 def migrations(folder: Path = _FOLDER) -> list[Migration]:
-    """Every migration, in order; raises ValueError when the numbers have a gap or a repeat."""
+    """Return every migration, in order; raise ValueError when the numbers have a gap or a repeat."""
     found = []
     for path in sorted(folder.glob("*.sql")):
         match = _FILE.match(path.name)
@@ -75,7 +75,7 @@ async def _applied(connection: Any) -> dict[int, str]:
 
 
 async def pending(database_url: str, folder: Path = _FOLDER) -> list[Migration]:
-    """What :func:`migrate` would apply, without applying it; raises :class:`MigrationRefused`."""
+    """Return the migrations that :func:`migrate` would apply; raise :class:`MigrationRefused`."""
     with translated(sent=False):
         connection = await asyncpg.connect(database_url, timeout=5, command_timeout=60)
         try:
@@ -85,14 +85,14 @@ async def pending(database_url: str, folder: Path = _FOLDER) -> list[Migration]:
 
 
 async def migrate(database_url: str, folder: Path = _FOLDER) -> list[str]:
-    """Apply what is missing and return its names; raises :class:`MigrationRefused`, :class:`DatabaseError`."""
+    """Apply missing migrations and return their names; raise :class:`MigrationRefused` or :class:`DatabaseError`."""
     ours = migrations(folder)
     done = []
     with translated(sent=False):
         connection = await asyncpg.connect(database_url, timeout=5, command_timeout=600)
         try:
             await connection.execute(STATEMENTS["migration.lock"])
-            # IF NOT EXISTS asks for the right to CREATE, which a role need not have that finds all in place.
+            # IF NOT EXISTS needs the right to CREATE, which a role may lack when everything exists.
             if await connection.fetchval(STATEMENTS["migration.history_exists"]) is None:
                 await connection.execute(STATEMENTS["migration.create_history"])
             for migration in _still_to_apply(ours, await _applied(connection)):

@@ -1,8 +1,8 @@
 """The connection pool: statements by name, every time-out set, foreign exceptions translated.
 
-Every wait has a bound (RP-06): connecting, getting a connection, a statement on both sides, a lock, and
-idling inside a transaction. A statement whose answer never came is :class:`~db.errors.OutcomeUnknown`;
-one that never left is :class:`~db.errors.Unavailable`. The difference decides what a publisher is told.
+Every wait has a limit (RP-06): connecting, getting a connection, a statement on both sides, a lock, and idling inside a
+transaction. A statement whose answer never came is :class:`~db.errors.OutcomeUnknown`. A statement that was never sent
+is :class:`~db.errors.Unavailable`. The difference decides the answer to a publisher.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PoolOptions:
-    """How to reach the database and how long to wait for what.
+    """The database's address and time limits.
 
-    ``statement_seconds`` bounds a statement in the server and, with a second added, in the client;
-    ``lock_seconds`` any wait for a lock; ``idle_in_transaction_seconds`` a forgotten transaction;
-    ``connect_seconds`` a new connection; ``acquire_seconds`` the wait for a free one.
+    ``statement_seconds`` limits a statement in the server and, with a second added, in the client. ``lock_seconds``
+    limits any wait for a lock, and ``idle_in_transaction_seconds`` a forgotten transaction. ``connect_seconds`` limits
+    a new connection, and ``acquire_seconds`` the wait for a free one.
 
-    ``plan_seconds`` is how long a prepared statement, and with it its plan, is kept. A plan made while the tables were
-    empty reads whole tables, and the first burst after a quiet day must not run on it for long (RP-03).
+    ``plan_seconds`` is how long a prepared statement and its plan are kept. A plan made for empty tables reads whole
+    tables, and must not serve the first burst after a quiet day for long (RP-03).
     """
 
     url: str
@@ -49,7 +49,7 @@ class PoolOptions:
     plan_seconds: int = 10
 
     def server_settings(self) -> dict[str, str]:
-        """The session settings that every connection starts with, in PostgreSQL's units (milliseconds)."""
+        """Return the session settings that every connection starts with, in PostgreSQL's units (milliseconds)."""
         return {
             "application_name": self.application_name,
             "statement_timeout": str(int(self.statement_seconds * 1000)),
@@ -60,35 +60,35 @@ class PoolOptions:
             "tcp_keepalives_count": "3",
             "timezone": "UTC",
             "jit": "off",
-            # Every statement of ours has its index. A plan made while a table was empty must not scan it whole later.
+            # Every statement has its index. A plan made for an empty table must not scan the full table later.
             "enable_seqscan": "off",
-            # Planning a statement anew at every call costs the server more than running it. ``fetch_filtered`` differs.
+            # Planning a statement at every call costs more than running it. ``fetch_filtered`` is the exception.
             "plan_cache_mode": "force_generic_plan",
         }
 
 
 class Session(Protocol):
-    """Something that runs named statements: the whole database, or one transaction of it."""
+    """An object that runs named statements: the whole database, or one of its transactions."""
 
     async def fetch(self, name: str, *args: object) -> Sequence[Row]:
-        """All rows."""
+        """Return all rows."""
         ...
 
     async def fetchrow(self, name: str, *args: object) -> Row | None:
-        """The first row, or None."""
+        """Return the first row, or None."""
         ...
 
     async def fetchval(self, name: str, *args: object) -> Any:
-        """The first column of the first row, or None."""
+        """Return the first column of the first row, or None."""
         ...
 
     async def execute(self, name: str, *args: object) -> int:
-        """Run it; the number of rows it touched."""
+        """Run the statement and return the number of rows that it changed."""
         ...
 
 
 class Database:
-    """A pool of connections that runs named statements, each in its own transaction unless told otherwise."""
+    """A pool of connections that runs named statements, each in its own transaction by default."""
 
     def __init__(self, pool: Any, options: PoolOptions, statements: Mapping[str, str] | None = None) -> None:
         self._pool = pool
@@ -96,7 +96,7 @@ class Database:
         self.options = options
 
     def with_statements(self, statements: Mapping[str, str]) -> Database:
-        """The same pool under other statements (``db.statements.for_outbox``); close only one of the two."""
+        """Return the same pool with other statements (``db.statements.for_outbox``); close only one of the two."""
         other = copy(self)
         other._statements = statements
         return other
@@ -113,8 +113,8 @@ class Database:
     async def _release(self, connection: Any) -> None:
         """Return a connection to the pool, or drop it where that fails (FC-05).
 
-        The outcome of its use is what counts: a result, an error, above all a cancellation. So nothing is raised here
-        for a connection that is lost.
+        Only the outcome of its use counts: a result, an error or a cancellation. So this raises nothing for a lost
+        connection.
         """
         try:
             with translated(sent=False):
@@ -125,39 +125,39 @@ class Database:
                 connection.terminate()
 
     async def fetch(self, name: str, *args: object) -> Sequence[Row]:
-        """All rows of a named statement, in a transaction of its own."""
+        """Return all rows of a named statement, in a transaction of its own."""
         async with self._connection() as connection:
             return await Bound(connection, self._statements).fetch(name, *args)
 
     async def fetch_filtered(self, name: str, *args: object) -> Sequence[Row]:
-        """As :meth:`fetch`, planned for these values: for a statement whose filters may be NULL.
+        """Fetch as :meth:`fetch`, planned for these values: for a statement whose filters may be NULL.
 
-        After a few runs PostgreSQL would take one plan for all, which reads whole tables where a filter is named.
+        After a few runs PostgreSQL would use one plan for all values, which reads whole tables where a filter is set.
         """
         async with self.transaction() as transaction:
             await transaction.fetchval("plan.for_values")
             return await transaction.fetch(name, *args)
 
     async def fetchrow(self, name: str, *args: object) -> Row | None:
-        """The first row of a named statement, or None."""
+        """Return the first row of a named statement, or None."""
         async with self._connection() as connection:
             return await Bound(connection, self._statements).fetchrow(name, *args)
 
     async def fetchval(self, name: str, *args: object) -> Any:
-        """The first column of the first row of a named statement, or None."""
+        """Return the first column of the first row of a named statement, or None."""
         async with self._connection() as connection:
             return await Bound(connection, self._statements).fetchval(name, *args)
 
     async def execute(self, name: str, *args: object) -> int:
-        """Run a named statement; the number of rows it touched."""
+        """Run a named statement and return the number of rows that it changed."""
         async with self._connection() as connection:
             return await Bound(connection, self._statements).execute(name, *args)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
-        """Several named statements in one transaction, committed on a clean exit.
+        """Run several named statements in one transaction, committed on a clean exit.
 
-        Raises :class:`OutcomeUnknown` when the connection goes at COMMIT.
+        Raise :class:`OutcomeUnknown` when the connection is lost at COMMIT.
         """
         async with self._connection() as connection:
             transaction = connection.transaction()
@@ -166,8 +166,8 @@ class Database:
             try:
                 yield Bound(connection, self._statements)
             except BaseException:
-                # Without its connection a transaction rolls back by itself; the reason why we are here is what counts,
-                # above all a cancellation.
+                # A transaction without its connection rolls back by itself. Only the original error counts, above all a
+                # cancellation.
                 with suppress(DatabaseError), translated(sent=True):
                     await transaction.rollback()
                 raise
@@ -175,7 +175,7 @@ class Database:
                 await transaction.commit()
 
     async def aclose(self) -> None:
-        """Give running statements a moment, then close every connection."""
+        """Let running statements end within a moment, then close every connection."""
         try:
             with translated(sent=False):
                 async with asyncio.timeout(3):
@@ -185,16 +185,16 @@ class Database:
 
 
 async def _keep(_connection: object) -> None:
-    """Replaces asyncpg's reset, a round trip after every statement: none of ours leaves anything in the session."""
+    """Replace asyncpg's reset, a round trip after every statement: our statements leave no state in the session."""
 
 
 async def _keep_commits_durable(connection: Any) -> None:
-    """Give the session a ``synchronous_commit`` of its own, which a server-wide ``off`` does not change (FC-11)."""
+    """Give the session its own ``synchronous_commit``, which a server-wide ``off`` does not change (FC-11)."""
     await connection.execute(STATEMENTS["plan.keep_commits_durable"])
 
 
 async def open_database(options: PoolOptions) -> Database:
-    """Open the pool; raises :class:`Unavailable` when the server can't be reached."""
+    """Open the pool; raise :class:`Unavailable` when the server cannot be reached."""
     with connecting():
         pool = await asyncpg.create_pool(
             options.url,

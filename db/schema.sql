@@ -3021,7 +3021,7 @@ BEGIN
     END IF;
     RETURN QUERY
     WITH judged AS MATERIALIZED (
-        SELECT r.id, CASE WHEN r.state = 'leased' AND (r.attempts >= p.tries_max OR NOT p.idempotent) THEN 'failed'
+        SELECT r.id, CASE WHEN r.state = 'leased' AND (NOT p.idempotent OR r.attempts >= p.tries_max AND r.via <> 'zeromq') THEN 'failed'
                           WHEN r.expires_at <= moment THEN 'expired' ELSE 'waiting' END AS state,
                moment + make_interval(secs => p.retention_seconds) AS kept_until, r.state = 'leased' AS was_leased
         FROM hookwire.requests r, LATERAL hookwire.service_settings(r.service) AS p
@@ -3349,9 +3349,10 @@ CREATE FUNCTION hookwire.release_request(id uuid, claim bigint, delay_seconds do
 #variable_conflict use_column
 DECLARE
     moment CONSTANT timestamptz := clock_timestamp();
-    due CONSTANT timestamptz := moment + make_interval(secs => delay_seconds);
     found hookwire.requests;
     settings hookwire.services;
+    is_spent boolean;
+    pause double precision;
 BEGIN
     SELECT r.* INTO found FROM hookwire.requests r
     WHERE r.id = release_request.id AND r.claim = release_request.claim AND r.state IN ('waiting', 'delayed', 'leased') FOR UPDATE;
@@ -3359,12 +3360,13 @@ BEGIN
         RETURN 'stale';
     END IF;
     settings := hookwire.service_settings(found.service);
-    found.state := CASE WHEN why IS NOT NULL AND found.attempts >= settings.tries_max THEN 'failed'
-                        WHEN delay_seconds > 0 THEN 'delayed' ELSE 'waiting' END;
+    is_spent := why IS NOT NULL AND found.attempts >= settings.tries_max;
+    pause := CASE WHEN is_spent THEN greatest(delay_seconds, 60) ELSE delay_seconds END;
+    found.state := CASE WHEN is_spent AND found.via <> 'zeromq' THEN 'failed' WHEN pause > 0 THEN 'delayed' ELSE 'waiting' END;
     UPDATE hookwire.requests r
     SET state = found.state, claim = NULL, last_error = left(why, 500),
         deadline_at = CASE found.state WHEN 'failed' THEN moment + make_interval(secs => settings.retention_seconds)
-                                       WHEN 'delayed' THEN due ELSE r.expires_at END
+                                       WHEN 'delayed' THEN moment + make_interval(secs => pause) ELSE r.expires_at END
     WHERE r.id = found.id;
     RETURN found.state;
 END

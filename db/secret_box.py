@@ -1,10 +1,10 @@
 """Secrets at rest: subscribers' signing keys are stored only as AES-GCM ciphertext (SE-03, SG-7, WH-S08).
 
-The keys come from the environment or from a file, never from the database.  A box holds several so that they can be
-rotated: it seals with the current one and opens what any of them sealed; each ciphertext is stored with its key's id.
+The keys come from the environment or from a file, never from the database. A box holds several keys for rotation. It
+seals with the current key and opens with any of them. Each ciphertext is stored with its key's id.
 
-``context`` says what the secret belongs to (``subscription:42:1``).  It is authenticated, not stored: a ciphertext
-that somebody copies to another row does not open there.
+``context`` names the owner of the secret (``subscription:42:1``). It is authenticated, not stored: a ciphertext copied
+to another row does not open there.
 
 Setting and file have one form: ``id:base64[,id:base64...]``, 32 bytes each, the current key first.
 """
@@ -35,7 +35,7 @@ class SecretBoxError(Exception):
 
 
 class Sealed(NamedTuple):
-    """What is stored of a secret."""
+    """The stored form of a secret."""
 
     key_id: str
     ciphertext: bytes
@@ -59,7 +59,7 @@ class SecretBox:
         return Sealed(self.current, nonce + self._ciphers[self.current].encrypt(nonce, plaintext, context))
 
     def open(self, key_id: str, ciphertext: bytes, context: bytes) -> bytes:
-        """Decrypt; SecretBoxError for an unknown key, a changed ciphertext or another context."""
+        """Decrypt; raise SecretBoxError for an unknown key, a changed ciphertext or another context."""
         cipher = self._ciphers.get(key_id)
         if cipher is None:
             raise SecretBoxError(f"a stored secret needs the key {key_id[:32]!a}, which is not configured")
@@ -89,9 +89,9 @@ def parse_keys(text: str) -> SecretBox:
 
 
 def load_or_create_key_file(path: Path) -> SecretBox:
-    """Read the key file, or make one with a random key, mode 0600.  Safe when several processes start at once.
+    """Read the key file, or create one with a random key, mode 0600. Safe when several processes start at once.
 
-    Raises SecretBoxError for a file that others may touch (SC-18), that is no key file, or that cannot be used.
+    Raise SecretBoxError for a file that other users may change (SC-18), that is no key file, or that cannot be used.
     """
     try:
         if not path.exists():
@@ -106,12 +106,12 @@ def load_or_create_key_file(path: Path) -> SecretBox:
 def _check_key(key_id: str, key: bytes) -> None:
     if not _KEY_ID.fullmatch(key_id):
         raise SecretBoxError("a key's id is 1-32 characters of A-Z a-z 0-9 _ -")
-    if len(key) != KEY_BYTES or len(set(key)) < 8:  # zeros, "changeme" and the like; chance never repeats so much
+    if len(key) != KEY_BYTES or len(set(key)) < 8:  # zeros, "changeme": random bytes never repeat so much
         raise SecretBoxError(f"the key {key_id} is not {KEY_BYTES} random bytes")
 
 
 def _create_key_file(path: Path) -> None:
-    """Write beside the path and link: nobody ever reads half a file, and the first of several processes wins."""
+    """Write beside the path and link, so that no process reads half a file and the first of several processes wins."""
     key = secrets.token_bytes(KEY_BYTES)
     line = f"k{hashlib.sha256(key).hexdigest()[:8]}:{base64.b64encode(key).decode('ascii')}\n"
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -139,7 +139,7 @@ def _read_key_file(path: Path) -> str:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name durable: a secret sealed under a key that a crash forgets is lost."""
+    """Make the new name durable: a secret is lost if a crash loses its key."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

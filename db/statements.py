@@ -1,7 +1,7 @@
-"""Named statements: ``db/sql/outbox.sql`` holding ``-- name: claim`` is called as ``outbox.claim``.
+"""Named statements: ``-- name: claim`` in ``db/sql/outbox.sql`` is called as ``outbox.claim``.
 
-A noun with many statements has several files, ``db/sql/<noun>.<part>.sql``; the part is not in the name of a statement.
-The files are read once, at import; a doubled name or an empty body is a programming error and raises then.
+A noun with many statements has several files, ``db/sql/<noun>.<part>.sql``; a statement's name does not have the part.
+The files are read once, at import. A repeated name or an empty body is a programming error and raises then.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ def load(folder: Path) -> Mapping[str, str]:
 
 
 def quoted_table(table: str) -> str:
-    """A table's name, perhaps with its schema, quoted as PostgreSQL reads it (RL-24): ``Shop.outbox`` is
-    ``"shop"."outbox"``, what stands in quotes keeps its case. ValueError for anything else.
+    """Return a table's name, with its schema if any, quoted as PostgreSQL reads it (RL-24).
+
+    ``Shop.outbox`` becomes ``"shop"."outbox"``; a part in quotes keeps its case. Raise ValueError for any other text.
     """
     if not _TABLE.fullmatch(table):
         raise ValueError(f"{table!r} is not a table's name: outbox, schema.outbox, or either part in double quotes")
@@ -47,7 +48,9 @@ def quoted_table(table: str) -> str:
 
 
 def for_outbox(table: str) -> Mapping[str, str]:
-    """All statements, those of ``compat.sql`` for this table of goharvest's; ValueError as :func:`quoted_table`."""
+    """Return all statements, those of ``compat.sql`` for this goharvest table; raise ValueError as
+    :func:`quoted_table`.
+    """
     quoted = quoted_table(table)
     return MappingProxyType(
         {
@@ -58,7 +61,9 @@ def for_outbox(table: str) -> Mapping[str, str]:
 
 
 def for_partition(partition: str, parent: str = "") -> Mapping[str, str]:
-    """The statements of ``partition.sql`` for one and the table it is part of; ValueError as :func:`quoted_table`."""
+    """Return the statements of ``partition.sql`` for a partition and its parent; raise ValueError as
+    :func:`quoted_table`.
+    """
     names = {"partition_table": quoted_table(partition)} | ({"parent_table": quoted_table(parent)} if parent else {})
     return MappingProxyType(
         {

@@ -1,4 +1,4 @@
-"""egress reaches out: the one guarded HTTP client for every URL that a stranger named.
+"""egress reaches out: the one guarded HTTP client for every URL from an untrusted source.
 
 ::
 
@@ -8,8 +8,8 @@
                                                   |
                                               tunnel: the same through a proxy
 
-Callbacks of subscribers, pages of foreign publishers and other hubs all have URLs that an outsider chose. A request to
-one of them leaves through :class:`egress.client.Client` and through nothing else (EG-13).
+Callbacks of subscribers, pages of foreign publishers and other hubs all have URLs that an outsider chose. Every request
+to such a URL goes through :class:`egress.client.Client` (EG-13).
 
 * The address that the guard has judged is the address that is dialled, and TLS checks the name in the URL. A name
   whose answer changes between the two questions gains nothing.

@@ -1,4 +1,4 @@
-"""The guarded outbound client: every URL a stranger named is reached through here and nowhere else (EG-13).
+"""The guarded outbound client: the only way to a URL from an untrusted source (EG-13).
 
     Request --head checked--> idle connection of that origin? --yes--> exchange --------------------.
                                    | no                                   | closed, no byte came    v
@@ -6,10 +6,10 @@
     Target.host --Resolver--> every address --guard.judge--> Dialer --TLS--> exchange ------------> or
                     DnsFailed                 Blocked         ConnectFailed, TlsFailed         OutboundError
 
-One total deadline spans the walk (OB-01). The name is resolved once, every address is judged, and what was judged is
-dialled: there is no second lookup in which an answer could change (EG-01, EG-19). Redirects are answers, proxies and
-credentials from the environment are never read, cookies are not kept, bodies are not decoded (EG-09, EG-10, OB-04). A
-proxy that the operator names is gone through by :mod:`egress.tunnel` (EG-11).
+One total deadline spans the walk (OB-01). The name is resolved once, every address is judged, and only judged addresses
+are dialled. No second lookup could give another answer (EG-01, EG-19). Redirects are answers, proxies and credentials
+from the environment are never read, cookies are not kept, bodies are not decoded (EG-09, EG-10, OB-04).
+:mod:`egress.tunnel` goes through the operator's proxy (EG-11).
 """
 
 import asyncio
@@ -54,17 +54,17 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One HTTP request. Its repr hides fields and body: they hold secrets and other people's data.
+    """One HTTP request. Its repr hides fields and body: they hold secrets and personal data.
 
     Attributes:
         method: one of `METHODS`.
-        target: where to; the request target is sent exactly as it is there.
-        headers: fields beside those the client sets (`OWNED_HEADERS`, and `User-Agent` unless given here).
+        target: the destination; its request target is sent unchanged.
+        headers: fields beside those that the client sets (`OWNED_HEADERS`, and `User-Agent` unless given here).
         body: sent as is with its Content-Length.
         deadline_seconds: for the whole attempt (OB-01).
         reuse: False never uses a kept connection and so never repeats the request by itself: for deliveries that
             must be made at most once (WH-O06).
-        limits: what to read of the answer; None for the client's own.
+        limits: limits for reading the answer; None for the client's own.
         connect_seconds_max: for the connection, where that is less than the client's own.
     """
 
@@ -103,15 +103,15 @@ class Response:
     total_seconds: float
 
     def values(self, name: str) -> list[str]:
-        """Give all values of a field by its lower-case name."""
+        """Return all values of a field by its lower-case name."""
         return [value for field_name, value in self.headers if field_name == name]
 
 
 class Outbound(Protocol):
-    """The port: sends one request to a stranger's URL and brings the answer or the class of its absence."""
+    """The port: send one request to an untrusted URL, and return the answer or raise the class of the failure."""
 
     async def send(self, request: Request) -> Response:
-        """Make one attempt, ended by its deadline at the latest. Safe to call concurrently.
+        """Make one attempt, which ends by its deadline. Safe to call concurrently.
 
         Cancelling closes the connection of the attempt (OB-13).
 
@@ -135,9 +135,9 @@ class ClientOptions:
         keep_alive_seconds_max: how long one verdict may be used (EG-05: at most 60).
         idle_per_origin_max: kept connections of one origin; at least that host's concurrency (WH-I04).
         idle_max: kept connections in all.
-        limits: what is read of an answer.
+        limits: limits for reading an answer.
         ca_file: PEM file of authorities to trust instead of the system's (OB-07).
-        proxy: what every request goes through; None: straight (EG-11).
+        proxy: the proxy of every request; None: no proxy (EG-11).
     """
 
     user_agent: str = "hookwire"
@@ -161,10 +161,10 @@ class Client:
     """The product's `Outbound`: HTTP/1.1 over asyncio transports. Belongs to the loop that first uses it.
 
     Args:
-        policy: what may be dialled.
-        resolver: how names become addresses.
+        policy: the targets that may be dialled.
+        resolver: turns names into addresses.
         options: see `ClientOptions`.
-        dialer: how sockets come into being.
+        dialer: opens sockets.
     """
 
     def __init__(
@@ -192,7 +192,9 @@ class Client:
         self._user_agent = f"user-agent: {self._options.user_agent}\r\n".encode("latin-1")
 
     async def send(self, request: Request) -> Response:
-        """See `Outbound.send`; a kept connection found closed is replaced once without counting (EG-19)."""
+        """See `Outbound.send`. A kept connection that turns out closed is replaced once, without counting as an attempt
+        (EG-19).
+        """
         loop = asyncio.get_running_loop()
         started_at = loop.time()
         deadline_at = started_at + request.deadline_seconds
@@ -221,12 +223,12 @@ class Client:
 
     @property
     def open_count(self) -> int:
-        """Connections that hold a descriptor now."""
+        """Return the number of connections that hold a descriptor now."""
         return self._pool.open_count
 
     @property
     def idle_count(self) -> int:
-        """Connections kept for reuse now."""
+        """Return the number of connections kept for reuse now."""
         return self._pool.idle_count
 
     async def _connect(
@@ -258,11 +260,11 @@ class Client:
 
 
 async def self_test(client_factory: Callable[[Resolver, Dialer], Outbound]) -> list[str]:
-    """Prove at start that the guard refuses before a socket exists (SC-14); gives findings, none when all is well.
+    """Prove at start that the guard refuses before a socket exists (SC-14). Return the findings, none when all is well.
 
     Args:
-        client_factory: builds a client as the service would, but on the given resolver and dialer. Nothing is dialled:
-            the dialer only writes down what it was asked for.
+        client_factory: builds a client as the service does, on the given resolver and dialer. Nothing is dialled: the
+            dialer only records the addresses.
     """
     dialled: list[str] = []
 
@@ -273,7 +275,7 @@ async def self_test(client_factory: Callable[[Resolver, Dialer], Outbound]) -> l
     client = client_factory(_MetadataResolver(), record)
     findings = []
     for host in ("169.254.169.254", "::ffff:169.254.169.254", "guard-self-test.invalid"):
-        # Built by hand: this is about the wall behind the URL check.
+        # Built without parse_target: this tests the guard behind the check of the URL.
         target = Target(f"http://{host}/", "http", host, 80, b"/", host, is_tls=False)
         try:
             await client.send(Request("GET", target, (), b"", deadline_seconds=1.0))

@@ -8,10 +8,10 @@
        '------------> closed <---+--- status line seen: the exchange succeeds, cut short (OB-05)
                                       not seen: it fails with a class of `egress.failure`
 
-The read side is bounded before anything is parsed: the transport reads into a buffer of `head_bytes_max` that all
-connections of a client share (reads are synchronous: filled, parsed, free again), so that a hostile answer costs no
-memory and is not decompressed, counted or kept beyond its limits (OB-02, T8). The parser is llhttp through httptools
-in its strict mode (RFC 9112).
+The read side is bounded before anything is parsed. The transport reads into a buffer of `head_bytes_max` that all
+connections of a client share; each read is parsed at once. So a hostile answer costs no memory, and nothing beyond its
+limits is decompressed, counted or kept (OB-02, T8). The parser is llhttp through httptools in its strict mode (RFC
+9112).
 """
 
 import asyncio
@@ -24,18 +24,18 @@ import httptools
 from egress.failure import BadResponse, ConnectFailed, DeadlineExceeded, OutboundError
 
 Origin = tuple[bool, str, int]
-"""What connections are kept by: is TLS, host, port."""
+"""The key of kept connections: is TLS, host, port."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """What is read of one answer.
+    """Limits for reading one answer.
 
     Attributes:
         head_bytes_max: status lines and header fields, interim answers included; also the size of one read.
         header_fields_max: fields of the final answer.
         read_bytes_max: everything of one answer, head included; at this point the connection is closed.
-        keep_bytes_max: how much of the body is handed on.
+        keep_bytes_max: how much of the body the caller gets.
     """
 
     head_bytes_max: int = 32 * 1024
@@ -57,7 +57,7 @@ class Connection(asyncio.BufferedProtocol):
 
     Args:
         loop: the running loop.
-        origin: what it was dialled for.
+        origin: the origin that it was dialled for.
         buffer: read buffer shared by the client's connections, at least one byte long.
         on_lost: called once with this connection when its transport is gone.
 
@@ -123,17 +123,17 @@ class Connection(asyncio.BufferedProtocol):
         self.first_byte_at = 0.0
         self.status = 0
 
-    # What the client calls.
+    # Called by the client.
 
     def attach(self, transport: asyncio.Transport) -> None:
-        """Take the transport that carries requests; called again when TLS has been put on top."""
+        """Take the transport that carries requests; called again after the TLS handshake."""
         self._transport = transport
 
     def exchange(self, head: bytes, body: bytes, limits: ReadLimits, deadline_at: float) -> asyncio.Future[None]:
-        """Send one request and give a future for its answer; the connection must be idle and attached.
+        """Send one request and return a future for its answer. The connection must be idle and attached.
 
-        The future raises `OutboundError`; `ConnectFailed` means that not one byte of an answer came (EG-19). Whoever
-        stops waiting for it must call `abort` (OB-13).
+        The future raises `OutboundError`; `ConnectFailed` means that not one byte of an answer came (EG-19). A caller
+        that stops waiting must call `abort` (OB-13).
         """
         assert self._waiter is None
         assert self._transport is not None
@@ -152,11 +152,11 @@ class Connection(asyncio.BufferedProtocol):
         return self._waiter
 
     def is_closing(self) -> bool:
-        """Tell whether the transport is gone or going."""
+        """Return whether the transport is closed or closing."""
         return self._transport is None or self._transport.is_closing()
 
     def release(self) -> bool:
-        """End a successful exchange; gives whether the connection may carry another one.
+        """End a successful exchange; return whether the connection may carry another one.
 
         False when the answer was cut, the peer wants to close, or it answered before taking the whole request.
         """
@@ -171,27 +171,27 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     def abort(self) -> None:
-        """Close at once, whatever is under way; harmless when closed."""
+        """Close at once, even during an exchange. Without effect when closed."""
         if self._transport is not None:
             self._transport.abort()
 
-    # What the transport calls.
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the transport of a plain connection."""
         self.attach(cast(asyncio.Transport, transport))  # uvloop's transports do not inherit from asyncio's
 
     def get_buffer(self, _sizehint: int) -> memoryview:
-        """Offer the shared buffer, no longer than what this answer may still bring."""
+        """Offer the shared buffer, no longer than the rest that this answer may still bring."""
         limits = self._limits
         left = (limits.read_bytes_max if self._head_complete else limits.head_bytes_max) - self._read_bytes
         buffer = self._buffer
         return buffer if left >= len(buffer) else buffer[: max(left, 1)]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Parse what was read; decides whether the answer is complete, too long or broken."""
+        """Parse the bytes that were read; decide whether the answer is complete, too long or broken."""
         waiter = self._waiter
-        if waiter is None or waiter.done():  # bytes that nobody asked for: never let them meet the next request
+        if waiter is None or waiter.done():  # bytes that no request asked for must not reach the next request
             self.abort()
             return
         if self._read_bytes == 0:
@@ -212,7 +212,7 @@ class Connection(asyncio.BufferedProtocol):
             self._cut(BadResponse("the answer is too large"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Settle what was under way: a close may be the regular end of a body (RFC 9112 section 6.3)."""
+        """Settle the exchange in progress: a close may be the regular end of a body (RFC 9112 section 6.3)."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -227,9 +227,9 @@ class Connection(asyncio.BufferedProtocol):
         self._on_lost(self)
 
     def eof_received(self) -> None:
-        """Let the transport close: a peer that sends no more has nothing left to say."""
+        """Let the transport close: a peer that sends no more has ended the exchange."""
 
-    # What the parser calls.
+    # Called by the parser.
 
     def on_message_begin(self) -> None:
         """Stop at a second message behind the answer, before it can touch the first."""
@@ -241,7 +241,7 @@ class Connection(asyncio.BufferedProtocol):
         self._status_line_seen = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a field of the head; trailers are read over."""
+        """Keep a field of the head; trailers are ignored."""
         if self._head_complete:
             return
         if len(self.headers) >= self._limits.header_fields_max:

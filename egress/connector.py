@@ -1,8 +1,8 @@
-"""From a target to a ready connection: resolve once, judge everything, dial what was judged, secure it.
+"""From a target to a ready connection: resolve once, judge every address, dial a judged one, start TLS.
 
-Nothing else in the product opens a socket to a stranger. The name stays for TLS (SNI, certificate) and `Host`; the
-address that is dialled is the one the guard saw, so there is no second lookup in which an answer could change (EG-01,
-EG-19). TLS is put on after the socket's peer was compared with the verdict (EG-04).
+Nothing else in the product opens a socket to an untrusted host. The name stays for TLS (SNI, certificate) and `Host`.
+The dialled address is the one that the guard judged; no second lookup could give another answer (EG-01, EG-19). TLS
+starts after the socket's peer was compared with the verdict (EG-04).
 """
 
 import asyncio
@@ -39,12 +39,11 @@ ProtocolFactory = Callable[[], Connection]
 
 
 Dialer = Callable[[Address, int, ProtocolFactory], Awaitable[tuple[asyncio.Transport, Connection]]]
-"""Opens one TCP connection to an address that was judged; raises OSError. The only place where a socket comes into
-being, and so the seam for recording."""
+"""Opens one TCP connection to a judged address; raises OSError. No other place opens a socket, so tests record here."""
 
 
 async def dial(address: Address, port: int, factory: ProtocolFactory) -> tuple[asyncio.Transport, Connection]:
-    """Open a TCP connection to an address: a literal, so nothing is looked up here."""
+    """Open a TCP connection to a literal address, without a lookup."""
     return await asyncio.get_running_loop().create_connection(factory, host=str(address), port=port)
 
 
@@ -52,14 +51,14 @@ class Connector:
     """Makes connections that a pool then watches.
 
     Args:
-        policy: what may be dialled.
-        resolver: how names become addresses.
-        dialer: how sockets come into being.
+        policy: the targets that may be dialled.
+        resolver: turns names into addresses.
+        dialer: opens sockets.
         tls: context for https targets.
-        pool: told of every connection that is opened and lost.
+        pool: gets every connection that is opened or lost.
         connect_seconds_max: for resolving, dialling and TLS together.
         buffer_bytes: size of the read buffer that all connections share.
-        proxy: what every connection goes through; None: straight.
+        proxy: the proxy of every connection; None: no proxy.
     """
 
     def __init__(
@@ -86,7 +85,7 @@ class Connector:
     async def connect(
         self, target: Target, origin: Origin, deadline_at: float, seconds_max: float | None = None
     ) -> Connection:
-        """Give a fresh idle connection to a target; ``seconds_max``: in less time than the connector's own.
+        """Return a fresh idle connection to a target; ``seconds_max`` shortens the connector's own time limit.
 
         Raises:
             OutboundError: `Blocked`, `DnsFailed`, `ConnectFailed`, `TlsFailed` or `DeadlineExceeded`.
@@ -103,7 +102,9 @@ class Connector:
         return connection
 
     async def _judged(self, target: Target) -> tuple[Address | str, ...]:
-        """What may be dialled; a name only where the proxy resolves, which then has to judge it."""
+        """Return the addresses that may be dialled. Return a name only where the proxy resolves and then has to judge
+        it.
+        """
         literal = literal_address(target.host)
         if literal is None and self._proxy is not None and self._proxy.resolves:
             return (target.host,)
@@ -122,8 +123,9 @@ class Connector:
             raise DnsFailed(error.detail) from error
 
     async def _dial_any(self, addresses: tuple[Address | str, ...], target: Target, origin: Origin) -> Connection:
-        """Try judged addresses in their order; all but the last get an equal share of the time, so that one dead
-        address family does not use it up."""
+        """Try judged addresses in their order. Each gets an equal share of the time left, so that a dead address family
+        does not use it up.
+        """
         *early, last = addresses[:_ADDRESSES_DIALLED_MAX]
         for address in early:
             try:
@@ -156,7 +158,7 @@ class Connector:
         return connection
 
     async def _next_hop(self, address: Address | str) -> Address:
-        """Where the socket leads: to the proxy if there is one, whatever the guard thinks of its address."""
+        """Return the peer of the socket: the proxy if there is one, even if the guard would refuse its address."""
         if self._proxy is not None:
             literal = literal_address(self._proxy.host)
             return literal if literal is not None else (await self._resolved(self._proxy.host))[0]
@@ -181,9 +183,10 @@ class Connector:
 
 @functools.cache
 def tls_context(ca_file: str | None = None) -> ssl.SSLContext:
-    """Give the context that verifies chain and host name with TLS 1.2 at least (OB-07); read once in a process.
+    """Return the context that verifies chain and host name with TLS 1.2 at least (OB-07); read once in a process.
 
-    Built by hand: the standard factory would also honour `SSLKEYLOGFILE`, which writes session keys to a file.
+    It is built without the standard factory, which would also honour `SSLKEYLOGFILE`, which writes session keys to a
+    file.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -196,7 +199,7 @@ def tls_context(ca_file: str | None = None) -> ssl.SSLContext:
 
 
 def _check_peer(transport: asyncio.Transport, address: Address, port: int) -> None:
-    """Compare the socket's peer with what was judged (EG-04)."""
+    """Compare the socket's peer with the judged address (EG-04)."""
     peer = transport.get_extra_info("peername")
     if peer is None or ip_address(peer[0]) != address or peer[1] != port:
         raise Blocked(f"connected to {peer} instead of {address} port {port}")

@@ -1,22 +1,22 @@
-"""Why an outbound attempt brought no answer: one error per class of webhooks' outcome table.
+"""Failures of an outbound attempt without an answer: one error for each class of webhooks' outcome table.
 
-An attempt ends in a `Response` or in one of these. `kind` is the class that is stored with the attempt; `detail` is a
-short text of ours that a tenant may read (OB-11: never a foreign exception's words, they may hold addresses); `reason`
-is for the operator's log only and may name addresses and settings.
+An attempt ends in a `Response` or in one of these errors. `kind` is the class that is stored with the attempt. `detail`
+is our own short text, which a tenant may read; a foreign exception's text may hold addresses (OB-11). `reason` is for
+the operator's log only and may name addresses and settings.
 """
 
 from typing import ClassVar
 
 NOT_ALLOWED = "the target is not allowed"
-"""The one text a tenant reads for every target the guard denies (EG-03: wording must not tell ranges apart)."""
+"""The only text that a tenant reads for a target that the guard denies (EG-03: it must not reveal the range)."""
 
 
 class OutboundError(Exception):
     """An attempt failed before a status line was read.
 
     Args:
-        detail: what a tenant may read, at most a short clause.
-        reason: what an operator may read; empty means the same as `detail`.
+        detail: a short clause that a tenant may read.
+        reason: a text for operators; empty means the same as `detail`.
     """
 
     kind: ClassVar[str] = "outbound"
@@ -61,6 +61,6 @@ class DeadlineExceeded(OutboundError):
 
 
 class BadResponse(OutboundError):
-    """What the peer sent is not an HTTP/1.1 answer within our limits, and no final status line was read."""
+    """The peer's answer is not HTTP/1.1 within our limits, and no final status line was read."""
 
     kind = "bad_response"

@@ -1,14 +1,14 @@
 """The egress guard's verdict: may this connection be dialled?
 
-Pure: addresses in, verdict out. The caller resolves a name **once**, hands **every** address to `judge` and dials only
-what came back (EG-01); one bad address refuses them all, because whoever answers the lookup chooses the order.
+The guard does no input or output. The caller resolves a name **once**, passes **every** address to `judge` and dials
+only the addresses that it returns (EG-01). One bad address refuses them all, because the DNS server chooses the order.
 
     URL --url.parse_target--> Target --resolver--> addresses --judge--> refuse  -> Blocked, no socket exists
                                                                   '---> allow   -> dial exactly these
 
-Order of the rules for one address: an endpoint of our own (a loop, or our database) is always refused; a cloud metadata
-address is refused unless its own flag is set; then what the operator allowed by network or host passes; then the
-reserved ranges refuse. `ipaddress.is_global` is not consulted: it lets NAT64, 6to4, multicast and others through.
+Order of the rules for one address. An endpoint of this hub (a loop, or its database) is always refused. A cloud
+metadata address is refused unless its own flag is set. Then networks and hosts that the operator allowed pass. Then the
+reserved ranges refuse. `ipaddress.is_global` is not used: it lets NAT64, 6to4, multicast and others through.
 
 Ranges: IANA special-purpose registries for IPv4 and IPv6, and the metadata addresses of the large clouds.
 """
@@ -33,7 +33,7 @@ DENIED_IPV4 = tuple(
         "10.0.0.0/8",
         "100.64.0.0/10",
         "127.0.0.0/8",
-        "168.63.129.16/32",  # public by number, but it is the virtual host's own server in one large cloud
+        "168.63.129.16/32",  # a public address, but one large cloud uses it for the virtual host's own server
         "169.254.0.0/16",
         "172.16.0.0/12",
         "192.0.0.0/24",
@@ -49,7 +49,7 @@ DENIED_IPV4 = tuple(
 )
 
 GLOBAL_IPV6 = IPv6Network("2000::/3")
-"""All of IPv6 that is handed out for the Internet; everything outside is refused without naming it."""
+"""The part of IPv6 that is assigned for the Internet. Every address outside it is refused."""
 
 DENIED_IPV6 = tuple(IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"))
 """The parts of `GLOBAL_IPV6` that are tunnels, documentation or benchmarks."""
@@ -68,7 +68,7 @@ METADATA = frozenset(
         "fd20:ce::254",
     )
 )
-"""Addresses that hand out the machine's own credentials in one cloud or another."""
+"""Addresses that return the machine's own credentials in some cloud."""
 
 METADATA_HOSTS = frozenset({"metadata.google.internal", "metadata.goog", "instance-data"})
 
@@ -77,7 +77,7 @@ DENIED_NAMES = ("localhost", "local", "internal")
 
 WEB_PORTS = frozenset({80, 443, 8443})
 DENIED_PORTS = frozenset({22, 25, 2375, 3306, 5432, 5672, 6379, 9092, 9200, 11211, 27017})
-"""Ports whose servers can be made to act on a stranger's HTTP request; refused even where high ports are allowed."""
+"""Ports of servers that can be tricked into acting on an HTTP request; refused even where high ports are allowed."""
 
 _NAT64 = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
 _TEREDO = IPv6Network("2001::/32")
@@ -88,14 +88,14 @@ _WILDCARDS = (ip_address("0.0.0.0"), ip_address("::"))  # noqa: S104 - compared 
 
 @dataclass(frozen=True, slots=True)
 class GuardPolicy:
-    """What the operator decided about outbound targets; every default is the strict one.
+    """The operator's rules for outbound targets; every default is the strict one.
 
     Attributes:
         allow_cidrs: networks that pass although they are reserved (EG-12).
-        allow_hosts: host names that pass, exact or `*.suffix`, whatever they resolve to (metadata excepted).
-        own_endpoints: (host name or address, port) of everything that is ours: listeners, database, brokers, public
-            URL. A wildcard address stands for this machine's loopback on that port.
-        own_servers: those of them that nobody else shares, so that whatever has their address and port is ours (FS-09).
+        allow_hosts: host names that pass, exact or `*.suffix`, for any address that they resolve to, except metadata.
+        own_endpoints: (host name or address, port) of this hub's listeners, database, brokers and public URL. A
+            wildcard address stands for this machine's loopback on that port.
+        own_servers: those that no other service shares, so that their address and port always mean this hub (FS-09).
             The public URL is not among them: the proxy behind its address may serve others too.
         ports: ports that pass by number.
         allow_high_ports: ports from 1024 up pass too, except `DENIED_PORTS`.
@@ -123,8 +123,8 @@ class Verdict:
 
     Attributes:
         allowed: whether the target may be dialled.
-        addresses: what to dial, in the order given, IPv4-mapped ones as IPv4; empty when refused.
-        reason: why not, for operators only: it names the address and the setting that would allow it.
+        addresses: the addresses to dial, in the given order, IPv4-mapped ones as IPv4; empty when refused.
+        reason: the cause of a refusal, for operators only: it names the address and the setting that would allow it.
     """
 
     allowed: bool
@@ -133,12 +133,12 @@ class Verdict:
 
 
 def is_wildcard(host: str) -> bool:
-    """Whether a listener on this host listens on every address."""
+    """Return whether a listener on this host listens on every address."""
     return host in map(str, _WILDCARDS)
 
 
 def networks(texts: Iterable[str]) -> tuple[Network, ...]:
-    """Parse CIDR texts; raises ValueError for one that is not a network (host bits set included)."""
+    """Parse CIDR texts; raise ValueError for a text that is no network, or with host bits set."""
     return tuple(ip_network(text.strip()) for text in texts)
 
 
@@ -163,7 +163,7 @@ def judge(addresses: Sequence[Address], port: int, policy: GuardPolicy, host: st
 
 
 def judge_name(host: str, port: int, policy: GuardPolicy) -> str:
-    """Say why a host *name* is refused before any lookup (EG-08), or return an empty text."""
+    """Return why a host *name* is refused before any lookup (EG-08), or an empty text."""
     if (host, port) in policy.own_endpoints:
         return f"{host}:{port} is an endpoint of this hub"
     if host in METADATA_HOSTS and not policy.allow_metadata:
@@ -178,7 +178,7 @@ def judge_name(host: str, port: int, policy: GuardPolicy) -> str:
 
 
 def is_port_allowed(port: int, policy: GuardPolicy) -> bool:
-    """Tell whether a port may be dialled (EG-07); a port the operator listed wins over the deny list."""
+    """Return whether a port may be dialled (EG-07); a port the operator listed wins over the deny list."""
     if port in policy.ports:
         return True
     return policy.allow_high_ports and 1024 <= port <= 65535 and port not in DENIED_PORTS
@@ -218,12 +218,12 @@ def _unmapped(address: Address) -> Address:
 
 
 def _carried(address: Address) -> tuple[IPv4Address, ...]:
-    """Give the IPv4 addresses that an IPv6 address would reach through a translator or tunnel."""
+    """Return the IPv4 addresses that an IPv6 address would reach through a translator or tunnel."""
     if isinstance(address, IPv4Address):
         return ()
     if address in _COMPATIBLE or any(address in network for network in _NAT64):
         return (IPv4Address(int(address) & 0xFFFFFFFF),)
-    if address in _TEREDO:  # the server, and the client with all its bits turned
+    if address in _TEREDO:  # the server, and the client with all its bits inverted
         return (IPv4Address(int(address) >> 64 & 0xFFFFFFFF), IPv4Address(~int(address) & 0xFFFFFFFF))
     if address in _SIX_TO_FOUR:
         return (IPv4Address(int(address) >> 80 & 0xFFFFFFFF),)
@@ -231,7 +231,7 @@ def _carried(address: Address) -> tuple[IPv4Address, ...]:
 
 
 def _is_own(address: Address, port: int, policy: GuardPolicy) -> bool:
-    """As far as it is written; `egress.own_endpoints` looks further before something is dialled."""
+    """Compare host and port as written. `egress.own_endpoints` checks addresses before the connection."""
     if (str(address), port) in policy.own_endpoints:
         return True
     everywhere = any((str(wildcard), port) in policy.own_endpoints for wildcard in _WILDCARDS)

@@ -1,8 +1,8 @@
-"""Request line and fields of an outbound request: what goes on the wire before the body.
+"""Request line and fields of an outbound request: the bytes before the body.
 
-Fields come from three owners: the client (framing, `Host`, `Accept-Encoding`), the room's own code (signatures, ids)
-and strangers (custom fields of a subscription, attributes of an event). The last are why everything is checked again
-here, on the way out, whatever was checked when it was stored (EG-16).
+Fields have three sources: the client (framing, `Host`, `Accept-Encoding`), the calling room (signatures, ids) and
+tenants (custom fields of a subscription, attributes of an event). Because of the tenants, every field is checked again
+before it is sent, even if it was checked when it was stored (EG-16).
 """
 
 import re
@@ -33,14 +33,14 @@ OWNED_HEADERS: Final = frozenset(
         "upgrade",
     }
 )
-"""Fields that belong to this hop or to the framing; nobody else sets them (EG-16)."""
+"""Fields that belong to this hop or to the framing; only the client sets them (EG-16)."""
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROLS = bytes(code for code in (*range(0x20), 0x7F) if code != 0x09)
 
 
 class HeaderRefused(ValueError):
-    """The header field may not be sent; the text says why and may be shown to whoever configured it."""
+    """The header field may not be sent; the text says why and may be shown to the tenant that configured it."""
 
 
 def request_head(
@@ -50,8 +50,8 @@ def request_head(
 
     Args:
         method: one of `METHODS`.
-        target: where to.
-        headers: fields of others.
+        target: the destination.
+        headers: all other fields.
         body_bytes: length of the body that follows (OB-06: never chunked).
         user_agent: the whole default `User-Agent` line, used when `headers` has none.
 
@@ -81,14 +81,14 @@ def _encoded(lines: list[str]) -> bytes:
         fields = "".join(lines).encode("latin-1")
     except UnicodeEncodeError as error:
         raise Blocked("a header value is not latin-1 text", "a header is not allowed") from error
-    # One pass in C over all fields: besides our own line ends there must be no control character.
+    # One pass in C over all fields: only our own line ends may be control characters.
     if len(fields) - len(fields.translate(None, _CONTROLS)) != 2 * len(lines):
         raise Blocked("a header value has a control character", "a header is not allowed")
     return fields
 
 
 def check_header(name: str, value: str) -> None:
-    """Check a field that someone wants sent with their requests (EG-16).
+    """Check a field that a tenant adds to its requests (EG-16).
 
     Raises:
         HeaderRefused: the name is no token or belongs to the client, or the value has a control character or is

@@ -1,6 +1,7 @@
-"""Own endpoints: whether addresses that are about to be dialled are this hub's, under whatever name (FS-09).
+"""Own endpoints: recognise this hub's own addresses before they are dialled, under any name (FS-09).
 
-The guard compares host and port as they are written. This looks further, and asks only where the port is one of ours::
+The guard compares host and port as they are written. This module compares addresses, where the port is one of this
+hub::
 
     a listener on every address   each address of this machine, on that port
     a server with a name          the addresses that the name has now; looked up again after a while
@@ -24,7 +25,7 @@ _BELIEVED_SECONDS: Final = 60.0
 
 
 class OwnEndpoints:
-    """``servers``: host (name, address or wildcard) and port of everything that is ours and never to be dialled."""
+    """Host (name, address or wildcard) and port of this hub's ``servers``, which must never be dialled."""
 
     def __init__(self, servers: Iterable[Endpoint], resolver: Resolver) -> None:
         self._hosts: dict[int, list[str]] = {}
@@ -34,7 +35,7 @@ class OwnEndpoints:
         self._found: dict[str, tuple[float, frozenset[Address]]] = {}
 
     async def hold(self, addresses: Sequence[Address], port: int) -> bool:
-        """Whether one of these addresses is ours on this port."""
+        """Return whether one of these addresses on this port is this hub's."""
         for host in self._hosts.get(port, ()):
             if is_wildcard(host):
                 if any(is_of_this_machine(address) for address in addresses):
@@ -44,7 +45,7 @@ class OwnEndpoints:
         return False
 
     async def _addresses_of(self, host: str) -> frozenset[Address]:
-        """Those of the last lookup that gave any, where a new one gives none."""
+        """Return the addresses of a name; if a lookup gives none, those of the last one that gave any."""
         now = asyncio.get_running_loop().time()
         at, found = self._found.get(host, (-_BELIEVED_SECONDS, frozenset()))
         if now - at >= _BELIEVED_SECONDS:
@@ -61,7 +62,10 @@ class OwnEndpoints:
 
 
 def is_of_this_machine(address: Address) -> bool:
-    """Whether a packet to this address would come back to us. The kernel is asked; nothing is sent."""
+    """Return whether a packet to this address would come back to this machine.
+
+    The kernel answers, and nothing is sent.
+    """
     if address.is_loopback or address.is_unspecified:
         return True
     family = socket.AF_INET6 if isinstance(address, IPv6Address) else socket.AF_INET

@@ -1,8 +1,8 @@
-"""Idle connections, kept for reuse while the verdict that let them be dialled still counts.
+"""Idle connections, kept for reuse as long as the guard's verdict counts.
 
-Keyed by origin (TLS or not, host, port), last in first out, so that a burst's surplus ages out instead of being kept
-warm in rotation. An authorisation lives as long as its connection and at most `age_seconds_max` (EG-05). One origin can
-hold at most `idle_per_origin_max`, all together `idle_max` (OB-08, WH-I04).
+Keyed by origin (TLS or not, host, port), last in first out, so that surplus connections of a burst age out. A verdict
+counts as long as its connection lives, and at most `age_seconds_max` (EG-05). One origin can hold at most
+`idle_per_origin_max` connections, all origins together `idle_max` (OB-08, WH-I04).
 """
 
 import asyncio
@@ -26,17 +26,17 @@ class Pool:
 
     @property
     def is_closed(self) -> bool:
-        """Whether `aclose` was called."""
+        """Return whether `aclose` was called."""
         return self._closed
 
     @property
     def idle_count(self) -> int:
-        """Connections waiting for reuse."""
+        """Return the number of connections that wait for reuse."""
         return self._idle_count
 
     @property
     def open_count(self) -> int:
-        """Connections that hold a descriptor, idle or not."""
+        """Return the number of connections that hold a descriptor, idle or not."""
         return len(self._open)
 
     def opened(self, connection: Connection) -> None:
@@ -54,7 +54,7 @@ class Pool:
             self._all_closed.set()
 
     def take(self, origin: Origin, now: float) -> Connection | None:
-        """Give the youngest usable idle connection, or None; it is no longer idle."""
+        """Return the youngest usable idle connection, or None; it is no longer idle."""
         stack = self._idle.get(origin)
         while stack:
             connection = stack.pop()
@@ -96,7 +96,7 @@ class Pool:
                 return  # the transports are aborted; the loop drops them
 
     def _sweep(self) -> None:
-        """Close what aged in the depth of its stack, and forget origins that have nothing left."""
+        """Close connections that aged deep in their stack, and drop origins without connections."""
         loop = asyncio.get_running_loop()
         oldest_at = loop.time() - self._age_seconds_max
         for origin, stack in tuple(self._idle.items()):

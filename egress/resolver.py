@@ -1,9 +1,9 @@
-"""Host names to addresses, with a deadline and without letting one stalled zone stop the others.
+"""Resolve host names, with a deadline, and so that one stalled zone does not stop the others.
 
 `getaddrinfo` cannot be cancelled, and asyncio runs it on the thread pool that everything else shares: forty stalled
-lookups stop all connecting (EG-06). So lookups have daemon threads of their own, at most `threads_max`, at most
-`zone_threads_max` for names under one zone (their last two labels), and callers who want the same name share one
-lookup. A caller waits `deadline_seconds` and goes; the thread stays until the platform's resolver gives up.
+lookups stop all connecting (EG-06). So lookups have daemon threads of their own, at most `threads_max`. Names under one
+zone (their last two labels) use at most `zone_threads_max`. Callers for the same name share one lookup. A caller waits
+`deadline_seconds`; the thread stays until the platform's resolver gives up.
 
 Nothing is cached: every new connection is resolved and judged afresh (EG-05).
 """
@@ -25,7 +25,7 @@ Outcome = list[str] | Exception
 
 
 class ResolveFailed(Exception):
-    """The name gave no addresses; `detail` says why in words of ours."""
+    """The name gave no addresses; `detail` says why in our own words."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
@@ -36,7 +36,7 @@ class Resolver(Protocol):
     """Turns a host name into addresses; safe to call concurrently, cancelling a call abandons it."""
 
     async def resolve(self, host: str) -> tuple[Address, ...]:
-        """Give all addresses of a name, best first, at least one.
+        """Return all addresses of a name, best first, at least one.
 
         Raises:
             ResolveFailed: there are none, or not in time.
@@ -93,7 +93,7 @@ class ThreadResolver:
         zone = self._zones.setdefault(_zone_of(host), _Zone(self._zone_threads_max))
         zone.users += 1
         try:
-            # Zone first: callers queueing behind a stalled zone must hold none of the shared threads.
+            # Zone first: callers that queue behind a stalled zone must hold none of the shared threads.
             await zone.threads.acquire()
             try:
                 await self._threads.acquire()
@@ -121,7 +121,7 @@ class ThreadResolver:
 
         def run() -> None:
             outcome = _outcome(self._lookup, host)
-            with suppress(RuntimeError):  # the loop closed meanwhile: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed: no caller waits any more
                 loop.call_soon_threadsafe(settle, outcome)
 
         threading.Thread(target=run, name=f"resolve-{host[:32]}", daemon=True).start()
@@ -139,7 +139,7 @@ class ThreadResolver:
 
 
 class _Zone:
-    """How many lookups one zone has under way and how many callers hold this record."""
+    """The lookups that one zone has under way, and the callers that hold this record."""
 
     __slots__ = ("threads", "users")
 
@@ -149,7 +149,7 @@ class _Zone:
 
 
 def platform_lookup(host: str) -> list[str]:
-    """Ask the platform's resolver; address texts in its order of preference, without repeats."""
+    """Ask the platform's resolver; return addresses in its order of preference, without repeats."""
     answers = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in answers))
 

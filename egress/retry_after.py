@@ -1,7 +1,7 @@
 """`Retry-After`, read strictly (RFC 9110 section 10.2.3; WH-R05, WH-R06, OB-09, DL-3).
 
-The value is a stranger's wish about our time, so it is never trusted: ASCII digits or one of the three HTTP dates of
-RFC 9110 section 5.6.7, nothing else; a date in the past counts as absent, everything above the cap as the cap.
+The value is untrusted. Only ASCII digits or one of the three HTTP dates of RFC 9110 section 5.6.7 are read. A date in
+the past counts as absent, and a wait above the cap as the cap.
 """
 
 import re
@@ -12,7 +12,7 @@ CAP_SECONDS = 3600.0
 """Longest wait a receiver can ask for unless the operator raises it (WH-R06)."""
 
 CAP_SECONDS_MAX = 86_400.0
-"""What an operator, or CloudEvents mode, may raise the cap to."""
+"""The highest cap for an operator, or for CloudEvents mode."""
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTH = "(?P<month>" + "|".join(_MONTHS) + ")"
@@ -29,7 +29,7 @@ _DIGITS = re.compile(r"[0-9]+")
 
 
 def retry_after_seconds(values: Iterable[str], now: datetime, cap_seconds: float = CAP_SECONDS) -> float | None:
-    """Give the wait a receiver asked for, in seconds from `now`, or None when it asked for nothing usable.
+    """Return the wait that a receiver asked for, in seconds from `now`, or None when it asked for nothing usable.
 
     Args:
         values: every `Retry-After` field of the answer; of several usable ones the longest counts.

@@ -3,11 +3,11 @@
 ::
 
     dial the proxy --> CONNECT address:port --> 2xx --> TLS to the callback, by its own name --> the request
-                                            --> 403, 407: refused    --> anything else, or silence: no connection
+                                            --> 403, 407: refused    --> anything else, or no answer: no connection
 
-Every request takes it, http too, so that there is one way and no byte of a delivery is for the proxy's eyes where the
-callback has https. The address that the guard has judged is what the proxy is asked for: so it stays pinned. Where the
-proxy is the only one that can resolve names, it is asked for the name, and then it is the guard.
+Every request takes the tunnel, http too. For an https callback the proxy sees no byte of a delivery. The request to the
+proxy names the judged address, so the address stays pinned. Where only the proxy can resolve names, the request has the
+name, and the proxy has to judge it.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """The proxy that every request to a stranger takes.
+    """The proxy of every outbound request.
 
     Attributes:
         host: its name, or an IP literal without brackets.
         port: its port.
         credentials: `user:password` for it; None without.
-        resolves: it is asked for names instead of for addresses that were judged.
+        resolves: it gets names instead of judged addresses.
     """
 
     host: str
@@ -42,7 +42,7 @@ class Proxy:
     resolves: bool = False
 
     def request(self, host: Address | str, port: int) -> bytes:
-        """The head of the request that asks for a tunnel."""
+        """Return the head of the request that asks for a tunnel."""
         authority = f"[{host}]:{port}" if isinstance(host, IPv6Address) else f"{host}:{port}"
         head = f"CONNECT {authority} HTTP/1.1\r\nhost: {authority}\r\n"
         if self.credentials is not None:
@@ -51,7 +51,7 @@ class Proxy:
 
 
 async def open_tunnel(transport: asyncio.Transport, request: bytes) -> None:
-    """Ask for a tunnel on a fresh connection to the proxy; afterwards the transport has the protocol that it had.
+    """Ask for a tunnel on a fresh connection to the proxy; afterwards the transport has its former protocol again.
 
     Raises:
         OutboundError: `Blocked` when the proxy refuses, `ConnectFailed` for any other answer, or none.
@@ -66,7 +66,7 @@ async def open_tunnel(transport: asyncio.Transport, request: bytes) -> None:
 
 
 def _swap(transport: asyncio.Transport, protocol: asyncio.BaseProtocol) -> None:
-    transport.pause_reading()  # the loop chooses its way of reading by the protocol that it finds when it begins to
+    transport.pause_reading()  # the loop chooses its way of reading by the protocol at the beginning of the read
     transport.set_protocol(protocol)
     transport.resume_reading()
 
@@ -82,7 +82,7 @@ def _judge(head: bytes) -> None:
 
 
 class _Answer(asyncio.Protocol):
-    """Reads the head of the answer; not one byte may come behind it, because the callback does not speak first."""
+    """Read the head of the answer. No byte may follow it, because the callback does not send first."""
 
     def __init__(self) -> None:
         self.head: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()

@@ -1,14 +1,14 @@
 """A callback URL, parsed once (PA-06).
 
-What a stranger gave is kept in two forms that never mix: the **judged** one (scheme, host, port: normalised, looked up,
-dialled) and the **raw** one (path and query, byte for byte: sent). Rebuilding a URL from its parsed parts changes
+An untrusted URL is kept in two forms that never mix. The **judged** form (scheme, host, port) is normalised, looked up
+and dialled. The **raw** form (path and query) is sent byte for byte. Rebuilding a URL from its parsed parts changes
 capability URLs and query strings that subscribers compare as text (WS-24, WS-62, OB-14), so nothing here rebuilds.
 
     raw = scheme "://" authority suffix          authority -> host, port   (RFC 3986 section 3.2, made strict)
                                  suffix    -> request target: "/" first, bytes illegal in a request line escaped
 
-Whatever two parsers could read differently is refused rather than repaired: user info, backslash before the host, odd
-spellings of IPv4, zones, fragments, empty ports.
+A URL that two parsers could read differently is refused: user info, backslash before the host, odd spellings of IPv4,
+zones, fragments, empty ports.
 """
 
 import re
@@ -23,7 +23,7 @@ from egress.failure import NOT_ALLOWED
 from egress.guard import Address, GuardPolicy, is_port_allowed, judge, judge_name
 
 URL_BYTES_MAX = 2048
-"""Longest URL accepted from a stranger (WS-102)."""
+"""Longest URL accepted from an untrusted source (WS-102)."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _SCHEME = re.compile(r"(https?)://", re.IGNORECASE)
@@ -39,7 +39,7 @@ class UrlRefused(ValueError):
 
     Attributes:
         reason: a short text that the URL's owner may read.
-        operator_reason: the same with what only an operator should know (which range, which setting).
+        operator_reason: the same with details for operators only (which range, which setting).
     """
 
     def __init__(self, reason: str, operator_reason: str = "") -> None:
@@ -50,7 +50,8 @@ class UrlRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a request goes; made by `parse_target` only. Its repr hides path and query: they are secrets (SE-09).
+    """The destination of a request; only `parse_target` makes it. Its repr hides path and query: they are secrets
+    (SE-09).
 
     Attributes:
         raw: the URL as given.
@@ -71,7 +72,7 @@ class Target:
     is_tls: bool
 
     def with_query(self, params: Iterable[tuple[str, str]]) -> "Target":
-        """Give the same target with parameters appended to its query (see `with_query`); nothing is parsed again."""
+        """Return the same target with parameters appended to its query (see `with_query`); nothing is parsed again."""
         raw = with_query(self.raw, params)
         suffix = raw[len(self.raw) :].encode("ascii")
         # "http://h" has no "/" of its own; the request target has one already, so the appended text fits both.
@@ -119,7 +120,7 @@ def with_query(raw: str, params: Iterable[tuple[str, str]]) -> str:
 
 
 def literal_address(host: str) -> Address | None:
-    """Give the address when a target's host is a literal, else None."""
+    """Return the address when a target's host is a literal, else None."""
     try:
         return IPv6Address(host) if ":" in host else IPv4Address(host)
     except AddressValueError:
@@ -206,10 +207,10 @@ def _ascii_name(text: str) -> str:
 
 
 def _is_sound_alabel(label: str) -> bool:
-    """Tell whether an `xn--` label is the encoding of visible text that needs one; other labels are sound.
+    """Return whether an `xn--` label is the encoding of visible text that needs one; other labels are sound.
 
-    Laxer than IDNA 2008, which would refuse registered names with emoji: the label is looked up as it is, so nothing
-    can come to mean another host.
+    This is laxer than IDNA 2008, which would refuse registered names with emoji. The label is looked up unchanged, so
+    it cannot mean another host.
     """
     if not label.startswith("xn--"):
         return True

@@ -1,8 +1,8 @@
 """CloudEvents 1.0 attributes: names, values, and how a value travels in an HTTP header.
 
 Sources: CloudEvents 1.0.2 ``spec.md`` ("Context Attributes", "Type System") and ``http-protocol-binding.md`` 3.1.3;
-WH-C01, WH-C03.  Inside hookwire every value is plain text; a number or a truth value of the JSON format becomes its
-canonical string, which the specification allows, and stays one.
+WH-C01, WH-C03. Inside hookwire every value is plain text. A number or a truth value of the JSON format becomes its
+canonical string, which the specification allows.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ _CONTENT_TYPE = re.compile(r"[\x20-\x7e\t]+")
 
 
 class CloudEventError(ValueError):
-    """Why a CloudEvent was refused; ``status_hint`` is the HTTP status that fits (400, 413, 415 or 422)."""
+    """A CloudEvent was refused; ``status_hint`` is the HTTP status that fits (400, 413, 415 or 422)."""
 
     def __init__(self, detail: str, status_hint: int = 400) -> None:
         super().__init__(detail)
@@ -92,7 +92,9 @@ def decode_header_value(value: str) -> str:
 
 
 def cloudevents_identity(headers: Mapping[str, str]) -> str | None:
-    """An idempotency key of fixed size made from (source, id), or None when the headers are no CloudEvent (WH-C01)."""
+    """Return an idempotency key of fixed size made from (source, id); None when the headers are no CloudEvent
+    (WH-C01).
+    """
     source, id_ = headers.get("ce-source"), headers.get("ce-id")
     if source is None or id_ is None:
         return None
@@ -101,10 +103,10 @@ def cloudevents_identity(headers: Mapping[str, str]) -> str | None:
 
 
 def attributes_of(event: Event, *, source: str | None = None, event_type: str = DEFAULT_TYPE) -> dict[str, str]:
-    """The attributes an event is sent with: the publisher's own, or a full set made from what we know of it.
+    """Return the attributes of an event to send: the publisher's own, or a full set made from the event.
 
-    Made up for a plain event: ``id`` = its event id, ``source`` = the parameter or ``/topics/<topic>``, ``type`` =
-    ``event_type``, ``time`` = when it was accepted, ``partitionkey`` = its key if it has one.
+    For a plain event: ``id`` = its event id, ``source`` = the parameter or ``/topics/<topic>``, ``type`` =
+    ``event_type``, ``time`` = its acceptance, ``partitionkey`` = its key if it has one.
     """
     own = {
         name.removeprefix(HEADER_PREFIX): value
@@ -147,7 +149,9 @@ def _check_attribute(name: str, value: str) -> int:
 
 
 def _is_forbidden(character: str) -> bool:
-    """Control characters, surrogates and noncharacters (CloudEvents type ``String``)."""
+    """Return whether a character is a control character, a surrogate or a noncharacter (CloudEvents type
+    ``String``).
+    """
     code = ord(character)
     return unicodedata.category(character) in ("Cc", "Cs") or 0xFDD0 <= code <= 0xFDEF or code & 0xFFFE == 0xFFFE
 

@@ -4,12 +4,12 @@
     binary      attributes as ``ce-`` headers, body = data
     structured  one event as a JSON object, ``application/cloudevents+json``
     batch       a JSON array of events, ``application/cloudevents-batch+json``
-    opaque      a CloudEvents media type in a format that we do not read (avro, protobuf): stored and passed on as
-                bytes with its content type, never wrapped, never taken apart
+    opaque a CloudEvents media type in an unsupported format (avro, protobuf): stored and passed on unchanged, with its
+    content type
 
-The codec has no opinion about keys and idempotency beyond this: ``partitionkey`` fills the key when the publisher
-gives no other, and a CloudEvent's identity (source, id) fills ``idempotency_key``; an ``Idempotency-Key`` of the
-publisher's own replaces it (``dataclasses.replace``).
+The codec sets keys as follows. ``partitionkey`` fills the key when the publisher gives no other. A CloudEvent's
+identity (source, id) fills ``idempotency_key``; the publisher's own ``Idempotency-Key`` replaces it
+(``dataclasses.replace``).
 
 Brokers: :mod:`event.carrier` names the attributes in the headers of Kafka and AMQP 0-9-1.
 """
@@ -58,7 +58,7 @@ _BATCH_PREFIX = "application/cloudevents-batch"
 
 
 class Mode(StrEnum):
-    """How a message carries CloudEvents; see the module's docstring."""
+    """The way a message carries CloudEvents; see the module's docstring."""
 
     PLAIN = "plain"
     BINARY = "binary"
@@ -68,14 +68,14 @@ class Mode(StrEnum):
 
 
 class HttpMessage(NamedTuple):
-    """What is to be sent: the header fields that the mode calls for (lower-case names) and the body."""
+    """A message to send: the header fields of the mode (lower-case names) and the body."""
 
     headers: dict[str, str]
     body: bytes
 
 
 def detect(content_type: str | None, attribute_names: Iterable[str]) -> Mode:
-    """Tell the mode from the content type and the attribute names found in headers, in the order of WH-C06."""
+    """Return the mode, from the content type and the attribute names found in headers, in the order of WH-C06."""
     declared = (content_type or "").strip().lower()
     if declared.startswith(_STRUCTURED_PREFIX):
         mode = Mode.BATCH if declared.startswith(_BATCH_PREFIX) else Mode.STRUCTURED
@@ -108,7 +108,7 @@ def decode_http(
 
 
 def encode_binary(event: Event, *, source: str | None = None, event_type: str = DEFAULT_TYPE) -> HttpMessage:
-    """One event for HTTP in binary mode; ``source`` and ``event_type`` serve events published without attributes.
+    """Encode an event for HTTP in binary mode; ``source`` and ``event_type`` serve events published without attributes.
 
     An opaque event keeps its content type and gets no ``ce-`` headers.
     """
@@ -120,7 +120,7 @@ def encode_binary(event: Event, *, source: str | None = None, event_type: str = 
 
 
 def encode_structured(event: Event, *, source: str | None = None, event_type: str = DEFAULT_TYPE) -> HttpMessage:
-    """One event for HTTP in structured mode (JSON); an opaque event is structured already and goes as it is."""
+    """Encode an event for HTTP in structured mode (JSON). An opaque event is structured already and stays unchanged."""
     if is_opaque(event):
         return encode_binary(event)
     body = json_format.write_one(_parts(event, source, event_type))
@@ -170,7 +170,7 @@ def _draft(topic: str, key: str | None, parts: Parts) -> Draft:
 
 
 def _ce_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """The ``ce-`` fields by attribute name, values still encoded."""
+    """Return the ``ce-`` fields by attribute name, values still encoded."""
     found: dict[str, str] = {}
     content_types = 0
     for raw_name, raw_value in headers:
@@ -199,5 +199,5 @@ def _parts(event: Event, source: str | None, event_type: str) -> Parts:
 
 
 def is_opaque(event: Event) -> bool:
-    """Whether it is a CloudEvent in a format that we do not read: it goes as it is, and alone."""
+    """Return whether the event is a CloudEvent in an unsupported format, which is sent unchanged and alone."""
     return (event.content_type or "").strip().lower().startswith(_STRUCTURED_PREFIX)

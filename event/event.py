@@ -1,4 +1,4 @@
-"""``Draft``: what a publisher hands in.  ``Event``: what is stored.
+"""``Draft``: an event before its transaction commits. ``Event``: an accepted, stored event.
 
 Headers are CloudEvents attributes in their canonical form: lower-case names ``ce-<attribute>``, values as plain
 text (percent-encoding belongs to HTTP alone).  Either all required attributes are there or none (WH-C11).
@@ -24,7 +24,7 @@ class Draft:
     content_type: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str | None = None
-    """A second draft with the same key is answered with the first one's event; None = never deduplicated."""
+    """A second draft with the same key gets the first draft's event as the answer; None = never deduplicated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Event:
     """An accepted event, as every sink and every delivery sees it."""
 
     id: int
-    """The row's number: rises per key in commit order (RR-13)."""
+    """The row's number, which rises per key in commit order (RR-13)."""
     incarnation: str
     topic: str
     key: str | None
@@ -40,16 +40,16 @@ class Event:
     headers: Mapping[str, str]
     payload: bytes
     accepted_at: datetime
-    """When it was accepted, by the database's clock; with a time zone."""
+    """Time of acceptance by the database's clock; with a time zone."""
     sequence: int | None
     """Position within its key: rising, with gaps; None where the topic keeps no order."""
 
     @property
     def size_bytes(self) -> int:
-        """Payload and headers: what budgets of memory and of a request count (FS-03)."""
+        """Return the size of payload and headers, which the limits of memory and of a request count (FS-03)."""
         return len(self.payload) + sum(len(name) + len(value) for name, value in self.headers.items())
 
     @property
     def event_id(self) -> str:
-        """The public id, ``evt_<incarnation>_<id>``."""
+        """Return the public id, ``evt_<incarnation>_<id>``."""
         return format_event_id(self.incarnation, self.id)

@@ -1,4 +1,4 @@
-"""Hops: through how many hubs an event has come, so that hubs which feed each other don't go in circles (WS-105)."""
+"""Hops: the number of hubs that an event has passed, so that hubs which feed each other do not loop (WS-105)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ HOPS_MAX: Final = 8
 
 
 def hops_of(value: str) -> int | None:
-    """The number that a ``hookwire-hops`` header gives; None: it is none, or too many."""
+    """Return the number of a ``hookwire-hops`` header; None when it is no number or too high."""
     hops = int(value) if value.isascii() and value.isdigit() and len(value) <= 3 else HOPS_MAX
     return hops if hops < HOPS_MAX else None

@@ -1,8 +1,8 @@
 """The public id of an event: ``evt_<incarnation>_<id>``.
 
-``incarnation`` is 8 characters of lower-case base32 (``a-z2-7``, 40 random bits), drawn once per installation, so
-that ids of two installations, or of one that was restored from a backup and renamed, never meet.  ``id`` is the
-decimal number of the event's row.  There is never a dot in it (WH-S05).
+``incarnation`` is 8 characters of lower-case base32 (``a-z2-7``, 40 random bits), drawn once per installation. So ids
+of two installations, or of a restored and renamed one, never collide. ``id`` is the decimal number of the event's row.
+The id never holds a dot (WH-S05).
 """
 
 import base64

@@ -4,9 +4,9 @@ Reading keeps the publisher's bytes: the payload of a JSON ``data`` member is th
 space and number spelling included.  Other text is the string's UTF-8; ``data_base64`` is its decoded bytes.
 ``"data": null`` is no data, as in every common SDK.
 
-Writing embeds a JSON payload verbatim as ``data`` (white space round it is dropped: the only bytes a structured
-round trip may change), UTF-8 text of a textual type as a string, everything else as ``data_base64``: bytes that claim
-to be JSON and are not, ``null``, text in another charset, content without a type.  No payload, no member.
+Writing embeds a JSON payload verbatim as ``data``; only white space round it is dropped. UTF-8 text of a textual type
+becomes a string. Everything else becomes ``data_base64``: invalid JSON, ``null``, text in another charset, content
+without a type. An empty payload has no member.
 """
 
 import base64
@@ -24,7 +24,7 @@ _UTF8_CHARSETS = ("", "utf-8", "utf8", "us-ascii")
 
 
 class Parts(NamedTuple):
-    """What one event consists of, whatever carried it."""
+    """The parts of one event, for every carrier."""
 
     attributes: Mapping[str, str]
     """All but ``datacontenttype``; not yet judged (``event.attribute.check_attributes``)."""
@@ -68,13 +68,13 @@ def write_one(parts: Parts) -> bytes:
 
 
 def is_json_type(content_type: str) -> bool:
-    """Whether the media type's subtype is ``json`` or ends in ``+json``."""
+    """Return whether the media type's subtype is ``json`` or ends in ``+json``."""
     subtype = _media_type(content_type).partition("/")[2]
     return subtype == "json" or subtype.endswith("+json")
 
 
 def charset_is_utf8(content_type: str) -> bool:
-    """Whether the type names no charset, or one that UTF-8 contains."""
+    """Return whether the type names no charset, or one that UTF-8 contains."""
     for parameter in content_type.split(";")[1:]:
         name, _, value = parameter.partition("=")
         if name.strip().lower() == "charset":
@@ -106,7 +106,7 @@ def _read_members(members: dict[str, Member]) -> Parts:
 
 
 def _attribute_text(name: str, value: object) -> str | None:
-    """The canonical string of an attribute's JSON value; None = absent."""
+    """Return the canonical string of an attribute's JSON value; None when it is absent."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):

@@ -1,7 +1,7 @@
 """The hash of (topic, key): which relay shard an event belongs to and which stripe its publisher locks.
 
     digest = SHA-256( UTF-8(topic) + 0x00 + UTF-8(key) )
-    shard  =  digest[0] & 63                               one of 64 virtual shards (decision 5, RO-05)
+    shard  =  digest[0] & 63                               one of 64 virtual shards (RO-05)
     stripe = ((digest[1] << 8) | digest[2]) & 1023         one of 1,024 advisory locks (RO-02c)
 
 Neither a topic nor a key may hold U+0000, so the separator makes the pair unambiguous.  Shard and stripe come from
@@ -19,7 +19,7 @@ STRIPES = 1024
 
 
 class KeyHash(NamedTuple):
-    """Where a (topic, key) belongs."""
+    """The shard and the stripe of a (topic, key)."""
 
     shard: int
     """0..63"""
@@ -37,5 +37,5 @@ def hash_key(topic: str, key: str) -> KeyHash:
 
 
 def keyless_shard(id: int) -> int:  # noqa: A002 - the row's column is called so everywhere
-    """The shard of an event without a key: it needs no order, only an even spread."""
+    """Return the shard of an event without a key: it needs no order, only an even spread."""
     return id & (SHARDS - 1)

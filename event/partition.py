@@ -1,8 +1,8 @@
-"""Which Kafka partition a key goes to (RK-22).
+"""The Kafka partition of a key (RK-22).
 
-``murmur2`` is what Java clients and Kafka Connect do: ``(murmur2(key) & 0x7fffffff) % partitions``.  ``crc32`` is
+``murmur2`` is the choice of Java clients and Kafka Connect: ``(murmur2(key) & 0x7fffffff) % partitions``. ``crc32`` is
 librdkafka's ``consistent`` (the default of goharvest and of most C, Go and .NET clients for records with a key):
-``crc32(key) % partitions``.  The two send the same key to different partitions, so changing between them, or adding
+``crc32(key) % partitions``. The two send the same key to different partitions, so changing between them, or adding
 partitions, moves keys: drain first (RK-23).
 """
 
@@ -18,14 +18,14 @@ _MULTIPLIER = 0x5BD1E995
 
 
 class Scheme(StrEnum):
-    """Whose choice of partition we make."""
+    """The clients whose choice of partition is used."""
 
     MURMUR2 = "murmur2"
     CRC32 = "crc32"
 
 
 def murmur2(data: bytes) -> int:
-    """MurmurHash2 with the seed of Kafka's Java client, as an unsigned number of 32 bits."""
+    """Return MurmurHash2 with the seed of Kafka's Java client, as an unsigned number of 32 bits."""
     whole = len(data) & ~3
     state = _SEED ^ len(data)
     for start in range(0, whole, 4):
@@ -41,7 +41,7 @@ def murmur2(data: bytes) -> int:
 class Partitioner:
     """Chooses partitions, remembering the hashes of the keys seen last.
 
-    The hash is remembered, not the partition: a topic that grows needs no forgetting, and one cache serves all topics.
+    It stores the hash, not the partition. So the cache stays valid when a topic grows, and serves all topics.
     """
 
     def __init__(self, scheme: Scheme = Scheme.MURMUR2, cached_keys_max: int = CACHED_KEYS_MAX) -> None:
@@ -50,7 +50,7 @@ class Partitioner:
         self._hash = lru_cache(maxsize=cached_keys_max)(function)
 
     def partition(self, key: bytes, partition_count: int) -> int:
-        """The partition of a record with this key, 0..partition_count-1."""
+        """Return the partition of a record with this key, 0..partition_count-1."""
         return self._hash(key) % partition_count
 
 

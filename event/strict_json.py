@@ -1,9 +1,8 @@
-"""The only JSON reader for bytes that a stranger sent (PA-02, B-30..B-36).
+"""The only JSON reader for untrusted bytes (PA-02, B-30..B-36).
 
-Python's parser is lenient where a hub must not be: it takes the last of two equal keys, NaN, numbers that become
-infinity, lone surrogates and U+0000 (which PostgreSQL's text refuses), and deep nesting ends in RecursionError.
-Everything here is refused with a reason and with the HTTP status that fits: 400 for what is no JSON for us, 422 for
-text that we cannot store.
+Python's parser is too lenient for a hub. It takes the last of two equal keys, NaN, numbers that become infinity, lone
+surrogates and U+0000, which PostgreSQL's text refuses. Deep nesting ends in RecursionError. All of these are refused
+with a reason and an HTTP status: 400 for invalid JSON, 422 for text that cannot be stored.
 
 Shape (depth and number of values) is judged on the text *before* parsing, so that a hostile megabyte never becomes a
 hundred megabytes of objects.
@@ -21,14 +20,14 @@ DEPTH_MAX = 64
 NODES_MAX = 65_536  # a legal megabyte then blocks the event loop for less than 50 ms (T13)
 DIGITS_MAX = 1_000
 
-# One JSON string; the closing quote is optional, so that an unfinished one is swallowed at once (no quadratic search).
+# One JSON string; the closing quote is optional, so that an unfinished string matches at once (no quadratic search).
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _BRACKET = re.compile(r"[\[\]{}]")
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
 class StrictJsonError(ValueError):
-    """Why the bytes were refused; ``status_hint`` is 400 or 422."""
+    """The bytes were refused; ``status_hint`` is 400 or 422."""
 
     def __init__(self, reason: str, status_hint: int = 400) -> None:
         super().__init__(reason)
@@ -98,11 +97,11 @@ def _whole(text: str, read: Callable[[str, int], tuple[T, int]]) -> T:
         value, end = read(text, _skip(text, 0))
     except json.JSONDecodeError as error:
         raise StrictJsonError(f"not JSON: {error.msg} at character {error.pos}") from error
-    except RecursionError as error:  # no ValueError; only reachable when the caller stands deep in the stack
+    except RecursionError as error:  # no ValueError; only possible when the caller's stack is deep
         raise StrictJsonError("nested too deep") from error
     if _skip(text, end) != len(text):
         raise StrictJsonError(f"not JSON: extra text at character {end}")
-    if "\\u" in text:  # the only door for U+0000 and for surrogates
+    if "\\u" in text:  # U+0000 and surrogates can only come from an escape
         _check_texts(value)
     return value
 

@@ -1,7 +1,7 @@
-"""Tombstone: an event without a value, by which the last value of its key is deleted (FM-05).
+"""Tombstone: an event without a value, which deletes the last value of its key (FM-05).
 
-On Kafka its record has a null value, so a compacted topic forgets the key. Elsewhere its body is empty, and the header
-tells it from an event with an empty body.
+On Kafka its record has a null value, so a compacted topic forgets the key. Elsewhere its body is empty, and a header
+distinguishes it from an event with an empty body.
 """
 
 from __future__ import annotations
@@ -15,5 +15,5 @@ TOMBSTONE_HEADER: Final = "hookwire-tombstone"
 
 
 def is_tombstone(headers: Mapping[str, str]) -> bool:
-    """Whether these are the headers of a tombstone."""
+    """Return whether these headers belong to a tombstone."""
     return headers.get(TOMBSTONE_HEADER) == "true"

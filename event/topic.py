@@ -1,16 +1,16 @@
 """Topic names, ordering keys, and the patterns by which subscriptions choose topics.
 
 A name is 1-249 characters of ``A-Z a-z 0-9 . _ -`` in dot-separated words, none of them empty; so ``.`` and ``..``,
-which Kafka refuses, are no names.  In a pattern the word ``*`` stands for exactly one word and the word ``#`` for any
-number of words, also none, as in an AMQP topic exchange: ``a.#`` matches ``a``.  A wildcard in the first place
-stands for no ``hookwire``: the hub's own topics are chosen only by patterns that begin with that word.
+which Kafka refuses, are invalid. In a pattern the word ``*`` stands for exactly one word. The word ``#`` stands for any
+number of words, also none, as in an AMQP topic exchange, for example ``a.#`` matches ``a``. A wildcard in the first
+place never matches ``hookwire``. Only patterns that begin with that word choose the hub's own topics.
 
-A pattern is stored in its canonical form.  A run of wildcards that holds a ``#`` means "at least so many words as it
-has stars", whatever their order, so it is written stars first and then one ``#``: ``#.*.#`` becomes ``*.#``.
+A pattern is stored in its canonical form. A run of wildcards with a ``#`` means "at least as many words as it has
+stars", in any order. So it is written as stars and then one ``#``: ``#.*.#`` becomes ``*.#``.
 
 The compiled form is one regular expression that Python's ``re`` and PostgreSQL's ARE read alike (``\\A``, ``\\Z`` and
-``(?:`` mean the same in both).  ``re`` backtracks, and k times ``#`` over n words may cost n**k steps; hence at most 3
-of them (and 8 wildcards in all), which keeps the worst case in the milliseconds.
+``(?:`` mean the same in both). ``re`` backtracks, and k times ``#`` over n words may cost n**k steps. At most 3 of
+them, and 8 wildcards in all, keep the worst case in milliseconds.
 """
 
 import re
@@ -27,7 +27,7 @@ _NOT_RESERVED = r"(?!hookwire(?:\.|\Z))"
 
 
 class TopicError(ValueError):
-    """A topic name, key or pattern that is not legal; the text says why and is fit for the caller."""
+    """An illegal topic name, key or pattern; the text says why and may be shown to the caller."""
 
 
 def validate_topic(name: str) -> str:
@@ -39,14 +39,14 @@ def validate_topic(name: str) -> str:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether only the hub itself publishes to this topic: ``hookwire`` and ``hookwire.*``."""
+    """Return whether only the hub itself publishes to this topic: ``hookwire`` and ``hookwire.*``."""
     return name == "hookwire" or name.startswith("hookwire.")
 
 
 def validate_key(key: str) -> str:
     """Return the ordering key, or raise TopicError: 1..1,024 bytes of UTF-8 without control characters (PA-05).
 
-    A key is compared byte for byte and never normalised: the SQL function must see the same key as we do.
+    A key is compared byte for byte and never normalised: the SQL function must see the same key.
     """
     if not key:
         raise TopicError("a key is not empty; leave it out for an event without order")
@@ -98,23 +98,23 @@ def compile_pattern(pattern: str) -> str | None:
 
 
 def matches(pattern: str, topic: str) -> bool:
-    """Whether the pattern chooses the topic: the reference, without a regular expression.
+    """Return whether the pattern chooses the topic. This is the reference, without a regular expression.
 
-    Cost: words of the pattern x words of the topic.  Both are taken as legal.
+    Cost: words of the pattern x words of the topic. Both must be legal.
     """
     return covers(pattern, topic)
 
 
 def covers(outer: str, inner: str) -> bool:
-    """Whether the outer pattern chooses every topic that the inner one chooses; a name is a pattern, too.
+    """Return whether the outer pattern chooses every topic that the inner one chooses; a name is a pattern, too.
 
-    A wildcard of the inner pattern counts as a word that an equal or a wider wildcard stands for: the answer is never
-    wrongly yes.  Cost: words of the one x words of the other.
+    A wildcard of the inner pattern counts as a word that only an equal or a wider wildcard matches. So a yes is never
+    wrong. Cost: words of one pattern x words of the other.
     """
     words = inner.split(".")
     if words[0] == "hookwire" and outer.partition(".")[0] in _WILDCARDS:
         return False
-    # reachable[i]: the outer pattern's words so far can have consumed exactly the first i words of the inner one
+    # reachable[i]: the outer pattern's words so far can match exactly the first i words of the inner one
     reachable = [True] + [False] * len(words)
     for part in outer.split("."):
         if part == "#":

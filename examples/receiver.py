@@ -6,11 +6,11 @@ Needs Python 3.11 and one package: pip install standardwebhooks
     python examples/receiver.py --secret whsec_...            # port 9000 unless --port says otherwise
     hookwire publish orders.created '{"order": 4711}'
 
-What a careful receiver does, in this order:
+A careful receiver works in this order:
 
-1. It reads the whole body and verifies the signature over exactly these bytes. A bad one gets 401, and nothing else
-   is done with it: whoever knows the URL can POST to it.
-2. It drops what it has seen. Deliveries are at least once; `webhook-id` is the same for every repeat of an event.
+1. It reads the whole body and verifies the signature over exactly these bytes. A request with a bad one gets
+   401 and is dropped: anyone that knows the URL can POST to it.
+2. It drops repeats. Deliveries are at least once; `webhook-id` is the same for every repeat of an event.
    A real one keeps the ids in the database that the event changes, in the same transaction.
 3. It does its work, and only then answers 2xx. Any other answer, or none, brings the event again.
 
@@ -69,7 +69,7 @@ class Receiver(ThreadingHTTPServer):
         self.as_json = as_json
 
     def show(self, event_id: str, topic: str, key: str | None, body: bytes) -> None:
-        """One line for each event, on standard output."""
+        """Print one line for each event, on standard output."""
         text = body.decode("utf-8", "replace")
         if self.as_json:
             line = json.dumps({"id": event_id, "topic": topic, "key": key, "body": text})
@@ -105,13 +105,13 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(204)
 
     def answer(self, status: int) -> None:
-        """A status without a body."""
+        """Answer a status without a body."""
         self.send_response(status)
         self.send_header("Content-Length", "0")
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """One line for each event is enough."""
+        """Log nothing: one line for each event is enough."""
 
 
 def main() -> None:

@@ -1,9 +1,9 @@
-"""Acceptance: from a form that was read to a committed request, without asking anybody (W3C WebSub 5.1.2).
+"""Acceptance: turn a form into a committed request, without asking another server (W3C WebSub 5.1.2).
 
     Subscribing --topic--> hosted here? --callback--> may it be named? --tokens--> not too often? --COMMIT--> 202
 
-Only static checks happen here, and what this database knows: the answer depends on no other server and on no name
-lookup (WS-33, WS-69). What is accepted is durable before it is answered.
+Only static checks and checks against this database happen here. The answer depends on no other server and on no name
+lookup (WS-33, WS-69). An accepted request is durable before the answer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LOOK_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Hub:
-    """What the hub's endpoint works with; the functions are called after a commit and must not block.
+    """The dependencies of the hub's endpoint. Its functions are called after a commit and must not block.
 
     ``incarnation`` is this database's part of public event ids.
     """
@@ -50,7 +50,7 @@ class Hub:
 
 
 async def accept(hub: Hub, request: Subscribing, requester: str | None = None) -> int:
-    """Take a request in; gives its id when it is committed. ``requester`` is the address it came from.
+    """Store a request; return its id when it is committed. ``requester`` is the address it came from.
 
     Raises:
         FormRefused: 400, 403, 404 or 429; nothing was stored.
@@ -75,16 +75,15 @@ async def accept(hub: Hub, request: Subscribing, requester: str | None = None) -
 
 
 async def outcome(hub: Hub, intent_id: int) -> str | None:
-    """Wait until a request of PubSubHubbub 0.3 is decided; None when it is verified, else why not (PS-05).
-
-    One that is not decided in time never will be. Raises ``db.errors.DatabaseError``.
+    """Wait until a request of PubSubHubbub 0.3 is decided; return None when it is verified, else the reason (PS-05). A
+    request that is not decided in time fails. Raise ``db.errors.DatabaseError``.
     """
     deadline = asyncio.get_running_loop().time() + hub.options.sync_seconds
     while asyncio.get_running_loop().time() < deadline:
         row = await hub.database.fetchrow("intent.outcome", intent_id)
         if row is not None:
             return _told(row)
-        await asyncio.sleep(_LOOK_SECONDS)  # whichever process verifies it
+        await asyncio.sleep(_LOOK_SECONDS)  # any process may verify it
     row = await hub.database.fetchrow("intent.abandon", intent_id, "the callback was not asked in time")
     return _told(row or await hub.database.fetchrow("intent.outcome", intent_id))
 
@@ -95,35 +94,35 @@ def _told(row: Row | None) -> str | None:
 
 
 async def ping(hub: Hub, request: Pinging) -> None:
-    """Take a publish ping, all of it or nothing (WS-78). A topic hosted here needs no more than a check: its content
-    was distributed when it was published. A foreign one is fetched; it is due when this has returned (WS-84).
+    """Take a publish ping, all of it or nothing (WS-78). A topic hosted here only needs a check: its content was
+    distributed when it was published. A foreign topic is due for a fetch when this returns (WS-84).
 
     Raises:
         FormRefused: 400 or 404.
         db.errors.DatabaseError: the pings may or may not have been stored; repeating them is harmless.
     """
-    # Dictionary: two spellings of one topic are one topic.
+    # A dictionary, because two spellings of one topic are one topic.
     topics = dict.fromkeys(_topic(hub, url, foreign_status=404, parameter="hub.url") for url in request.topic_urls)
     async with hub.database.transaction() as session:
         for topic in topics:
             await _check_allowed(hub, session, topic, "hub.url")
         foreign = [topic.name for topic in topics if topic.is_foreign]
         if foreign:
-            # A topic that nobody ever subscribed to has no row, and nobody to fetch it for (WS-79).
+            # A topic without a subscription ever has no row, and no reader to fetch it for (WS-79).
             await session.execute("foreign.ping", hub.tenant, foreign, hub.options.fetch_pause_seconds)
     if foreign:
         hub.wake_fetching()
 
 
 async def named_topic(hub: Hub, session: Session, url: str, parameter: str) -> Named:
-    """The topic that a publisher names; raises ``FormRefused``."""
+    """Return the topic that a publisher names; raises ``FormRefused``."""
     topic = _topic(hub, url, foreign_status=404, parameter=parameter)
     await _check_allowed(hub, session, topic, parameter)
     return topic
 
 
 def request_context(tenant: str, pair: bytes) -> bytes:
-    """What the secret of an open request is sealed for; its subscription has another context."""
+    """Return the context that seals the secret of an open request; its subscription has another context."""
     return f"intent:{tenant}:{pair.hex()}".encode()
 
 
@@ -148,7 +147,7 @@ def _topic(hub: Hub, url: str, *, foreign_status: int, parameter: str) -> Named:
 
 
 def callback_target(hub: Hub, raw: str) -> Target:
-    """The callback, judged by its text; raises ``FormRefused``."""
+    """Return the callback, checked by its text; raises ``FormRefused``."""
     return _target(hub, raw, "hub.callback")
 
 
@@ -156,7 +155,7 @@ def _target(hub: Hub, raw: str, parameter: str) -> Target:
     try:
         return parse_target(raw, hub.options.url_policy)
     except UrlRefused as error:
-        # The neutral text is what the guard says of every denied name or address (EG-03): a policy, not a mistake.
+        # The guard gives this neutral text for every denied name or address (EG-03).
         status = 403 if error.reason == NOT_ALLOWED else 400
         _log.info("url_refused", parameter=parameter, reason=error.operator_reason)
         raise FormRefused(status, parameter, f"is refused: {error.reason}") from None
@@ -173,10 +172,10 @@ async def _check_allowed(hub: Hub, session: Session, topic: Named, parameter: st
 
 
 async def take_tokens(hub: Hub, session: Session, host: str, network: str | None = None) -> None:
-    """The requester's bucket first, then the host's and the tenant's: opposite orders would deadlock.
+    """Take tokens from the requester's bucket, then the host's and the tenant's: opposite orders would deadlock.
 
-    At the end of a transaction of their own, which waits for no disk: all requests of a tenant take turns at its row,
-    and a token that a crash gives back does no harm. Raises ``FormRefused`` 429.
+    Call it at the end of a separate transaction, which does not wait for the disk. All requests of a tenant take turns
+    at its row, and a token that a crash returns does no harm. Raise ``FormRefused`` 429.
     """
     await session.execute("intent.set_async_commit")
     options = hub.options

@@ -1,9 +1,9 @@
-"""Content that comes with its ping: nothing is fetched (WS-86, "fat" publish).
+"""Content that comes with its ping, without a fetch (WS-86, "fat" publish).
 
-    POST /hub/content?hub.topic=URL   the body is the content; who may publish is the gate's decision
+    POST /hub/content?hub.topic=URL   the body is the content; authentication decides who may publish
     POST /hub, hub.content            in the form; signed by the secret that publisher and hub share
 
-Hosted and foreign topics alike. The event is committed when this has returned.
+This works for hosted and foreign topics. The event is committed when the call returns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PARAMETER = "hub.topic"
 
 
 def check_signature(hub: Hub, content: bytes, signature: str) -> None:
-    """Raises ``FormRefused``: no secret is configured, or the signature is not made with it."""
+    """Raise ``FormRefused`` when no secret is configured, or the signature was made with another one."""
     secret = hub.options.publish_secret
     if not secret:
         raise FormRefused(403, "hub.content", "is not taken here without an API key: use POST /hub/content")
@@ -35,7 +35,7 @@ def check_signature(hub: Hub, content: bytes, signature: str) -> None:
 
 
 def check_hops(value: str | None) -> int:
-    """Through how many hubs the content has come; raises ``FormRefused`` 400: it goes in circles (WS-105)."""
+    """Return the number of hubs that the content has passed; raise ``FormRefused`` 400 for a loop (WS-105)."""
     hops = hops_of(value or "0")
     if hops is None:
         raise FormRefused(
@@ -47,8 +47,8 @@ def check_hops(value: str | None) -> int:
 async def distribute(
     hub: Hub, topic_url: str, content: bytes, content_type: str | None, hops: int = 0, known: Named | None = None
 ) -> int:
-    """Publish the content, which has come through so many hubs, as an event of the topic; gives its number. ``known``:
-    what the URL names, and may.
+    """Publish the content, which has passed ``hops`` hubs, as an event of the topic; return its number. ``known`` is
+    the checked topic of the URL.
 
     Raises ``FormRefused`` and ``db.errors.DatabaseError``.
     """
@@ -59,7 +59,7 @@ async def distribute(
         topic = known or await named_topic(hub, session, topic_url, _PARAMETER)
         if topic.is_foreign:
             await session.execute("foreign.ensure", hub.tenant, topic.name, topic_url)
-            # As what is fetched: in order, and with links of its own.
+            # As for fetched content: in order, and with its own links.
             key, headers[LINK_HEADER] = _KEY, link_header(hub_url(hub.options.public_url), topic_url)
         else:
             await session.execute("topic.ensure", hub.tenant, [topic.name])

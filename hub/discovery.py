@@ -2,8 +2,8 @@
 
     Link header fields --none--> links in the content, if it is Atom, RSS or HTML --none--> nothing
 
-The first of the two that names a hub is believed alone: headers and content are never mixed. In HTML only links in the
-head count, in feeds only those of the feed itself; a page that quotes a stranger's link must not hand its readers over.
+The first of the two that names a hub counts alone: headers and content are never mixed. In HTML only links in the head
+count, in feeds only those of the feed itself. A quoted link must not redirect subscribers.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from hub.feed import FeedRefused, feed_links
 __all__ = ["Discovered", "discover"]
 
 _CONTENT_BYTES_MAX = 512 * 1024
-"""Of a page, links stand in the first part."""
+"""Links stand in the first part of a page."""
 
 _ADVERTISED = ("hub", "self")
-# One link-value of RFC 8288: a target, then parameters, whose values may be quoted and hold whatever they like.
+# One link-value of RFC 8288: a target, then parameters, whose quoted values may hold any character.
 _PARAMETER = r';\s*+([\w!#$&+.^`|~*-]++)(?:\s*+=\s*+(?:"((?:[^"\\]|\\.)*+)"|([^\s,;"]*+)))?'
 _LINK = re.compile(rf"<([^<>]*+)>((?:\s*+{_PARAMETER})*+)")
 _PARAMETERS = re.compile(_PARAMETER)
@@ -62,13 +62,13 @@ def _chosen(links: Iterable[tuple[str, str]], base_url: str) -> Discovered:
         url = _resolved(base_url, href)
         if url is not None:
             (hubs if relation == "hub" else selves).append(url)
-    # A stable sort: among equals the publisher's order stands.
+    # A stable sort keeps the publisher's order among equals.
     secure_first = sorted(dict.fromkeys(hubs), key=lambda url: not url.lower().startswith("https://"))
     return Discovered(tuple(secure_first), selves[0] if selves else None)
 
 
 def _resolved(base_url: str, href: str) -> str | None:
-    """A URL that may stand in a Link field and be dialled later; absolute ones stay byte for byte (WS-53)."""
+    """Return a URL that may stand in a Link field and be dialled later; absolute ones stay byte for byte (WS-53)."""
     href = href.strip()
     try:
         url = href if "://" in href else urljoin(base_url, href)
@@ -99,7 +99,7 @@ def _content_links(content_type: str | None, content: bytes) -> Iterable[tuple[s
 
 
 class _Head(HTMLParser):
-    """Collects the links of a page's head; whatever belongs into a body ends it."""
+    """Collects the links of a page's head; the first element of a body ends it."""
 
     _BELONGS_TO_HEAD = frozenset(
         {"html", "head", "title", "base", "link", "meta", "style", "script", "noscript", "template"}
@@ -127,9 +127,9 @@ class _Head(HTMLParser):
 
 
 def _html_links(content: bytes) -> list[tuple[str, str]]:
-    """The links up to the end of the head, or to where the parser gives up.
+    """Return the links up to the end of the head, or to where the parser gives up.
 
-    It says so by AssertionError at a marked section that it does not know (``<![if IE]`` and worse), by ValueError at a
+    The parser raises AssertionError at an unknown marked section such as ``<![if IE]``. It raises ValueError at a
     character reference of thousands of digits.
     """
     head = _Head()

@@ -1,13 +1,12 @@
 """Feeds: Atom and RSS, read with expat and cut by bytes (WS-52, PS-13, B-42..B-45).
 
-A feed is not built anew. The parser tells where in the given bytes each entry begins and ends, so a feed without the
-entries that were distributed before is the very bytes of the publisher with some ranges left out: prefixes, order, ids
-and white space stay as they are.
+A feed is not built anew. The parser returns where each entry begins and ends in the bytes. So a feed without known
+entries is the publisher's bytes with some ranges left out. Prefixes, order, ids and white space stay as they are.
 
     <feed> <title/> [entry 1] [entry 2] </feed>   --entry 1 is known-->   <feed> <title/>  [entry 2] </feed>
 
-What strangers send is parsed, so: any DOCTYPE is refused at its first byte, which leaves nothing to expand and nothing
-to fetch; depth, size, elements and attributes are bounded.
+The input is untrusted. Any DOCTYPE is refused at its first byte, which leaves nothing to expand and nothing to fetch.
+Depth, size, elements and attributes are bounded.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _CONTAINERS = {f"{_ATOM} feed", "channel", f"{_RSS1} channel"}
 
 
 class FeedRefused(ValueError):
-    """The content is no feed, or one that is not read; the text says why."""
+    """The content is no feed, or an unsupported one; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +51,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """A feed: its media type, its entries in order, and what it links to in its own name, (rel, href)."""
+    """A feed: its media type, its entries in order, and its own links, (rel, href)."""
 
     media_type: str
     entries: tuple[Entry, ...]
     links: tuple[tuple[str, str], ...]
 
     def digests(self) -> dict[str, str]:
-        """Digest by identity."""
+        """Return the digests by identity."""
         return {entry.identity: entry.digest for entry in self.entries}
 
 
@@ -77,7 +76,9 @@ def feed_links(content: bytes) -> tuple[tuple[str, str], ...]:
 
 
 def without(content: bytes, feed: Feed, known: Mapping[str, str]) -> bytes:
-    """The content without the entries whose digest is known already; new and changed ones stay, in their order."""
+    """Return the content without the entries whose digest is known already; new and changed ones stay, in their
+    order.
+    """
     kept, position = [], 0
     for entry in feed.entries:
         if known.get(entry.identity) == entry.digest:
@@ -126,8 +127,8 @@ class _Reader:
         except FeedRefused:
             raise
         except (expat.ExpatError, LookupError, ValueError) as error:
-            # Besides its own error the parser lets out what Python says of an encoding: unknown, or of several bytes a
-            # character, as Shift JIS.
+            # Besides its own error the parser raises Python's errors about an encoding that is unknown or uses several
+            # bytes a character, such as Shift JIS.
             raise FeedRefused(f"the content is not well-formed XML: {error}") from None
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
@@ -179,7 +180,7 @@ class _Reader:
 
     def _close(self, entry: _Open) -> None:
         self._entry = None
-        if not entry.has_children:  # it says nothing, and may be an empty element, which has no end tag to find
+        if not entry.has_children:  # it may be an empty element, which has no end tag
             return
         if len(self.entries) >= _ENTRIES_MAX:
             raise FeedRefused(f"the feed has more than {_ENTRIES_MAX} entries")
@@ -188,7 +189,7 @@ class _Reader:
         self.entries.append(Entry(entry.identity or entry.link or digest, digest, entry.start, end))
 
     def _end_of_tag(self) -> int:
-        """Behind the end tag that is being read."""
+        """Return the position behind the end tag that is being read."""
         closing = ">".encode(self._encoding())
         at = self.content.index(closing, self._parser.CurrentByteIndex)
         return at + len(closing)

@@ -1,12 +1,12 @@
-"""Fetching: gets the content of foreign topics after a ping, and publishes it here (WS-80..WS-85, PS-12, PS-13).
+"""Fetching: get the content of foreign topics after a ping, and publish it here (WS-80..WS-85, PS-12, PS-13).
 
     claim (due topics, for a limited time) --> GET, conditional, redirects followed, each hop guarded
         --> 304 or the same content: nothing to distribute
-        --> new content: one transaction publishes it as an event of the topic and notes what it was
+        --> new content: one transaction publishes it as an event and stores its digest
         --> anything else: again after a growing pause; an error page is never distributed (WS-83)
 
-The event's key is the same for all contents of a topic, so that subscribers get them in order. A ping that comes while
-a topic is fetched has it fetched once more, by a fetch that starts later; pings are merged, never dropped (WS-80).
+The event's key is the same for all contents of a topic, so that subscribers get them in order. A ping during a fetch
+causes one more fetch, which starts later. Pings are merged, never dropped (WS-80).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _FetchFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """What a topic serves; ``body`` None when it has not changed."""
+    """The answer of a topic; ``body`` None when it has not changed."""
 
     url: str
     status: int
@@ -69,7 +69,7 @@ class _Content:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What is to be distributed, and what is to be known of it afterwards."""
+    """The content to distribute, and the state to store with it."""
 
     payload: bytes
     digest: bytes
@@ -132,7 +132,7 @@ class Fetching:
     async def _fetch(self, row: Row) -> None:
         try:
             content = await self._get(row)
-            # Parsing a large feed must not hold up the loop.
+            # Parsing a large feed must not block the loop.
             change = await asyncio.to_thread(self._change, row, content)
             await self._succeed(row, content, change)
         except _FetchFailed as failure:
@@ -158,11 +158,11 @@ class Fetching:
         raise _FetchFailed(f"more than {_REDIRECTS_MAX} redirects", response.status)
 
     async def _send(self, url: str, row: Row) -> Response:
-        """Each hop is parsed, judged and dialled as a URL of its own (WS-81)."""
+        """Send the request and follow redirects. Each hop is parsed, judged and dialled as a separate URL (WS-81)."""
         target = parse_target(url, self._options.url_policy)
         agent = f"hookwire/0.1 (+{self._options.public_url}; {row['subscribers']} subscribers)"
         headers = [("user-agent", agent)]
-        if not row["always_deliver"]:  # for there a 304 would bring nothing to distribute
+        if not row["always_deliver"]:  # because a 304 would bring nothing to distribute
             conditions = (("if-none-match", row["etag"]), ("if-modified-since", row["last_modified"]))
             headers += [(name, value) for name, value in conditions if value]
         deadline_seconds = self._options.fetch_deadline_seconds
@@ -191,7 +191,7 @@ class Fetching:
         if row["feed_diff"]:
             try:
                 feed = read_feed(body)
-            except FeedRefused as error:  # then it is distributed whole, as any other content
+            except FeedRefused as error:  # then it is distributed whole, like other content
                 _log.info("feed_not_read", topic=row["topic"], error=str(error))
             else:
                 known = json.loads(row["entries"]) if row["entries"] else {}
@@ -221,7 +221,7 @@ class Fetching:
         _log.info("topic_fetched", topic=topic, status=content.status, changed=change is not None)
 
     def _link(self, row: Row, change: _Change) -> str:
-        """As the topic advertises itself, byte for byte; else this hub and the URL that was subscribed to (WS-53)."""
+        """Return the topic's own links, byte for byte; else this hub and the subscribed URL (WS-53)."""
         return link_header(change.hub_url or hub_url(self._options.public_url), change.self_url or row["url"])
 
     async def _fail(self, row: Row, failure: _FetchFailed) -> None:
@@ -252,7 +252,9 @@ def _first(response: Response, name: str) -> str | None:
 
 
 def _decoded(response: Response, bytes_max: int) -> bytes:
-    """The content without its coding. gzip, which some servers send unasked, is unpacked up to the limit only."""
+    """Return the content without its coding. gzip, which some servers send unasked, is unpacked up to the limit
+    only.
+    """
     body, coding = response.body, (_first(response, "content-encoding") or "identity").lower()
     if coding in ("gzip", "x-gzip") and not response.truncated:
         unpacker = zlib.decompressobj(wbits=31)

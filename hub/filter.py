@@ -1,15 +1,14 @@
-"""Filters: which events of its topics a subscription wants, in a small JSON language (WH-A05).
+"""Filters: choose events of a subscription's topics, in a small JSON language (WH-A05).
 
 ::
 
     {"data": {"amount": {"$gte": 100}, "currency": {"$in": ["EUR", "CHF"]}}, "key": {"$startsWith": "customer-"}}
 
-A filter names fields, and says what must be true of each; all of it must be. A plain value means equal. ``$eq $ne
-$gt $gte $lt $lte $in $nin $startsWith $exists`` compare, ``$and $or $not`` combine. It is translated, once, into an
-SQL/JSON path predicate that PostgreSQL evaluates in the fan-out: so there is one evaluator, in C, that has no regular
-expressions and no loops, and never raises (RR-10). What cannot be compared, a text with a number or a field that is
-missing, is not equal and neither less nor greater; ``$not`` and ``$ne`` are true of it. Where a field is a list, one
-element that fulfils the condition is enough.
+A filter names fields and a condition for each; all conditions must hold. A plain value means equal. ``$eq $ne $gt $gte
+$lt $lte $in $nin $startsWith $exists`` compare, ``$and $or $not`` combine. It is translated, once, into an SQL/JSON
+path predicate that PostgreSQL evaluates in the fan-out. This evaluator is written in C, has no regular expressions and
+no loops, and never raises (RR-10). A text and a number, or a missing field, cannot be compared: they are neither equal
+nor less nor greater. ``$not`` and ``$ne`` are then true. Where a field is a list, one matching element is enough.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ _TEXT_MAX = 1_000
 
 
 class FilterError(ValueError):
-    """What is wrong with the filter, and where; fit for the caller."""
+    """The filter is invalid; the text says where and why, and may be shown to the caller."""
 
 
 def compile_filter(given: Mapping[str, Any]) -> str | None:
-    """The filter as an SQL/JSON path predicate; None for the empty one, which wants everything.
+    """Return the filter as an SQL/JSON path predicate; None for the empty filter, which matches everything.
 
     Raises :class:`FilterError`.
     """

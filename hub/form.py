@@ -1,10 +1,10 @@
-"""What was asked of the hub: the form of a request, read strictly (W3C WebSub 5.1; WS-09..WS-16, WS-76..WS-78, PA-01).
+"""The form of a request to the hub, read strictly (W3C WebSub 5.1; WS-09..WS-16, WS-76..WS-78, PA-01).
 
     Content-Type, body --fields--> (name, value), ... --read--> Subscribing | Pinging | FormRefused
 
-A name in ``_SINGLE`` that comes twice is an error, because two readers of the form could take different ones (B-20).
-What a mode has no use for is not even looked at: a lease or secret of an unsubscribe (WS-13), whatever is unknown
-(WS-16). An empty optional parameter is an absent one: real subscribers send them so (WS-12, WS-14).
+A name in ``_SINGLE`` that comes twice is an error, because two readers of the form could take different values (B-20).
+Parameters that a mode does not use are ignored: a lease or secret of an unsubscribe (WS-13), and unknown names (WS-16).
+An empty optional parameter counts as absent, because real subscribers send such (WS-12, WS-14).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 FORM_BYTES_MAX = 64 * 1024
 FIELDS_MAX = 64
 PING_FIELDS_MAX = 1_001
-"""Of a publish ping: its mode, and a thousand URLs; clients send a hundred at a time (FX-02)."""
+"""Fields of a publish ping: its mode, and a thousand URLs. Clients send a hundred at a time (FX-02)."""
 VERIFY_TOKEN_BYTES_MAX = 1024
 """Our own bound: the token goes back in the request line of the verification."""
 
@@ -61,11 +61,11 @@ _PUBLISHED = ("hub.url", "hub.url[]", "hub.topic", "hub.topic[]")
 
 
 class FormDialect(StrEnum):
-    """How the words of PubSubHubbub 0.3 are taken (section 3.2 of the hub's requirements).
+    """How parameters of PubSubHubbub 0.3 are treated (section 3.2 of the hub's requirements).
 
-    OFF knows none of them. TOLERANT echoes ``hub.verify_token``, and takes ``hub.verify`` for the sign of a subscriber
-    that knows sha1 only. STRICT03 is 0.3: the
-    subscriber chooses how it is verified, and a lease that it does not name never ends.
+    OFF ignores them. TOLERANT echoes ``hub.verify_token``, and reads ``hub.verify`` as the sign of a subscriber that
+    knows sha1 only. STRICT03 is 0.3: the subscriber chooses how it is verified, and without a lease a subscription
+    never ends.
     """
 
     OFF = "off"
@@ -81,20 +81,20 @@ class Verify(StrEnum):
 
 
 class Mode(StrEnum):
-    """What a subscriber can ask for."""
+    """The actions that a subscriber can request."""
 
     SUBSCRIBE = "subscribe"
     UNSUBSCRIBE = "unsubscribe"
 
 
 class FormRefused(Exception):
-    """The request is not taken in; nothing was stored.
+    """The request is refused; nothing was stored.
 
     Attributes:
         status: the HTTP status that fits (table 2.1 of the hub's requirements).
         parameter: the form's parameter that is wrong, if one is.
         text: why, for the caller: never quotes a secret or a callback.
-        retry_after_seconds: when the same request may be taken in.
+        retry_after_seconds: when to repeat the request.
     """
 
     def __init__(self, status: int, parameter: str, why: str, *, retry_after_seconds: int | None = None) -> None:
@@ -142,7 +142,7 @@ class Content:
 class Pinging:
     """A publish ping: these topic URLs have new content; at least one, each once, in the order given (WS-77).
 
-    ``content``: it is here and need not be fetched; then exactly one topic is named.
+    With ``content`` no fetch is needed; then exactly one topic is named.
     """
 
     topic_urls: tuple[str, ...]
@@ -201,7 +201,7 @@ def _check_media_type(content_type: str | None) -> None:
 
 
 def _undecodable(text: str) -> str:
-    """The name of the first field whose escapes are no UTF-8, for the error text."""
+    """Return the name of the first field whose escapes are no UTF-8, for the error text."""
     for one in text.split("&"):
         name, _, value = one.partition("=")
         try:
@@ -291,7 +291,7 @@ def _secret(form: Sequence[tuple[str, str]]) -> bytes | None:
 
 
 def _verify(form: Sequence[tuple[str, str]]) -> Verify:
-    """The first word that is known, in the subscriber's order (PS-03, PS-04)."""
+    """Return the first known word, in the subscriber's order (PS-03, PS-04)."""
     words = [word for name, value in form if name == "hub.verify" for word in _SEPARATORS.split(value.lower()) if word]
     if not words:
         raise FormRefused(400, "hub.verify", "is missing: sync or async")
@@ -302,7 +302,9 @@ def _verify(form: Sequence[tuple[str, str]]) -> Verify:
 
 
 def _default_method(form: Sequence[tuple[str, str]], dialect: FormDialect) -> str:
-    """Choose sha1 for a subscriber of PubSubHubbub 0.3, which knows no other; it sends ``hub.verify`` (FX-01)."""
+    """Choose sha1 for a subscriber of PubSubHubbub 0.3, which knows no other method; it sends ``hub.verify``
+    (FX-01).
+    """
     is_old = dialect is not FormDialect.OFF and any(name == "hub.verify" for name, _ in form)
     return "sha1" if is_old else HUB_METHOD_DEFAULT
 

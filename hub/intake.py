@@ -1,4 +1,4 @@
-"""Intake: publishes what a source has read, the hub's side of :mod:`relay.source`.
+"""Intake: publish the messages of a source; the hub's side of :mod:`relay.source`.
 
     message --own event?--> returned          it came back: a sink and a source make a loop
             --hops------->  refused           it has passed too many hubs: a loop of several
@@ -35,7 +35,7 @@ from webhooks.custom_header import is_private
 __all__ = ["EventIntake"]
 
 _PARSED_HERE_BYTES_MAX = 256 * 1024
-"""What is larger is parsed in a thread, beside the event loop."""
+"""A larger message is parsed in a thread, beside the event loop."""
 _TOPICS_KNOWN_MAX = 10_000
 
 
@@ -75,7 +75,7 @@ class EventIntake:
         return "repeated" if accepted and all(one.replayed for one in accepted) else "stored"
 
     async def _topic(self, route: SourceRoute, message: SourceMessage) -> tuple[str, dict[str, str]]:
-        """The event's topic, made if it is new, and the headers that say where the message was."""
+        """Return the event's topic, made if it is new, and the headers that name the message's origin."""
         about = {"x-amqp-exchange": message.exchange, "x-amqp-routing-key": message.routing_key}
         if not all(value.isprintable() for value in about.values()):
             raise IntakeRefused("routing_key", "the routing key is no printable text")
@@ -115,7 +115,7 @@ class EventIntake:
 
 
 async def _drafts(topic: str, message: SourceMessage, about: dict[str, str]) -> list[Draft]:
-    """The event of a message, or those of a CloudEvents batch."""
+    """Return the event of a message, or those of a CloudEvents batch."""
     attributes = [
         (name.encode(), encode_header_value(value).encode())
         for name, value in message.headers.items()
@@ -135,7 +135,7 @@ async def _drafts(topic: str, message: SourceMessage, about: dict[str, str]) -> 
 
 
 def _identify(drafts: list[Draft], route: SourceRoute, message: SourceMessage) -> bytes | None:
-    """Give the drafts the message's identity, if it has one; return the digest of what it says."""
+    """Give the drafts the message's identity, if it has one; return the digest of the message."""
     if not message.message_id:
         return None
     named = hashlib.sha256(f"{route.queue}\0{message.message_id}".encode()).hexdigest()

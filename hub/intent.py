@@ -1,9 +1,9 @@
-"""Intent verification: what becomes of one request, without I/O (W3C WebSub 5.3; WS-18, WS-19, WS-40..WS-49, WS-103).
+"""Intent verification: the states of one request, without I/O (W3C WebSub 5.3; WS-18, WS-19, WS-40..WS-49, WS-103).
 
     step(now, intent, input, options) -> (intent, outputs)
 
-An `Intent` is immutable; whoever runs the machine stores the new one and carries out the outputs, in order and in one
-transaction with it. ``now`` is the database's time. Inputs and what they lead to:
+An `Intent` is immutable. The caller stores the new one and carries out the outputs, in order and in the same
+transaction. ``now`` is the database's time. Inputs and their results:
 
     ========== ================== ============================================= ==========================
     input      in state           new state                                     outputs
@@ -21,16 +21,16 @@ transaction with it. ``now`` is the database's time. Inputs and what they lead t
     any        anything else      unchanged: the outcome comes too late         none
     ========== ================== ============================================= ==========================
 
-Where a publisher decides who may subscribe, its answer comes first, and a refusal is told to the callback (WS-35..37).
-A stage is what the next claim is for; each has tries of its own::
+Where a publisher decides about subscribers, its answer comes first, and the callback gets a refusal (WS-35..37). A
+stage is the purpose of the next claim; each stage has its own tries::
 
     validate --2xx--> verify --> verified, failed
         | 401, 403
         v
       deny -- any answer, or none after the last try --> denied
 
-Nothing but Activate and Withdraw changes a subscription, so whatever fails or is denied leaves it as it was (WS-19): a
-request is not yet known to come from the subscriber.
+Only Activate and Withdraw change a subscription. A failed or denied request leaves it unchanged (WS-19), because the
+subscriber may not have sent it.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class IntentState(StrEnum):
 
 
 class IntentStep(StrEnum):
-    """What an open request is claimed for."""
+    """The purpose of a claim of an open request."""
 
     VALIDATE = "validate"
     VERIFY = "verify"
@@ -104,7 +104,7 @@ class Intent:
         mode: subscribe or unsubscribe.
         topic_url: as sent (WS-40).
         callback: as sent (WS-24).
-        lease_seconds: what was granted; None to unsubscribe.
+        lease_seconds: the granted lease; None to unsubscribe.
         verify_token: to be echoed, if given.
         state: see `IntentState`.
         due_at: not to be claimed before; while verifying, the end of the claim.
@@ -114,7 +114,7 @@ class Intent:
         reason: why it failed or is tried again, for people.
         stage: see `IntentStep`.
         stage_from: attempts made before this stage.
-        denial: what the callback is told, in the stage of that name.
+        denial: the reason for the callback, in the stage of that name.
         verify: of PubSubHubbub 0.3: sync is never tried again, async also after an answer (PS-05, PS-06).
     """
 
@@ -138,7 +138,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A process will send a GET with this challenge and has until then to say what came of it."""
+    """A process sends a GET with this challenge and has until then to report the outcome."""
 
     challenge: str = field(repr=False)
     until: datetime
@@ -156,7 +156,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """The GET of the claim ``fence`` got no HTTP answer; ``final``: asking again is no use (the target is refused)."""
+    """The GET of the claim ``fence`` got no HTTP answer; ``final``: another try is useless (the target is refused)."""
 
     fence: int
     reason: str
@@ -203,7 +203,7 @@ Result = tuple[Intent, tuple[Output, ...]]
 
 
 def step(now: datetime, intent: Intent, happened: Input, options: HubOptions) -> Result:
-    """One transition; see the table above. Claiming what may not be claimed is a programming error."""
+    """Make one transition; see the table above. Claiming an intent in another state is a programming error."""
     match happened:
         case Claimed():
             return _claim(now, intent, happened)
@@ -228,13 +228,14 @@ def _answered(now: datetime, intent: Intent, answer: Answered, options: HubOptio
 
 
 def new_challenge() -> str:
-    """256 random bits in base64url without padding: 43 of A-Z a-z 0-9 - _ (WS-42)."""
+    """Return 256 random bits in base64url without padding: 43 of A-Z a-z 0-9 - _ (WS-42)."""
     return secrets.token_urlsafe(_CHALLENGE_BYTES)
 
 
 def patience_seconds(failures: int) -> float:
-    """How long a new request of a pair waits after so many failures in a row: 0 for the first few, then 1, 2, 4 ...
-    up to 300 seconds (AB-01)."""
+    """Return how long a new request of a pair waits after some failures in a row (AB-01). The first few wait 0 s, then
+    1, 2, 4 and up to 300 seconds.
+    """
     if failures < _FAILURES_FORGIVEN:
         return 0.0
     return float(min(2 ** min(failures - _FAILURES_FORGIVEN, 30), _PATIENCE_SECONDS_MAX))
@@ -262,13 +263,15 @@ def _claim(now: datetime, intent: Intent, claim: Claimed) -> Result:
 
 
 def denial_parameters(topic_url: str, reason: str | None) -> tuple[tuple[str, str], ...]:
-    """Of the GET that tells a callback that it is denied: no challenge, because nothing is asked (WS-37)."""
+    """Return the parameters of the GET for a denial. It has no challenge, because it asks nothing (WS-37)."""
     told = (("hub.reason", reason),) if reason else ()
     return (("hub.mode", "denied"), ("hub.topic", topic_url), *told)
 
 
 def _obey(now: datetime, intent: Intent, answer: Answered, options: HubOptions) -> Intent:
-    """What the publisher said: 2xx allows, 401 and 403 deny with their text as the reason, all else is no answer."""
+    """Apply the publisher's answer: 2xx allows, 401 and 403 deny with their text as the reason. Any other status is no
+    answer.
+    """
     onward = replace(intent, state=IntentState.REQUESTED, due_at=now, stage_from=intent.attempts, reason=None)
     if 200 <= answer.status <= 299:
         return replace(onward, stage=IntentStep.VERIFY)
@@ -276,7 +279,7 @@ def _obey(now: datetime, intent: Intent, answer: Answered, options: HubOptions) 
         reason = _first_line(answer.body) or "the topic's publisher denies it"
         return replace(intent, state=IntentState.FAILED, reason=reason)
     if answer.status in (401, 403):
-        # A lease is what a request may get; one that is denied has none any more.
+        # A denied request has no lease any more.
         return replace(onward, stage=IntentStep.DENY, denial=_first_line(answer.body), lease_seconds=None)
     missing = Unanswered(answer.fence, f"the topic's validator answered {answer.status}")
     return _try_again(now, intent, missing, options)
@@ -288,7 +291,9 @@ def _first_line(body: bytes) -> str:
 
 
 def _parameters(intent: Intent, challenge: str) -> Sequence[tuple[str, str]]:
-    """Order and presence are section 2.2's: the lease only to subscribe (WS-41), the token only if given (PS-07)."""
+    """Return the parameters in the order of section 2.2: the lease only to subscribe (WS-41), the token only if given
+    (PS-07).
+    """
     parameters = [("hub.mode", str(intent.mode)), ("hub.topic", intent.topic_url), ("hub.challenge", challenge)]
     if intent.lease_seconds is not None:
         parameters.append(("hub.lease_seconds", str(intent.lease_seconds)))
@@ -312,7 +317,7 @@ def _judge(now: datetime, intent: Intent, answer: Answered, options: HubOptions)
 
 
 def _objection(intent: Intent, answer: Answered, options: HubOptions) -> str:
-    """Why the answer does not confirm the intent (WS-43..WS-45); empty when it does."""
+    """Return why the answer does not confirm the intent (WS-43..WS-45); empty when it does."""
     if not 200 <= answer.status <= 299:
         return f"the callback answered {answer.status}"
     assert intent.challenge is not None
@@ -323,7 +328,7 @@ def _objection(intent: Intent, answer: Answered, options: HubOptions) -> str:
 
 
 def _try_again(now: datetime, intent: Intent, missing: Unanswered, options: HubOptions) -> Intent:
-    """Only connection-level errors are tried again, with a fresh challenge each time (WS-46)."""
+    """Try again after connection-level errors only, with a new challenge each time (WS-46)."""
     by_verify = {None: options.verification_retries, Verify.SYNC: (), Verify.ASYNC: options.async_retries}
     pauses: tuple[float, ...] = by_verify[intent.verify]
     tries = intent.attempts - intent.stage_from

@@ -1,7 +1,7 @@
-"""Invitation: the URL by which a callback may agree later, by GET or POST (CloudEvents handshake; WH-C12).
+"""Invitation: the URL with which a callback may agree later, by GET or POST (CloudEvents handshake; WH-C12).
 
-Its token says which version of which subscription it is for, sealed: nobody can guess one, it is good once, and for
-nothing any more when the subscription was changed meanwhile, because to agree is a change too.
+Its sealed token names the subscription and its version, so it cannot be guessed. It works once, and no more after a
+change of the subscription. An agreement is such a change.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _CONTEXT = b"consent"
 
 
 def invite(box: SecretBox, subscription: str, version: int) -> str:
-    """A token for the subscription of this public id."""
+    """Return a token for the subscription of this public id."""
     key_id, sealed = box.seal(f"{subscription} {version} {int(time.time()) + LIFETIME_SECONDS}".encode(), _CONTEXT)
     return f"{key_id}.{urlsafe_b64encode(sealed).decode().rstrip('=')}"
 
 
 def invited(box: SecretBox, token: str) -> tuple[str, int] | None:
-    """Public id and version that a token is for; None for one that is none, or too old."""
+    """Return the public id and the version of a token; None for an invalid or expired token."""
     key_id, _, encoded = token.partition(".")
     try:
         opened = box.open(key_id, urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)), _CONTEXT).decode()

@@ -1,4 +1,4 @@
-"""KeyHolders: name in the log what holds the lock of a key, when a publish is refused for it (FS-07)."""
+"""KeyHolders: log the sessions that hold the lock of a key, when a publish is refused for it (FS-07)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _PAUSE_SECONDS: Final = 10.0
 
 
 class KeyHolders:
-    """Of the locks of ordering keys; asks at most once in ten seconds."""
+    """The holders of locks of ordering keys. It asks at most once in ten seconds."""
 
     def __init__(self, database: Session) -> None:
         self._database = database
         self._next_at = 0.0
 
     async def tell(self, stripes: Collection[int]) -> None:
-        """Log the sessions that hold one of these locks. A database that does not answer is told of elsewhere."""
+        """Log the sessions that hold one of these locks. Other code reports a database that does not answer."""
         now = asyncio.get_running_loop().time()
         if now < self._next_at:
             return

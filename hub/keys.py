@@ -1,8 +1,8 @@
-"""API keys: who may do what at the front door (SE-04, AB-04).
+"""API keys: the rights of callers (SE-04, AB-04).
 
 A key's text is ``hwk_<12 hexadecimal digits>_<40 hexadecimal digits>``: the first group is its visible name, the second
-160 random bits. The database keeps the SHA-256 of the text, which needs no salt against guessing so many bits; so a key
-is found by its digest, and an unknown one takes as long as a wrong one (SE-06).
+160 random bits. The database keeps the SHA-256 of the text. So many random bits need no salt. A key is found by its
+digest, and an unknown key takes as long as a wrong one (SE-06).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _TEXT = re.compile(r"(hwk_[0-9a-f]{12})_[0-9a-f]{40}")
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """What is asked for. ``lifetime_seconds`` None: until revoked.
+    """The request for a key. ``lifetime_seconds`` None: until revoked.
 
     ``topics``, ``queues``, ``kinds`` and ``services`` are patterns, None all of them; a key that names only topics
-    reaches no queue, kind or service. Raises ``event.topic.TopicError`` (a ValueError) for a pattern that is none.
+    reaches no queue, kind or service. Raises ``event.topic.TopicError`` (a ValueError) for an invalid pattern.
     """
 
     name: str
@@ -49,7 +49,7 @@ class NewKey:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a key allows: its scopes, for topics that one of its patterns covers. ``admin`` holds every scope."""
+    """The rights of a key: its scopes, for topics that one of its patterns covers. ``admin`` holds every scope."""
 
     key_id: str
     scopes: frozenset[str]
@@ -61,27 +61,27 @@ class Grant:
     name: str | None = None
 
     def has(self, *scopes: Scope) -> bool:
-        """Whether it has one of the scopes."""
+        """Return whether it has one of the scopes."""
         return "admin" in self.scopes or not self.scopes.isdisjoint(scopes)
 
     def reaches(self, pattern: str) -> bool:
-        """Whether everything that a pattern (or a topic's name) chooses is within the key's own patterns."""
+        """Return whether everything that a pattern (or a topic's name) chooses is within the key's own patterns."""
         return self.topics is None or any(covers(own, pattern) for own in self.topics)
 
     def reaches_queue(self, queue: str) -> bool:
-        """Whether it is for this queue."""
+        """Return whether the key includes this queue."""
         return self._reaches_named(self.queues, queue)
 
     def reaches_kind(self, kind: str) -> bool:
-        """Whether it is for tasks and jobs of this kind."""
+        """Return whether the key includes tasks and jobs of this kind."""
         return self._reaches_named(self.kinds, kind)
 
     def reaches_every_kind(self) -> bool:
-        """Whether it is for tasks and jobs of whatever kind."""
+        """Return whether the key includes tasks and jobs of every kind."""
         return self.kinds is None and self._reaches_named(None, "")
 
     def reaches_service(self, service: str) -> bool:
-        """Whether it is for this service."""
+        """Return whether the key includes this service."""
         return self._reaches_named(self.services, service)
 
     def _reaches_named(self, own: tuple[str, ...] | None, name: str) -> bool:
@@ -97,7 +97,7 @@ class Keys:
         self._database = database
 
     async def create(self, new: NewKey) -> tuple[Row, str]:
-        """Make a key; returns its row and its text, which is shown this once."""
+        """Create a key; return its row and its text, which is shown only now."""
         name = secrets.token_hex(6)
         text = f"hwk_{name}_{secrets.token_hex(20)}"
         row = await self._database.fetchrow(
@@ -108,7 +108,7 @@ class Keys:
         return row, text
 
     async def find(self, text: str) -> Grant | None:
-        """What the key of this text allows now; None for one that is unknown, expired or revoked."""
+        """Return the rights of the key with this text; None for an unknown, expired or revoked key."""
         if not _TEXT.fullmatch(text):
             return None
         row = await self._database.fetchrow("key.find", _digest(text))
@@ -121,16 +121,16 @@ class Keys:
         return Grant(row["public_id"], scopes, topics, remaining, queues, kinds, services, row["name"])
 
     async def list(self, after: int, limit: int) -> Sequence[Row]:
-        """Oldest first, revoked ones too."""
+        """Return all keys, oldest first, revoked keys too."""
         return await self._database.fetch("key.list", _TENANT, after, limit)
 
     async def revoke(self, public_id: str) -> Row | None:
-        """End it; None when there is none. It is refused everywhere within five seconds."""
+        """Revoke the key; return None when it does not exist. All processes refuse it within five seconds."""
         return await self._database.fetchrow("key.revoke", _TENANT, public_id)
 
 
 def visible_part(text: str) -> str:
-    """The beginning of a key's text, which is no secret; empty for a text that is no key."""
+    """Return the beginning of a key's text, which is no secret; empty for a text that is no key."""
     match = _TEXT.fullmatch(text)
     return match[1] if match is not None else ""
 

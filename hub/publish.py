@@ -10,11 +10,10 @@
                       +--> one more transaction, that waits for the key's lock --> answered, or KeyBusy
                            with every other unit of that key
 
-A *unit* is one request's drafts; it is stored whole or not at all. The rules behind the picture: a shared commit
-takes key locks only by try-lock, so that a foreign transaction that sits on a key delays that key alone (RR-03);
-two writers of ours never hold units of one key at a time, they would only refuse each other; a certain rollback is
-halved until the unit that caused it stands alone; an unknown COMMIT is an unknown for every unit in it, and their
-publishers repeat with their Idempotency-Key (RR-12).
+A *unit* is one request's drafts; it is stored whole or not at all. A shared commit takes key locks only by try-lock, so
+that a foreign transaction that holds a key delays that key alone (RR-03). Our writers never hold units of one key at
+once. After a certain rollback the batch is halved until the unit that caused it is alone. After an unknown COMMIT the
+outcome of its units is unknown, and publishers repeat with their Idempotency-Key (RR-12).
 """
 
 from __future__ import annotations
@@ -54,7 +53,9 @@ _IN_FLIGHT_PAUSE_SECONDS = 0.02
 """How long a unit waits whose idempotency key is in an open transaction, before it is tried again."""
 
 _UNIQUE_VIOLATION = "23505"
-"""What ``publish_batch`` raises when a part of a unit conflicts. That of an index is the server's trouble (FC-06)."""
+"""The error of ``publish_batch`` when a part of a unit conflicts. The same error of an index is the server's trouble
+(FC-06).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,8 @@ class PublishOptions:
     A commit takes at most ``commit_drafts_max`` drafts and ``commit_bytes_max`` payload bytes; ``writers`` commits run
     at once. At most ``waiting_units_max`` units wait in memory. Units whose key is held elsewhere wait for it
     ``key_lock_seconds`` in a transaction of their own; ``key_waiters`` of those, for different keys, run at once. For
-    an idempotency key that is in an open transaction they wait as long, in memory. A publish that has no answer after
-    ``answer_seconds``, because the database is silent, is told so (F13).
+    an idempotency key that is in an open transaction they wait as long, in memory. A publish without an answer of the
+    database after ``answer_seconds`` fails (F13).
     """
 
     writers: int = 2
@@ -113,10 +114,7 @@ class Publisher:
         self._trouble = Trouble("publishing_fails", "publishing_goes_on")
 
     def order_across_topics(self, across: bool) -> None:
-        """Told what the layout keeps in order: a key in all topics, or a topic's key (RG-10).
-
-        Until it is told of a change, two writers may refuse each other's units for a moment; those are repeated.
-        """
+        """Set the order scope of the layout: per key across topics, or per (topic, key) (RG-10)."""
         self._orders_across_topics = across
 
     async def publish(self, drafts: Sequence[Draft], fingerprint: bytes | None = None) -> list[Accepted]:
@@ -124,12 +122,10 @@ class Publisher:
 
         ``fingerprint`` is the digest of the whole request when its publisher chose the idempotency keys: the same key
         with another fingerprint is a conflict. None means that a key is the event's identity (CloudEvents: source
-        and id); its fingerprint is then made of the event itself. Keys count for their topic. A unit conflicts whole or
-        not at all.
+        and id), and the fingerprint is the event's. Keys count for their topic. A unit conflicts whole or not at all.
 
-        Raises :class:`PublishRefused`, :class:`IdempotencyConflict`, :class:`IdempotencyInFlight` (repeat it in a
-        moment), :class:`KeyBusy`, :class:`Overloaded`,
-        ``db.errors.Unavailable`` (nothing stored) and ``db.errors.OutcomeUnknown`` (repeat with the same key).
+        Raises an error of :mod:`hub.publish_error`, ``db.errors.Unavailable`` (nothing stored) or
+        ``db.errors.OutcomeUnknown`` (repeat with the same key).
         """
         waiting = len(self._queue) + self._held_units + len(self._in_flight)
         if waiting >= self._options.waiting_units_max or self._stopping:
@@ -156,11 +152,11 @@ class Publisher:
         self._expiry = asyncio.get_running_loop().call_later(self._options.answer_seconds / 20, self._expire)
 
     def _expire(self) -> None:
-        """Tell those who waited too long. One timer for all, because it runs for every publish."""
+        """Fail the units that waited too long. One timer serves all, because it runs for every publish."""
         self._expiry = None
         now = asyncio.get_running_loop().time()
         for unit, until in self._unanswered.items():
-            if until > now:  # they are in the order of their coming
+            if until > now:  # they are in the order of their arrival
                 break
             # The answer is done now, so a unit that was not sent yet never will be.
             kind = OutcomeUnknown if unit.sent else Unavailable
@@ -169,7 +165,7 @@ class Publisher:
             self._expire_later()
 
     def stop(self) -> None:
-        """Soft stop: take no more, finish what waits."""
+        """Soft stop: accept no more, finish the waiting units."""
         self._stopping = True
         for unit in self._in_flight:
             unit.fail(IdempotencyInFlight())
@@ -202,7 +198,7 @@ class Publisher:
                 self._again(unit, tasks)
 
     async def _wait_for_work(self) -> None:
-        # The bound matters only for units that were set aside because a key of theirs is in a commit.
+        # The limit matters only for units that were set aside because one of their keys is in a commit.
         try:
             async with asyncio.timeout(0.01 if self._queue else None):
                 await self._arrived.wait()
@@ -330,7 +326,7 @@ class Publisher:
         self._held_units += 1
 
     async def _wait_for_keys(self, stripes: frozenset[int], tasks: asyncio.TaskGroup) -> None:
-        """One transaction at a time waits for these stripes, for all who need them: only they are delayed (RR-03)."""
+        """Wait for these stripes in one transaction, for all units that need them (RR-03)."""
         held = self._held[stripes]
         try:
             while held:
@@ -369,7 +365,7 @@ class Publisher:
 
 
 def stripes_of(drafts: Sequence[Draft], *, across_topics: bool) -> frozenset[int]:
-    """The locks of their ordering keys, as ``hookwire.lane_digest`` has them under either order scope (RG-10)."""
+    """Return the locks of their ordering keys, as ``hookwire.lane_digest`` under either order scope (RG-10)."""
     return frozenset(hash_key("" if across_topics else d.topic, d.key).stripe for d in drafts if d.key is not None)
 
 

@@ -1,4 +1,4 @@
-"""Why the hub did not store a request's events: the reasons that :meth:`hub.publish.Publisher.publish` raises."""
+"""The errors of :meth:`hub.publish.Publisher.publish`: the hub did not store a request's events."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Refresh: a subscription of PubSubHubbub 0.3 without a lease is confirmed again before ours ends (PS-08, PS-09).
+"""Refresh: confirm a subscription of PubSubHubbub 0.3 without a lease again before our lease ends (PS-08, PS-09).
 
-The hub never grants a lease without end (WS-49), but 0.3 promises one to who names none. So its own request is made
-again by the hub itself, with the same token and secret and a new challenge: a callback that still echoes keeps its
-subscription, and one that does not loses it when the lease is over.
+The hub never grants a lease without end (WS-49), but 0.3 promises an endless lease to a request that names none. So the
+hub repeats the request itself, with the same token and secret and a new challenge. A callback that echoes it keeps its
+subscription. Any other loses it when the lease is over.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def refresh(session: Session, secret_box: SecretBox, options: HubOptions) 
 
 
 def _sealed(row: Row, secret_box: SecretBox) -> tuple[str | None, bytes | None]:
-    """The secret, bound to the request as it was to the subscription."""
+    """Return the secret, bound to the request as it was to the subscription."""
     if row["sealed"] is None:
         return None, None
     secret = secret_box.open(row["key_id"], row["sealed"], secret_context(row["id"], row["number"]))

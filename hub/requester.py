@@ -2,9 +2,9 @@
 
     too many wait? --> a token of its network --> a known pair, or room for one more subscription?
 
-Anybody may ask the hub to verify a callback, and each request costs a GET to an address of the asker's choice. So each
-network, an IPv4 address or an IPv6 /64, has a bucket and a number of requests that may wait. Neither a network nor a
-callback's host has more than so many subscriptions. Renewing one is always possible.
+Any client may ask the hub to verify a callback, and each request costs a GET to an address of its choice. So each
+network, an IPv4 address or an IPv6 /64, has a bucket of tokens and a limit of waiting requests. The number of
+subscriptions of a network and of a callback's host is limited. Renewals are always possible.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from hub.options import HubOptions
 __all__ = ["bucket_of", "check_pending", "check_room", "network_of"]
 
 _WAIT_SECONDS = 10
-"""When to come again where too many requests wait; the longest verification takes as long."""
+"""When to retry where too many requests wait: after the longest verification."""
 
 
 def network_of(address: str | None) -> str | None:
-    """The network of an address; None where there is none, as for a Unix socket."""
+    """Return the network of an address; None where there is none, as for a Unix socket."""
     try:
         ip = ipaddress.ip_address((address or "").partition("%")[0])
     except ValueError:
@@ -35,12 +35,12 @@ def network_of(address: str | None) -> str | None:
 
 
 def bucket_of(network: str) -> str:
-    """The name of a network's bucket. No host's name has a blank in it."""
+    """Return the name of a network's bucket. No host's name has a blank in it."""
     return f"requester {network}"
 
 
 async def check_pending(session: Session, options: HubOptions, network: str | None) -> None:
-    """Raise ``FormRefused`` 429 where as many requests of this network wait as may."""
+    """Raise ``FormRefused`` 429 where this network has its limit of waiting requests."""
     most = options.pending_requester_max
     if network is None or not most:
         return

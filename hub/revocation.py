@@ -1,8 +1,8 @@
-"""Revocation: the hub ends a subscription by itself, and tells its callback (W3C WebSub 5.2; WS-38, WS-107).
+"""Revocation: the hub ends a subscription and notifies its callback (W3C WebSub 5.2; WS-38, WS-107).
 
 active --revoke--> denied, at once and in one transaction with
-                   its secrets and what it was still owed forgotten, open requests of the pair superseded,
-                   a request of stage ``deny`` stored: verification sends hub.mode=denied, whatever the answer
+                   its secrets and open deliveries deleted, open requests of the pair superseded.
+                   a request of stage ``deny`` stored: verification sends hub.mode=denied
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _EVERY_ID = 2**62
 
 
 async def revoke(hub: Hub, public_id: str, reason: str) -> bool:
-    """End an active WebSub subscription and have its callback told; False where there is none.
+    """End an active WebSub subscription and queue a denial for its callback; return False where there is none.
 
     Raises ``db.errors.DatabaseError``; repeating it is harmless.
     """
     async with hub.database.transaction() as session:
-        # Open requests first: one that is being verified is then either through, and ended below, or never will be.
+        # Open requests first: a request that is being verified has either finished and ends below, or will fail.
         pair = await session.fetchval("intent.pair_of", hub.tenant, public_id)
         await session.execute("intent.overtake", hub.tenant, pair, _EVERY_ID)
         row = await session.fetchrow("intent.revoke", hub.tenant, public_id, reason or "denied by the hub")
         if row is None:
             return False
         await session.execute("intent.forget_secrets", [row["id"]])
-        # What is beyond the batch, and what an overlapping fan-out adds, is left to the sweep.
+        # The sweep handles deliveries beyond this batch, and those that an overlapping fan-out adds.
         await session.execute("intent.drop_deliveries_of", row["id"], _BATCH_ROWS_MAX)
         await tell(session, hub.options, [row], reason)
     hub.wake()
@@ -45,7 +45,7 @@ async def revoke(hub: Hub, public_id: str, reason: str) -> bool:
 
 
 async def tell(session: Session, options: HubOptions, ended: Sequence[Row], reason: str) -> None:
-    """Store that these subscriptions (``id``, ``callback``) are to be told; one that may not be named now is not."""
+    """Queue denials for these subscriptions (``id``, ``callback``), except for callbacks that are refused now."""
     hosts = []
     for row in ended:
         try:

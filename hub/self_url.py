@@ -1,4 +1,4 @@
-"""Self URL: what another publisher's topic calls itself, asked for before somebody is subscribed to it (WS-22)."""
+"""Self URL: the URL that another publisher's topic advertises as its own, fetched before a subscription (WS-22)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ _MOVED = (301, 302, 303, 307, 308)
 
 
 class TopicSilent(Exception):
-    """The topic has not said; the text says why."""
+    """The topic gave no answer; the text says why."""
 
 
 async def own_url_of(outbound: Outbound, options: HubOptions, url: str) -> str | None:
-    """The topic's self URL, or where it has moved to; None: it advertises none. Raises :class:`TopicSilent`."""
+    """Return the topic's self URL, or its new URL after a redirect; None when it advertises none. Raise
+    :class:`TopicSilent`.
+    """
     deadline_seconds = options.verification_deadline_seconds
     try:
         target = parse_target(url, options.url_policy)
@@ -35,7 +37,7 @@ async def own_url_of(outbound: Outbound, options: HubOptions, url: str) -> str |
     if response.status != 200:
         raise TopicSilent(f"the topic answered {response.status}")
     content_type = next(iter(response.values("content-type")), None)
-    # Up to half a MiB of a stranger's page: beside the event loop (T13).
+    # Up to half a MiB of an untrusted page: parse it beside the event loop (T13).
     found = await asyncio.to_thread(discover, response.values("link"), content_type, response.body, url)
     return found.self_url
 

@@ -4,7 +4,8 @@
 
     rotate ---> live, newest first ---expires_at (overlap over), or end---> signs no more
 
-While old and new sign side by side a receiver may change over at any moment. (WebSub rotates by subscribing again.)
+While the old and the new key both sign, a receiver may change over at any moment. (WebSub rotates by subscribing
+again.)
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ _TENANT = "default"
 
 
 class KeysRefused(Exception):
-    """The subscription's keys can't be changed so; the text says why."""
+    """The subscription's keys cannot be changed in this way; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyInfo:
-    """What may be shown of a live key. ``public_key``: what an ed25519 signature is checked with."""
+    """The public data of a live key. ``public_key`` checks an ed25519 signature."""
 
     number: int
     type: Literal["hmac", "ed25519"]
@@ -39,22 +40,26 @@ class KeyInfo:
 
 
 class SigningKeys:
-    """The verbs; subscriptions are known by their public id. Each gives None where there is no such subscription."""
+    """The verbs; subscriptions are named by their public id.
+
+    Each returns None where the subscription does not exist.
+    """
 
     def __init__(self, database: Database, box: SecretBox) -> None:
         self._database = database
         self._box = box
 
     async def live(self, subscription: int, protocol: str) -> list[KeyInfo]:
-        """Those that sign now, newest first. Raises ``SecretBoxError``."""
+        """Return the keys that sign now, newest first. Raise ``SecretBoxError``."""
         return await self._live(self._database, subscription, protocol)
 
     async def rotate(
         self, public_id: str, kind: Literal["hmac", "ed25519"], given: str | None, overlap_seconds: float | None
     ) -> tuple[KeyInfo, str] | None:
-        """A new key, made or given; the others sign on for so long, None: as before. Shows the secret this once.
+        """Add a key, generated or given, and return it with its secret, which is shown only now. The other keys sign
+        for the overlap; None: unchanged.
 
-        Raises :class:`KeysRefused`, ``ValueError`` for a given secret that is none.
+        Raises :class:`KeysRefused`, ``ValueError`` for an invalid secret.
         """
         made = new_ed25519_key() if kind == "ed25519" else new_key()
         secret = given if given is not None else made.text()
@@ -74,9 +79,9 @@ class SigningKeys:
         return live[0], secret
 
     async def end(self, public_id: str, key: int) -> bool | None:
-        """This key signs no more from now on; False when there is no such key.
+        """End this key; return False when it does not exist.
 
-        Raises :class:`KeysRefused` for the last one: nothing leaves unsigned.
+        Raises :class:`KeysRefused` for the last key: no delivery leaves unsigned.
         """
         async with self._database.transaction() as transaction:
             number = await self._lock(transaction, public_id)

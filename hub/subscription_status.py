@@ -4,7 +4,7 @@
                  '-------------'-- denied     |           '--> expired, gone, denied, withdrawn
                                               '--> none, if it never was active
 
-A request and a subscription have states of their own (``hub`` says which); this is what people ask about both.
+A request and a subscription have states of their own (``hub`` says which); this joins both for people.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["SubscriptionStatus", "subscription_status"]
 
 
 class SubscriptionStatus(StrEnum):
-    """See above. RENEWING is active, and a request to subscribe is open."""
+    """See above. RENEWING means active with an open request to subscribe."""
 
     NONE = "none"
     REQUESTED = "requested"

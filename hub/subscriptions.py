@@ -26,9 +26,8 @@ _NO_COLUMNS = ("secret", "unset", "filter", "headers")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a subscription is delivered to; each is a column. None: as usual, or in a change: as it is.
-
-    An empty filter ends filtering, empty headers are none. ``headers`` are sealed: nobody is shown their values again.
+    """The delivery options of a subscription; each is a column. None: the default, or in a change: unchanged. An empty
+    filter ends filtering, and empty headers remove them. ``headers`` are sealed: their values are never shown again.
     """
 
     ordered: bool | None = None
@@ -53,7 +52,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class NewSubscription(Options):
-    """What a subscriber asks for; every field was validated. ``secret`` None: one is made.
+    """A new subscription, with validated fields. ``secret`` None: one is generated.
 
     With a ``service``, or the ``kind`` of jobs in a ``queue``, the callback works for it, and ``topic`` is one that no
     event has.
@@ -70,7 +69,7 @@ class NewSubscription(Options):
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionUpdate(Options):
-    """New values; ``unset`` names options that are as usual again."""
+    """New values; ``unset`` names options that get their default again."""
 
     topic: str | None = None
     callback: str | None = None
@@ -79,16 +78,16 @@ class SubscriptionUpdate(Options):
 
 
 class Stale(Exception):
-    """It has another version than the one that was to be changed."""
+    """The subscription has another version than the expected one."""
 
 
 class InUse(Exception):
-    """A RabbitHub queue keeps its messages in it."""
+    """A RabbitHub queue keeps its messages in this subscription."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayStart:
-    """From where a subscriber wants what it missed: an event's number, a moment, or, with neither, all that is kept."""
+    """The start of a replay for a subscriber: an event's number, a moment, or, with neither, all stored events."""
 
     event: int | None = None
     since: datetime | None = None
@@ -102,10 +101,10 @@ class Subscriptions:
         self._box = box
 
     async def create(self, new: NewSubscription) -> tuple[Row, str]:
-        """Store it; returns the row and the signing secret, which is shown this once (WH-S08).
+        """Store the subscription; return its row and its signing secret, which is shown only now (WH-S08).
 
-        Whatever is accepted after this has returned reaches the callback (RR-10). Raises ValueError for a secret
-        that is none, and ``hub.filter.FilterError`` for a filter that is none.
+        Every event that is accepted after the return reaches the callback (RR-10). Raise ValueError for an invalid
+        secret, and ``hub.filter.FilterError`` for an invalid filter.
         """
         secret = new.secret if new.secret is not None else new_key().text()
         parse_key(secret)
@@ -118,7 +117,7 @@ class Subscriptions:
             await self._keep_headers(transaction, number, new.headers)
             await transaction.execute("throttle.ensure", number)
             row = await transaction.fetchrow("subscription.get", _TENANT, public_id)
-        assert row is not None, "it was made in this transaction"
+        assert row is not None, "created in this transaction"
         return row, secret
 
     async def create_pull(
@@ -132,10 +131,9 @@ class Subscriptions:
         actor: str = "",
         drops_at_end: bool = False,
     ) -> str:
-        """Store a subscription whose deliveries are fetched; returns its id. Raises ``hub.filter.FilterError``.
-
-        It ends when nobody has asked for anything for its whole lifetime; None: never. ``start``: it also gets what was
-        published since then (FM-12). ``drops_at_end``: what it is still owed at its end becomes no dead letter.
+        """Store a subscription whose deliveries are fetched; return its id. Raise ``hub.filter.FilterError``. It ends
+        when no client has fetched for its whole lifetime; None: never. ``start``: it also gets the events since then
+        (FM-12). ``drops_at_end``: its open deliveries become no dead letters at its end.
         """
         public_id = "sub_" + secrets.token_hex(10)
         async with self._database.transaction() as transaction:
@@ -149,18 +147,17 @@ class Subscriptions:
         return public_id
 
     async def replay(self, number: int, start: ReplayStart, actor: str) -> int:
-        """Begin a replay of what a subscription chooses; returns the replay's number (FM-12)."""
+        """Begin a replay of a subscription's events; return the replay's number (FM-12)."""
         async with self._database.transaction() as transaction:
             return await _begin_replay(transaction, number, start, actor)
 
     async def get(self, public_id: str) -> Row | None:
-        """The row, or None."""
+        """Return the row, or None."""
         return await self._database.fetchrow("subscription.get", _TENANT, public_id)
 
     async def change(self, public_id: str, change: SubscriptionUpdate, version: int | None = None) -> Row | None:
-        """Change an API subscription; None when there is none (WebSub's change by subscribing again).
-
-        Raises :class:`Stale` when ``version`` is not that of now.
+        """Change an API subscription; return None when it does not exist. WebSub's change by subscribing again. Raise
+        :class:`Stale` when ``version`` is not the present version.
         """
         columns = json.dumps(_columns(change))
         async with self._database.transaction() as transaction:
@@ -178,17 +175,20 @@ class Subscriptions:
         return row
 
     def invite(self, row: Row) -> str:
-        """The token by which this version's callback may agree later (WH-C12)."""
+        """Return the token by which this version's callback may agree later (WH-C12)."""
         return invite(self._box, row["public_id"], row["version"])
 
     async def accepted(self, token: str, origin: str, rate_per_second: float | None) -> Row | None:
-        """As :meth:`consented`, by an invitation; None when it is none, too old, used, or of an earlier version."""
+        """Consent as :meth:`consented`, by an invitation. Return None for an invitation that is invalid, expired, used,
+        or of an earlier version.
+        """
         meant = invited(self._box, token)
         return None if meant is None else await self.consented(meant[0], origin, rate_per_second, meant[1])
 
     async def consented(self, public_id: str, origin: str, rate_per_second: float | None, version: int) -> Row | None:
-        """Its callback, as of this version, has agreed to deliveries from this origin (WH-C13); None when there is no
-        such subscription, or it has changed since."""
+        """Record that its callback, as of this version, has agreed to deliveries from this origin (WH-C13). Return None
+        when the subscription does not exist or has changed since.
+        """
         async with self._database.transaction() as transaction:
             number = await transaction.fetchval(
                 "subscription.consent", _TENANT, public_id, origin, rate_per_second, version
@@ -207,10 +207,10 @@ class Subscriptions:
         await session.execute("subscription.keep_headers", number, names, *sealed)
 
     async def delete(self, public_id: str, version: int | None = None) -> bool:
-        """End it; False when there is none. Raises :class:`Stale` when ``version`` is not that of now, :class:`InUse`.
-
-        What it was still owed becomes dead letters with that reason (WH-06), WebSub's queue is dropped (DL-10), what a
-        consumer of RabbitHub's held goes back; however much there is, of which clean-up does the rest.
+        """End the subscription; return False when it does not exist. Raise :class:`InUse`, or :class:`Stale` when
+        ``version`` is not the present version. Its open deliveries become dead letters with that reason (WH-06);
+        WebSub's are dropped (DL-10). Messages of a RabbitHub consumer go back to their queue. Clean-up does the rest of
+        a large number.
         """
         async with self._database.transaction() as transaction:
             row = await transaction.fetchrow("subscription.delete", _TENANT, public_id, version)
@@ -225,7 +225,7 @@ class Subscriptions:
 
 
 def _columns(given: NewSubscription | SubscriptionUpdate) -> dict[str, Any]:
-    """The columns that these name, and those that follow from them."""
+    """Return the columns of these options, and the columns that follow from them."""
     columns = {field.name: getattr(given, field.name) for field in fields(given) if field.name not in _NO_COLUMNS}
     columns = {name: value for name, value in columns.items() if value is not None}
     if given.topic is not None:
@@ -242,7 +242,7 @@ def _columns(given: NewSubscription | SubscriptionUpdate) -> dict[str, Any]:
 
 
 def _filter(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The filter as it was given, and translated."""
+    """Return the filter as it was given, and translated."""
     return {"filter": given or None, "filter_path": compile_filter(given)}
 
 

@@ -1,4 +1,4 @@
-"""Topic URLs: which topic one names, and when two URLs are the same (WS-20, WS-23).
+"""Topic URLs: find the topic of a URL, and compare URLs (WS-20, WS-23).
 
 A topic ``orders.paid`` has one URL, ``<PUBLIC_URL>/topics/orders.paid``: its canonical form, advertised as
 ``rel="self"`` (the header's text: ``webhooks.message.link_header``). A subscriber may spell it differently; what
@@ -8,7 +8,7 @@ counts is the text after **one** decoding of percent-encoded unreserved characte
     http://hub.example/topics%2Forders.paid  -->  http://hub.example/topics%2Forders.paid    another: / is reserved
     http://hub.example/topics/%256frders     -->  http://hub.example/topics/%256frders       another: one pass only
 
-The decoded text is for comparing only. What was sent is what is stored and sent back.
+The decoded text is for comparison only. The original text is stored and sent back.
 """
 
 from __future__ import annotations
@@ -40,31 +40,34 @@ _NOT_IN_A_URL = re.compile(r"[\x00-\x20\x7f]")
 
 
 class TopicUrlRefused(ValueError):
-    """The text is no topic URL, or one of this hub's URLs that names no topic; fit for the caller."""
+    """The text is no topic URL, or a URL of this hub that names no topic; the text may be shown to the caller."""
 
 
 class ForeignTopic(ValueError):
-    """The URL is well formed, but the topic is not hosted here; fit for the caller."""
+    """The URL is well formed, but the topic is not hosted here; the text may be shown to the caller."""
 
 
 def hub_url(public_url: str) -> str:
-    """The URL that subscribers POST their forms to; advertised as ``rel="hub"``."""
+    """Return the URL that subscribers POST their forms to; advertised as ``rel="hub"``."""
     return f"{public_url}/hub"
 
 
 def url_of(public_url: str, topic: str) -> str:
-    """The canonical URL of a topic. A topic's name holds unreserved characters only, so nothing needs escaping."""
+    """Return the canonical URL of a topic.
+
+    A topic's name holds unreserved characters only, so nothing needs escaping.
+    """
     return f"{public_url}/topics/{topic}"
 
 
 def topic_of(public_url: str, url: str) -> str:
-    """The name of the hosted topic that the URL means; it need not exist yet.
+    """Return the name of the hosted topic that the URL means; it need not exist yet.
 
     Raises:
         TopicUrlRefused: not an absolute http or https URL of at most 2,048 bytes without user info, fragment, white
-            space and control characters (WS-21, WS-27), or an address of this hub that is no topic (B-28), or one of
-            its own: nobody outside publishes to those or hears of them without a key.
-        ForeignTopic: a topic of somebody else.
+            space and control characters (WS-21, WS-27). Also an address of this hub that is no topic (B-28), or one of
+            its own topics, which need a key.
+        ForeignTopic: a topic of another publisher.
     """
     _check_form(url)
     text, home = matching_text(url), matching_text(public_url)
@@ -77,20 +80,20 @@ def topic_of(public_url: str, url: str) -> str:
         validate_topic(name)
     except TopicError as error:
         raise TopicUrlRefused(f"names no possible topic: {error}") from error
-    if is_reserved(name):  # what operators hear, and the messages of RabbitHub's queues
+    if is_reserved(name):  # operator events, and the messages of RabbitHub's queues
         raise TopicUrlRefused("names a topic of the hub's own")
     return name
 
 
 def foreign_name(url: str) -> str:
-    """What a topic of another publisher is called here: a digest of what its URL is compared by. In the namespace that
-    only the hub publishes to."""
+    """Return the local name of another publisher's topic: a digest of its matching text, in the hub's own namespace."""
     return f"hookwire.web.{hashlib.sha256(matching_text(url).encode()).hexdigest()[:40]}"
 
 
 def matching_text(url: str) -> str:
-    """What a URL is compared by: escapes of unreserved characters decoded once, other escapes in upper case, scheme
-    and authority in lower case. Not fit for sending."""
+    """Return the text by which a URL is compared. Escapes of unreserved characters are decoded once, other escapes are
+    in upper case, scheme and authority in lower case. Never send it.
+    """
     decoded = _ESCAPE.sub(_decode_unreserved, url)
     scheme, mark, rest = decoded.partition("://")
     if not mark:
@@ -100,8 +103,11 @@ def matching_text(url: str) -> str:
 
 
 def identity(topic: str, callback: str) -> bytes:
-    """The digest by which requests and subscriptions belong together (WS-20): SHA-256 over topic, a zero byte and the
-    callback's matching text. By the topic's name, so that it outlives a change of the public URL."""
+    """Return the digest by which requests and subscriptions belong together (WS-20): SHA-256 over topic, a zero byte
+    and the callback's matching text.
+
+    It uses the topic's name, so that it outlives a change of the public URL.
+    """
     return hashlib.sha256(f"{topic}\0{matching_text(callback)}".encode()).digest()
 
 

@@ -1,4 +1,4 @@
-"""Topics: known by name, created by their first publish unless that is turned off."""
+"""Topics: known by name, created by their first publish, unless a setting turns that off."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class UnknownTopic(Exception):
 
 
 class Topics:
-    """Admission of topic names, remembered in memory so that a publish asks the database once per topic."""
+    """Admission of topic names, cached in memory so that a process asks the database once per topic."""
 
     def __init__(self, database: Database, *, auto_create: bool) -> None:
         self._database = database

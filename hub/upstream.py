@@ -4,8 +4,8 @@
        ^                                    | hub.mode=denied                                ^                        |
        '--- a day later --- denied <--------'                                                '--- discover, ask again '
 
-What the other hub delivers is published here as an event of the foreign topic, and answered when it is committed. Our
-callback is unguessable and tells which topic it is for; ``Link`` is not asked (WS-97).
+A delivery of the other hub is published here as an event of the foreign topic, and answered when it is committed. Our
+callback cannot be guessed and identifies the topic; ``Link`` is not used (WS-97).
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _FORM = (("content-type", "application/x-www-form-urlencoded"),)
 
 
 class _NotSubscribed(Exception):
-    """No subscription came of it; the text says why."""
+    """The request led to no subscription; the text says why."""
 
 
 async def want(hub: Hub, url: str) -> None:
-    """Have the topic's hub asked for a subscription; raises ``db.errors.DatabaseError``."""
+    """Ask the topic's hub for a subscription; raise ``db.errors.DatabaseError``."""
     name = foreign_name(url)
     sealed = hub.secret_box.seal(secrets.token_urlsafe(32).encode(), _context(hub.tenant, name))
     async with hub.database.transaction() as session:
@@ -58,12 +58,17 @@ async def want(hub: Hub, url: str) -> None:
 
 
 async def end(hub: Hub, url: str) -> bool:
-    """From now on deliveries are answered 410, which ends it at the other hub (WS-98); False where there is none."""
+    """Answer deliveries with 410 from now on, which ends it at the other hub (WS-98).
+
+    Return False where there is none.
+    """
     return await hub.database.fetchval("upstream.end", hub.tenant, foreign_name(url)) is not None
 
 
 async def confirm(hub: Hub, token: str, query: Mapping[str, str]) -> str:
-    """Another hub's GET: the challenge to echo, or '' for a denial; raise ``FormRefused`` 404 (WS-91, WS-94, WS-98)."""
+    """Handle another hub's GET: return the challenge to echo, or '' for a denial; raise ``FormRefused`` 404 (WS-91,
+    WS-94, WS-98).
+    """
     row = await hub.database.fetchrow("upstream.by_token", token)
     topic, mode = query.get("hub.topic", ""), query.get("hub.mode")
     if row is None or matching_text(topic) not in {matching_text(url) for url in (row["self_url"], row["url"]) if url}:
@@ -87,10 +92,10 @@ async def receive(
     signatures: Sequence[str],
     hops: int = 0,
 ) -> None:
-    """A delivery that has come through so many hubs; committed when this has returned (WS-92).
+    """Publish a delivery that has passed ``hops`` hubs; it is committed when this returns (WS-92).
 
-    ``read`` gives its body; it is called when the token and the signature's method are known (FS-16). A wrong
-    signature is ignored without a word (WS-93). Raises ``FormRefused``: 404, 410 ended (WS-98), 403 not signed.
+    ``read`` gives its body; it is called when the token and the signature's method are known (FS-16). A wrong signature
+    is ignored silently (WS-93). Raises ``FormRefused``: 404, 410 ended (WS-98), 403 not signed.
     """
     row = await hub.database.fetchrow("upstream.by_token", token)
     if row is None:
@@ -106,7 +111,7 @@ async def receive(
     except (SignatureRefused, SecretBoxError) as error:
         _log.warning("upstream_delivery_ignored", topic=row["topic"], error=str(error))
         return
-    # We have asked for it ourselves: whether subscribers may name topics of others does not matter here.
+    # This hub asked for it, so the setting for subscribers' foreign topics does not matter here.
     await distribute(hub, row["url"], body, content_type, hops, Named(row["topic"], is_foreign=True))
 
 
@@ -122,7 +127,7 @@ class Upstreams:
         self._stopping = False
 
     def stop(self) -> None:
-        """Soft stop: finish the one that is under way."""
+        """Soft stop: finish the request in progress."""
         self._stopping = True
         self._wake.notify()
 
@@ -166,12 +171,12 @@ class Upstreams:
             _log.warning("upstream_not_recorded", topic=mine[1], error=str(error))
 
     async def _discover(self, url: str) -> Discovered:
-        """Fresh each time, so that a topic that has moved is followed (WS-89, WS-95)."""
+        """Discover the hub anew each time, to follow a topic that has moved (WS-89, WS-95)."""
         final_url, response = await self._send("GET", url, b"", (301, 302, 303, 307, 308))
         if response.status != 200:
             raise _NotSubscribed(f"the topic answered {response.status}")
         content_type = next(iter(response.values("content-type")), None)
-        # A stranger's page is parsed beside the event loop (T13).
+        # An untrusted page is parsed beside the event loop (T13).
         found = await asyncio.to_thread(discover, response.values("link"), content_type, response.body, final_url)
         others = tuple(url for url in found.hubs if matching_text(url) != matching_text(f"{self._public_url}/hub"))
         if not others:
@@ -198,7 +203,7 @@ class Upstreams:
         ).encode()
 
     async def _send(self, method: str, url: str, body: bytes, redirects: Sequence[int]) -> tuple[str, Response]:
-        """Redirects are followed, each hop guarded, the same body sent again (WS-89, WS-90)."""
+        """Send the request and follow redirects with the same body; the guard judges each hop (WS-89, WS-90)."""
         deadline_seconds = self._hub.options.fetch_deadline_seconds
         headers = _FORM if body else ()
         try:

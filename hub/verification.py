@@ -1,18 +1,18 @@
-"""Verification: asks callbacks whether they meant it, and makes real what they confirm (W3C WebSub 5.3).
+"""Verification: ask callbacks to confirm requests, and carry out confirmed ones (W3C WebSub 5.3).
 
     claim (due rows, for a limited time) --> GET, one deadline --> intent.step --> one transaction:
     close the request, supersede older ones, activate or end the subscription
 
-Where a topic has a validator, its publisher is asked first whether the subscriber is welcome: a POST of JSON with
-``callback``, ``topic`` and ``requester`` (WS-35). Where foreign topics have to be called by their own URL, the topic is
-asked for that (WS-22). Who is not welcome is told so by a GET with ``hub.mode=denied`` (WS-37).
+Where a topic has a validator, the hub first asks its publisher whether the subscriber is allowed. That is a POST of
+JSON with ``callback``, ``topic`` and ``requester`` (WS-35). Where foreign topics need their own URL, the topic is asked
+for it (WS-22). A refused subscriber gets a GET with ``hub.mode=denied`` (WS-37).
 
 Requests that are claimed by a process that dies come due again by themselves when the claim's time is up. An outcome is
 committed under the number of its claim; one that comes too late finds another number and is dropped. When the database
 does not answer, the outcome is dropped as well: the callback is then asked again, which is harmless.
 
-The same service ends subscriptions whose lease is over and drops what they were still owed (WS-48, DL-10). Delivery
-workers check leases themselves before each send; this keeps the tables true and small.
+The same service ends subscriptions whose lease is over and drops their open deliveries (WS-48, DL-10). Delivery workers
+check leases themselves before each send; this keeps the tables true and small.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ __all__ = ["Verification"]
 _log = structlog.get_logger(__name__)
 
 _COMMIT_SECONDS = 10.0
-"""How much longer than its GET a claim lasts."""
+"""The time by which a claim is longer than its GET."""
 
 _BATCH_ROWS_MAX = 5_000
 # A challenge has 43 bytes; head and body share the limit.
@@ -75,7 +75,7 @@ _READ_LIMITS = ReadLimits(head_bytes_max=8 * 1024, read_bytes_max=12 * 1024, kee
 
 
 class Verification:
-    """The service; ``wake`` is notified by whoever accepts requests."""
+    """The service; the acceptance of a request notifies ``wake``."""
 
     name = "verification"
 
@@ -93,7 +93,7 @@ class Verification:
         self._unproven = 0
 
     def sweep(self) -> None:
-        """A lease is over."""
+        """End subscriptions now: a lease is over."""
         self._sweep_now.set()
 
     def stop(self) -> None:
@@ -156,7 +156,7 @@ class Verification:
             _log.warning("verification_not_recorded", intent=intent.id, error=str(error))
 
     def _open_secret(self, row: Row) -> bytes | None:
-        """Before anybody is asked: a subscription must not become active without its signature."""
+        """Open the secret before the GET: a subscription must not become active without its signature."""
         if row["sealed"] is None:
             return None
         return self._secret_box.open(row["key_id"], row["sealed"], request_context(row["tenant"], row["identity"]))
@@ -177,7 +177,7 @@ class Verification:
         return Answered(fence, response.status, response.body, response.truncated)
 
     async def _ask_topic(self, intent: Intent) -> Answered | Unanswered:
-        """In place of a validator: whether a foreign topic calls itself what it was called here (WS-22)."""
+        """Check, in place of a validator, whether a foreign topic's own URL is the requested one (WS-22)."""
         try:
             own_url = await own_url_of(self._outbound, self._options, intent.topic_url)
         except TopicSilent as error:
@@ -187,8 +187,9 @@ class Verification:
         return Answered(intent.attempts, 403, f"the topic's own URL is {own_url}".encode())
 
     def _request(self, intent: Intent, row: Row, output: Output, deadline_seconds: float) -> Request:
-        """Always on a fresh connection: on a kept one the client may repeat a request by itself, and a challenge is
-        used once."""
+        """Send the request on a fresh connection: on a kept one the client may repeat it, and a challenge is
+        used once.
+        """
         if isinstance(output, Consult):
             asked = {"callback": intent.callback, "topic": intent.topic_url, "requester": row["requester"]}
             headers = (("content-type", "application/json"),)
@@ -205,7 +206,9 @@ class Verification:
         )  # fmt: skip
 
     def _connect_seconds(self, intent: Intent) -> float | None:
-        """A first try is short: the address may be any that a stranger named, and another try follows (FS-04)."""
+        """Return the connection's time limit. A first try is short: the address is untrusted, and another try follows
+        (FS-04).
+        """
         is_first = intent.attempts == intent.stage_from + 1
         is_last = intent.verify is Verify.SYNC or not self._options.verification_retries
         return self._options.first_connect_seconds if is_first and not is_last else None
@@ -293,7 +296,7 @@ class Verification:
         subscription = await session.fetchrow("intent.withdraw", row["tenant"], row["identity"])
         if subscription is not None:
             await session.execute("intent.forget_secrets", [subscription["id"]])
-            # What is beyond the batch, and what an overlapping fan-out adds, is left to the sweep.
+            # The sweep handles deliveries beyond this batch, and those that an overlapping fan-out adds.
             await session.execute("intent.drop_deliveries_of", subscription["id"], _BATCH_ROWS_MAX)
 
     async def _sweep_regularly(self) -> None:
@@ -321,7 +324,7 @@ class Verification:
 
 
 def _intent(row: Row) -> Intent:
-    """The request as it was before this claim."""
+    """Return the request as it was before this claim."""
     return Intent(
         id=row["id"],
         mode=Mode(row["mode"]),

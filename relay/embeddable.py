@@ -1,8 +1,8 @@
-"""Relay: what a program embeds that wants to relay in its own process. goharvest's object, by its states.
+"""Relay: an object for programs that relay in their own process; it has the states of goharvest's.
 
 ::
 
-    created --start()--> running --stop()--> stopping --in flight is dealt with--> stopped
+    created --start()--> running --stop()--> stopping --nothing is in flight--> stopped
                             |                                                        ^
                             +-------- a part failed: wait() raises it ---------------+
 
@@ -25,13 +25,13 @@ State = Literal["created", "running", "stopping", "stopped"]
 
 
 class Harvests(Protocol):
-    """A harvester, whichever table it reads."""
+    """A harvester of any table."""
 
     name: str
 
     @property
     def in_flight(self) -> Mapping[int, Record]:
-        """What was claimed and not dealt with yet, by id."""
+        """Return the records in flight, by id."""
         ...
 
     async def run(self) -> None:
@@ -44,7 +44,7 @@ class Harvests(Protocol):
 
 
 class Attendant(Protocol):
-    """What the parts need for as long as they run."""
+    """A service that the parts need while they run."""
 
     name: str
 
@@ -58,7 +58,7 @@ class Attendant(Protocol):
 
 
 class Relay:
-    """Start it once. ``async with`` starts, stops and waits. ``attendants``, an election say, outlast the parts."""
+    """Start it once. ``async with`` starts, stops and waits. ``attendants``, such as an election, outlast the parts."""
 
     def __init__(self, parts: Sequence[tuple[Harvests, Observer]], attendants: Sequence[Attendant] = ()) -> None:
         self._parts = parts
@@ -68,7 +68,7 @@ class Relay:
 
     @property
     def phases(self) -> list[list[Harvests | Observer | Attendant]]:
-        """The services in the order of a soft stop, for a process that runs them itself."""
+        """Return the services in the order of a soft stop, for a process that runs them itself."""
         return [
             [harvester for harvester, _ in self._parts],
             [*(observer for _, observer in self._parts), *self._attendants],
@@ -76,7 +76,7 @@ class Relay:
 
     @property
     def state(self) -> State:
-        """One word: created, running, stopping or stopped."""
+        """Return one word: created, running, stopping or stopped."""
         if self._work is None:
             return "created"
         if self._work.done():
@@ -85,27 +85,27 @@ class Relay:
 
     @property
     def is_leader(self) -> bool:
-        """Whether it leads anything, as far as it knows; the fence decides, not this."""
+        """Return whether it leads any group, as far as it knows; only the fence decides."""
         return any(observer.leader_ids for _, observer in self._parts)
 
     @property
     def leader_ids(self) -> list[str]:
-        """The terms that it leads at the moment."""
+        """Return the terms that it leads at the moment."""
         return [leader_id for _, observer in self._parts for leader_id in observer.leader_ids]
 
     @property
     def in_flight_records(self) -> int:
-        """How many records were claimed and not dealt with yet."""
+        """Return the number of records in flight."""
         return sum(len(harvester.in_flight) for harvester, _ in self._parts)
 
     @property
     def in_flight_keys(self) -> set[str]:
-        """Their keys."""
+        """Return the keys of the records in flight."""
         records = [record for harvester, _ in self._parts for record in harvester.in_flight.values()]
         return {record.key for record in records if record.key is not None}
 
     async def start(self) -> None:
-        """Begin to stand for election and to relay; returns at once. RuntimeError when it was started before."""
+        """Start the election and the relay; return at once. Raise RuntimeError when it was started before."""
         if self._work is not None:
             raise RuntimeError(f"this relay is {self.state}; make another one")
         self._work = asyncio.create_task(self._run(), name="relay")
@@ -117,7 +117,7 @@ class Relay:
             harvester.stop()
 
     async def wait(self) -> None:
-        """Wait until it has stopped; raises what ended it, if that was not a stop."""
+        """Wait until it has stopped; raise the error that ended it, if any."""
         if self._work is not None:
             await asyncio.shield(self._work)
 
@@ -130,7 +130,7 @@ class Relay:
         await self.wait()
 
     async def _run(self) -> None:
-        """Each observer outlives its harvester, so that the last reading is complete."""
+        """Run all parts. Each observer outlives its harvester, so that the last reading is complete."""
         async with TaskGroup() as attendance:
             for attendant in self._attendants:
                 attendance.create_task(attendant.run(), name=attendant.name)

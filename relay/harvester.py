@@ -1,4 +1,4 @@
-"""Harvester: for one partition group of a sink, claim what is owed, send it, purge what was acknowledged.
+"""Harvester: for one partition group of a sink, claim records, send them, purge acknowledged records.
 
 ::
 
@@ -8,14 +8,14 @@
           |                        +--- back off <--- SinkUnavailable, DatabaseError ---------------+
           +------------------------- asked for, LeadershipLost, Fenced -------------------------------------+
 
-The order of a take-over is RO-04's. "Read the term again" is needed because a broker grants its fence to
-whoever asks last: a leader that wakes up late could fence the rightful one; it finds out here and steps down.
+The order of a take-over is RO-04's. "Read the term again" is needed because a broker grants its fence to the last
+caller. A leader that wakes up late could fence the rightful one; it detects that here and stops.
 
-Several batches may be in flight (``features.overlap``); the next claim skips them in memory. What was
-acknowledged but could not be purged yet stays in memory too and is not sent again by this term.
+Several batches may be in flight (``features.overlap``); the next claim skips them in memory. Acknowledged records that
+could not be purged yet also stay in memory. This term does not send them again.
 
-A receipt that leaves records open is a setback: what was claimed before it may hold later records of the same
-keys, so it goes back unsent. Holds are drained while nothing is in flight, so one task at a time touches them.
+A receipt that leaves records open is a setback. Batches claimed before it may hold later records of the same keys, so
+they go back unsent. Holds are drained while nothing is in flight, so one task at a time touches them.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ __all__ = ["Harvester", "HarvesterOptions", "MarkerAhead"]
 
 _log = structlog.get_logger(__name__)
 
-_HOLDS_SECONDS = 0.25  # between two looks at the holds
+_HOLDS_SECONDS = 0.25  # between two queries of the holds
 _NO_HOLDS_SECONDS = 5.0  # the same while there are none; a person may have made one
-_DRAIN_BATCHES_MAX = 8  # of one hold in a row; then everybody else has a turn
+_DRAIN_BATCHES_MAX = 8  # of one hold in a row; then the others have a turn
 
 
 class MarkerAhead(Exception):
@@ -59,10 +59,10 @@ class MarkerAhead(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HarvesterOptions:
-    """``linger_seconds``: the least pause between two claims unless there is much to claim, so that an even trickle is
-    carried in batches and a first event at once;
-    ``backoff_seconds_max``: the longest pause while a broker is down; ``refused_seconds``: the pause between two looks
-    at a progress marker that is ahead."""
+    """Times of a harvester. ``linger_seconds``: the least pause between two claims, unless much waits. So a slow steady
+    flow goes in batches, and a first event at once. ``backoff_seconds_max``: the longest pause while a broker is down.
+    ``refused_seconds``: the pause between two checks of a progress marker that is ahead.
+    """
 
     linger_seconds: float = 0.005
     backoff_seconds_first: float = 0.2
@@ -72,7 +72,7 @@ class HarvesterOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Acknowledged:
-    """Records that the broker keeps and the database still owes; ``held`` ones lie in the side table."""
+    """Records that the broker has confirmed and that are not purged yet; ``held`` records lie in the side table."""
 
     batch: Batch
     records: Sequence[Record]
@@ -108,12 +108,12 @@ class Harvester:
 
     @property
     def last_error(self) -> str:
-        """What went wrong last, in one line."""
+        """Return the last error, in one line."""
         return self._trouble.last_error
 
     @property
     def in_flight(self) -> Mapping[int, Record]:
-        """What was claimed and not dealt with yet, by id."""
+        """Return the records in flight, by id."""
         return self._in_flight
 
     @property
@@ -122,16 +122,15 @@ class Harvester:
         return self._outbox.low_water if self.state == "leading" else None
 
     def on_poll(self, last_id: int, origin: UUID, *, holds_are_due: bool) -> None:
-        """Take over what the due poller saw: the last id drawn, its origin, and whether a hold is due for a probe."""
+        """Apply the due poller's result: the last id drawn, its origin, and whether a hold is due for a probe."""
         if holds_are_due:
             self._holds_due_at = 0.0
         if holds_are_due or not self._outbox.is_carried_through(last_id, origin):
             self._wake.notify()
 
     async def lead(self, election: Election, lease: Lease) -> None:
-        """Hold a lease until it is asked for or lost; what is in flight when it is asked for is finished and purged.
-
-        One term at a time: a lease may fall to us again while we are still leaving it.
+        """Hold a lease until it is asked for or lost. Finish and purge the records in flight when it is asked for. One
+        term at a time: this process may get a lease again while it is still leaving it.
         """
         leader_id = _leader_id(lease.term)
         try:
@@ -157,7 +156,8 @@ class Harvester:
                 await self._serve(term)
             except Fenced as over:
                 end_if_cancelled()
-                # Whoever fenced us may be a zombie: stand again, for a term that it does not know (F55).
+                # The process that fenced us may be a former leader: acquire again, for a term that it does not know
+                # (F55).
                 self._observer.fenced(_leader_id(term), str(over))
                 await pause(self._asked, self._options.backoff_seconds_first)
                 return
@@ -174,7 +174,7 @@ class Harvester:
                 self._backoff_seconds = min(self._backoff_seconds * 2, self._options.backoff_seconds_max)
 
     async def _serve(self, term: Term) -> None:
-        """One life of the sink, from open to close."""
+        """Serve one life of the sink, from open to close."""
         try:
             term = await self._take_over(term)
             self.state = "leading"
@@ -185,10 +185,10 @@ class Harvester:
             await self._sink.close()
 
     async def _take_over(self, term: Term) -> Term:
-        # Whatever made us open again may have been a database that is not quite the one we knew: trust no low mark.
+        # The cause of the reopening may have been another database: trust no low-water mark.
         self._outbox.begin(term.shards)
         if not await self._outbox.recognise():
-            self._unpurged.clear()  # their ids may be those of other events by now (FC-01)
+            self._unpurged.clear()  # their ids may now belong to other events (FC-01)
         committed = await self._sink.open(term)
         term = await self._outbox.assert_term(term)
         if committed is not None:
@@ -203,7 +203,7 @@ class Harvester:
         for left in list(self._unpurged.values()):
             await self._purge(left)
         await self._holds.begin(term)
-        # Else the first claims begin with all that was ever purged and not vacuumed.
+        # Otherwise the first claims would read all rows that were purged and not vacuumed.
         await self._outbox.advance_low_water()
         return term
 
@@ -217,7 +217,7 @@ class Harvester:
         try:
             async with TaskGroup() as carriers:
                 while not self._is_over():
-                    # First of all the claim: what has just been published after a quiet hour waits for nothing else.
+                    # Claim first, so that an event after a quiet hour does not wait.
                     await slots.acquire()
                     await self._placed.wait()
                     setbacks = self._setbacks
@@ -229,11 +229,11 @@ class Harvester:
                         carriers.create_task(self._carry(batch, setbacks, slots), name=f"{self._sink.name} batch")
                     await self._outbox.advance_low_water()
                     await self._probe_holds(term, slots)
-                    # What a setback has left is not in flight, and owed all the same.
+                    # Records after a setback are not in flight, but still owed.
                     if batch is None and not self._in_flight and setbacks == self._setbacks and not self._is_over():
                         self._trouble.over(sink=self._sink.name, group=term.group)
                     if batch is None or (was_notified and self._outbox.took_all and term.order_scope != "key"):
-                        # All that was visible is under way: the next claim can wait for the next event.
+                        # All visible records are in flight: the next claim can wait for the next event.
                         was_notified = await self._wake.wait()
                     if batch is None or len(batch.records) * 4 < self._sink.features.batch_records_max:
                         # After an empty claim, too: most notifications are of other groups.
@@ -242,14 +242,16 @@ class Harvester:
             raise _foremost(failed) from failed
 
     def _overlap(self, term: Term) -> int:
-        """How many batches may be in flight: where keys are in order across topics, a second one could overtake."""
+        """Return how many batches may be in flight: where keys are in order across topics, a second one could
+        overtake.
+        """
         return self._sink.features.overlap if term.order_scope == "topic_key" else 1
 
     def _is_over(self) -> bool:
         return self._asked.is_set() or self._reopening
 
     async def _next_batch(self, term: Term) -> Batch | None:
-        """Claim, set aside what must wait behind a hold, number the rest."""
+        """Claim, set aside the records behind holds, number the rest."""
         features = self._sink.features
         while not self._is_over():
             records = await self._outbox.claim(
@@ -269,7 +271,7 @@ class Harvester:
         return None
 
     async def _set_aside(self, term: Term, records: list[Record]) -> list[Record]:
-        """Move what waits behind a hold to the side table; returns the rest."""
+        """Move records that wait behind a hold to the side table; return the rest."""
         waiting = self._holds.set_aside(records)
         if not waiting:
             return records
@@ -283,7 +285,7 @@ class Harvester:
         return Batch(term, records)
 
     async def _carry(self, batch: Batch, setbacks: int, slots: asyncio.Semaphore) -> None:
-        """Send one batch and record what became of it; unsent if there was a setback since before its claim."""
+        """Send one batch and record its outcome; do not send it if a setback came after its claim began."""
         receipt = await self._send(batch) if setbacks == self._setbacks else await self._left_unsent(batch)
         if receipt.refused:
             await self._holds.place(batch.term, refusals_by_key(batch, receipt))
@@ -309,8 +311,8 @@ class Harvester:
                 raise
             self._note(part, receipt)
             if receipt.refused and not held:
-                # Until the hold stands nothing is claimed: it could be a later record of the key (I3). What was claimed
-                # before goes back unsent, because of the setback.
+                # Until the hold exists nothing is claimed: it could be a later record of the key (I3). Earlier claims
+                # go back unsent, because of the setback.
                 self._placing += 1
                 self._placed.clear()
             await self._purge(_Acknowledged(part, receipt.acknowledged, held=held))
@@ -325,10 +327,11 @@ class Harvester:
         return Receipt(())
 
     def _rounds(self, batch: Batch) -> Iterable[Batch]:
-        """The batch, or for a sink that promises "record" its first record of each key, then its second, and so on.
+        """Return the batch, or for a sink that promises "record" its first record of each key, then its second, and so
+        on.
 
         Each round is purged before the next is sent. So at most one record of a key is ever acknowledged and not yet
-        purged, and what a crash repeats is that one: its copies are neighbours (RR-01).
+        purged. A crash repeats only that record, so its copies are neighbours (RR-01).
         """
         features = self._sink.features
         if features.window == "batch" or features.purges:
@@ -346,7 +349,7 @@ class Harvester:
         return (Batch(batch.term, records) for records in rounds)
 
     def _note(self, batch: Batch, receipt: Receipt) -> None:
-        """What follows from a receipt at once, before anything else can run."""
+        """Apply a receipt at once, before anything else can run."""
         if len(receipt.acknowledged) < len(batch.records):
             self._setbacks += 1
         self._trouble.hear(receipt, len(batch.records), sink=self._sink.name, group=batch.term.group)
@@ -370,7 +373,9 @@ class Harvester:
             self._wake.notify()
 
     async def _purge(self, done: _Acknowledged) -> None:
-        """Delete what was acknowledged, and the batch's manifest; remembered until the database has confirmed it."""
+        """Delete acknowledged records and the batch's manifest; keep them in memory until the database has confirmed
+        it.
+        """
         batch, records = done.batch, done.records
         if not records and batch.number is None:
             return
@@ -431,12 +436,12 @@ class Harvester:
 
 
 def _leader_id(term: Term) -> str:
-    """How a term is called in events."""
+    """Return the name of a term in events."""
     return f"{term.sink}/{term.group}/{term.number}"
 
 
 def _foremost(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Of what ended a stream: a bug first, then a lost leadership, then operating errors."""
+    """Return the first error of a stream: a bug, then a lost leadership, then operating errors."""
     operating = (SinkUnavailable, DatabaseError)
     ranked = sorted(
         group.exceptions,

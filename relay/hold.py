@@ -7,17 +7,16 @@
    topic (destination missing)      <-----------
                                  refused again: postponed, twice as long
 
-While a hold stands, every record of its key or topic moves from the outbox to the side table ``held``, so that
-claims never wade through it. One harvester places, drains and lifts, in one task and under its term, so that
-nothing of the key can pass the records that wait. A topic's keys belong to several partition groups; each group holds
-the topic for its own.
+While a hold exists, every record of its key or topic moves from the outbox to the side table ``held``. So claims never
+read past them. One harvester places, drains and lifts, in one task and under its term, so that nothing of the key can
+pass the records that wait. A topic's keys belong to several partition groups; each group holds the topic for its own.
 
-What follows when a record itself is refused is a policy, of its topic or else of the sink: ``hold_key`` as drawn;
-``skip``: the record becomes a dead letter and its key goes on; ``stop``: nothing of the sink goes on (goharvest's way).
-A destination that is missing always holds its topic, or stops the sink.
+A policy of the topic, or else of the sink, decides about a refused record. ``hold_key`` is as drawn. ``skip`` makes the
+record a dead letter, and its key goes on. ``stop`` stops the whole sink (goharvest's way). A missing destination always
+holds its topic, or stops the sink.
 
 People retry, skip and purge by statements of their own (``hold.retry``, ``hold.skip``, ``dead_letter.retry_record``);
-what they leave is found at the next look at the holds.
+the next query of the holds finds the result.
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ Policy = Literal["hold_key", "skip", "stop"]
 
 
 class SinkStopped(SinkUnavailable):
-    """A record was refused, and the policy is that nothing else may be sent before it."""
+    """A record was refused, and the policy forbids sending anything else before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """``key`` '' holds the whole topic; a keyless record that is poison has a name of its own as key."""
+    """``key`` '' holds the whole topic; a keyless poison record has its own name as key."""
 
     tenant: str
     topic: str
@@ -81,11 +80,11 @@ class Holds:
 
     @property
     def any_active(self) -> bool:
-        """Whether anything is held at all."""
+        """Return whether anything is held at all."""
         return bool(self._active_holds)
 
     async def begin(self, term: Term) -> None:
-        """Learn what stands at the start of a term."""
+        """Read the holds at the start of a term."""
         rows = await self._database.fetch("hold.open", self._sink, term.group)
         self._is_across_topics = term.order_scope == "key"
         self._active_holds = {}
@@ -96,20 +95,24 @@ class Holds:
             self._active_holds.setdefault(self._lane(hold), hold)
 
     def _lane(self, hold: Hold) -> _Lane:
-        """What waits behind it: a topic, a key of a topic, or a key in all topics."""
+        """Return the records that it holds: a topic, a key of a topic, or a key in all topics."""
         return (hold.tenant, "" if hold.key and self._is_across_topics else hold.topic, hold.key)
 
     def _hold_of(self, refusal: Refusal) -> Hold:
-        """A topic is held whole, unless its keys' records of other topics have to wait as well."""
+        """Return the hold for a refusal. A topic is held whole, unless its keys' records of other topics have to wait
+        too.
+        """
         record = refusal.record
         by_topic = refusal.scope == "topic" and not (self._is_across_topics and record.key is not None)
         hold = Hold(record.tenant, record.topic, "") if by_topic else _key_hold(record)
         return self._active_holds.get(self._lane(hold), hold)
 
     def covering(self, record: Record) -> Hold | None:
-        """The hold that a record has to wait behind, if any; of a key that waits with its topic, one to be placed.
+        """Return the hold that a record has to wait behind, if any; of a key that waits with its topic, one to be
+        placed.
 
-        Its key's before its topic's: what is older may wait behind the key's already, and is drained after the topic.
+        The key's hold comes before the topic's: older records may wait behind it already, and are drained after the
+        topic.
         """
         key = _key_hold(record)
         if (hold := self._active_holds.get(self._lane(key))) is not None:
@@ -118,10 +121,9 @@ class Holds:
         return key if topic is not None and self._is_across_topics and record.key is not None else topic
 
     def set_aside(self, records: Iterable[Record]) -> list[Record]:
-        """Those of records in id order that have to wait behind a hold.
-
-        Where keys are in order across topics, one that would wait with its topic waits with its key, which stands from
-        now on: its later records of other topics must not pass it (RG-10).
+        """Return the records, in id order, that have to wait behind a hold. Where keys are in order across topics, a
+        record that would wait with its topic waits with its key instead. Later records of the key in other topics must
+        not pass it (RG-10).
         """
         waiting = []
         for record in records:
@@ -133,7 +135,7 @@ class Holds:
     async def place(self, term: Term, refusals: Iterable[Refusal], followers: Sequence[Record] = ()) -> None:
         """Move refused records, and records that follow an active hold, to the side table.
 
-        Where the policy says so, a refused record is given up instead; or :class:`SinkStopped` is raised.
+        By its policy a refused record is given up instead, or :class:`SinkStopped` is raised.
         """
         remaining = [r for r in refusals if not await self.given_up(term, r)]
         rows = []
@@ -154,7 +156,9 @@ class Holds:
             raise LeadershipLost(f"term {term.number} of {self._sink}/{term.group} is over")
 
     async def given_up(self, term: Term, refusal: Refusal) -> bool:
-        """Whether the policy was to skip: the record is a dead letter now. Raises :class:`SinkStopped`."""
+        """Give a record up if the policy is to skip; return whether it is a dead letter now. Raise
+        :class:`SinkStopped`.
+        """
         record = refusal.record
         policy = await self._database.fetchval("hold.policy", record.tenant, record.topic) or self._default_policy
         if policy == "stop":
@@ -170,15 +174,15 @@ class Holds:
         return True
 
     async def due(self, term: Term) -> list[tuple[Hold, int]]:
-        """The holds whose probe is due, with how often they were tried."""
+        """Return the holds whose probe is due, with how often they were tried."""
         rows = await self._database.fetch("hold.open", self._sink, term.group)
-        # Somebody may have made one, to replay a dead letter. None is ever forgotten here: one that we are placing just
-        # now is not in the table yet.
+        # Another process may have added a hold, to replay a dead letter. Keep all known holds: a hold that is being
+        # placed is not in the table yet.
         self._stand(Hold(r["tenant"], r["topic"], r["key"]) for r in rows)
         return [(Hold(r["tenant"], r["topic"], r["key"]), r["attempts"]) for r in rows if r["due"]]
 
     async def claim(self, term: Term, hold: Hold, limit: int, bytes_max: int) -> list[Record]:
-        """The oldest records that wait behind a hold, in order: up to ``limit``, or ``bytes_max`` of payload."""
+        """Return the oldest records that wait behind a hold, in order: up to ``limit``, or ``bytes_max`` of payload."""
         rows = await self._database.fetch(
             "hold.claim", self._sink, hold.tenant, hold.topic, hold.key, term.group, term.number, limit, bytes_max
         )
@@ -201,7 +205,7 @@ class Holds:
         )
 
     async def single_out(self, term: Term, refusal: Refusal) -> None:
-        """Move a poison record's key, with all that waits of it, out of its topic's hold into one of its own."""
+        """Move a poison record's key, with all its waiting records, out of its topic's hold into its own hold."""
         hold = _key_hold(refusal.record)
         await self._database.execute(
             "hold.rekey", self._sink, term.group, term.number, hold.tenant, hold.topic, hold.key,
@@ -210,7 +214,7 @@ class Holds:
         self._stand([hold])
 
     async def lift(self, term: Term, hold: Hold) -> bool:
-        """End a hold that holds nothing any more; False when something came in meanwhile."""
+        """End a hold that holds nothing any more; return False when records came meanwhile."""
         lifted = await self._database.fetchval(
             "hold.lift", self._sink, hold.tenant, hold.topic, hold.key, term.group, term.number
         )

@@ -1,6 +1,6 @@
-"""Key order: what the order scope ``key`` asks of a batch, where a key is one lane through all topics (RG-10, RO-03).
-
-A topic's partitions are read by themselves, so order between two topics of a key means: never both on their way.
+"""Key order: the rules of the order scope ``key``, where a key is one lane across all topics (RG-10, RO-03). Each
+topic's partitions are read independently. So order between two topics of a key means that they are never both in
+flight.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["one_topic_of_each_key", "refusals_by_key"]
 
 
 def one_topic_of_each_key(records: Sequence[Record]) -> list[Record]:
-    """Of records in id order those before a key's first change of topic; the rest is claimed again (RG-10)."""
+    """Return the records, in id order, before a key's first change of topic; the rest is claimed again (RG-10)."""
     topics: dict[tuple[str, str], str] = {}
     over: set[tuple[str, str]] = set()
     kept: list[Record] = []
@@ -29,8 +29,9 @@ def one_topic_of_each_key(records: Sequence[Record]) -> list[Record]:
 
 
 def refusals_by_key(batch: Batch, receipt: Receipt) -> Sequence[Refusal]:
-    """What has to be held. Where keys are in order across topics, a topic that takes nothing holds each key of its
-    records, not only the one that spoke for all: their records of other topics have to wait too."""
+    """Return the refusals to hold. Where keys are in order across topics, a topic that accepts nothing holds each key
+    of its records. The keys' records of other topics have to wait too.
+    """
     if batch.term.order_scope == "topic_key":
         return receipt.refused
     done = {record.id for record in receipt.acknowledged} | {refusal.record.id for refusal in receipt.refused}

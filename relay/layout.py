@@ -1,4 +1,4 @@
-"""Layout: into how many groups a sink's shards are cut, and what is kept in order; changed while relays run (RR-11).
+"""Layout: the number of partition groups of each sink, and the order scope; changed while relays run (RR-11).
 
 ::
 
@@ -6,11 +6,11 @@
          |                 |                |                      |
          +-----------------+----------------+----------------------+--- anything fails: open them as they were
 
-Leases are closed, so that relays finish what is in flight and leave. Terms are raised, so that the database refuses
-whoever did not. Each old group's sink is opened once more under its old name: that fences its producer or waits for
-its lock queue, and its manifests are settled. Then one transaction numbers the new layout and creates its leases.
-Publishing goes on all the time, and what it leaves waits. Only a change of the order scope holds it up, while what is
-waiting is hashed anew.
+Leases are closed, so that relays finish the records in flight and leave. Terms are raised, so that the database refuses
+any other leader. Each old group's sink is opened once more under its old name. That fences its producer or waits for
+its lock queue, and settles its manifests. Then one transaction numbers the new layout and creates its leases.
+Publishing goes on all the time, and new records wait. Only a change of the order scope delays it, while waiting records
+are hashed anew.
 
 The order scope is ``topic_key``: a topic's key is a lane; or ``key``: a key is one lane through all topics (RG-10).
 """
@@ -45,25 +45,25 @@ class LayoutRefused(Exception):
 
 
 class WrongLayout(LayoutRefused):
-    """No installation, or not this one, could have it; waiting does not help."""
+    """This installation, or any, cannot have the layout; waiting does not help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """``groups``: of each sink that has more or less than one."""
+    """``groups``: the number of groups of each sink, if it is not one."""
 
     number: int
     groups: Mapping[str, int]
     order_scope: OrderScope
 
     def groups_of(self, sink: str) -> int:
-        """How many groups a sink has."""
+        """Return how many groups a sink has."""
         return self.groups.get(sink, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutChange:
-    """What is wanted: groups of some sinks, an order scope; None: as it is."""
+    """The requested change: groups of some sinks, an order scope; None: unchanged."""
 
     groups: Mapping[str, int]
     order_scope: OrderScope | None = None
@@ -71,7 +71,7 @@ class LayoutChange:
 
 @dataclass(frozen=True, slots=True)
 class LayoutPlan:
-    """``sinks`` stand still meanwhile; ``waiting`` is what they owe, counted up to a bound. No sinks: nothing to do."""
+    """``sinks`` pause during the change; ``waiting`` counts their records up to a bound. No sinks: nothing to do."""
 
     before: Layout
     after: Layout
@@ -81,15 +81,16 @@ class LayoutPlan:
 
 
 async def read_layout(session: Session) -> Layout:
-    """The layout as it is now."""
+    """Return the layout as it is now."""
     row = await session.fetchrow("layout.current")
     assert row is not None, "the installation has a layout"
     return Layout(row["number"], json.loads(row["groups"]), row["order_scope"])
 
 
 class Relayout:
-    """One change. ``make_sink`` gives the sink to fence old producers with, None where the term alone fences;
-    ``say`` is told of each step. ``patience_seconds`` bounds each of them."""
+    """One change. ``make_sink`` returns a sink that fences old producers, None where the term alone fences. ``say``
+    gets a line for each step, and ``patience_seconds`` limits each step.
+    """
 
     def __init__(
         self,
@@ -108,7 +109,7 @@ class Relayout:
         self._patience_seconds = patience_seconds
 
     async def plan(self, change: LayoutChange) -> LayoutPlan:
-        """What a change would do; raises :class:`LayoutRefused`, ``db.errors.DatabaseError``."""
+        """Return the plan of a change; raise :class:`LayoutRefused`, ``db.errors.DatabaseError``."""
         before = await read_layout(self._database)
         sinks = [row["name"] for row in await self._database.fetch("layout.sinks")]
         rows = await self._database.fetch("layout.waiting", _HASHED_MAX + 1)
@@ -134,7 +135,7 @@ class Relayout:
         return LayoutPlan(before, after, moved, {sink: waiting.get(sink, 0) for sink in moved}, owners)
 
     async def run(self, change: LayoutChange, actor: str, reason: str | None) -> LayoutPlan:
-        """Change the layout; returns what was done.
+        """Change the layout; return the steps that were done.
 
         Raises :class:`LayoutRefused`, :class:`relay.sink.SinkUnavailable`, ``db.errors.DatabaseError``; then the leases
         are open and the layout is as it was.
@@ -163,20 +164,20 @@ class Relayout:
         session = await self._connect()
         try:
             if not await session.fetchval("layout.lock"):
-                raise LayoutRefused("somebody else is changing the layout just now")
+                raise LayoutRefused("another process is changing the layout now")
             yield
         finally:
             await session.aclose()
 
     async def _open(self, layout: Layout) -> None:
-        """What a change that was killed has left closed."""
+        """Open the leases that an interrupted change has left closed."""
         sinks = [row["name"] for row in await self._database.fetch("layout.sinks")]
         row = await self._database.fetchrow("layout.set_leases_open", sinks, True)
         if row is not None and row["count"]:
             self._say(f"an earlier change was cut off: {row['count']} leases of layout {layout.number} are open again")
 
     async def _empty(self, sinks: Sequence[str]) -> None:
-        """Close the leases and wait until nobody sits on one."""
+        """Close the leases and wait until no relay holds one."""
         row = await self._database.fetchrow("layout.set_leases_open", list(sinks), False)
         assert row is not None, "a count is a row"
         self._say(f"closing {row['count']} leases of {', '.join(sinks)}")
@@ -201,7 +202,7 @@ class Relayout:
         ]
 
     async def _fence(self, term: Term) -> None:
-        """Make sure that no producer of an old group can send any more, and settle what it has left."""
+        """Make sure that no producer of an old group can send any more, and settle its manifests."""
         sink = self._make_sink(term.sink)
         if sink is None:
             return
@@ -219,7 +220,7 @@ class Relayout:
             await sink.close()
 
     async def _opened(self, sink: Sink, term: Term) -> int | None:
-        """Open it, again and again: an AMQP broker gives the lock only when its holder's connection has ended."""
+        """Open the sink, with repeats: an AMQP broker gives the lock only when its holder's connection has ended."""
         deadline = time.monotonic() + self._patience_seconds
         while True:
             try:
@@ -230,7 +231,7 @@ class Relayout:
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _switch(self, plan: LayoutPlan, actor: str, reason: str | None) -> None:
-        """All in one transaction; again while somebody's publishing transaction is open."""
+        """Switch in one transaction; repeat while a publishing transaction is open."""
         deadline = time.monotonic() + self._patience_seconds
         while True:
             try:

@@ -1,7 +1,7 @@
 """The ports in memory: a sink with a broker behind it, and a lease whose holder the caller names. For tests.
 
 They keep every rule of :mod:`relay.sink` and :mod:`relay.election.port`, and pass the same conformance suite as the
-real ones; what a test adds is control. Faults are attributes of :class:`MemoryBroker`, set at any time::
+real ones. Tests control them: faults are attributes of :class:`MemoryBroker`, set at any time::
 
     broker.missing.add("orders")     that topic has no destination until it is removed again
     broker.record_bytes_max = 10     anything larger is refused for itself
@@ -26,7 +26,7 @@ __all__ = ["Kept", "MemoryBroker", "MemoryElection", "MemorySink"]
 
 
 class Kept(NamedTuple):
-    """One record in the broker's log, and the term it was sent under."""
+    """One record in the broker's log, and the term of its sender."""
 
     term: int
     record: Record
@@ -37,8 +37,9 @@ _Lease = tuple[int, int]
 
 
 class MemoryBroker:
-    """What outlives every sink: the log, for each group its fence and the number of its last committed batch, and the
-    faults to come."""
+    """The state that outlives every sink: the log, the fence and the last committed batch of each group, and the
+    planned faults.
+    """
 
     def __init__(self) -> None:
         self.log: list[Kept] = []
@@ -52,7 +53,7 @@ class MemoryBroker:
         self.valve.set()
 
     def ids(self, key: str | None = None, topic: str | None = None) -> list[int]:
-        """The ids in the log, in order; of one key, of one topic, or all."""
+        """Return the ids in the log, in order; of one key, of one topic, or all."""
         return [
             kept.record.id
             for kept in self.log
@@ -60,7 +61,7 @@ class MemoryBroker:
         ]
 
     def judge(self, record: Record) -> Refusal | None:
-        """Whether the broker takes a record."""
+        """Return whether the broker takes a record."""
         if record.topic in self.missing:
             return Refusal(record, "topic", "topic_missing", f"there is no topic {record.topic}")
         if self.record_bytes_max is not None and len(record.payload) > self.record_bytes_max:
@@ -82,7 +83,7 @@ class MemorySink:
         self._turn = asyncio.Lock()
 
     async def open(self, term: Term) -> int | None:
-        """Take the fence, whatever the term's number: a broker grants it to whoever asks last."""
+        """Take the fence under any term's number: a broker grants it to the last caller."""
         if self._broker.down:
             raise SinkUnavailable("the broker in memory is down")
         self._lease = (term.layout, term.group)
@@ -137,7 +138,7 @@ class MemorySink:
 def _divided(
     records: Sequence[Record], judge: Callable[[Record], Refusal | None]
 ) -> tuple[list[Record], list[Refusal]]:
-    """Those to keep, and one refusal for each key or topic that has to wait from there on."""
+    """Return the records to keep, and one refusal for each key or topic that has to wait from there on."""
     taken: list[Record] = []
     refused: list[Refusal] = []
     waiting: set[tuple[str, str, str | None]] = set()
@@ -155,7 +156,7 @@ def _divided(
 
 
 class MemoryElection:
-    """The one lease of a sink, in memory: free or not, and whoever holds it can lose the leadership or asked to leave.
+    """The one lease of a sink, in memory. Its holder can lose the leadership or be asked to leave.
 
     ``grant`` makes the term of a new lease; by default terms count up from 1 without a database.
     """
@@ -170,7 +171,7 @@ class MemoryElection:
 
     async def acquire(self) -> Lease:
         """Wait until the lease is free, then take it."""
-        while not self.free.is_set():  # of several that wait, all are woken
+        while not self.free.is_set():  # all waiting tasks are woken
             await self.free.wait()
         self.free.clear()
         try:
@@ -193,10 +194,10 @@ class MemoryElection:
             self.free.set()
 
     async def end_candidacy(self) -> None:
-        """Nothing to do: nobody else is told here."""
+        """Do nothing: no other process takes part."""
 
     def trusted(self, group: int) -> bool:
-        """Whether the lease is held and not lost."""
+        """Return whether the lease is held and not lost."""
         return self._held is not None and self._held.term.group == group and not self._held.lost.is_set()
 
     def lose_leadership(self) -> None:

@@ -1,4 +1,4 @@
-"""What the relay counts, per sink and partition group."""
+"""Metrics of the relay, per sink and partition group."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RelayMetrics:
         )
         self._unsettled = Counter(
             "hookwire_relay_unsettled_total",
-            "Records sent of which nobody knows what became; they are sent again, or found to be there.",
+            "Records sent with an unknown outcome; they are sent again, or turn out to be stored.",
             labels, registry=registry,
         )  # fmt: skip
         self._purge_failures = Counter(
@@ -32,7 +32,7 @@ class RelayMetrics:
             registry=registry,
         )  # fmt: skip
         self._in_flight = Gauge(
-            "hookwire_relay_in_flight", "Records that were claimed and not dealt with yet.", labels, registry=registry
+            "hookwire_relay_in_flight", "Records in flight: claimed, without an outcome yet.", labels, registry=registry
         )
         self._progress = Gauge(
             "hookwire_relay_last_acknowledged_timestamp_seconds", "When a sink last confirmed a record (Unix time).",
@@ -50,7 +50,7 @@ class RelayMetrics:
         self._refused.labels(sink, group).inc(records)
 
     def unsettled(self, sink: str, group: int, records: int) -> None:
-        """Count records whose outcome nobody knows."""
+        """Count records with an unknown outcome."""
         self._unsettled.labels(sink, group).inc(records)
 
     def purge_failed(self, sink: str, group: int) -> None:
@@ -58,7 +58,7 @@ class RelayMetrics:
         self._purge_failures.labels(sink, group).inc()
 
     def in_flight(self, sink: str, group: int, records: int) -> None:
-        """How many records are in flight now."""
+        """Set the number of records in flight."""
         self._in_flight.labels(sink, group).set(records)
 
     def failed(self, sink: str, group: int) -> None:

@@ -1,13 +1,13 @@
-"""What a relay tells whoever embeds it: who leads, and how much it carries. goharvest's events, by its names.
+"""The events of a relay for its embedding program: leadership and throughput, under goharvest's names.
 
 ::
 
     LeaderAcquired --> LeaderRefreshed ... --> LeaderRevoked      the term ended by itself: a soft stop
-                                          \\-> LeaderFenced       somebody else rules, or may: stop at once
+                                          \\-> LeaderFenced another leader exists, or may: stop at once
     MeterRead                                                     every few seconds, also when nothing moves (RL-12)
 
-Each goes to the log and to the one handler. A handler is called on the relay's own task: it should return at once, and
-what it raises ends the relay.
+Each goes to the log and to the one handler. A handler is called on the relay's own task. It should return at once, and
+its exception ends the relay.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LeaderAcquired:
-    """This relay leads. ``leader_id`` names the term: what marks carry in compat mode, else sink, group and term."""
+    """This relay leads.
+
+    ``leader_id`` names the term: the identity of marks in compat mode, else sink, group and term.
+    """
 
     relay: str
     leader_id: str
@@ -38,7 +41,7 @@ class LeaderAcquired:
 
 @dataclass(frozen=True, slots=True)
 class LeaderRefreshed:
-    """It leads on under another identity, after a failure whose outcome nobody knows."""
+    """It leads on under another identity, after a failure with an unknown outcome."""
 
     relay: str
     leader_id: str
@@ -46,7 +49,7 @@ class LeaderRefreshed:
 
 @dataclass(frozen=True, slots=True)
 class LeaderRevoked:
-    """It has given its lease up; what was in flight had been dealt with."""
+    """It has released its lease; no record was in flight."""
 
     relay: str
     leader_id: str
@@ -54,7 +57,7 @@ class LeaderRevoked:
 
 @dataclass(frozen=True, slots=True)
 class LeaderFenced:
-    """It no longer leads, or cannot be sure to: nothing more was sent from here on."""
+    """It no longer leads, or may not: it sends nothing more."""
 
     relay: str
     leader_id: str
@@ -94,29 +97,29 @@ class Observer:
         self._total = self._read_total = 0
 
     def acquired(self, leader_id: str) -> None:
-        """A term began."""
+        """Report that a term began."""
         self.leader_ids.append(leader_id)
         self._tell(LeaderAcquired(self._relay, leader_id))
 
     def refreshed(self, before: str, leader_id: str) -> None:
-        """A term goes on under another identity."""
+        """Report that a term goes on under another identity."""
         self.leader_ids[self.leader_ids.index(before)] = leader_id
         self._tell(LeaderRefreshed(self._relay, leader_id))
 
     def revoked(self, leader_id: str) -> None:
-        """A term was given up; nothing to tell of one that was taken away before."""
+        """Report that a term was given up, unless it was lost before."""
         if leader_id in self.leader_ids:
             self.leader_ids.remove(leader_id)
             self._tell(LeaderRevoked(self._relay, leader_id))
 
     def fenced(self, leader_id: str, reason: str) -> None:
-        """A term was taken away; nothing to tell of one that was given up before."""
+        """Report that a term was lost, unless it was given up before."""
         if leader_id in self.leader_ids:
             self.leader_ids.remove(leader_id)
             self._tell(LeaderFenced(self._relay, leader_id, reason))
 
     def acknowledged(self, records: int) -> None:
-        """Count what the broker has confirmed."""
+        """Count confirmed records."""
         self._total += records
 
     def stop(self) -> None:

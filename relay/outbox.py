@@ -1,21 +1,21 @@
-"""Outbox: the verbs of goharvest without the mark (decision 2): claim, purge; and the manifests of RR-06.
+"""Outbox: the verbs of goharvest without the mark: claim and purge, and the manifests of RR-06.
 
-Claims re-read from the lowest record that is not in flight, never from a cursor, so that a lower id that
-commits later is found (RG-05). To keep that cheap under a held xmin each shard has a low-water mark (RR-07):
+Claims re-read from the lowest record that is not in flight, never from a cursor. So they find a lower id that commits
+later (RG-05). To keep that cheap under a held xmin each shard has a low-water mark (RR-07):
 
 1. note m, the value of the id sequence;
-2. in a later statement draw a transaction id Y of our own;
-3. once every transaction before Y has ended, whatever will ever exist below m is visible in that snapshot:
-   the shard's mark moves to its lowest record at or below m, or behind m.
+2. in a later statement draw our own transaction id Y;
+3. once every transaction before Y has ended, that snapshot sees every id below m that can exist.
+   Then the shard's mark moves to its lowest record at or below m, or behind m.
 
-What is purged after that lies above the marks, and claims read past it until they move again. So they move about once a
-second, and earlier when claims have read past as much as a move costs: what a claim costs does not depend on how long a
-snapshot is held, nor on how much is relayed in a second.
+Rows purged after that lie above the marks, and claims read past them until the marks move again. So the marks move
+about once a second, and earlier when claims have read past as much as a move costs. So the cost of a claim does not
+depend on the age of a held snapshot, nor on the rate of records.
 
-Marks, and the ids of what is in flight, are true of one origin: a run of the server, a database, a sequence (FC-01). A
-crash may take back ids that were drawn and never kept; a promoted standby or a restored server also such as were kept.
-Therefore what a mark rests on is on disk before the mark moves, and each statement that is given ids from memory names
-their origin. It fails where another one answers, and the harvester takes over anew.
+Marks, and the ids of records in flight, are true of one origin: a run of the server, a database, a sequence (FC-01). A
+crash may take back ids that were drawn and not stored. A promoted standby or a restored server may take back stored ids
+too. Therefore the basis of a mark is on disk before the mark moves. Each statement that gets ids from memory names
+their origin. It fails where another server answers, and the harvester starts anew.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ __all__ = ["LowWater", "Outbox"]
 _log = structlog.get_logger(__name__)
 
 _PER_SHARD_MIN = 64
-_WALKED_MAX = 2_000  # purged records that claims have read past: as long as moving the marks takes
-_UNSETTLED = 0.05  # of the time between two moves: where every claim may still begin with all that was ever purged
+_WALKED_MAX = 2_000  # purged records that claims have read past; reading them takes as long as moving the marks
+_UNSETTLED = 0.05  # of the time between two moves, while a claim may still read every row that was ever purged
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
@@ -83,10 +83,10 @@ class Outbox:
         self._carried_through: int | None = None
         self._per_shard = _PER_SHARD_MIN
         self.took_all = False
-        """Whether the last claim returned all that its snapshot showed."""
+        """Whether the last claim returned all records of its snapshot."""
 
     def begin(self, shards: Sequence[int]) -> None:
-        """Start a term over these shards: nothing a predecessor knew is trusted, every mark starts at zero."""
+        """Start a term over these shards: trust no earlier state, and start every mark at zero."""
         self._low = dict.fromkeys(shards, 0)
         self._horizon = self._settled = None
         self._horizon_at = 0.0
@@ -94,7 +94,7 @@ class Outbox:
         self._carried_through = None
 
     async def recognise(self) -> bool:
-        """Learn the origin of the ids from now on; whether it is still the one that was known before."""
+        """Read the origin of the ids from now on; return whether it is still the known one."""
         before, self._origin = self._origin, await self._database.fetchval("outbox.origin")
         return before == self._origin
 
@@ -106,11 +106,11 @@ class Outbox:
         return LowWater(len(self._low), min(self._low.values()), self._origin)
 
     def is_carried_through(self, last_id: int, origin: UUID) -> bool:
-        """Whether nothing at or below the last id that was drawn is owed, or can still appear."""
+        """Return whether no record up to the last drawn id is owed or can still appear."""
         return (last_id, origin) == (self._carried_through, self._origin)
 
     async def claim(self, term: Term, in_flight: Collection[int], limit: int, bytes_max: int) -> list[Record]:
-        """The lowest records that are not in flight, in id order; empty when the term is over too.
+        """Return the lowest records that are not in flight, in id order; empty when the term is over too.
 
         Up to ``limit`` of them, and no more after the one that crosses ``bytes_max`` of payload. Raises
         :class:`db.errors.Refused` where the ids have another origin than those known here.
@@ -131,14 +131,14 @@ class Outbox:
         return records
 
     async def _read(self, name: str, *args: object) -> Sequence[Row]:
-        """A claim, and what it may have read past: all that was claimed since the marks moved."""
+        """Return a claim, and how many rows it may have read past: all that were claimed since the marks moved."""
         rows = await self._database.fetch(name, *args)
         self._walked += self._passed
         self._passed += len(rows)
         return rows
 
     async def _owed(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Without the records whose events somebody has deleted: those can only be reported and purged."""
+        """Return the records without those whose events were deleted: these can only be reported and purged."""
         orphans = [row for row in rows if row["topic"] is None]
         if not orphans:
             return rows
@@ -164,7 +164,7 @@ class Outbox:
             )
 
     async def purge(self, batch: Batch, acknowledged: Sequence[Record]) -> None:
-        """Delete what the broker has confirmed, with the batch's manifest; may be repeated."""
+        """Delete records that the broker has confirmed, with the batch's manifest; may be repeated."""
         shards, ids = [r.shard for r in acknowledged], [r.id for r in acknowledged]
         if batch.number is None:
             await self._database.execute("outbox.purge", self._sink, shards, ids, self._origin)
@@ -175,7 +175,7 @@ class Outbox:
             )  # fmt: skip
 
     async def write_manifest(self, term: Term, records: Sequence[Record]) -> Batch:
-        """Number a batch and write down what it holds; raises :class:`LeadershipLost` when the term is over."""
+        """Number a batch and store its contents; raise :class:`LeadershipLost` when the term is over."""
         number = await self._database.fetchval(
             "manifest.write", self._sink, term.group, term.number, [r.shard for r in records],
             [r.id for r in records], self._numbered, self._origin,
@@ -186,7 +186,9 @@ class Outbox:
         return Batch(term, records, number)
 
     async def settle_manifests(self, term: Term, committed: int) -> int:
-        """Resolve what a predecessor, or our own lost producer, left; returns how many records had been published."""
+        """Resolve the manifests of a predecessor, or of our own lost producer; return how many records had been
+        published.
+        """
         row = await self._database.fetchrow("manifest.settle", self._sink, term.group, term.number, committed)
         return int(row["records"]) if row else 0
 
@@ -200,8 +202,9 @@ class Outbox:
         )
 
     async def advance_low_water(self) -> None:
-        """Move the marks up when it is safe; called between claims, does something about once a second, more often in a
-        drain, and again soon as long as none is known that is safe."""
+        """Move the marks up when it is safe. Called between claims, it acts about once a second, more often in a drain,
+        and soon again while no safe mark is known.
+        """
         now = time.monotonic()
         if now < self._horizon_at and self._walked < _WALKED_MAX:
             return
@@ -210,7 +213,7 @@ class Outbox:
             await self.recognise()
         if self._horizon is None:
             mark = await self._database.fetchval("outbox.mark_horizon")
-            if self._settled is not None and mark < self._settled.mark:  # a claim without rows may not look (FC-01)
+            if self._settled is not None and mark < self._settled.mark:  # a claim without rows may not check it (FC-01)
                 raise Refused("55000", f"event ids begin anew at {mark}, below the mark {self._settled.mark}")
             xid = await self._database.fetchval("outbox.draw_xid")
             self._horizon = _Horizon(mark, xid)
@@ -227,8 +230,9 @@ class Outbox:
             await self._move_marks(self._settled, horizon)
 
     async def _move_marks(self, upto: _Horizon, waiting: _Horizon) -> bool:
-        """Each shard's mark to its lowest record at or below this horizon, or behind it. False when that is not safe
-        yet, or another term has begun meanwhile, for which nobody waits for the same horizon."""
+        """Move each shard's mark to its lowest record at or below this horizon, or behind it. Return False when that is
+        not safe yet, or another term has begun meanwhile, which has another horizon.
+        """
         rows = await self._database.fetch(
             "outbox.low_water", self._sink, list(self._low), list(self._low.values()), upto.xid, upto.mark,
             self._origin,
@@ -240,7 +244,7 @@ class Outbox:
 
 
 def _head(row: Row, incarnation: str) -> Record:
-    """A record without contents, for a sink that reads the event in its own statement."""
+    """Return a record without contents, for a sink that reads the event in its own statement."""
     return Record(
         id=row["id"], shard=row["shard"], event_id=f"evt_{incarnation}_{row['id']}", tenant=row["tenant"],
         topic=row["topic"], key=row["key"], sequence=None, content_type=None, headers={}, payload=b"",

@@ -13,8 +13,8 @@ __all__ = ["Record", "record_from_row"]
 
 
 class Record(NamedTuple):
-    """What a sink is given to send. A tuple: one is made for every event, and a frozen dataclass takes four times as
-    long to make.
+    """A record for a sink to send. It is a tuple, because each event needs one, and creating a frozen dataclass takes
+    four times as long.
 
     ``id`` rises in commit order per (topic, key); ``sequence`` is the same number, or None where the topic keeps
     no order. ``headers`` has lower-case names, CloudEvents attributes as ``ce-*``. ``event_id`` is the public
@@ -22,7 +22,7 @@ class Record(NamedTuple):
     own settings, None for the default. ``amqp_exchange_type``: the exchange is declared as one of this type; None: a
     topic's own exchange has to exist.
 
-    Compat mode alone sets ``kafka_headers``, which go out as they are, with none of ours. ``tombstone``: the value is
+    Compat mode alone sets ``kafka_headers``, which go out as they are, without our headers. ``tombstone``: the value is
     null on Kafka, and the body empty elsewhere.
     """
 

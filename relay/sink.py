@@ -3,20 +3,20 @@
 Life of a sink under one term::
 
     open(term) ---> send(batch) ... send(batch) ---> close()
-       ^               |  raises Fenced: another term rules; close and re-elect
+       ^               |  raises Fenced: another term is in force; close and re-elect
        |               |  raises SinkUnavailable: back off, close
        +---------------+
 
 Rules of the port, proven for every adapter by ``tests/contract/test_sink_port.py``:
 
 * ``send`` is called from one task and in order; with ``features.overlap`` > 1 it may be called again before the
-  previous call has returned. What a call did not acknowledge must not be overtaken by a later call's record
-  of the same key.
+  previous call has returned. A later call's record must not overtake a record of the same key that a call did not
+  acknowledge.
 * ``acknowledged`` means: the broker has confirmed that it keeps the record. Nothing else may leave the outbox.
-* A record the broker refused for itself, or whose destination is missing, comes back as a :class:`Refusal`; then
-  nothing later of that key (or of that topic) in the batch has been acknowledged either.
-* With manifests a batch is committed whole or not at all, because its number stands for all its records; a receipt
-  that does not acknowledge everything has ``reopen`` set (RR-06).
+* A record that the broker refused, or whose destination is missing, comes back as a :class:`Refusal`. Then no later
+  record of that key (or of that topic) in the batch has been acknowledged.
+* With manifests a batch is committed whole or not at all, because its number stands for all its records. A partial
+  receipt has ``reopen`` set (RR-06).
 * After SinkUnavailable, OutcomeUnknown or cancellation the sink is closed and opened again before it is used.
 * ``open`` fences every predecessor out *before* it returns and may be called again with the same term.
 """
@@ -42,8 +42,8 @@ OrderScope = Literal["topic_key", "key"]
 class Term:
     """One term over (sink, partition group). ``number`` rises with every change of owner.
 
-    ``layout`` is the numbered layout it was given under (RR-11), ``groups`` how many groups that has for the sink;
-    ``order_scope`` "key": a key is one lane through all topics (RG-10).
+    ``layout`` is its numbered layout (RR-11), and ``groups`` the sink's number of groups in it. ``order_scope`` "key":
+    a key is one lane across all topics (RG-10).
     """
 
     sink: str
@@ -56,13 +56,13 @@ class Term:
 
     @property
     def shards(self) -> Sequence[int]:
-        """The group's share of the 64 virtual shards: shard s belongs to group s mod N (RO-05)."""
+        """Return the group's share of the 64 virtual shards: shard s belongs to group s mod N (RO-05)."""
         return range(self.group, SHARDS, self.groups)
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What an adapter guarantees and wants.
+    """The guarantees and needs of an adapter.
 
     ``window``: "batch" may repeat a whole unacknowledged batch after a failure; "record" only the unconfirmed one of
     each key (RR-01). ``manifests``: every batch is numbered and written down before it is sent, and ``open``
@@ -82,7 +82,7 @@ class Features:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records in id order; ``number`` is the manifest's, None for sinks without manifests."""
+    """Records in id order; ``number`` is the manifest's number, None for sinks without manifests."""
 
     term: Term
     records: Sequence[Record]
@@ -90,7 +90,7 @@ class Batch:
 
 
 class SinkError(Exception):
-    """Base of what a sink raises."""
+    """Base of the exceptions of a sink."""
 
 
 class SinkUnavailable(SinkError):
@@ -98,7 +98,7 @@ class SinkUnavailable(SinkError):
 
 
 class Fenced(SinkError):
-    """A later term rules at the broker: give up this term and stand for election again. Never a crash."""
+    """A later term is in force at the broker: give up this term and acquire a lease again. Never a crash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +117,12 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of a batch. A record in neither list was not sent and is claimed again.
+    """The outcome of a batch. A record in neither list was not sent and is claimed again.
 
     ``reopen``: the sink cannot go on as it is (an aborted transaction, a producer that is out of step). Until it is
-    closed and opened again it answers every call with an empty receipt, so that nothing overtakes what was left.
-    ``trouble``: what kept the rest from being sent or answered, where :class:`SinkUnavailable` would have been raised
-    if there were nothing to acknowledge.
+    closed and opened again it answers every call with an empty receipt, so that nothing overtakes the open records.
+    ``trouble`` is the error that stopped the rest; without any acknowledged record it would be
+    :class:`SinkUnavailable`.
     """
 
     acknowledged: Sequence[Record]

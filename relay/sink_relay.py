@@ -1,4 +1,4 @@
-"""Sink relay: of one sink, harvests every partition group whose lease falls to this process.
+"""Sink relay: of one sink, harvest every partition group whose lease this process gets.
 
 ::
 
@@ -39,7 +39,7 @@ class SinkRelay:
 
     @property
     def state(self) -> str:
-        """The most telling state of its groups."""
+        """Return the most telling state of its groups."""
         if self._stopped:
             return "stopped"
         states = {harvester.state for harvester in self._harvesters.values()}
@@ -47,7 +47,7 @@ class SinkRelay:
 
     @property
     def in_flight(self) -> Mapping[int, Record]:
-        """What was claimed and not dealt with yet, by id, of all groups."""
+        """Return the records in flight of all groups, by id."""
         return {number: record for h in self._harvesters.values() for number, record in h.in_flight.items()}
 
     @property
@@ -60,12 +60,12 @@ class SinkRelay:
 
     @property
     def last_error(self) -> str:
-        """Of the group whose state stands for the sink, if it had one."""
+        """Return the last error of the group whose state stands for the sink, if any."""
         ranked = sorted(self._harvesters.values(), key=lambda harvester: _RANK.index(harvester.state))
         return next((harvester.last_error for harvester in ranked if harvester.last_error), "")
 
     def stop(self) -> None:
-        """Soft stop: finish what is in flight, purge it, free the leases."""
+        """Soft stop: finish and purge the records in flight, free the leases."""
         self._stopping.set()
         for lease in self._leases:
             lease.ask()

@@ -1,11 +1,11 @@
-"""Source: the port by which a broker's messages become events, the counterpart of :mod:`relay.sink`.
+"""Source: the port that turns a broker's messages into events, the counterpart of :mod:`relay.sink`.
 
 ::
 
     broker --> source (relay) --SourceMessage--> intake (hub) --> one transaction --> COMMIT --> acknowledged
 
-The source owns the connection: what is acknowledged, what is refused for good, and that messages of one key are taken
-one after the other. The intake owns what a message means: its topic, its identity, whether it may be published.
+The source owns the connection: it acknowledges messages, refuses them for good, and takes messages of one key one after
+the other. The intake owns the meaning of a message: its topic, its identity, and whether it may be published.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ IntakeOutcome = Literal["stored", "repeated", "returned"]
 
 @dataclass(frozen=True, slots=True)
 class SourceRoute:
-    """Which queue is read, and what its messages become.
+    """A queue to read, and the target of its messages.
 
-    ``exchange``: the queue is bound to it by ``binding_key``; '': the queue is taken as it is bound. ``topic``: of each
-    event; '': the routing key. ``rabbithub_exchange``: messages are published to this exchange of RabbitHub instead.
+    ``exchange``: the queue is bound to it by ``binding_key``; '': the existing bindings stay. ``topic``: of each event;
+    '': the routing key. ``rabbithub_exchange``: messages are published to this exchange of RabbitHub instead.
     """
 
     queue: str
@@ -63,11 +63,11 @@ class IntakeRefused(Exception):
 
 
 class IntakeUnavailable(Exception):
-    """Nothing is stored, or nobody knows: take the same message again in a moment."""
+    """Nothing is stored, or the outcome is unknown: take the same message again in a moment."""
 
 
 class Intake(Protocol):
-    """The port. It is called for several messages at once, but for one of a key."""
+    """The port. It is called for several messages at once, but for one message of a key at a time."""
 
     async def take(self, route: SourceRoute, message: SourceMessage) -> IntakeOutcome:
         """Return when the message is an event and its transaction is committed.

@@ -1,7 +1,7 @@
-"""TLS towards a broker: whom we trust, who we are, and what a failed handshake tells (RG-09, SC-20).
+"""TLS to a broker: trusted authorities, our certificate, and the causes of a failed handshake (RG-09, SC-20).
 
-The files are read for each connection, so that a renewed certificate needs no restart. A verified host name is not
-negotiable: there is no switch that turns it off.
+The files are read for each connection, so that a renewed certificate needs no restart. The host name is always
+verified.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """PEM files; ``settings`` is what the names of their settings begin with, such as ``HOOKWIRE_KAFKA_TLS``.
+    """PEM files; ``settings`` is the prefix of their settings, such as ``HOOKWIRE_KAFKA_TLS``.
 
-    ``ca``: who signs the broker's certificate (None: the system's authorities); ``certificate`` and ``key``: ours, for
-    a broker that wants one; the key may lie in the certificate's file. ``peer``: what the other side is called.
+    ``ca``: the authority of the broker's certificate (None: the system's authorities). ``certificate`` and ``key``:
+    ours, for a broker that requires one; the key may lie in the certificate's file. ``peer``: the name of the other
+    side in messages.
     """
 
     settings: str
@@ -33,7 +34,7 @@ class TlsFiles:
 
     @property
     def given(self) -> bool:
-        """Whether any of them is set."""
+        """Return whether any of them is set."""
         return any((self.ca, self.certificate, self.key))
 
     def context(self) -> ssl.SSLContext:
@@ -60,7 +61,7 @@ class TlsFiles:
         return text
 
     def blame(self, error: BaseException) -> str:
-        """What a failed connection tells about these settings, '' when it was not TLS that failed."""
+        """Return the wrong setting of a failed connection, '' when TLS was not the cause."""
         for cause in causes(error):
             if isinstance(cause, ssl.SSLCertVerificationError):
                 cure = f"{self.settings}_CA names the authority that signed it"
@@ -75,7 +76,7 @@ class TlsFiles:
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and what it came from; client libraries raise the same one again, and then the chain is a ring."""
+    """Yield an error and its causes. Client libraries may raise the same error again; then the chain is a cycle."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -84,5 +85,5 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _reason(error: BaseException) -> str:
-    """Short words of the operating system or of the TLS library."""
+    """Return the short text of the operating system or of the TLS library."""
     return str(getattr(error, "strerror", None) or getattr(error, "reason", None) or error)[:200]

@@ -1,4 +1,4 @@
-"""Trouble: a line when it begins and a line when it is over, however often we try in between."""
+"""Trouble: log a line when it begins and a line when it ends, for any number of tries in between."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from relay.sink import Receipt
 __all__ = ["Trouble"]
 
 _log = structlog.get_logger(__name__)
-_TEXTS_MAX: Final = 8  # an error may name what is different each time
+_TEXTS_MAX: Final = 8  # an error may hold a text that differs each time
 _TELL_AGAIN_SECONDS: Final = 3_600.0
 
 
 class Trouble:
-    """What keeps one service from going on; ``begins`` and ``ends`` are the events of its lines, ``labels`` say there
-    whose it is. ``last_error``: what was told last, for people; it outlasts the trouble.
+    """A lasting failure of one service. ``begins`` and ``ends`` are the events of its log lines, and ``labels`` name
+    the owner there. ``last_error`` is the latest text, for people; it outlasts the trouble.
     """
 
     def __init__(self, begins: str = "relay_backs_off", ends: str = "relay_goes_on") -> None:
@@ -30,9 +30,8 @@ class Trouble:
         self.last_error = ""
 
     def hear(self, receipt: Receipt, sent: int, **labels: object) -> None:
-        """What a receipt for so many records says of it: it is there, or over because the broker keeps all of them.
-
-        Or nothing: what a receipt without trouble leaves open may be what there is trouble with.
+        """Update it from a receipt for so many records: the trouble begins, or ends because the broker keeps all of
+        them. A partial receipt without an error changes nothing: the missing records may be the failing ones.
         """
         if receipt.trouble is not None:
             self.tell(receipt.trouble, **labels)
@@ -40,7 +39,7 @@ class Trouble:
             self.over(**labels)
 
     def tell(self, error: BaseException, **labels: object) -> None:
-        """A warning for each different error, and again after an hour; in between a line for the log level debug."""
+        """Log a warning for each different error, and again after an hour; in between log at the level debug."""
         self.last_error = str(error)
         now = time.monotonic()
         if self._began_at is None:
@@ -55,12 +54,12 @@ class Trouble:
         (_log.warning if is_news else _log.debug)(self._begins, **labels, error=text)
 
     def over(self, **labels: object) -> None:
-        """A line if there was any, with how long it took."""
+        """Log a line with the duration if there was any trouble."""
         if self._began_at is not None:
             _log.info(self._ends, **labels, seconds=round(time.monotonic() - self._began_at, 1))
             self.forget()
 
     def forget(self) -> None:
-        """It is not ours any more."""
+        """Forget the trouble: it is not ours any more."""
         self._began_at = None
         self._told_until = 0.0

@@ -1,4 +1,4 @@
-"""What passes between a broker and a service of its own process, such as Titanic."""
+"""Messages between a broker and a service of its own process, such as Titanic."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CallMade(NamedTuple):
 
 
 class CallAnswered(NamedTuple):
-    """What a call got: status 200 and the frames of the reply, or another status of ``mmi.call`` and the reason."""
+    """The answer to a call: 200 and the frames of the reply, or another status of ``mmi.call`` and the reason."""
 
     number: int
     status: bytes

@@ -65,7 +65,7 @@ class Reactor:
             self.turn()
 
     def turn(self) -> None:
-        """Wait once, then call what is due."""
+        """Wait once, then call the handlers that are due."""
         first = min([at for find, _ in self._deadlines if (at := find()) is not None], default=None)
         for socket in self._poll.wait(None if first is None else first - self.clock()):
             self._readers[socket]()
@@ -85,5 +85,5 @@ class Reactor:
         self._poll.wake()
 
     def close(self) -> None:
-        """Free what the reactor holds; sockets belong to their openers."""
+        """Free the reactor's descriptors. Sockets belong to their openers."""
         self._poll.close()

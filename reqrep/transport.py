@@ -75,7 +75,7 @@ class SocketOptions:
 
 
 class Transport:
-    """The sockets of one process: a ZeroMQ context and what is open in it."""
+    """The sockets of one process: a ZeroMQ context and its open sockets."""
 
     def __init__(self) -> None:
         self._context = zmq.Context()
@@ -91,7 +91,7 @@ class Transport:
         return socket
 
     def close(self) -> None:
-        """Close what is still open and end the context."""
+        """Close the sockets that are still open and end the context."""
         self._context.destroy(linger=0)
 
 
@@ -127,14 +127,14 @@ class Socket:
         return str(self.raw.getsockopt_string(zmq.LAST_ENDPOINT)).rstrip("\0")
 
     def connect(self, endpoint: str) -> None:
-        """Connect in the background. Raise :class:`AddressRefused` for an endpoint that is none."""
+        """Connect in the background. Raise :class:`AddressRefused` for an invalid endpoint."""
         try:
             self.raw.connect(endpoint)
         except zmq.ZMQError as error:
             raise AddressRefused(f"cannot connect to {endpoint}: {error}") from error
 
     def receive(self) -> Frames | None:
-        """Return the next message, or None. Frames above the limit are read and thrown away: the count shows it."""
+        """Return the next message, or None. At most one frame above the limit is kept; the count shows it."""
         message = self.receive_with_user()
         return None if message is None else message[0]
 

@@ -1,4 +1,4 @@
-"""27/ZAP without I/O: who may connect to a socket of this process (XX-03)."""
+"""27/ZAP without I/O: authentication of the peers of a socket of this process (XX-03)."""
 
 from __future__ import annotations
 

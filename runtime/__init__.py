@@ -1,4 +1,4 @@
-"""runtime keeps alive: what a background service of the process is made of. Imports nothing of ours.
+"""runtime keeps alive: the parts of a background service. This room imports no other room.
 
 ::
 

@@ -1,4 +1,4 @@
-"""A cancellation that must not be lost, nor taken for one that it is not: for loops that outlive operating errors."""
+"""Keep a cancellation from being lost in loops that outlive operating errors."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["TaskGroup", "end_if_cancelled"]
 
 
 def end_if_cancelled() -> None:
-    """Raise CancelledError if this task was asked to end, whatever error has reached the caller instead.
+    """Raise CancelledError if this task was asked to end, even if another error has reached the caller instead.
 
-    What fails at the very moment of a cancellation can take its place: a TaskGroup reports its tasks' errors and drops
-    the cancellation (before Python 3.13), and so does a clean-up that raises. A loop that took only the error for the
-    end of one round would lead on, its term over and nobody left to tell it.
+    An error at the moment of a cancellation can replace it. A TaskGroup reports its tasks' errors and drops the
+    cancellation (before Python 3.13), and so does a clean-up that raises. A loop that handles only the error would go
+    on for ever, with its term over.
     """
     task = asyncio.current_task()
     if task is not None and task.cancelling():
@@ -26,11 +26,11 @@ def end_if_cancelled() -> None:
 class TaskGroup(asyncio.TaskGroup):
     """A TaskGroup that takes back every cancellation which it asked for itself.
 
-    Before Python 3.13 (CPython issue 116720) it forgets to when a task fails while the group is being left, and the
-    task that left it counts as cancelled ever after: :func:`end_if_cancelled` would end a relay that nobody stopped.
+    Before Python 3.13 (CPython issue 116720) the library forgets this when a task fails during the exit of the group.
+    Then the task stays cancelled, and :func:`end_if_cancelled` would end a relay that was not stopped.
     """
 
-    # The library's own; nothing public tells its request from somebody else's.
+    # These belong to the library. Nothing public tells its request from another one.
     _parent_task: asyncio.Task[object]
     _parent_cancel_requested: bool
 

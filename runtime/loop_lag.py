@@ -23,7 +23,7 @@ class LoopLag(Periodic):
         super().__init__(0.0)
         self._sleep_seconds = interval_seconds
         self._lag = Histogram(
-            "hookwire_event_loop_lag_seconds", "How late the event loop was, looked at twice a second.",
+            "hookwire_event_loop_lag_seconds", "How late the event loop was, measured twice a second.",
             buckets=_BUCKETS, registry=registry,
         )  # fmt: skip
 

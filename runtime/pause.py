@@ -1,4 +1,4 @@
-"""The pause between two looks at the database; every room above has services that make one."""
+"""The pause between two polls of the database, which services of every room use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["pause"]
 
 
 async def pause(until: asyncio.Event, seconds: float) -> None:
-    """Return after so many seconds, or as soon as the event is set: a stop, or a notification."""
+    """Wait for so many seconds, or until the event is set by a stop or a notification."""
     try:
         async with asyncio.timeout(seconds):
             await until.wait()

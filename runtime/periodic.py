@@ -50,7 +50,7 @@ class Periodic(ABC):
         """Work for one round."""
 
     def failed(self, error: Exception) -> None:
-        """Report an expected error of a round. Raise it where the subclass has no words for it."""
+        """Report an expected error of a round. A subclass without a report of its own raises it again."""
         raise error
 
     def pause_seconds(self) -> float:

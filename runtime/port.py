@@ -8,8 +8,8 @@ from collections import deque
 
 __all__ = ["PORTS", "free_port"]
 
-# Below every system's range for outgoing connections (Linux 32768, BSD 49152): a port from that range could be taken
-# by some client while its server is down, and the restart on the same port would fail now and then.
+# Below the range for outgoing connections (Linux 32768, BSD 49152). Otherwise a client could take the port while its
+# server is down, and a restart on the same port would sometimes fail.
 PORTS = range(20_000, 32_000)
 _CHOICES_MAX = 200
 _RESERVED_MAX = 200
@@ -18,7 +18,7 @@ _reserved: deque[socket.socket] = deque()
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 that is free and stays ours while its server is down.
+    """Return a port of 127.0.0.1 that is free and stays reserved while its server is down.
 
     The newest 200 ports of this process are reserved: no other process gets one of them here. Raise OSError when 200
     random choices were all taken.
@@ -35,7 +35,7 @@ def free_port() -> int:
 
 
 def _reservation(port: int) -> socket.socket | None:
-    """Bind the port's name; None where another call holds it."""
+    """Bind the port's name; return None where another call holds it."""
     candidate = socket.socket(socket.AF_UNIX)
     try:
         candidate.bind(f"\0hookwire-port-{port}")

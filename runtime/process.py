@@ -6,16 +6,16 @@
                  |                           |  second signal, or drain_seconds are over
                  | a service fails           v
                  +--------------------> hard stop (cancel) --> exit 0
-                                             |  what cannot be closed in a moment
+                                             | closing takes too long
                                              v
                                         cut off, exit 75
 
-A service is anything with ``name``, ``run()`` and ``stop()``. ``stop`` asks; ``run`` returns when its work in flight
-is done. Phases are stopped one after the other, so that what feeds ends before what is fed: first the front door,
-then publishing, then the relays and workers. A service that fails ends the process, loudly (decision 13).
+A service has ``name``, ``run()`` and ``stop()``. ``stop`` asks; ``run`` returns when its work in flight is done. Phases
+stop one after the other, producers before consumers: first HTTP, then publishing, then relays and workers. A service
+that fails ends the process with an error.
 
-Whoever asked has an end within ``drain_seconds`` and three more, whatever hangs meanwhile: closing waits for servers,
-and a database that answers nobody would be waited for once for each lease, member and connection (T9).
+The process ends within ``drain_seconds`` and three more, even if a service hangs. Closing waits for servers. A database
+that does not answer would be waited for once for each lease, member and connection (T9).
 """
 
 from __future__ import annotations
@@ -35,24 +35,27 @@ __all__ = ["CLOSING_SECONDS", "CUT_OFF_CODE", "Process", "Service", "end_within"
 
 _log = structlog.get_logger(__name__)
 CLOSING_SECONDS: Final = 3.0
-"""What closing may take after a hard stop: a few round trips to servers that answer."""
+"""Time limit for closing after a hard stop: a few round trips to servers that answer."""
 CUT_OFF_CODE: Final = 75
-"""Exit code of a cut-off: EX_TEMPFAIL of sysexits.h. What failed may pass, and nothing is to be done about it but to
-start again; 1 would not tell it from a failure that has to be looked into, and 128 and more mean a signal."""
+"""Exit code of a cut-off: EX_TEMPFAIL of sysexits.h.
+
+The cause may pass, and a restart is enough. The code 1 would look like a failure to examine, and 128 and more mean a
+signal.
+"""
 _TELLING_SECONDS: Final = 0.3
 _last_acts: list[Callable[[], object]] = []
 
 
 def process_name() -> str:
-    """The name under which this process holds leases and claims: the host's and the process id."""
+    """Return the name under which this process holds leases and claims: the host's and the process id."""
     return f"{socket.gethostname()}-{os.getpid()}"
 
 
 @contextmanager
 def last_act(act: Callable[[], object]) -> Iterator[None]:
-    """Meanwhile a cut-off does this, too, before it ends the process: what nobody would do afterwards.
+    """Also run this function before a cut-off ends the process: for work that no other code would do afterwards.
 
-    It is called from another thread, and must not wait for anything.
+    Another thread calls it, and it must not wait for anything.
     """
     _last_acts.append(act)
     try:
@@ -62,10 +65,10 @@ def last_act(act: Callable[[], object]) -> Iterator[None]:
 
 
 def end_within(seconds: float) -> None:
-    """End this process by then, if it has not ended itself: with exit code 75, and nothing more is closed (F08).
+    """End this process by then with exit code 75, without closing anything more, if it has not ended itself (F08).
 
-    Nothing is lost by that, as by a SIGKILL. A thread decides, because the event loop may be what hangs; each
-    :func:`last_act` is done before. Called again, the earlier end holds.
+    Nothing is lost by that, as by a SIGKILL. A thread decides, because the event loop may hang. It first runs each
+    :func:`last_act`. After a second call the earlier end holds.
     """
     timer = threading.Timer(seconds, _cut_off)
     timer.daemon = True
@@ -76,7 +79,7 @@ def _cut_off() -> None:
     try:
         for act in tuple(_last_acts):
             act()
-        telling = threading.Thread(target=_tell_of_it, daemon=True)  # whoever reads the log may be what hangs
+        telling = threading.Thread(target=_tell_of_it, daemon=True)  # the reader of the log may hang
         telling.start()
         telling.join(_TELLING_SECONDS)
     finally:
@@ -108,8 +111,8 @@ class _HardStop(Exception):
 class Process:
     """Runs services in phases; ``drain_seconds`` bounds the whole soft stop.
 
-    ``end_within`` is told in how many seconds the process has to be gone, closing included; :func:`end_within` sees to
-    it, where the process is ours to end.
+    ``end_within`` gets the seconds until the process must have ended, closing included. :func:`end_within` does that
+    where hookwire owns the process.
     """
 
     def __init__(
@@ -132,7 +135,7 @@ class Process:
             self._end_within(CLOSING_SECONDS)
 
     async def run(self) -> None:
-        """Run everything until stopped; handles SIGTERM and SIGINT meanwhile."""
+        """Run everything until stopped, and handle SIGTERM and SIGINT meanwhile."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)

@@ -11,7 +11,7 @@ __all__ = ["all_of"]
 
 @asynccontextmanager
 async def all_of(slots: asyncio.Semaphore, number: int) -> AsyncIterator[None]:
-    """Hold all ``number`` slots of a semaphore, so that nothing else is under way."""
+    """Hold all ``number`` slots of a semaphore, so that no other holder runs."""
     taken = 0
     try:
         while taken < number:

@@ -1,7 +1,7 @@
-"""Shared wait: many waiters share one question to the database, however many they are (JB-65).
+"""Shared wait: any number of waiters share one query of the database (JB-65).
 
 A change in this process, or a NOTIFY, ends a wait at once. One question finds everything else. It is asked every 20 to
-500 ms while somebody waits, and never while nobody does.
+500 ms while a task waits, and never otherwise.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SharedWait(ABC):
             self._wake(key)
 
     async def run(self) -> None:
-        """Ask while somebody waits, until stopped."""
+        """Ask while a task waits, until stopped."""
         shortest, longest = self._pause_seconds
         seconds = shortest
         while not self._stopping:
@@ -87,4 +87,4 @@ class SharedWait(ABC):
 
     @abstractmethod
     async def _ask(self) -> bool:
-        """Ask for all waiters at once and wake those for whom there is something; return whether anything was found."""
+        """Ask for all waiters at once and wake those that have something; return whether anything was found."""

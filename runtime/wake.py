@@ -1,8 +1,7 @@
-"""Wake-up: what was committed here is relayed at once; everything else is found by polling (RO-09).
+"""Wake-up: a local commit wakes its relay at once; polling finds everything else (RO-09).
 
 A notification is cheap and may be repeated; the waiter sees at least one that came after its last wait. The pause
-between polls grows while nothing happens, because an idle hub should be idle. Where another service polls and
-notifies, this polling almost ends.
+between polls grows while nothing happens. Where another service polls and notifies, this polling almost ends.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ _WATCHED_SECONDS = 300.0
 
 
 class Wake:
-    """Wakes one waiter. ``poll_seconds_min`` to ``poll_seconds_max`` bound the pause without a notification.
+    """Wakes one waiter. ``poll_seconds_min`` to ``poll_seconds_max`` limit the pause without a notification.
 
     With ``is_watched`` the pause after the longest one is minutes.
     """
@@ -30,11 +29,11 @@ class Wake:
         self._pause = poll_seconds_min
 
     def notify(self) -> None:
-        """There is something to do."""
+        """End the wait: there is work."""
         self._notified.set()
 
     def busy(self) -> None:
-        """Something was found: poll fast again."""
+        """Poll fast again, because work was found."""
         self._pause = self._minimum
 
     async def wait(self) -> bool:

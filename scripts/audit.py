@@ -25,7 +25,7 @@ _FILES: Final = ("run", "demo", "dev")
 
 
 def verdict_of(answers: Mapping[str, Mapping[str, Any] | None]) -> tuple[int, Sequence[str]]:
-    """Exit code and lines, for what pip-audit said of each file; None: nothing that can be read."""
+    """Return exit code and lines for pip-audit's result of each file; None: an unreadable result."""
     skipped, found = [], []
     for file, answer in answers.items():
         packages = [] if answer is None else answer["dependencies"]

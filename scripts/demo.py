@@ -1,13 +1,13 @@
 """A tour that drives and ends itself: one event in a webhook, in a Kafka topic and in an AMQP queue.
 
-It starts Apache Kafka and RabbitMQ (or takes those that the environment names), starts `hookwire serve` on a free port
-with an embedded database in a temporary folder, and shows four things:
+It starts Apache Kafka and RabbitMQ, or takes those that the environment names. It starts `hookwire serve` on a free
+port with an embedded database in a temporary folder. Then it shows four things:
 
     1. one POST arrives in all three places          3. SQL: ROLLBACK delivers nothing, COMMIT at once
     2. events of one key arrive in order             4. a callback into a private network is refused
 
-A broker that can't be started is left out, and the tour says how to get it. Everything that it starts ends with it.
-Exit codes: 0 all seen, 1 something was not as it should be, 2 wrong use.
+A broker that cannot be started is left out, and the tour says how to get it. Everything that it starts ends with it.
+Exit codes: 0 all seen, 1 a step failed, 2 wrong use.
 """
 
 import argparse
@@ -62,7 +62,10 @@ Server = ServerProcess | GivenServer
 
 @dataclass(frozen=True)
 class Tour:
-    """What every step works with. ``places`` are those where events must arrive; ``psql`` reaches the database."""
+    """The objects that every step needs.
+
+    ``places`` are those where events must arrive; ``psql`` reaches the database.
+    """
 
     hub: httpx.AsyncClient
     psql: Sequence[str]
@@ -71,7 +74,7 @@ class Tour:
 
 
 def say(text: str = "") -> None:
-    """One line, at once."""
+    """Print one line, at once."""
     print(text, flush=True)
 
 
@@ -84,7 +87,7 @@ def install(wanted: Collection[str]) -> None:
 
 @contextmanager
 def brokers(folder: Path, without: Collection[str]) -> Iterator[Mapping[str, Server]]:
-    """The brokers that could be had, side by side; says for each of the others why it is left out."""
+    """Yield the brokers that could be started, in parallel; say for each of the others why it is left out."""
     wanted = [name for name in BROKERS if name not in without]
     for name in without:
         say(f"   {BROKERS[name]} is left out, as asked.")
@@ -107,7 +110,7 @@ def brokers(folder: Path, without: Collection[str]) -> Iterator[Mapping[str, Ser
 
 
 async def one_event(tour: Tour) -> None:
-    """Step 1: one POST, every place, and what the hub says about it."""
+    """Step 1: one POST, every place, and the hub's answer."""
     say(f"\n1. One POST, {len(tour.places)} place{'s' * (len(tour.places) > 1)}")
     event_id = await publish(tour, "ada", 0)
     say(f"   POST /topics/{TOPIC}/events  Hookwire-Key: ada   ->  202 {event_id}")
@@ -204,7 +207,7 @@ async def everywhere(tour: Tour, event_ids: Sequence[str]) -> None:
 
 
 async def bounded_tour(folder: Path, found: Mapping[str, Server]) -> None:
-    """The tour with an end in any case; raises DemoFailed."""
+    """Run the tour and end it in any case; raise DemoFailed."""
     try:
         async with asyncio.timeout(TOUR_SECONDS):
             await tour(folder, found)
@@ -213,14 +216,14 @@ async def bounded_tour(folder: Path, found: Mapping[str, Server]) -> None:
     except TimeoutError:
         raise DemoFailed(f"the tour did not end within {TOUR_SECONDS:g} s") from None
     except OPERATING_ERRORS as error:
-        raise DemoFailed(f"somebody does not answer: {error!r}") from error
+        raise DemoFailed(f"no answer: {error!r}") from error
 
 
 def _first(error: BaseException) -> BaseException:
-    """What ended the readers' task groups, out of its wrapping."""
+    """Return the error that ended the readers' task groups, without its wrapping."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return DemoFailed(f"somebody does not answer: {error!r}") if isinstance(error, OPERATING_ERRORS) else error
+    return DemoFailed(f"no answer: {error!r}") if isinstance(error, OPERATING_ERRORS) else error
 
 
 async def tour(folder: Path, found: Mapping[str, Server]) -> None:

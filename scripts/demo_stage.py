@@ -48,7 +48,7 @@ class Arrival:
 
 
 class Arrivals:
-    """Everything that arrived, in order, and a bell for whoever waits."""
+    """Everything that arrived, in order, and a signal for waiting tasks."""
 
     def __init__(self) -> None:
         self.seen: list[Arrival] = []
@@ -74,7 +74,9 @@ class Arrivals:
         return {one.place: one for one in reversed(self.seen) if one.event_id == event_id}
 
     def counts(self, place: str, key: str) -> list[int]:
-        """The publisher's counts of a key in order of first arrival: at least once means that repeats are allowed."""
+        """Return the publisher's counts of a key in order of first arrival: at least once means that repeats are
+        allowed.
+        """
         return list({one.event_id: one.n for one in self.seen if (one.place, one.key) == (place, key)}.values())
 
 
@@ -117,7 +119,7 @@ def _psql_command(log_path: Path) -> Sequence[str]:
 
 
 async def _stop(child: asyncio.subprocess.Process) -> None:
-    """A soft stop; the hub takes its database down with it."""
+    """Stop the hub softly; it also stops its database."""
     if child.returncode is None:
         child.terminate()
     try:
@@ -136,7 +138,7 @@ class Receiver:
         self._arrivals = arrivals
 
     async def receive(self, request: web.Request) -> web.Response:
-        """204 for what is signed by the hub, 401 for everything else."""
+        """204 for a delivery that the hub has signed, 401 for everything else."""
         body = await request.read()
         try:
             Webhook(self.secret).verify(body, {name.lower(): value for name, value in request.headers.items()})
@@ -164,7 +166,7 @@ async def serving(receive: Callable[[web.Request], Awaitable[web.Response]]) -> 
 
 @asynccontextmanager
 async def kafka_reader(bootstrap: str, kafka_topic: str, arrivals: Arrivals) -> AsyncIterator[None]:
-    """A plain consumer of the topic that the hub writes to; the topic goes with it."""
+    """Yield a plain consumer of the hub's topic, and delete the topic afterwards."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
     await admin.start()
     await admin.create_topics([NewTopic(kafka_topic, num_partitions=4, replication_factor=1)])
@@ -192,7 +194,7 @@ async def _read_kafka(consumer: Any, arrivals: Arrivals) -> None:
 
 @asynccontextmanager
 async def amqp_reader(url: str, exchange_name: str, arrivals: Arrivals) -> AsyncIterator[None]:
-    """A plain client's queue, bound to the hub's exchange; both go with it."""
+    """Yield a plain client's queue, bound to the hub's exchange, and delete both afterwards."""
     connection = await aio_pika.connect(url)
     async with connection:
         channel = await connection.channel()

@@ -1,7 +1,7 @@
-"""Writes `db/schema.sql`: what all migrations together make, for people to read. A test proves it fresh.
+"""Write `db/schema.sql`: the result of all migrations, for people to read. A test proves it fresh.
 
-The text is what PostgreSQL 18's pg_dump says, without what differs from run to run or from one release to the next:
-versions, session settings, comments. Partitions are left out, because more of them are made while the service runs.
+The text is the output of PostgreSQL 18's pg_dump, without the parts that differ between runs or releases: versions,
+session settings, comments. Partitions are left out, because more of them are made while the service runs.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _PARTITIONS = "hookwire.*_0*"
 
 
 def dump(database_url: str) -> str:
-    """The schema `hookwire` of a database on PostgreSQL 18, as the text of `db/schema.sql`."""
+    """Return the schema `hookwire` of a database on PostgreSQL 18, as the text of `db/schema.sql`."""
     command = [
         str(embedded_bin_dir() / "pg_dump"),
         "--schema-only",

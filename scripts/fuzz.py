@@ -28,7 +28,7 @@ ANSWER_SECONDS_MAX = "60"
 
 @contextmanager
 def running_hub(folder: Path) -> Iterator[str]:
-    """The address of a hub that answers; it ends with the context, its log stays in the folder."""
+    """Yield the address of a hub that answers; it ends with the context, and its log stays in the folder."""
     url = f"http://127.0.0.1:{free_port()}"
     settings = {"DATA_DIR": str(folder / "data"), "LISTEN": url.removeprefix("http://"), "LOG_LEVEL": "error"}
     environment = os.environ | {f"HOOKWIRE_{name}": value for name, value in settings.items()}

@@ -1,4 +1,4 @@
-"""What schemathesis cannot know by itself: how a batch is written, what no type means (``make fuzz``)."""
+"""Hooks for schemathesis: the form of a batch, and the meaning of a missing type (``make fuzz``)."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ _EXPIRY = "hookwire-expiry-seconds"
 
 @schemathesis.serializer("application/x-ndjson")
 def ndjson(_context: Any, value: Any) -> bytes:
-    """One line for each event; text goes as it is, so that broken lines are tried too."""
+    """Write one line for each event; text stays unchanged, so that broken lines are tried too."""
     if isinstance(value, bytes):
         return value
     if isinstance(value, str):
@@ -21,7 +21,7 @@ def ndjson(_context: Any, value: Any) -> bytes:
 
 @schemathesis.hook
 def before_call(_context: Any, case: Any, _arguments: Any) -> None:
-    """No worker answers here: a caller that waited would only take the time of the run, and a request expire (504)."""
+    """Remove waits: no worker answers here, so a waiting caller would only use up the time of the run."""
     if case.operation.path in ("/services/{name}", "/requests/{request_id}"):
         kept = {name: value for name, value in (case.headers or {}).items() if name.lower() != _EXPIRY}
         case.headers = {**kept, "Prefer": "wait=0"}
@@ -33,6 +33,6 @@ def before_call(_context: Any, case: Any, _arguments: Any) -> None:
 
 @schemathesis.hook
 def after_call(_context: Any, case: Any, response: Any) -> None:
-    """What came without a type is answered without one; then a client may assume this (RFC 9110, 8.3)."""
+    """Add the type that a client may assume for an answer without one (RFC 9110, 8.3)."""
     if case.operation.path in ("/topics/{topic}", "/services/{name}", "/requests/{request_id}"):
         response.headers.setdefault("content-type", ["application/octet-stream"])

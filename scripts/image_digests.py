@@ -58,7 +58,7 @@ class Reference:
 
 
 def digest_of(client: httpx.Client, reference: Reference, registry: str | None = None) -> str:
-    """The digest of the manifest behind a tag. Raises :class:`RegistryUnreachable`, ``LookupError``."""
+    """Return the digest of the manifest behind a tag. Raises :class:`RegistryUnreachable`, ``LookupError``."""
     url = f"{registry or f'https://{reference.registry}'}/v2/{reference.repository}/manifests/{reference.tag}"
     try:
         answer = client.head(url, headers={"Accept": _MANIFESTS})
@@ -74,7 +74,7 @@ def digest_of(client: httpx.Client, reference: Reference, registry: str | None =
 
 
 def _token(client: httpx.Client, challenge: str) -> str:
-    """An anonymous token to pull with, where the registry says that one is given."""
+    """Return an anonymous token to pull with, where the registry says that one is given."""
     fields = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
     if "realm" not in fields:
         raise LookupError(f"the registry wants a login: {challenge[:80]}")
@@ -84,7 +84,7 @@ def _token(client: httpx.Client, challenge: str) -> str:
 
 
 def pinned(compose: str, digests: Mapping[str, str]) -> str:
-    """The compose file with each of these images followed by its digest; comments and order stay."""
+    """Return the compose file with each of these images followed by its digest; comments and order stay."""
     for image, digest in digests.items():
         compose = re.sub(rf"(?m)^(\s+image: ){re.escape(image)}$", rf"\g<1>{digest}", compose)
     return compose

@@ -36,7 +36,7 @@ EXPECTED: Final[Mapping[str, Any]] = {
     "subscriptions": [[True, "active"]],
     "undelivered": True,
 }
-"""What each program prints of the same walk."""
+"""The output of each program for the same walk."""
 
 
 def main() -> int:
@@ -96,7 +96,7 @@ def _in_go(folder: Path) -> Sequence[str]:
 
 
 def _output(command: Sequence[str], folder: Path) -> str:
-    """Run a command; return its output, or end with what it said."""
+    """Run a command; return its output, or end with its output."""
     environment = os.environ | {"GOFLAGS": "-mod=mod"}
     done = subprocess.run(
         command, cwd=folder, env=environment, check=False, capture_output=True, text=True, timeout=_SECONDS_MAX

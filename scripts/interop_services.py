@@ -1,7 +1,7 @@
-"""Majordomo with strangers (`make test-interop`): the npm package zeromq, and the Go package pebbe/zmq4.
+"""Majordomo with foreign programs (`make test-interop`): the npm package zeromq, and the Go package pebbe/zmq4.
 
-Each is client and worker of our broker. A broker in Go then serves our client and our worker. The script needs
-Node >= 20, npm, Go >= 1.19 and what `scripts/install-servers libzmq` installs. It fetches two pinned packages.
+Each is client and worker of our broker. A broker in Go then serves our client and our worker. The script needs Node >=
+20, npm, Go >= 1.19 and the packages of `scripts/install-servers libzmq`. It fetches two pinned packages.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ OPENAPI_FILE = Path(__file__).parents[1] / "openapi" / "openapi.json"
 
 
 def text() -> str:
-    """The document as it is checked in."""
+    """Return the document as it is checked in."""
     return json.dumps(openapi_document(build_api(Problems())), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -1,7 +1,7 @@
 """From an empty folder to a lake and an audit that can be believed.
 
-It starts Apache Kafka (or takes the one that the environment names) and `hookwire serve` with an embedded database in a
-temporary folder, and shows six things:
+It starts Apache Kafka (or takes the one that the environment names) and `hookwire serve` with an embedded database.
+Then it shows six things:
 
     1. events are published; the relay carries them to Kafka, and to a webhook that refuses one in twenty at first
     2. `hookwire pipeline archive` makes a lake of them, and finds nothing new the second time
@@ -11,7 +11,7 @@ temporary folder, and shows six things:
     6. the audit names all three, and nothing else
 
 Everything that it starts ends with it; the report stays, and `--lake FOLDER` keeps the lake. Exit codes: 0 all seen, 1
-something was not as it should be, 2 wrong use.
+a step failed, 2 wrong use.
 """
 
 import argparse
@@ -63,13 +63,13 @@ SET since_at = since_at - interval '3 hours', through_at = through_at + interval
 
 
 def say(text: str = "") -> None:
-    """One line, at once."""
+    """Print one line, at once."""
     print(text, flush=True)
 
 
 @asynccontextmanager
 async def webhook() -> AsyncIterator[str]:
-    """A callback that answers one in twenty of its first tries with 503; yields its URL."""
+    """Serve a callback that answers one in twenty of its first tries with 503; yield its URL."""
     seen: set[str] = set()
 
     async def receive(request: web.Request) -> web.Response:
@@ -117,7 +117,7 @@ async def _carried(hub: httpx.AsyncClient, event_id: str) -> None:
 
 
 async def pipeline(settings: Mapping[str, str], *words: str) -> tuple[int, Any]:
-    """Run `hookwire pipeline ... --json`; its exit code, and what it printed."""
+    """Run `hookwire pipeline ... --json`; return its exit code and its output."""
     say(f"   $ hookwire pipeline {' '.join(words)}")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOOKWIRE_")}
     child = await asyncio.create_subprocess_exec(
@@ -152,7 +152,7 @@ async def close_the_hour(settings: Mapping[str, str]) -> None:
 
 
 def tampered(lake: Path) -> dict[str, str]:
-    """Change the lake behind everybody's back; the event that each fault is to be found by."""
+    """Change the lake without its commands; return the event by which each fault must be found."""
     table = bronze(LakeStorage(str(lake)))
     basis = table.snapshot()
     rows = pa.concat_tables(pq.ParquetFile(lake / "bronze" / file.path).read() for file in basis.files)
@@ -173,7 +173,7 @@ def tampered(lake: Path) -> dict[str, str]:
 
 
 def _places(rows: pa.Table, key: str) -> list[int]:
-    """Where the records of a key are, in their order."""
+    """Return where the records of a key are, in their order."""
     keys, offsets = rows["key"].to_pylist(), rows["offset"].to_pylist()
     return sorted((n for n, found in enumerate(keys) if found == key.encode()), key=offsets.__getitem__)
 
@@ -192,7 +192,7 @@ async def reported(settings: Mapping[str, str], audit: Any, file: Path) -> None:
 
 
 async def demo(folder: Path, lake: Path, report: Path) -> None:
-    """The six steps; raises DemoFailed."""
+    """Run the six steps; raise DemoFailed."""
     kafka = take_server("kafka", folder, os.environ)
     say(f"   Apache Kafka {kafka.version} at {kafka.address}")
     settings = {
@@ -226,7 +226,7 @@ async def demo(folder: Path, lake: Path, report: Path) -> None:
 
 
 async def _audited(settings: Mapping[str, str], planted: Mapping[str, str]) -> Any:
-    """The audit finds these, and nothing else; its report."""
+    """Check that the audit finds these and nothing else; return its report."""
     code, report = await pipeline(settings, "audit")
     found: dict[str, Sequence[str]] = {finding["fault"]: finding["examples"] for finding in report["findings"]}
     for fault, examples in found.items():

@@ -24,7 +24,9 @@ _PIN: Final = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^ ;]+)(?: ; (
 
 
 def bill_of(pins: str) -> dict[str, Any]:
-    """The document for the text of a requirements file; raises ``ValueError`` for a line that is no pin with hashes."""
+    """Return the document for the text of a requirements file; raises ``ValueError`` for a line that is no pin with
+    hashes.
+    """
     components = [_component(line) for line in _lines(pins)]
     root = {"type": "application", "bom-ref": "hookwire", "name": "hookwire", "version": VERSION}
     names = [component["bom-ref"] for component in components]

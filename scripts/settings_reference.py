@@ -60,11 +60,11 @@ _SECTIONS = {
     "Pipeline": ("pipeline_",),
     "Tests": ("failpoints",),
 }  # fmt: skip
-"""Where a setting stands on the page, by what its name begins with: what most people need comes first."""
+"""The section of a setting on the page, by the beginning of its name: the most needed sections come first."""
 
 
 def text() -> str:
-    """The page as it is checked in."""
+    """Return the page as it is checked in."""
     rows: dict[str, list[str]] = {title: [] for title in _SECTIONS}
     for name, field in Settings.model_fields.items():
         rows[_section(name)].append(f"{_row(name, field)}\n")
@@ -73,7 +73,7 @@ def text() -> str:
 
 
 def _section(name: str) -> str:
-    """Whoever adds a setting gives it a place on the page; raises LookupError for one without."""
+    """Return the section of a setting; raise LookupError for a setting without one."""
     for title, beginnings in _SECTIONS.items():
         if name.startswith(beginnings):
             return title
@@ -106,7 +106,7 @@ def _values(name: str, field: FieldInfo) -> str:
 
 
 def _plain(kind: Any) -> Any:
-    """The type without `| None`."""
+    """Return the type without `| None`."""
     if get_origin(kind) in (Union, UnionType):
         return next(part for part in get_args(kind) if part is not NoneType)
     return kind

@@ -1,4 +1,4 @@
-"""Attempt: one POST of a claimed delivery, or of a batch of them, and what its answer, or the lack of one, means."""
+"""Attempt: one POST of a claimed delivery, or of a batch of them, and the meaning of its answer."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ _log = structlog.get_logger(__name__)
 
 
 class Attempts:
-    """Makes them. ``retry_after_seconds_max`` is how far a Retry-After is believed; ``appends_hub_topic``: RabbitHub's
-    callbacks find the routing key in their query (RH-38)."""
+    """Makes attempts. ``retry_after_seconds_max`` limits a Retry-After; ``appends_hub_topic``: RabbitHub's callbacks
+    find the routing key in their query (RH-38).
+    """
 
     def __init__(
         self, outbound: Outbound, public_url: str, retry_after_seconds_max: float, *, appends_hub_topic: bool = True
@@ -44,7 +45,7 @@ class Attempts:
     async def make(self, claims: Sequence[Claim], deadline: float, started_at: datetime) -> Outcome:
         """Sign, send, judge; ``deadline`` in seconds covers all of it (WH-R12). A failure is an outcome too.
 
-        The claims are one subscriber's; several are sent as one batch, and its outcome is that of each.
+        The claims belong to one subscriber. Several are sent as one batch, and its outcome applies to each.
         """
         claim = claims[0]
         subscriber = claim.subscriber
@@ -76,7 +77,9 @@ class Attempts:
         return batch_message([claim.event for claim in claims], subscriber, timestamp_seconds, self._public_url)
 
     def _believed_seconds(self, subscriber: Subscriber) -> float:
-        """Never past the end of a WebSub lease; as a CloudEvent for a day, because there it is a duty (WH-R06)."""
+        """Return the wait to grant: never past the end of a WebSub lease; for a CloudEvent up to a day, as it demands
+        (WH-R06).
+        """
         most = CAP_SECONDS_MAX if subscriber.sends_cloudevents else self._retry_after_seconds_max
         return (
             most if subscriber.lease_until is None else min(most, max(subscriber.lease_until - time.monotonic(), 0.0))

@@ -1,4 +1,4 @@
-"""Breaker: who fails so often that it is left alone for a while (WH-I07). Pure; the time is a parameter.
+"""Breaker: stop sending for a while to a receiver that fails often (WH-I07). Pure; the time is a parameter.
 
 ::
 
@@ -8,9 +8,9 @@
       |  the probe succeeds                                                     v     | it fails: twice as long
       +------------------------------------------------------------------- one probe -+
 
-All of it is the whole fleet's: each settlement adds its attempts to the row of who has failed lately
-(``delivery_failures``), and gives back how that one stands now; that a breaker is open, until when, and who probes is
-another row (``delivery_gates``), which every claim passes. What is owed meanwhile waits and uses up no attempts.
+The whole fleet shares this state. Each settlement adds its attempts to the subscription's row in ``delivery_failures``,
+if it has failed recently, and returns its stats. An open breaker, its end and its probe are a row in
+``delivery_gates``, which every claim checks. Open deliveries wait meanwhile and use up no attempts.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from webhooks.outcome import Outcome
 __all__ = ["BreakerOptions", "FailureStats", "Turn", "after_probe", "has_to_open", "is_failure"]
 
 Turn = Literal["trip", "retrip", "close"]
-"""It opens; it stays open, because its probe has failed; it closes."""
+"""The breaker opens, stays open because its probe has failed, or closes."""
 
 _FAILURES = ("redirect", "throttled", "server_error", "timeout", "connect", "tls", "dns", "bad_response")
-"""A 4xx says that one message is not wanted; these say that the receiver is not well."""
+"""A 4xx refuses one message; these outcomes mean a failing receiver."""
 
 
 @dataclass(frozen=True, slots=True)
 class BreakerOptions:
     """``failure_share`` 0: there is no breaker. Of the last ``attempts_max`` attempts, those of ``window_seconds``
     count, and at least ``attempts_min`` have to be there. It stays open for ``open_seconds``, doubled up to
-    ``open_seconds_max``. Who has failed for ``disable_seconds`` is disabled; None: never."""
+    ``open_seconds_max``. A subscription that has failed for ``disable_seconds`` is disabled; None: never.
+    """
 
     failure_share: float = 0.7
     attempts_min: int = 10
@@ -45,17 +46,17 @@ class BreakerOptions:
 
 
 def is_failure(outcome: Outcome) -> bool:
-    """Whether this speaks against the receiver."""
+    """Return whether this outcome counts against the receiver."""
     return outcome.kind in _FAILURES
 
 
 @dataclass(frozen=True, slots=True)
 class FailureStats:
-    """How a subscription that has failed lately stands with all workers together, once a settlement is on record.
+    """The stats of a subscription that has failed recently, over all workers, after a stored settlement.
 
     ``failures`` in a row, and ``failures_before`` this settlement. Of the last ``attempts`` in the window, ``failed``
     were failures; ``last_failed``: the latest of them was one. ``is_unknown``: it begins to fail, and its last success
-    is not on record.
+    is not stored.
     """
 
     subscription_id: int
@@ -68,12 +69,14 @@ class FailureStats:
 
     @property
     def is_well(self) -> bool:
-        """Nothing speaks against it any more."""
+        """Return whether no failure counts against it any more."""
         return not self.failures and not self.failed
 
 
 def has_to_open(stats: FailureStats, options: BreakerOptions) -> bool:
-    """Whether its breaker has to open. Of a settlement that ends in a success it has not: the receiver is back."""
+    """Return whether its breaker has to open. After a settlement that ends in a success it need not: the receiver is
+    back.
+    """
     return (
         options.failure_share > 0
         and stats.last_failed
@@ -83,5 +86,5 @@ def has_to_open(stats: FailureStats, options: BreakerOptions) -> bool:
 
 
 def after_probe(outcome: Outcome) -> Turn:
-    """What follows from the one delivery that a breaker has let through."""
+    """Return the change after the probe of a breaker."""
     return "retrip" if is_failure(outcome) else "close"

@@ -10,8 +10,8 @@
                   v
     body       {"text": "*orders.paid* customer-17 paid 19.90"}
 
-What a publisher wrote calls nobody (``<!channel>``, ``@all``) and hides no link behind other words (``<url|words>``,
-``[words](url)``). A plain URL stays one: chats make it clickable, and it says where it leads.
+A publisher's text cannot call people (``<!channel>``, ``@all``) and cannot hide a link behind other words
+(``<url|words>``, ``[words](url)``). A plain URL stays one: chats make it clickable, and it says where it leads.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ __all__ = ["CHAT_FORMATS", "TEMPLATE_MAX", "TemplateRefused", "chat_body", "chat
 CHAT_FORMATS: Final = ("slack", "mattermost")
 TEMPLATE_MAX: Final = 2_000
 _TEXT_MAX = 4_000
-"""What Slack shows of one message without folding it; Mattermost takes four times as much."""
+"""The length of a message that Slack shows without folding; Mattermost accepts four times as much."""
 _USUAL: Final = {"slack": "*{topic}* {content}", "mattermost": "**{topic}** {content}", "xmpp": "*{topic}* {content}"}
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-"""Characters that XML 1.0 cannot carry, in no way of writing them: they would end the stream."""
+"""Characters that XML 1.0 cannot carry in any form: they would end the stream."""
 _NAMES: Final = ("id", "topic", "key", "time", "content")
 _PLACE = re.compile(r"\{([^{}]*)\}")
 _PATH = re.compile(r"data(\.[^.{}\s]{1,100}){1,10}")
 
 
 class TemplateRefused(ValueError):
-    """The template names what no event has; the text says what."""
+    """The template has an unknown name; the text says which."""
 
 
 def check_template(template: str) -> None:
-    """Raises :class:`TemplateRefused`."""
+    """Raise :class:`TemplateRefused` for a template with an unknown name."""
     for name in _PLACE.findall(template):
         if name not in _NAMES and not _PATH.fullmatch(name):
             raise TemplateRefused(f"{{{name}}} is none of {', '.join(_NAMES)} and data.NAME")
 
 
 def chat_body(form: str, template: str | None, event: Event) -> bytes:
-    """The JSON that the incoming webhook of this chat takes; ``template`` None: topic and content."""
+    """Return the JSON that the incoming webhook of this chat takes; ``template`` None: topic and content."""
     return json.dumps({"text": chat_line(form, template, event)}).encode()
 
 
 def chat_line(form: str, template: str | None, event: Event) -> str:
-    """The line itself, 4,000 characters at most; ``form`` is a chat's format or ``xmpp``."""
+    """Return the line itself, 4,000 characters at most; ``form`` is a chat's format or ``xmpp``."""
     template = template or _USUAL[form]
     values = {
         "id": event.event_id, "topic": event.topic, "key": event.key or "", "time": format_time(event.accepted_at),

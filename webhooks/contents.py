@@ -15,21 +15,21 @@ __all__ = ["Contents"]
 
 
 class Stored(Protocol):
-    """What a commit adds to a draft."""
+    """The values that a commit adds to a draft."""
 
     @property
     def id(self) -> int:
-        """The row's number."""
+        """Return the row's number."""
         ...
 
     @property
     def sequence(self) -> int | None:
-        """The position within the key; None where the topic keeps no order."""
+        """Return the position within the key; None where the topic keeps no order."""
         ...
 
     @property
     def accepted_at(self) -> datetime:
-        """The database's time stamp."""
+        """Return the database's time stamp."""
         ...
 
 
@@ -44,10 +44,9 @@ class Contents:
         self._events: OrderedDict[int, Event] = OrderedDict()
 
     async def get(self, ids: Iterable[int], bytes_max: int) -> tuple[dict[int, Event], set[int]]:
-        """Events by number, and the numbers of those that no longer exist (their retention has ended).
-
-        What is in neither was not read: the lowest numbers are read, up to the one that crosses ``bytes_max`` of
-        payload and headers; what is remembered counts for nothing.
+        """Return events by number, and the numbers of those that no longer exist (their retention has ended). Numbers
+        in neither were not read. The lowest numbers are read, up to the one that crosses ``bytes_max`` of payload and
+        headers; cached events do not count.
         """
         wanted = set(ids)
         found = {}

@@ -1,4 +1,4 @@
-"""Headers that others choose for a delivery: a publisher for its event, a subscriber for all it gets (WH-04, WH-05)."""
+"""Custom headers of a delivery: a publisher's for its event, a subscriber's for all its deliveries (WH-04, WH-05)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ _PRIVATE_PREFIXES = ("proxy-", "x-forwarded-")
 
 
 def is_ours(name: str) -> bool:
-    """Names that neither can set: framing, signatures, our own (WH-05). ``name`` is in lower case."""
+    """Return whether neither may set this header: framing, signatures, our own names (WH-05). ``name`` is in lower
+    case.
+    """
     return name in _OUR_NAMES or name.startswith(_OUR_PREFIXES)
 
 
 def is_private(name: str) -> bool:
-    """Tell whether a header is between publisher and hub, such as credentials; no event carries it (FS-13, FS-14).
+    """Return whether a header is between publisher and hub, such as credentials; no event carries it (FS-13, FS-14).
 
     ``name`` is in lower case. A subscriber may set such a header for its own callback.
     """
@@ -31,7 +33,7 @@ def is_private(name: str) -> bool:
 
 
 def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """A subscriber's headers with lower-case names; raises ``egress.header.HeaderRefused``."""
+    """Return a subscriber's headers with lower-case names; raises ``egress.header.HeaderRefused``."""
     checked: dict[str, str] = {}
     for name, value in headers.items():
         check_header(name, value)

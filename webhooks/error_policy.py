@@ -1,4 +1,4 @@
-"""Error policy: what failed deliveries mean for RabbitHub's messages and subscriptions (RH-41..RH-43)."""
+"""Error policy: the effect of failed deliveries on RabbitHub's messages and subscriptions (RH-41..RH-43)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ __all__ = ["ErrorPolicy"]
 
 @dataclass(frozen=True, slots=True)
 class ErrorPolicy:
-    """``requeues``: a message that was refused is tried again; else it is a dead letter at once. One that got no answer
-    at all always is tried again. More than ``errors_max`` failures within ``errors_seconds`` make the subscription
-    inactive; None: none do."""
+    """``requeues``: a refused message is tried again; else it is a dead letter at once. A message without any answer is
+    always tried again. More than ``errors_max`` failures within ``errors_seconds`` make the subscription inactive;
+    None: never.
+    """
 
     requeues: bool = True
     errors_max: int | None = None

@@ -1,18 +1,18 @@
 """Fan-out: one event becomes one delivery per matching active subscription, in one statement (RR-10).
 
-It is the send of the webhooks sink, and it is exactly once: the statement that inserts the deliveries is the one
-that deletes the outbox row, and it names the term it was claimed under. A fan-out is cut by the rows it writes, by the
-patterns it compares and by the contents it parses for filters; a single event with more subscribers than that is fanned
-out in slices behind a stored cursor.
+It is the send of the webhooks sink, and it happens exactly once. The statement that inserts the deliveries also deletes
+the outbox row, and it names the term of the claim. A fan-out is limited by the rows that it writes, the patterns that
+it compares and the contents that it parses for filters. A single event with more subscribers is fanned out in slices
+behind a stored cursor.
 
-What subscribers chose, filters and patterns, can still make a statement dear. It is given a few seconds, and is rolled
-back then (FC-02)::
+Filters and patterns of subscribers can still make a statement expensive. It has a limit of a few seconds, and is then
+rolled back (FC-02)::
 
     batch --overdue--> half of it ... --overdue--> one event: slices of few subscriptions, one with each batch of others
                                                        |  overdue: half as many; in time: twice as many
                                                        '--of one, again and again--> a dead letter for that subscription
 
-Meanwhile everything is fanned out but what must not pass the dear event: later events of its key.
+Meanwhile all other events are fanned out, except later events of the same key.
 """
 
 from __future__ import annotations
@@ -34,40 +34,40 @@ _AUDIENCE_SECONDS = 1.0
 _EVENTS_MAX = 1_024
 _FILTERED_BYTES_MAX = 4 * 1024 * 1024  # of payload that is parsed in one statement; a larger event is alone in it
 _COMPARISONS_MAX = 300_000  # of a topic with a pattern, in one statement: well below a second
-_SLICE = 16  # subscriptions of a dear event to begin with
-_TRIES = 3  # of a single subscription's filter: what is overdue once may have met a slow database
+_SLICE = 16  # first slice of an expensive event, in subscriptions
+_TRIES = 3  # tries of a single subscription's filter: one time-out may come from a slow database
 
 
 class TermOver(Exception):
-    """Another term rules; nothing was written."""
+    """Another term is in force; nothing was written."""
 
 
 class FannedOut(Protocol):
-    """What the fan-out needs to know of an outbox record."""
+    """The part of an outbox record that the fan-out needs."""
 
     @property
     def id(self) -> int:
-        """The event's number."""
+        """Return the event's number."""
         ...
 
     @property
     def shard(self) -> int:
-        """Its outbox row's shard."""
+        """Return the shard of its outbox row."""
         ...
 
     @property
     def tenant(self) -> str:
-        """Whose it is."""
+        """Return its tenant."""
         ...
 
     @property
     def topic(self) -> str:
-        """Its topic."""
+        """Return its topic."""
         ...
 
     @property
     def key(self) -> str | None:
-        """Its key: later events of it must not pass."""
+        """Return its key: later events of the key must not overtake it."""
         ...
 
 
@@ -75,7 +75,7 @@ R = TypeVar("R", bound=FannedOut)
 
 
 class _Audience(NamedTuple):
-    """Of a topic: how many subscriptions, whether some of them have a filter, and of how many patterns to choose."""
+    """The audience of a topic: its subscriptions, whether some have a filter, and the number of patterns to compare."""
 
     subscriptions: int
     is_filtered: bool
@@ -84,7 +84,7 @@ class _Audience(NamedTuple):
 
 @dataclass(slots=True)
 class _Dear:
-    """An event that is too dear for one statement: subscriptions in its next slice, and how often one was overdue."""
+    """An event that is too expensive for one statement: its next slice, and how often a slice was overdue."""
 
     slice: int = _SLICE
     overdue: int = 0
@@ -92,7 +92,8 @@ class _Dear:
 
 class FanOut:
     """``deliveries_max`` bounds one transaction; ``seconds_max`` a statement that judges filters or patterns;
-    ``on_due`` is told the subscriptions that have something to do."""
+    ``on_due`` gets the subscriptions with new deliveries.
+    """
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ class FanOut:
         self._dear: dict[int, _Dear] = {}
 
     async def send(self, group: int, term: int, records: Sequence[R]) -> Sequence[R]:
-        """Fan out records, lowest id first; returns those that are done, perhaps not all, perhaps none yet.
+        """Fan out records, lowest id first; return those that are done, which may be some or none yet.
 
         Raises :class:`TermOver`, ``db.errors.DatabaseError``.
         """
@@ -129,7 +130,10 @@ class FanOut:
         return done
 
     async def _send_lowest(self, group: int, term: int, records: Sequence[R]) -> Sequence[R]:
-        """As many as one statement may take; twice as many when the dear one of a batch has been found."""
+        """Fan out as many as one statement may take.
+
+        Double the number when the expensive event of a batch was found.
+        """
         whole = await self._affordable(records[: self._events_max])
         if not whole:
             return records[:1] if await self._in_slices(group, term, records[0]) else ()
@@ -152,7 +156,7 @@ class FanOut:
         _log.warning("fan_out_overdue", events=len(records), first=records[0].id, seconds_max=self._seconds_max)
 
     async def _run(self, name: str, *arguments: object, bounded: bool) -> Row | None:
-        """A statement of the fan-out; what strangers can make dear has less time than others."""
+        """Run a statement of the fan-out. Statements that subscribers can make expensive have less time than others."""
         if not bounded:
             return await self._database.fetchrow(name, *arguments)
         async with self._database.transaction() as transaction:
@@ -167,7 +171,7 @@ class FanOut:
     # --- cuts
 
     async def _affordable(self, records: Sequence[R]) -> Sequence[R]:
-        """The lowest records that one statement may take; none where the first has too many subscribers."""
+        """Return the lowest records that one statement may take; none where the first has too many subscribers."""
         await self._count({(record.tenant, record.topic) for record in records})
         records = await self._light(records)
         topics: set[tuple[str, str]] = set()
@@ -181,7 +185,9 @@ class FanOut:
         return records
 
     async def _light(self, records: Sequence[R]) -> Sequence[R]:
-        """Without what would be too much to parse beside the first, and what must not pass that."""
+        """Return the records without those that are too much to parse beside the first, and those that must not
+        overtake them.
+        """
         sizes = await self._sizes(records)
         parsed, heavy = 0, set()
         for record in records:
@@ -197,7 +203,10 @@ class FanOut:
         return self._events_max < _EVENTS_MAX or any(found.is_filtered or found.patterns for found in audiences)
 
     async def _count(self, topics: set[tuple[str, str]]) -> None:
-        """Learn who listens to each topic; a second old is good enough, it only decides where to cut."""
+        """Read the audience of each topic.
+
+        A value a second old is good enough, because it only decides where to cut.
+        """
         now = time.monotonic()
         if now >= self._audience_until:
             self._audience.clear()
@@ -213,7 +222,7 @@ class FanOut:
             self._patterns = max(row["patterns"] for row in rows)
 
     async def _sizes(self, records: Sequence[FannedOut]) -> dict[int, int]:
-        """How many bytes the events have that some filter asks about."""
+        """Return the sizes of the events that some filter reads."""
         filtered = [record.id for record in records if self._audience[record.tenant, record.topic].is_filtered]
         if not filtered:
             return {}
@@ -222,7 +231,7 @@ class FanOut:
     # --- slices
 
     async def _in_slices(self, group: int, term: int, record: FannedOut) -> bool:
-        """An event with many subscribers, to the end; False where that is too dear."""
+        """Fan out an event with many subscribers to the end; return False where that is too expensive."""
         more = True
         while more:
             try:
@@ -233,7 +242,7 @@ class FanOut:
         return True
 
     async def _next_slice(self, group: int, term: int, record: FannedOut) -> bool:
-        """One slice of a dear event; whether it was the last."""
+        """Fan out one slice of an expensive event; return whether it was the last."""
         dear = self._dear[record.id]
         try:
             more = await self._slice(group, term, record, dear.slice, is_given_up=dear.overdue == _TRIES)
@@ -249,7 +258,9 @@ class FanOut:
         return not more
 
     async def _slice(self, group: int, term: int, record: FannedOut, most: int, *, is_given_up: bool = False) -> bool:
-        """The event's next subscriptions; whether there are more. What is given up is not judged by its filter."""
+        """Fan out to the event's next subscriptions; return whether there are more. A delivery given up skips the
+        filter.
+        """
         arguments = (group, term, record.shard, record.id, most, is_given_up)
         found = self._audience.get((record.tenant, record.topic))
         bounded = record.id in self._dear or (found is not None and found.is_filtered)
@@ -259,12 +270,12 @@ class FanOut:
 
 
 def _lane(record: FannedOut) -> object:
-    """What keeps its order: a key, which a lane may hold of several topics; an event without one is alone."""
+    """Return the order key of a record: a key, for several topics in some layouts. An event without a key is alone."""
     return record.id if record.key is None else (record.tenant, record.key)
 
 
 def _not_behind(held: Collection[int], records: Sequence[R]) -> Sequence[R]:
-    """The records, in order, that are not held, nor behind one of their lane that is."""
+    """Return the records, in order, that are neither held nor behind a held record of their lane."""
     lanes = set()
     passing = []
     for record in records:

@@ -5,9 +5,9 @@
     OPTIONS callback   WebHook-Request-Origin: hub.example      -->
                        WebHook-Request-Rate: 3000
                        WebHook-Request-Callback: https://hub.example/handshakes/...
-                  <--  WebHook-Allowed-Origin: hub.example (or *)     consent; the status means nothing
+                  <--  WebHook-Allowed-Origin: hub.example (or *)     consent; the status does not count
                        WebHook-Allowed-Rate: 120 (or *)               requests per minute
-    or later      <--  GET or POST to that URL, with WebHook-Allowed-Rate if it likes
+    or later      <--  GET or POST to that URL, optionally with WebHook-Allowed-Rate
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _RATE_MAX = 6_000_000  # a minute: what a subscription's own limit may be
 
 
 class NoConsent(Exception):
-    """The callback does not agree; the text says what it answered."""
+    """The callback does not agree; the text has its answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """``rate_per_minute`` None: it names no limit."""
+    """``rate_per_minute`` None: without a limit."""
 
     rate_per_minute: int | None
 
@@ -51,7 +51,7 @@ async def ask_consent(
 
 
 def consent_in(response: Response, origin: str) -> Consent:
-    """The consent in an answer; raises :class:`NoConsent`. Two different answers to one question are none."""
+    """Return the consent in an answer; raises :class:`NoConsent`. Two different answers count as none."""
     origins = {value.strip().lower() for value in response.values("webhook-allowed-origin")}
     if len(origins) != 1 or not origins <= {"*", origin.lower()}:
         named = "nobody" if not origins else "others"
@@ -60,7 +60,7 @@ def consent_in(response: Response, origin: str) -> Consent:
 
 
 def allowed_rate(values: Iterable[str]) -> int | None:
-    """Requests per minute of a ``WebHook-Allowed-Rate``, None for no limit; raises :class:`NoConsent`."""
+    """Return the requests per minute of a ``WebHook-Allowed-Rate``, None for no limit; raises :class:`NoConsent`."""
     rates = {value.strip() for value in values} - {"*"}
     if not rates:
         return None

@@ -1,8 +1,8 @@
-"""Message: header and body of one delivery attempt. But in structured mode the body is the event's bytes (WH-S02).
+"""Message: header and body of one delivery attempt. Except in structured mode the body is the event's bytes (WH-S02).
 
-A subscription gets the event in the format that it asked for (WH-C11); usually in CloudEvents binary mode when it was
-published as a CloudEvent, else raw. A WebSub subscription gets the content, its type, and one ``Link`` header with hub
-and self (WS-53); another hub gets a ping that names the topic, for it to fetch (WS-74). The signature is made for each
+A subscription gets the event in the format that it asked for (WH-C11). By default that is CloudEvents binary mode for a
+published CloudEvent, else raw. A WebSub subscription gets the content, its type, and one ``Link`` header with hub and
+self (WS-53). Another hub gets a ping that names the topic, and fetches it (WS-74). The signature is made for each
 attempt, over its own timestamp (WH-S06).
 """
 
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 REPLAY_HEADER = ("hookwire-replay", "true")
-"""On what is sent again because somebody asked for it (WH-P04): it may come after what followed it."""
+"""Marks a delivery sent again on request (WH-P04): it may come after later events."""
 
 
 LINK_HEADER = "hookwire-link"
@@ -51,9 +51,10 @@ def link_header(hub_url: str, topic_url: str) -> str:
 def delivery_message(
     event: Event, subscriber: Subscriber, timestamp_seconds: int, public_url: str
 ) -> tuple[list[tuple[str, str]], bytes]:
-    """Header and body: every field but those the client owns (Host, Content-Length, Connection, Accept-Encoding).
+    """Return header and body: every field but those that the client owns (Host, Content-Length, Connection,
+    Accept-Encoding).
 
-    What is signed is the body of the format that is sent (WH-C10).
+    The signature covers the body in its sent format (WH-C10).
     """
     if subscriber.format in CHAT_FORMATS:
         carried = HttpMessage(
@@ -94,10 +95,10 @@ def delivery_message(
 def batch_message(
     events: Sequence[Event], subscriber: Subscriber, timestamp_seconds: int, public_url: str
 ) -> tuple[list[tuple[str, str]], bytes]:
-    """As :func:`delivery_message`, for several events in one request (WH-C05); topic, key and sequence are in each.
+    """Return :func:`delivery_message` for several events in one request (WH-C05); topic, key and sequence are in each.
 
-    ``webhook-id`` is made from the events' ids, so that it is constant while the batch is: a repeat may hold more or
-    fewer of them, and is then another message. No event of it is opaque.
+    ``webhook-id`` is made from the events' ids, so that it is constant for the same batch. A repeat may hold more or
+    fewer events, and is then another message. No event of it is opaque.
     """
     members = [_carried(event, "batch", f"{public_url}/topics/{event.topic}").body for event in events]
     body = b"[%b]" % b",".join(members)
@@ -111,7 +112,7 @@ def batch_message(
 
 
 def _carried(event: Event, form: str, source: str) -> HttpMessage:
-    """The event in the subscriber's format; ``source`` serves those that were published without attributes."""
+    """Return the event in the subscriber's format; ``source`` serves those that were published without attributes."""
     if form in ("structured", "batch"):
         return encode_structured(event, source=source)
     if form == "websub_ping":
@@ -126,7 +127,7 @@ def _carried(event: Event, form: str, source: str) -> HttpMessage:
 
 
 def as_sent(value: str) -> str:
-    """The UTF-8 bytes of a text as header characters: the very bytes that were published."""
+    """Return the UTF-8 bytes of a text as header characters: the very bytes that were published."""
     return value if value.isascii() else value.encode().decode("latin-1")
 
 

@@ -1,4 +1,4 @@
-"""What delivery counts."""
+"""Metrics of delivery."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DeliveryMetrics:
         self._attempts_by_outcome: dict[str, Counter] = {}
 
     def count(self, outcome: str, seconds: float) -> None:
-        """An attempt has ended. The library finds a counter by its labels in 3 us, of the 100 that a delivery takes."""
+        """Count an ended attempt. Finding a counter by its labels takes 3 of the 100 us of a delivery."""
         counter = self._attempts_by_outcome.get(outcome)
         if counter is None:
             counter = self._attempts_by_outcome[outcome] = self.attempts.labels(outcome)

@@ -1,14 +1,14 @@
-"""Operator events: what the people who run this want to hear of deliveries (WH-I08, WH-R09, WH-R13, WH-A09).
+"""Operator events: notices for operators about deliveries (WH-I08, WH-R09, WH-R13, WH-A09).
 
-They are published on the topic ``hookwire.operator``, when somebody subscribes to it, and delivered like any event::
+They are published on the topic ``hookwire.operator``, when it has a subscription, and delivered like any event::
 
     subscription.failing     50, 70, 90, 100 failures in a row, by all workers together; .recovered ends that
     subscription.ended       it was answered 410, or disabled by its receiver or for failing
-    subscription.expiring    its lease ends soon (told by the hub: RabbitHub's only)
+    subscription.expiring    its lease ends soon (the hub reports it: RabbitHub's only)
     breaker.opened, .closed
     delivery.exhausted, .parked   one for all of a batch, with how many and the first event
 
-What goes wrong with the delivery of an operator event makes none: they would go in circles.
+A failed delivery of an operator event makes no operator event, because that would loop.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def notices_of(results: Sequence[Result], all_stats: Iterable[FailureStats]) -> 
 
 
 def _levels(told: Sequence[Result], stats: FailureStats) -> Iterator[Mapping[str, Any]]:
-    """The levels of failures in a row that the batch has passed, and the end of a row that had reached one."""
+    """Yield the levels of failures in a row that the batch has passed, and the end of a row that had reached one."""
     failures, subscription = stats.failures_before, stats.subscription_id
     for result in told:
         if result.subscription_id != subscription or result.failed is None:

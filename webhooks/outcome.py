@@ -1,4 +1,4 @@
-"""Outcome: what an answer, or its absence, means (webhooks.md 4.1). Pure.
+"""Outcome: the meaning of an answer, or of its absence. Pure.
 
 ::
 
@@ -23,9 +23,9 @@ _KEPT_HEADERS = ("content-type", "retry-after", "webhook-delivery")
 class Outcome(NamedTuple):
     """One attempt, judged.
 
-    ``kind`` is the class; ``status`` None when no status line came. ``retry_after_seconds`` is what the receiver asked
-    for, already capped. ``asked`` is the receiver's wish in ``webhook-delivery``: "abort-message", "disable" or None
-    (WH-R10). ``detail`` is one safe line for the subscriber's eyes.
+    ``kind`` is the class; ``status`` None when no status line came. ``retry_after_seconds`` is the receiver's wish,
+    already capped. ``asked`` is the receiver's wish in ``webhook-delivery``: "abort-message", "disable" or None
+    (WH-R10). ``detail`` is one safe line for the subscriber.
     """
 
     kind: str
@@ -42,7 +42,7 @@ class Outcome(NamedTuple):
 
     @property
     def is_plain_success(self) -> bool:
-        """Delivered, and the receiver wishes nothing."""
+        """Return whether it was delivered without a wish of the receiver."""
         return self.kind == "delivered" and self.asked is None
 
 

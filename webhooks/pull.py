@@ -7,9 +7,9 @@
        |                   | `--extend--> leased for longer
        `--nack, lease over-'
 
-The rows, the lease, the fence and the settlement are those of the workers' own deliveries: a receipt names a delivery
-and the fence it was fetched under, and is stale once somebody else has fetched it. A delivery that was given back, or
-whose lease ended, ``attempts_max`` times is a dead letter: nothing circles for ever (WH-12).
+The rows, the lease, the fence and the settlement are those of the workers' own deliveries. A receipt names a delivery
+and the fence of its fetch. It is stale once another client has fetched it. A delivery that was returned, or whose lease
+ended, ``attempts_max`` times becomes a dead letter, so nothing loops for ever (WH-12).
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ class Fetched:
 
 
 def parse_receipt(text: str) -> PullReceipt | None:
-    """The receipt of this text; None for what is none."""
+    """Return the receipt of this text; None for any other text."""
     match = _RECEIPT.fullmatch(text)
     return PullReceipt(int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
 class Pull:
-    """The verbs; subscriptions are known by their number. ``name`` stands in the attempts as the worker's."""
+    """The verbs; subscriptions are known by their number. The attempts have ``name`` as the worker's name."""
 
     def __init__(self, database: Database, contents: Contents, name: str) -> None:
         self._database = database
@@ -71,7 +71,7 @@ class Pull:
         self._name = name
 
     async def dequeue(self, subscription: int, most: int, lease_seconds: float) -> list[Fetched]:
-        """Fetch what is due, oldest first, at most so many and so many bytes; the rest stays due."""
+        """Fetch due deliveries, oldest first, within limits of number and bytes; the rest stays due."""
         rows = await self._database.fetch("pull.dequeue", subscription, most, lease_seconds)
         await self._dead_letter_worn([row for row in rows if row["attempts"] > ATTEMPTS_MAX], subscription)
         held = sorted((row for row in rows if row["attempts"] <= ATTEMPTS_MAX), key=lambda row: row["event_id"])
@@ -91,7 +91,7 @@ class Pull:
         ]
 
     async def ack(self, subscription: int, receipts: Sequence[PullReceipt]) -> set[PullReceipt]:
-        """Done with these; returns those that were still held."""
+        """Acknowledge these; return those that were still held."""
         return await self._settle(subscription, receipts, DELIVERED, Outcome("delivered", None))
 
     async def nack(
@@ -103,14 +103,14 @@ class Pull:
         *,
         dead: bool,
     ) -> set[PullReceipt]:
-        """Give these back for a while, or for good; returns those that were still held."""
+        """Return these for a while, or give them up; return those that were still held."""
         decision = Decision("dead", dead_kind="aborted") if dead else Decision("retry", retry_seconds=delay_seconds)
         return await self._settle(subscription, receipts, decision, Outcome("rejected", None, detail=reason))
 
     async def extend(
         self, subscription: int, receipts: Sequence[PullReceipt], lease_seconds: float
     ) -> set[PullReceipt]:
-        """Hold these for so long from now; returns those that were still held."""
+        """Hold these for so long from now; return those that were still held."""
         async with self._database.transaction() as transaction:
             await transaction.fetch("pull.held", subscription, *_columns(receipts))
             rows = await transaction.fetch("pull.extend", subscription, *_columns(receipts), lease_seconds)
@@ -143,7 +143,7 @@ class Pull:
     async def _put_back(
         self, held: Sequence[Row], found: Collection[int], lost: Collection[int], subscription: int
     ) -> None:
-        """What was not read stays due; what has no contents any more is a dead letter."""
+        """Release deliveries that were not read; those without contents become dead letters."""
         unread = [row for row in held if row["event_id"] not in found and row["event_id"] not in lost]
         gone = [row for row in held if row["event_id"] in lost]
         for name, rows, more in (

@@ -1,4 +1,4 @@
-"""Replay: a job walks over events or dead letters and makes deliveries of them again (WH-P01..P04).
+"""Replay: a background task walks over events or dead letters and makes deliveries of them again (WH-P01..P04).
 
 ::
 
@@ -9,8 +9,8 @@
                         |   v                ------------------------------> cancelled
                         paused
 
-Each step is one statement that moves the job's cursor with the deliveries it makes, so a job goes on behind its last
-step wherever its process ended, and any process may carry it on.
+Each step is one statement that makes deliveries and moves the replay's cursor. So any process can continue a replay
+after its last step.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RECORDS = 500  # in one step
 class Replayer(Periodic):
     """Carry replays on; ``on_due`` gets the subscriptions that have new deliveries.
 
-    ``poll_seconds``: how often it asks the database by itself for a replay that is due.
+    ``poll_seconds``: the pause between two queries for a due replay.
     """
 
     name = "replayer"

@@ -1,4 +1,4 @@
-"""Retry: what happens to a delivery after an attempt (webhooks.md 4.2). Pure; chance is a parameter.
+"""Retry: the decision about a delivery after an attempt. Pure; chance is a parameter.
 
 ::
 
@@ -28,14 +28,14 @@ _ANOTHER_TRY_MAY_HELP = (408, 425)
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """What a subscription says about failures.
+    """The rules of a subscription for failures.
 
-    ``schedule_seconds`` holds the pauses after the first, second, ... attempt; when it is used up the delivery dies,
-    and so it does when its next attempt would come ``age_seconds_max`` after it was made. ``on_4xx`` "give_up": such an
-    answer is final for the delivery (WH-R03). ``on_410`` "as_4xx": it does not end the subscription (WH-R09).
-    ``parks``: what is exhausted waits for somebody's decision (WH-O03), unless it is too old by its publisher's own
-    wish (``is_late_final``). ``is_415_final``: as it is for CloudEvents.
-    ``gives_up``: every answer but a success is final for the delivery (RH-41).
+    ``schedule_seconds`` holds the pauses after the first, second, ... attempt; when it is used up the delivery is given
+    up. It is also given up when its next attempt would come ``age_seconds_max`` after its creation. ``on_4xx``
+    "give_up": such an answer is final for the delivery (WH-R03). ``on_410`` "as_4xx": it does not end the subscription
+    (WH-R09). ``parks``: an exhausted delivery waits for a person's decision (WH-O03), unless it is too old by its
+    publisher's own wish (``is_late_final``). ``is_415_final``: 415 is final, as for CloudEvents. ``gives_up``: every
+    answer but a success is final for the delivery (RH-41).
     """
 
     schedule_seconds: Sequence[int]
@@ -50,10 +50,10 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``retry_seconds`` counts from the settlement; ``dead_kind`` says which kind of dead letter, ``dead_reason`` why,
-    when the outcome alone does not tell.
+    """``retry_seconds`` counts from the settlement; ``dead_kind`` is the kind of the dead letter, ``dead_reason`` its
+    reason where the outcome alone does not say it.
 
-    ``pause_seconds`` rests the whole subscription (WH-R07); ``end_state`` ends it ("gone" or "disabled"), for
+    ``pause_seconds`` pauses the whole subscription (WH-R07); ``end_state`` ends it ("gone" or "disabled"), for
     ``end_reason``.
     """
 
@@ -67,7 +67,7 @@ class Decision:
 
 
 DELIVERED = Decision("delivered")
-"""What :func:`decide` says of a plain success, whatever the policy."""
+"""The decision of :func:`decide` about a plain success, under any policy."""
 
 
 def decide(
@@ -80,9 +80,9 @@ def decide(
 ) -> Decision:
     """Decide after the attempt at this ``position`` of the schedule (1 = the first).
 
-    ``chance`` in [0, 1) places the pause in its jitter of plus or minus 20 %, upwards only under a
-    Retry-After (WH-R02, WH-R06). ``rest_seconds`` is what was left of the pause that an attempt out of turn fell into
-    (new content, DL-8): the schedule goes on where it was. ``age_seconds``: how long ago the delivery was made.
+    ``chance`` in [0, 1) places the pause in its jitter of plus or minus 20 %, upwards only under a Retry-After (WH-R02,
+    WH-R06). ``rest_seconds`` is the rest of the pause at an attempt out of turn (new content, DL-8): the schedule
+    continues where it was. ``age_seconds``: the age of the delivery.
     """
     final = _final(outcome, policy)
     if final is not None:
@@ -100,7 +100,7 @@ def decide(
 
 
 def _dead_kind(outcome: Outcome, policy: RetryPolicy) -> str:
-    """Ours or theirs (WH-13); of theirs, whether one answer was enough (FT-08)."""
+    """Return the kind: our fault or the receiver's (WH-13), and whether one answer was enough (FT-08)."""
     if outcome.kind == "internal":
         return "internal"
     return "declined" if _is_final_answer(outcome, policy) else "exhausted"
@@ -109,7 +109,7 @@ def _dead_kind(outcome: Outcome, policy: RetryPolicy) -> str:
 def _wait_seconds(
     outcome: Outcome, policy: RetryPolicy, position: int, chance: float, rest: float | None
 ) -> float | None:
-    """Until the next attempt; None when there is none."""
+    """Return the seconds until the next attempt; None when there is none."""
     if position > len(policy.schedule_seconds) or _is_final_answer(outcome, policy):
         return None
     planned = policy.schedule_seconds[position - 1]
@@ -131,7 +131,7 @@ def _is_final_answer(outcome: Outcome, policy: RetryPolicy) -> bool:
 
 
 def _too_late(outcome: Outcome, policy: RetryPolicy, age: float, wait: float) -> str | None:
-    """Why the next attempt would come after the delivery's age limit (WH-R01, WH-R08); None when it would not."""
+    """Return why the next attempt would exceed the delivery's age limit (WH-R01, WH-R08); None if it would not."""
     if age + wait <= policy.age_seconds_max:
         return None
     asked = outcome.retry_after_seconds
@@ -144,7 +144,7 @@ def _too_late(outcome: Outcome, policy: RetryPolicy, age: float, wait: float) ->
 
 
 def _final(outcome: Outcome, policy: RetryPolicy) -> Decision | None:
-    """What ends a delivery whatever its schedule says."""
+    """Return the end of a delivery that does not depend on its schedule."""
     if outcome.is_plain_success:
         return DELIVERED
     if outcome.kind == "delivered":
@@ -158,7 +158,7 @@ def _final(outcome: Outcome, policy: RetryPolicy) -> Decision | None:
 
 
 def _asked_end(outcome: Outcome) -> tuple[str | None, str | None]:
-    """The receiver may disable its subscription with any answer; the delivery goes as the status says (WH-R10)."""
+    """Apply the receiver's wish to disable its subscription, in any answer (WH-R10)."""
     return ("disabled", "asked_by_receiver") if outcome.asked == "disable" else (None, None)
 
 

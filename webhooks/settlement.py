@@ -1,7 +1,7 @@
 """Settlement: finished attempts are written in batches, each with its attempt row, in one statement (WH-P07).
 
-While a statement runs the next batch gathers, so batches grow with the load. When the database is away, or says that it
-cannot write, the results wait here: a delivery that was made stays owed until that is on record (FC-06).
+While a statement runs the next batch gathers, so batches grow with the load. When the database is down, or cannot
+write, the results wait here: a delivery stays owed until its result is stored (FC-06).
 """
 
 from __future__ import annotations
@@ -61,16 +61,16 @@ class Settlement:
 
     @property
     def is_stuck(self) -> bool:
-        """A write has failed or takes long, and results wait."""
+        """Return whether results wait because a write has failed or takes long."""
         return self._is_failing or time.monotonic() - self._writing_since > _WRITE_SECONDS_USUAL
 
     def add(self, result: Result) -> None:
-        """Hand over a finished attempt."""
+        """Add a finished attempt."""
         self._results.append(result)
         self._arrived.set()
 
     def stop(self) -> None:
-        """Write what is there, then end."""
+        """Write the waiting results, then end."""
         self._stopping = True
         self._arrived.set()
 
@@ -104,20 +104,20 @@ class Settlement:
                 await self._write_refused(batch, error)
                 return
             except DatabaseError as error:
-                # Repeating is safe: what was settled has lost its fence, and is not found again.
+                # Repeating is safe: a settled delivery has lost its fence, and is not found again.
                 self._is_failing = True
                 _log.warning("settlement_waits", results=len(batch), error=str(error))
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _PAUSE_SECONDS_MAX)
             else:
-                # Until all that has gathered is on record too: its leases may be over.
+                # Until all gathered results are stored too: their leases may be over.
                 self._is_failing = self._is_failing and bool(self._results)
                 self._on_settled(batch)
                 await self._tell(batch, all_stats)
                 return
 
     async def _tell(self, batch: Sequence[Result], all_stats: Sequence[FailureStats]) -> None:
-        """Operators hear of it once, or not at all when the database is away just now."""
+        """Publish operator events once, or not at all when the database is down now."""
         notices, self._disabled = [*self._notices_of(batch, all_stats), *self._disabled], []
         if not notices:
             return
@@ -127,7 +127,9 @@ class Settlement:
             _log.warning("operators_not_told", notices=len(notices), error=str(error))
 
     async def _write_refused(self, batch: Sequence[Result], error: Refused) -> None:
-        """Find the result that the database won't have by halving; it alone is lost and comes due again (WH-12)."""
+        """Find the result that the database refuses by halving; only that result is lost, and its delivery comes due
+        again (WH-12).
+        """
         if len(batch) == 1:
             _log.error("settlement_refused", event_id=batch[0].event_id, error=str(error))
             self._is_failing = False
@@ -140,7 +142,7 @@ class Settlement:
     async def _write(self, batch: Sequence[Result]) -> Sequence[FailureStats]:
         counted = [result for result in batch if result.counts]
         if counted:
-            # Together: a queue's next message must not go to whom this one has made inactive.
+            # Together: a queue's next message must not go to a subscription that this result has made inactive.
             async with self._database.transaction() as session:
                 all_stats = await write_results(session, batch, self._worker, self._breaker)
                 errors = [await self._count_error(session, result) for result in counted]
@@ -166,7 +168,7 @@ class Settlement:
             )
 
     async def _follow_up(self, result: Result) -> None:
-        """What an answer means for the subscription; each step may be repeated."""
+        """Apply an answer to the subscription; each step may be repeated."""
         decision = result.decision
         if decision.pause_seconds is not None:
             await self._database.execute("subscription.pause", result.subscription_id, decision.pause_seconds)
@@ -180,11 +182,11 @@ class Settlement:
         )
         if ended is not None:
             await self._log_condition("subscription_ended", result.subscription_id)
-        if decision.end_state == "gone":  # what one round leaves is found by clean-up
+        if decision.end_state == "gone":  # clean-up does the rest
             await self._database.fetchval("delivery.cancel_ended", [result.subscription_id], _CANCEL_MAX)
 
     async def _count_error(self, session: Session, result: Result) -> Mapping[str, Any] | None:
-        """Durable counters (RH-43, RH-44); gives a notice when that was one too many."""
+        """Count an error durably (RH-43, RH-44); return a notice when the limit is exceeded."""
         subscription, outcome = result.subscription_id, result.outcome
         message = outcome.detail or (f"answered {outcome.status}" if outcome.status else outcome.kind)
         ended = await session.fetchval(
@@ -212,10 +214,10 @@ class Settlement:
                 self._disabled.append({"type": "subscription.ended", "subscription": subscription, "reason": reason})
 
     async def _log_condition(self, event: str, subscription: int) -> None:
-        """Log what the API says of a subscription now (FT-01), under its public id (FT-10)."""
+        """Log the condition of a subscription, as the API shows it (FT-01), under its public id (FT-10)."""
         with suppress(DatabaseError):
             row = await self._database.fetchrow("subscription.condition", subscription)
-            assert row is not None, "a subscription of which a result was settled"
+            assert row is not None, "a subscription with a settled result"
             found = subscription_condition(row)
             _log.warning(
                 event,
@@ -229,9 +231,8 @@ class Settlement:
 async def write_results(
     session: Session, batch: Sequence[Result], worker: str, breaker: BreakerOptions = _USUAL
 ) -> Sequence[FailureStats]:
-    """Settle deliveries and record their attempts, in one statement; whose fence is another's changes nothing.
-
-    Gives how those stand now that fail, or have failed lately.
+    """Settle deliveries and record their attempts, in one statement. A stale fence changes nothing. Return the stats of
+    subscriptions that fail, or have failed recently.
     """
     outcomes = [result.outcome for result in batch]
     decisions = [result.decision for result in batch]
@@ -263,14 +264,16 @@ async def write_results(
 
 
 def _column(values: list[Any]) -> list[Any]:
-    """Successes fill few columns: ``unnest`` pads a shorter one with NULLs, so one of nothing else is sent as none."""
+    """Return a column. ``unnest`` pads a shorter array with NULLs, so a column of NULLs, as for successes, is sent
+    empty.
+    """
     return values if any(value is not None for value in values) else []
 
 
 def _with_trips(
     batch: Sequence[Result], all_stats: Iterable[FailureStats], options: BreakerOptions
 ) -> Sequence[Result]:
-    """The last result of each subscription whose breaker has to open says so."""
+    """Mark the last result of each subscription whose breaker has to open."""
     trips = {stats.subscription_id for stats in all_stats if has_to_open(stats, options)}
     if not trips:
         return batch

@@ -7,11 +7,11 @@ Sources: the Standard Webhooks specification, W3C WebSub 7 and 8; WH-S01..S07, W
     v1a            = ed25519 with the seed of ``whsk_...``, checked with ``whpk_...``
     X-Hub-Signature = <method>=<hex HMAC of the body alone>                  (key: UTF-8 bytes of ``hub.secret``)
 
-A subscription with a WebSub secret gets both families, ``v1`` keyed with the very bytes of ``hub.secret`` (WH-S15);
-one without keys gets neither (WH-S16).  While a key is rotated, old and new sign side by side, newest first; a hub
-signature holds one value and cannot overlap (WH-S17, WH-S19).
+A subscription with a WebSub secret gets both families, ``v1`` keyed with the very bytes of ``hub.secret`` (WH-S15); a
+subscription without keys gets neither (WH-S16). During a rotation the old and the new key both sign, newest first; a
+hub signature holds one value and cannot overlap (WH-S17, WH-S19).
 
-A receiver that wants no repeats keeps the ids it has seen for the length of the tolerance: that is its state, not ours.
+A receiver that wants no repeats stores the ids that it has seen for the length of the tolerance.
 """
 
 import base64
@@ -37,18 +37,18 @@ _HUB_SIGNATURE = re.compile(r"([A-Za-z0-9]{1,16})=([0-9A-Fa-f]{1,128})", re.ASCI
 
 
 class SignatureRefused(Exception):
-    """A message's signature does not hold; the text says why and names no secret."""
+    """A message's signature is wrong; the text says why and names no secret."""
 
 
 class SigningKey(Protocol):
-    """What signs a delivery: ``HmacKey`` or ``Ed25519Key``."""
+    """A key that signs deliveries: ``HmacKey`` or ``Ed25519Key``."""
 
     def sign(self, content: bytes) -> str:
         """Sign the bytes; the answer carries its version, ``v1,...`` or ``v1a,...``."""
         ...
 
     def text(self) -> str:
-        """The secret form, ``whsec_...`` or ``whsk_...``: shown once, to its owner (WH-S08)."""
+        """Return the secret form, ``whsec_...`` or ``whsk_...``: shown once, to its owner (WH-S08)."""
         ...
 
 
@@ -59,16 +59,16 @@ class HmacKey:
     secret: bytes
 
     def sign(self, content: bytes) -> str:
-        """``v1,`` and the base64 of HMAC-SHA256 (WH-S03)."""
+        """Return ``v1,`` and the base64 of HMAC-SHA256 (WH-S03)."""
         return "v1," + base64.b64encode(hmac.digest(self.secret, content, "sha256")).decode("ascii")
 
     def verifies(self, content: bytes, signatures: Sequence[bytes]) -> bool:
-        """Whether one of the ``v1,`` signatures fits: as bytes, in constant time (SE-02)."""
+        """Return whether one of the ``v1,`` signatures is right: as bytes, in constant time (SE-02)."""
         expected = self.sign(content).encode("ascii")
         return True in [hmac.compare_digest(expected, signature) for signature in signatures]  # no early exit
 
     def text(self) -> str:
-        """``whsec_`` and base64; also for a hub secret, whatever its length (WH-S15)."""
+        """Return ``whsec_`` and base64; also for a hub secret of any length (WH-S15)."""
         return "whsec_" + base64.b64encode(self.secret).decode("ascii")
 
     def __repr__(self) -> str:
@@ -76,18 +76,18 @@ class HmacKey:
 
 
 class Ed25519Verifier:
-    """The public half of an asymmetric key, ``whpk_...``."""
+    """The public key of an asymmetric key, ``whpk_...``."""
 
     def __init__(self, public_bytes: bytes) -> None:
         self._public_bytes = public_bytes
         self._public = Ed25519PublicKey.from_public_bytes(public_bytes)
 
     def verifies(self, content: bytes, signatures: Sequence[bytes]) -> bool:
-        """Whether one of the ``v1a,`` signatures is the key's."""
+        """Return whether one of the ``v1a,`` signatures is the key's."""
         return True in [self._verifies_one(content, signature) for signature in signatures]
 
     def text(self) -> str:
-        """``whpk_`` and base64 of the 32 bytes; not a secret."""
+        """Return ``whpk_`` and base64 of the 32 bytes; not a secret."""
         return "whpk_" + base64.b64encode(self._public_bytes).decode("ascii")
 
     def _verifies_one(self, content: bytes, signature: bytes) -> bool:
@@ -110,11 +110,11 @@ class Ed25519Key:
         self.verifier = Ed25519Verifier(self._private.public_key().public_bytes_raw())
 
     def sign(self, content: bytes) -> str:
-        """``v1a,`` and the base64 of the ed25519 signature (WH-S03)."""
+        """Return ``v1a,`` and the base64 of the ed25519 signature (WH-S03)."""
         return "v1a," + base64.b64encode(self._private.sign(content)).decode("ascii")
 
     def text(self) -> str:
-        """``whsk_`` and base64 of 64 bytes: seed, then public key (WH-S07)."""
+        """Return ``whsk_`` and base64 of 64 bytes: seed, then public key (WH-S07)."""
         both = self._seed + self._private.public_key().public_bytes_raw()
         return "whsk_" + base64.b64encode(both).decode("ascii")
 
@@ -145,7 +145,10 @@ def parse_key(text: str) -> HmacKey | Ed25519Key:
 
 
 def hub_key(secret: str) -> HmacKey:
-    """The key of a WebSub subscription: the UTF-8 bytes of ``hub.secret``, 1-199 of them (WH-S14).  ValueError."""
+    """Return the key of a WebSub subscription: the UTF-8 bytes of ``hub.secret``, 1-199 of them (WH-S14).
+
+    ValueError.
+    """
     raw = secret.encode()
     if not 1 <= len(raw) <= HUB_SECRET_BYTES_MAX:
         raise ValueError(f"hub.secret has 1 to {HUB_SECRET_BYTES_MAX} bytes in UTF-8")
@@ -153,7 +156,8 @@ def hub_key(secret: str) -> HmacKey:
 
 
 def webhook_headers(keys: Sequence[SigningKey], message_id: str, timestamp_seconds: int, body: bytes) -> dict[str, str]:
-    """Headers of one attempt (WH-S01): id, timestamp of *this attempt* (WH-S06), and a signature per key, if any.
+    """Return the headers of one attempt (WH-S01): id, timestamp of *this attempt* (WH-S06), and a signature per key, if
+    any.
 
     ``keys`` are newest first, at most 10.  ValueError for more, or for an id with a dot or a space.
     """
@@ -169,7 +173,8 @@ def webhook_headers(keys: Sequence[SigningKey], message_id: str, timestamp_secon
 
 
 def hub_signature(secret: bytes, body: bytes, method: str = HUB_METHOD_DEFAULT) -> str:
-    """The value of ``X-Hub-Signature``: ``<method>=<lower-case hex>`` over the body alone, also an empty one (SG-1).
+    """Return the value of ``X-Hub-Signature``: ``<method>=<lower-case hex>`` over the body alone, also an empty one
+    (SG-1).
 
     ValueError for a method outside ``HUB_METHODS``.
     """

@@ -1,8 +1,8 @@
-"""Subscriber: what a worker needs to know of a subscription in order to send to it, with its keys opened.
+"""Subscriber: the data of a subscription that a worker needs for sending, with its keys opened.
 
-Cached by version: every change of a subscription raises its version, the claim returns the version of the
-moment, and a cached subscriber of another version is read again. So an unsubscribe, a new secret or a new
-callback counts from the next claim on (WS-104).
+Cached by version. Every change of a subscription raises its version, and the claim returns the present one. A cached
+subscriber of another version is read again. So an unsubscribe, a new secret or a new callback counts from the next
+claim on (WS-104).
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ __all__ = ["Subscriber", "Subscribers", "headers_context", "secret_context"]
 
 _log = structlog.get_logger(__name__)
 _CACHED_SECONDS = 30.0
-"""An expired key may sign for so long at most (WH-S18)."""
+"""The longest time that an expired key may still sign (WH-S18)."""
 
 
 def secret_context(subscription_id: int, number: int) -> bytes:
-    """What a sealed secret is bound to, so that it opens for its own subscription only."""
+    """Return the context of a sealed secret, so that it opens for its own subscription only."""
     return f"subscription:{subscription_id}:{number}".encode()
 
 
 def headers_context(subscription_id: int) -> bytes:
-    """As :func:`secret_context`, for headers of its own."""
+    """Return the context of a subscription's own headers, as :func:`secret_context`."""
     return f"subscription:{subscription_id}:headers".encode()
 
 
@@ -44,11 +44,11 @@ def headers_context(subscription_id: int) -> bytes:
 class Subscriber:
     """A subscription, ready to be sent to.
 
-    ``target`` is None when nothing may be sent; then ``refusal`` says why, and ``refusal_kind`` whether the URL policy
-    refuses the callback ("blocked") or the fault is ours ("internal"). ``hub_secret`` is WebSub's, None without one.
+    ``target`` is None when nothing may be sent; then ``refusal`` says why. ``refusal_kind`` is "blocked" for a callback
+    that the URL policy refuses, and "internal" for our own fault. ``hub_secret`` is WebSub's, None without one.
     ``headers``, with lower-case names, are sent with every delivery. ``schedule`` and ``age_seconds_max`` None: the
     configured ones. ``batch_max``: how many events one request may carry; ``template``: how a chat shows one.
-    ``lease_until`` is monotonic, None without a lease. ``parks``: an exhausted head of a lane keeps its key waiting.
+    ``lease_until`` is monotonic, None without a lease. ``parks``: an exhausted head of a lane makes its key wait.
     """
 
     id: int
@@ -79,13 +79,13 @@ class Subscriber:
 
     @property
     def sends_cloudevents(self) -> bool:
-        """Whether each delivery is a CloudEvent, by the subscriber's wish."""
+        """Return whether each delivery is a CloudEvent, by the subscriber's wish."""
         return self.format in ("binary", "structured", "batch")
 
     def policy(
         self, schedule_seconds: Sequence[int], age_seconds_max: float, errors: ErrorPolicy, *, is_in_lane: bool
     ) -> RetryPolicy:
-        """What its failures mean; schedule, age limit and errors are the configured ones."""
+        """Return its retry policy; schedule, age limit and errors are the configured ones."""
         schedule = schedule_seconds if self.schedule is None else self.schedule
         age = age_seconds_max if self.age_seconds_max is None else self.age_seconds_max
         return RetryPolicy(
@@ -110,7 +110,7 @@ class Subscribers:
         self._cached: dict[int, Subscriber] = {}
 
     async def get(self, wanted: Iterable[tuple[int, int]]) -> dict[int, Subscriber]:
-        """Subscribers by id for pairs of (id, version); reads those that are not cached in that version."""
+        """Return subscribers by id for pairs of (id, version); read those that are not cached in that version."""
         now = time.monotonic()
         versions = dict(wanted)
         missing = [
@@ -129,7 +129,7 @@ class Subscribers:
         return {id_: self._cached[id_] for id_ in versions if id_ in self._cached}
 
     def _open_secrets(self, row: Row) -> list[bytes]:
-        """Newest first, no more than may sign one message (WH-S17)."""
+        """Open the secrets, newest first, no more than may sign one message (WH-S17)."""
         sealed_ones = zip(row["secret_numbers"], row["secret_key_ids"], row["secrets"], strict=True)
         return [
             self._secrets.open(key_id, sealed, secret_context(row["id"], number))
@@ -153,7 +153,7 @@ class Subscribers:
             target = parse_target(row["callback"], self._policy)
         except UrlRefused as error:
             refusal = str(error)
-        except SecretBoxError as error:  # nothing leaves unsigned; the other subscriptions go on
+        except SecretBoxError as error:  # nothing is sent unsigned; the other subscriptions go on
             _log.error("secret_not_opened", subscription=row["public_id"], error=str(error))
             refusal, refusal_kind = "a sealed secret cannot be opened", "internal"
         websub = row["protocol"] in ("websub", "rabbithub")

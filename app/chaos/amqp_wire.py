@@ -1,7 +1,7 @@
 """The part of AMQP 0-9-1 that a publisher's broker needs: frames, methods, a message's header.
 
-Written out here, because AMQP client libraries belong to the relay alone, and a witness that shared the suspect's
-codec would be a poor one. Sections are those of the AMQP 0-9-1 specification.
+It is written here, because only the relay uses AMQP client libraries, and the witness must not share the relay's codec.
+Sections are those of the AMQP 0-9-1 specification.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """Of a content header (2.3.5.2): what the witness wants to know."""
+    """The properties of a content header (2.3.5.2) that the witness needs."""
 
     body_bytes: int
     message_id: str | None
@@ -56,17 +56,17 @@ class Reader:
         self._at = 0
 
     def number(self, form: str) -> int:
-        """One number of a struct format."""
+        """Read one number of a struct format."""
         (value,) = struct.unpack_from(form, self._payload, self._at)
         self._at += struct.calcsize(form)
         return int(value)
 
     def short_text(self) -> str:
-        """A short string."""
+        """Return a short string."""
         return self._bytes(self.number(">B")).decode()
 
     def table(self) -> dict[str, object]:
-        """A field table (4.2.5.5)."""
+        """Return a field table (4.2.5.5)."""
         end = self.number(">I") + self._at
         fields: dict[str, object] = {}
         while self._at < end:
@@ -111,7 +111,7 @@ def properties_of(payload: bytes) -> Properties:
 
 
 async def read_frame(reader: asyncio.StreamReader) -> Frame:
-    """The next frame; raises ValueError for what is none, IncompleteReadError at the end."""
+    """Return the next frame; raises ValueError for an invalid frame, IncompleteReadError at the end."""
     kind, channel, size = struct.unpack(">BHI", await reader.readexactly(7))
     payload = await reader.readexactly(size)
     if (await reader.readexactly(1))[0] != _FRAME_END:
@@ -120,12 +120,12 @@ async def read_frame(reader: asyncio.StreamReader) -> Frame:
 
 
 def frame(kind: int, channel: int, payload: bytes) -> bytes:
-    """One frame as bytes."""
+    """Return one frame as bytes."""
     return struct.pack(">BHI", kind, channel, len(payload)) + payload + bytes([_FRAME_END])
 
 
 def method(channel: int, which: Method, *arguments: bytes | str | int) -> bytes:
-    """A method frame; text becomes a short string, a number a short, bytes are written as they are."""
+    """Return a method frame; text becomes a short string, a number a short, bytes are written as they are."""
     return frame(METHOD, channel, struct.pack(">HH", *which) + b"".join(map(_argument, arguments)))
 
 
@@ -141,7 +141,7 @@ def _short_text(text: str) -> bytes:
 
 
 def table(fields: Mapping[str, object]) -> bytes:
-    """A field table of texts, truths and tables."""
+    """Return a field table of texts, truths and tables."""
     content = b"".join(_short_text(name) + _field(value) for name, value in fields.items())
     return struct.pack(">I", len(content)) + content
 

@@ -1,4 +1,4 @@
-"""What the sinks received: one line per record in the order of arrival, and the dead letters (OR-02, OR-12)."""
+"""Records that the sinks received: one line per record in the order of arrival, and the dead letters (OR-02, OR-12)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Arrival:
     term: int | None = None
     """The relay's term, from the header."""
     stream: str = ""
-    """What has one order at the sink (a Kafka partition, a queue); across streams no order of terms is expected."""
+    """A part of the sink with one order (a Kafka partition, a queue); across streams no order of terms is expected."""
     group: int = 0
     """The partition group that the term belongs to."""
 
@@ -74,7 +74,7 @@ class ArrivalWriter:
 
 
 def read_arrivals(path: Path) -> Iterator[Arrival]:
-    """The arrivals of a log.  ValueError for a line that is none."""
+    """Yield the arrivals of a log.  ValueError for a line that is none."""
     for record in read_log(path):
         yield _arrival(record)
 

@@ -1,9 +1,9 @@
-"""A small AMQP broker of our own: one exchange, one queue behind it, and a witness's arrival log.
+"""Our own small AMQP broker: one exchange, one queue behind it, and a witness's arrival log.
 
-It stands in for RabbitMQ where none is installed, and does what the relay's promises depend on: it confirms only what
-is written down, returns what no queue takes (``bound`` False), gives an exclusive queue to one connection at a time,
-and drops a connection that was silent for ``silence_seconds`` and its exclusive queues with it. Nothing can be
-consumed: the queue *is* the log.
+It replaces RabbitMQ where none is installed, and does everything that the relay's promises depend on. It confirms only
+logged messages, and returns messages that no queue takes (``bound`` False). It gives an exclusive queue to one
+connection at a time. It drops a connection that was silent for ``silence_seconds``, with its exclusive queues. Nothing
+can be consumed: the queue *is* the log.
 
 ::
 
@@ -81,7 +81,7 @@ class _Message:
 
 
 class ChaosBroker:
-    """``bound``: whether a queue takes what is published. ``arrived`` counts what it took."""
+    """``bound``: whether a queue takes messages. ``arrived`` counts them."""
 
     def __init__(self, log: LineLog, silence_seconds: float) -> None:
         self.port = 0
@@ -94,11 +94,11 @@ class ChaosBroker:
 
     @property
     def url(self) -> str:
-        """For HOOKWIRE_AMQP_URL."""
+        """Return the value for HOOKWIRE_AMQP_URL."""
         return f"amqp://guest:guest@127.0.0.1:{self.port}/"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, to its end."""
+        """Serve one connection, to its end."""
         connection = ChaosConnection(self, reader, writer)
         self._connections.add(connection)
         try:
@@ -108,7 +108,7 @@ class ChaosBroker:
             self.exclusive = {name: owner for name, owner in self.exclusive.items() if owner is not connection}
 
     def keep(self, body: bytes, properties: Properties) -> None:
-        """Write a message down; only then may it be confirmed."""
+        """Log a message; only then may it be confirmed."""
         term, sequence = properties.headers.get("hookwire-term"), properties.headers.get("hookwire-sequence")
         self._writer.record(
             Mark.from_payload(body),
@@ -140,7 +140,7 @@ class ChaosConnection:
         self._writer.transport.abort()
 
     async def run(self) -> None:
-        """Greet, then answer frame by frame; a heartbeat of ours goes out once a second."""
+        """Greet, then answer frame by frame; a heartbeat goes out once a second."""
         if await self._reader.readexactly(8) != b"AMQP\0\0\x09\x01":
             raise ValueError("not AMQP 0-9-1")
         properties = table({"product": "hookwire witness", "capabilities": dict.fromkeys(_CAPABILITIES, True)})
@@ -158,7 +158,7 @@ class ChaosConnection:
             self._send(frame(HEARTBEAT, 0, b""))
 
     async def _step(self) -> bool:
-        """One frame; False after a close."""
+        """Handle one frame; return False after a close."""
         async with asyncio.timeout(self._broker.silence_seconds):
             got = await read_frame(self._reader)
         if got.kind == METHOD:

@@ -1,6 +1,6 @@
 """The judge: a pure function over the writers' history and the sinks' logs (OR-03, OR-04; I1-I5).
 
-What is counted, per sink:
+The counts, per sink:
 
     accepted                 events whose publish was answered ok
     delivered                accepted events that arrived
@@ -14,9 +14,9 @@ What is counted, per sink:
     sequence_disorder        hookwire's sequence does not rise with the key's commit order, or changes      (RR-13)
     stale_term               records of an older term after the first of a newer one                          (I5)
 
-What ``batch`` allows.  Number a key's events by first occurrence.  A relay reads the lowest records that are not yet
-purged, in order; so the arrivals of a key are runs of consecutive numbers, and what lies below the start of a run was
-purged or is about to be, and never returns: each run starts at or above the start of the run before.
+The rule of ``batch``. Number a key's events by first occurrence. A relay reads the lowest records that are not yet
+purged, in order. So the arrivals of a key are runs of consecutive numbers. Records below the start of a run were purged
+or soon will be, and never return. So each run starts at or above the start of its predecessor.
 
     1 2 3 | 1 2 3 4      allowed: 1-3 were sent, not purged, and sent again by the next term
     1 2 3 | 2 3 | 3 4    allowed: the re-run was cut short by another change of term
@@ -41,7 +41,7 @@ FINDINGS_PER_KIND_MAX = 10
 
 
 class Promise(StrEnum):
-    """What a sink may be trusted for, beyond "nothing is lost, nothing is invented"."""
+    """The promise of a sink, beyond "nothing is lost, nothing is invented"."""
 
     RECORD = "record"
     """First occurrences in order; a repeat follows directly on its first (AMQP, one in flight per key)."""
@@ -82,7 +82,7 @@ class SinkReport:
 
     @property
     def holds(self) -> bool:
-        """Whether the sink kept its promise."""
+        """Return whether the sink kept its promise."""
         return not any(getattr(self, kind) for kind in VIOLATIONS)
 
 
@@ -98,18 +98,18 @@ class Report:
     unknown: int
     """Publishes that never got a clear answer."""
     unknown_half_present: int
-    """Of those, how many are at some sinks and not at others (OR-01)."""
+    """Those of them that are at some sinks and not at others (OR-01)."""
     sinks: tuple[SinkReport, ...]
     findings: tuple[HistoryFinding, ...]
     """The first few of each kind and sink."""
 
     @property
     def holds(self) -> bool:
-        """Whether every sink kept its promise and the sinks agree about unknown events."""
+        """Return whether every sink kept its promise and the sinks agree about unknown events."""
         return self.unknown_half_present == 0 and all(sink.holds for sink in self.sinks)
 
     def total(self, kind: str) -> int:
-        """A count summed over the sinks."""
+        """Return a count summed over the sinks."""
         return sum(getattr(sink, kind) for sink in self.sinks)
 
 
@@ -150,14 +150,14 @@ def check(
 
 
 class _Published(NamedTuple):
-    """What all attempts for one mark come to."""
+    """The result of all attempts for one mark."""
 
     outcome: PublishOutcome
     event_id: str | None
 
 
 class _Placement(NamedTuple):
-    """How one arrival stands to those before it, in its key."""
+    """The relation of one arrival to earlier ones of its key."""
 
     is_first: bool
     is_adjacent: bool
@@ -178,7 +178,7 @@ class _Lane:
     sequences: dict[int, int] = field(default_factory=dict)
 
     def place(self, n: int) -> _Placement:
-        """Take the next arrival and say how it stands."""
+        """Take the next arrival and return its placement."""
         is_first = n not in self.positions
         position = self.positions.setdefault(n, len(self.positions))
         before, self.position = self.position, position
@@ -188,13 +188,13 @@ class _Lane:
         return _Placement(is_first, position == before, starts_below)
 
     def is_inverted(self, n: int) -> bool:
-        """Whether this first occurrence comes after a higher one."""
+        """Return whether this first occurrence comes after a higher one."""
         inverted, self.n_highest = n < self.n_highest, max(n, self.n_highest)
         return inverted
 
 
 class _Bench:
-    """Hears what one sink has to say."""
+    """Judges the arrivals of one sink."""
 
     def __init__(self, sink: str, promise: Promise, published: Mapping[Mark, _Published]) -> None:
         self.sink = sink
@@ -229,7 +229,7 @@ class _Bench:
             self._given_up.add(letter.mark)
 
     def close(self) -> SinkReport:
-        """Look for what never came and write the report."""
+        """Find missing events and write the report."""
         self.present = self._arrived | self._given_up
         accepted = {mark for mark, one in self._published.items() if one.outcome is PublishOutcome.OK}
         for mark in sorted(accepted - self.present, key=repr):
@@ -304,7 +304,7 @@ class _Bench:
 
 
 def _fold(history: Iterable[Attempt]) -> dict[Mark, _Published]:
-    """Of several lines for one attempt the last counts; of several attempts, one ok makes the mark ok."""
+    """Join the attempts of each mark. Of several lines for one attempt the last counts; one ok makes the mark ok."""
     tries: dict[Mark, dict[int, Attempt]] = {}
     for attempt in history:
         tries.setdefault(attempt.mark, {})[attempt.attempt] = attempt
@@ -326,6 +326,6 @@ def _bench_of(benches: Mapping[str, _Bench], sink: str) -> _Bench:
 
 
 def _sinks_if_half(presence: list[tuple[str, bool]]) -> list[str]:
-    """The sinks that have the event, if others have not."""
+    """Return the sinks that have the event, if others have not."""
     having = [sink for sink, is_present in presence if is_present]
     return having if len(having) < len(presence) else []

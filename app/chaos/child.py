@@ -1,4 +1,4 @@
-"""A child: one ``hookwire serve`` of ours that can be killed, paused, drained and started again, always by its pid.
+"""A child: one ``hookwire serve`` that can be killed, paused, drained and started again, always by its pid.
 
 ::
 
@@ -31,8 +31,8 @@ __all__ = ["Child", "ChildFailed", "ChildOverdue", "free_port"]
 
 _READY_SECONDS_MAX = 60.0
 _POLL_SECONDS = 0.05
-# The command, which the kernel ends when whoever started it has ended, by whatever (prctl(2), PR_SET_PDEATHSIG). Text,
-# not a module: the tree whose product runs may be another version's. Whoever ended before the call sends no signal.
+# The kernel ends the command when its parent has ended for any reason (prctl(2), PR_SET_PDEATHSIG). It is text, not a
+# module: the tree of the product may be another version's. A parent that ended before the call sends no signal.
 _LEASHED = """import ctypes, os, sys
 if ctypes.CDLL(None).prctl(1, ctypes.c_ulong(9)) or os.getppid() != int(sys.argv.pop(1)):
     os._exit(1)
@@ -52,9 +52,9 @@ class Child:
     """``settings`` are HOOKWIRE_* without the prefix; nothing of the caller's own settings reaches the child, and it
     never outlives the thread that started it.
 
-    ``command`` is what follows ``hookwire``; only one that has an API, or metrics, is ever ready. ``seeded_bug`` starts
-    it as :mod:`app.cli.seeded_bug` with this name instead, which is the product with that bug. ``tree`` is where the
-    product's code is; before a start another version's may be named. ``environment`` is added to that of its next
+    ``command`` are the arguments of ``hookwire``; only a command with an API, or metrics, is ever ready. ``seeded_bug``
+    starts it as :mod:`app.cli.seeded_bug` with this name instead, which is the product with that bug. ``tree`` is where
+    the product's code is; before a start another version's may be named. ``environment`` is added to that of its next
     starts.
     """
 
@@ -76,20 +76,19 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Of the process that was started last."""
+        """Return the id of the process that was started last."""
         assert self._process is not None
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Started and not ended (it may be paused)."""
+        """Return whether it was started and has not ended (it may be paused)."""
         return self._process is not None and self._process.returncode is None
 
     @property
     def crashes(self) -> Sequence[int]:
-        """The exit codes with which it ended by itself: neither as it was asked to nor by SIGKILL, which is ours.
-
-        As it was asked to is also a cut-off, when something did not close in time: a broker that hangs.
+        """Return the exit codes with which it ended by itself: neither on request nor by our SIGKILL. A cut-off, when a
+        hanging broker did not close in time, counts as on request.
         """
         return (*self._crashes, *self._latest_crash())
 
@@ -145,33 +144,33 @@ class Child:
             return await self._process.wait()
 
     async def kill(self) -> None:
-        """SIGKILL, as a crash would; harmless on one that has ended."""
+        """Send SIGKILL, like a crash; harmless on an ended child."""
         if self.is_running:
             os.kill(self.pid, signal.SIGKILL)
             await self.ended(10)
 
     def pause(self) -> None:
-        """SIGSTOP: connections stay open and nothing answers."""
+        """Send SIGSTOP: connections stay open and nothing answers."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         if self.is_running:
             os.kill(self.pid, signal.SIGCONT)
 
     async def drain(self, seconds_max: float) -> tuple[int, float]:
-        """SIGTERM and wait; returns exit code and seconds. Raises TimeoutError."""
+        """Send SIGTERM and wait; return exit code and seconds. Raise TimeoutError."""
         began = time.monotonic()
         os.kill(self.pid, signal.SIGTERM)
         return await self.ended(seconds_max), time.monotonic() - began
 
     async def end(self) -> None:
-        """Whatever its state: gone when this returns."""
+        """End it from any state; it has ended when this returns."""
         self.resume()
         await self.kill()
 
     def log_tail(self, lines_max: int = 15) -> str:
-        """The last lines that it printed."""
+        """Return the last lines that it printed."""
         try:
             return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines_max:])
         except FileNotFoundError:

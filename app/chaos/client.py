@@ -1,7 +1,7 @@
 """A keep-alive HTTP/1.1 client of one connection, for the witness's writers only.
 
-It costs a twentieth of a general client, so that the processor is left to what is being tested, and it keeps no
-promise but one: whatever is not a whole answer in time is a :class:`NoAnswer`, and the connection is given up.
+It costs a twentieth of a general client, so that the processor is left to the system under test. It keeps one promise:
+without a whole answer in time it raises :class:`NoAnswer` and gives up the connection.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["ChaosClient", "ClientAnswer", "NoAnswer"]
 
 
 class NoAnswer(Exception):
-    """Refused, reset, cut or too late: what became of the request is unknown."""
+    """Refused, reset, cut or too late: the outcome of the request is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class ChaosClient:
     async def request(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> ClientAnswer:
-        """One exchange within the time-out; raises :class:`NoAnswer`."""
+        """Make one exchange within the time-out; raise :class:`NoAnswer`."""
         fields = {"Host": f"{self._host}:{self._port}", "Content-Length": str(len(body)), **(headers or {})}
         head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
         request = f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body

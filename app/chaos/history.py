@@ -1,7 +1,7 @@
-"""What the writers did: one line per publish attempt (OR-01, OR-02).
+"""History of the writers: one line per publish attempt (OR-01, OR-02).
 
 A writer that may itself be killed writes the attempt as ``unknown`` before it sends, and again with the outcome
-afterwards: of several lines with one (mark, attempt), the last one counts.
+afterwards. Of several lines with one (mark, attempt), the last line counts.
 """
 
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ class HistoryWriter:
 
 
 def read_history(path: Path) -> Iterator[Attempt]:
-    """The attempts of a history log.  ValueError for a line that is none."""
+    """Yield the attempts of a history log.  ValueError for a line that is none."""
     for record in read_log(path):
         yield _attempt(record)
 

@@ -1,7 +1,7 @@
-"""Checker of jobs: what workers that are killed may not have done (JB-85, JT-25, JF-45).
+"""Checker of jobs: find broken promises after workers were killed (JB-85, JT-25, JF-45).
 
-It looks at what is in the database at the end: every job that was enqueued, the archive, the events and follow-up jobs
-that were committed with results, and the numbers of state events. Each result tells the attempt that it belongs to.
+It reads the database at the end: every enqueued job, the archive, and the numbers of state events. It also reads the
+events and follow-up jobs that were committed with results. Each result tells the attempt that it belongs to.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class EndedJob:
 
 @dataclass(frozen=True, slots=True)
 class JobEvidence:
-    """What is left at the end, by job id. ``numbers``: of its state events, in the order of their commit."""
+    """The rows at the end, by job id. ``numbers`` are those of its state events, in the order of their commit."""
 
     enqueued: Sequence[str]
     ended: Sequence[EndedJob]
@@ -38,7 +38,7 @@ class JobEvidence:
 
 
 def check_jobs(evidence: JobEvidence) -> list[str]:
-    """Return what is wrong; nothing where every promise was kept."""
+    """Return the findings; none where every promise was kept."""
     ended = {job.id: job for job in evidence.ended}
     completed = {job.id for job in evidence.ended if job.state == "completed"}
     seen = Counter(job.id for job in evidence.ended) + Counter(evidence.live)

@@ -1,4 +1,4 @@
-"""Serving TCP connections on loopback while a block runs, and none afterwards: what the witness's sinks stand on."""
+"""Serve TCP connections on loopback while a block runs, and none afterwards: the base of the witness's sinks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LINE_BYTES_MAX = 64 * 1024
 async def listening(
     serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
 ) -> AsyncIterator[int]:
-    """Yields the free port that was taken. A connection that ends or breaks the protocol ends alone."""
+    """Yield the port that was taken. A connection that ends or breaks the protocol ends alone."""
     serving: set[asyncio.Task[Any]] = set()
 
     async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -15,7 +15,7 @@ _LINE_BYTES_MAX = 64 * 1024
 
 
 class LogError(ValueError):
-    """A log holds a line that no writer of ours made."""
+    """A log holds a foreign line."""
 
 
 class LineLog:
@@ -54,7 +54,7 @@ class LineLog:
 
 
 def read_log(path: Path) -> Iterator[dict[str, object]]:
-    """The whole records of a log, one by one.  LogError names the line that is none."""
+    """Yield the whole records of a log, one by one.  LogError names the line that is none."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if not line.endswith(b"\n"):

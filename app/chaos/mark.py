@@ -15,7 +15,7 @@ class Mark(NamedTuple):
     """Counts the events of this (run, topic, key) from 1, without gaps, in commit order."""
 
     def to_payload(self, client_time_seconds: float, size_bytes_min: int = 0) -> bytes:
-        """The body to publish: a JSON object with the mark and the client's time, padded with spaces."""
+        """Return the body to publish: a JSON object with the mark and the client's time, padded with spaces."""
         body = {**self._asdict(), "client_time": client_time_seconds}
         return json.dumps(body, ensure_ascii=False).encode().ljust(size_bytes_min)
 

@@ -1,4 +1,4 @@
-"""The nemesis: does what the plan says to the processes of a scenario, and heals it (HN-02, HN-05)."""
+"""The nemesis: inject the plan's faults into the processes of a scenario, and heal them (HN-02, HN-05)."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ _UNBOUND_SECONDS = 1.0
 
 
 class HarmFailed(Exception):
-    """The system did not do what it must under a fault, whatever the sinks have seen; the text says what."""
+    """The system broke a requirement under a fault, regardless of the sinks; the text says which."""
 
 
 @dataclass(frozen=True, slots=True)
 class Harm:
-    """What was done: ``accepted`` counts the events that were accepted between the blow and the end of healing."""
+    """One injected fault: ``accepted`` counts the events that were accepted between the fault and the end of
+    healing.
+    """
 
     fault: Fault
     at_seconds: float
@@ -62,7 +64,7 @@ class Nemesis:
         }
 
     async def do(self, fault: Fault, at_seconds: float) -> Harm:
-        """Strike, heal, and say what happened meanwhile. Raises :class:`HarmFailed`, ``ChildFailed``."""
+        """Inject a fault, heal it, and return a report. Raise :class:`HarmFailed`, ``ChildFailed``."""
         began, before = time.monotonic(), self._scenario.accepted
         note = await self._deeds[fault.kind](fault)
         accepted = self._scenario.accepted - before
@@ -71,7 +73,7 @@ class Nemesis:
         return Harm(fault, at_seconds, time.monotonic() - began, accepted, note)
 
     async def heal(self) -> None:
-        """Everything runs and nothing is paused, whatever state a deed was left in."""
+        """Start and resume everything, from any state."""
         self._broker.bound = True
         await self._postgres.start()
         for child in self._scenario.children:
@@ -84,7 +86,7 @@ class Nemesis:
         deadline = time.monotonic() + _LEADER_SECONDS_MAX
         while (leader := await self._scenario.leader("amqp")) is None:
             if time.monotonic() > deadline:
-                raise HarmFailed(f"nobody leads the amqp sink after {_LEADER_SECONDS_MAX:g} s")
+                raise HarmFailed(f"no process leads the amqp sink after {_LEADER_SECONDS_MAX:g} s")
             await asyncio.sleep(0.05)
         return leader
 
@@ -107,7 +109,7 @@ class Nemesis:
                 raise HarmFailed(f"{successor.name} does not lead after {leader.name} was stopped for so long")
         finally:
             leader.resume()
-        await asyncio.sleep(1.0)  # the woken one is given time to do wrong
+        await asyncio.sleep(1.0)  # the resumed process gets time to do wrong
         await successor.kill()
         await successor.start()
         return f"{leader.name} stopped for {self._pause_seconds:g} s, then {successor.name} killed"
@@ -128,7 +130,7 @@ class Nemesis:
         armed = self._other(leader)
         await armed.kill()
         await armed.start(fault.detail, wait=False)
-        if not fault.detail.startswith("publish."):  # the leader relays, and is the first to know what is due
+        if not fault.detail.startswith("publish."):  # the leader relays, and is the first to find due work
             await asyncio.sleep(1.0)
             await leader.kill()
             await leader.start()
@@ -146,7 +148,7 @@ class Nemesis:
         assert pid is not None, "the database of the scenario runs"
         began = time.monotonic()
         os.kill(pid, signal.Signals[fault.detail])
-        # Until it has ended it may still answer, and would be taken for the server that is asked for.
+        # Until it has ended it may still answer, and would look like the new server.
         await _until(lambda: not _lives(pid), 10.0)
         await self._postgres.start()
         answers = time.monotonic() - began
@@ -169,14 +171,14 @@ class Nemesis:
 
 
 async def _until(condition: Callable[[], bool], seconds_max: float) -> None:
-    """Look every ten milliseconds, for so long at most."""
+    """Check every ten milliseconds, for so long at most."""
     deadline = time.monotonic() + seconds_max
-    while not condition() and time.monotonic() < deadline:  # noqa: ASYNC110 - nobody tells of another's end
+    while not condition() and time.monotonic() < deadline:  # noqa: ASYNC110 - nothing reports another's end
         await asyncio.sleep(0.01)
 
 
 def _lives(pid: int) -> bool:
-    """Whether the process still runs; one that has ended and was not waited for does not."""
+    """Return whether the process still runs; one that has ended and was not waited for does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):

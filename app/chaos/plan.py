@@ -1,7 +1,7 @@
-"""A plan of faults from a seed: what happens to whom, when, and for how long (HN-02, OR-07). Pure.
+"""A plan of faults from a seed: the faults, their targets, times and lengths (HN-02, OR-07). Pure.
 
-A run begins with one of each kind that finds bugs which no other finds, shuffled, however short it is; then come the
-others, then chance. The same seed and length give the same plan.
+Every run begins with one fault of each indispensable kind, shuffled. Then come the others, then random ones. The same
+seed and length give the same plan.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["INDISPENSABLE", "Fault", "FaultKind", "make_plan"]
 
 
 class FaultKind(StrEnum):
-    """What is done."""
+    """The kind of a fault."""
 
     KILL = "kill"
     """SIGKILL to the leader, which is started again at once."""
@@ -28,7 +28,7 @@ class FaultKind(StrEnum):
     DATABASE = "database"
     """SIGKILL to PostgreSQL's first process, or an immediate stop; started again (F11)."""
     UNBIND = "unbind"
-    """For a while no queue takes what the exchange gets (F26)."""
+    """For a while no queue takes the exchange's messages (F26)."""
     DISCONNECT = "disconnect"
     """The AMQP broker drops every connection (F24)."""
 
@@ -45,7 +45,7 @@ _SECONDS = {
     FaultKind.UNBIND: 1.5,
     FaultKind.DISCONNECT: 1.0,
 }
-"""How long a fault takes with its healing, about."""
+"""The approximate time of a fault with its healing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Fault:
 
 
 def make_plan(seed: int, seconds: float, failpoints: Sequence[str]) -> list[Fault]:
-    """Faults one after the other; after the indispensable ones only such as end within ``seconds``.
+    """Return faults one after the other; after the indispensable ones only those that end within ``seconds``.
 
     Times count from the end of the baseline.
     """

@@ -1,4 +1,4 @@
-"""``hookwire prove``: kill, stop and starve two processes of our own for a minute, then count what the clients saw.
+"""``hookwire prove``: kill, stop and starve two own processes for a minute, then check the clients' logs.
 
 ::
 
@@ -6,8 +6,8 @@
          --> faults, one after the other, under load --> quiet --> kill and start everything once more --> verdict
 
 The verdict is the witness's, from the writers' history and the sinks' arrival logs alone (OR-02). It is ``0`` lost and
-``0`` reordered or the exit code is 1; repeats are counted and bounded (RR-01, I4). All is seeded: what fails prints the
-command that does the same again. The words of the line and the table are explained by ``LEGEND``; in the line ``lost``,
+``0`` reordered or the exit code is 1; repeats are counted and bounded (RR-01, I4). All is seeded: a failed run prints
+the command that repeats it. ``LEGEND`` explains the terms of the line and the table. In the line ``lost``,
 ``duplicated`` and ``reordered`` are summed over the sinks.
 """
 
@@ -45,21 +45,23 @@ __all__ = ["ProveOptions", "prove"]
 
 _BASELINE_SECONDS = 4.0
 _TAIL_SECONDS = 2.0
-"""Load after the last fault, so that what the last term forgets is noticed."""
+"""Load after the last fault, to notice records that the last term forgets."""
 _QUIET_SECONDS_MAX = 16.0
 _QUIET_SHARE = 0.25
 """A delivery that a dead process had claimed is due again after 8 s; a held topic is probed after 2 and 4 s more. A
-long run, with a kill every few seconds all the time, leaves lanes a backlog to work off: a share of its length."""
+long run with a kill every few seconds leaves a backlog in lanes, which takes a share of its length.
+"""
 _LATE_SECONDS_MAX = 8.0
-"""So much longer a run on a busy machine may take, rather than leave out a kind of fault."""
+"""The factor by which a run on a busy machine may be longer, rather than leave out a kind of fault."""
 _QUIET_SECONDS = 11.0
-"""What quiet, the last restart and the verdict take of a run, about."""
+"""The approximate time of quiet, the last restart and the verdict."""
 _LEASE_SECONDS = 2.0
 _ATTEMPT_SECONDS = 3.0
-"""Both are short, so that a run is; shorter ones a busy machine lets run out without any fault."""
+"""Both are short, so that a run is short. On a busy machine shorter ones would run out without any fault."""
 _PAUSE_SECONDS = 4.5
-"""Longer than the relay's lease and than our broker's patience (3 s), shorter than a delivery's lease (8 s): a worker
-that is stopped for longer than its claim may repeat out of order, which RR-10 excludes from the promise."""
+"""Longer than the relay's lease and than our broker's patience (3 s), shorter than a delivery's lease (8 s). A worker
+that is stopped for longer than its claim may repeat out of order, which RR-10 excludes from the promise.
+"""
 _GUARD = """import signal, sys
 if not sys.stdin.read():
     from pathlib import Path
@@ -67,12 +69,13 @@ if not sys.stdin.read():
     cluster = Path(sys.argv[1]).resolve()
     if record := read_record(cluster):
         record.send(signal.SIGQUIT, cluster)"""
-"""What waits for our end on a pipe. What it imports it imports then: hardly any run needs it."""
+"""A process that waits for our end on a pipe. It imports only then, because few runs need it."""
 _KEYS = 12
 _WRITE_PAUSE_SECONDS = 0.03
 _DUPLICATES_PER_FAULT_MAX = 200
-"""The deliveries and messages that two processes can have in flight (I4): 64 of one subscription in each, one of each
-key at each sink, and once more for what the other was settling."""
+"""The deliveries and messages that two processes can have in flight (I4). These are 64 of one subscription in each and
+one of each key at each sink, twice because of settlements in progress.
+"""
 _POINTS = tuple(point for point in POINTS if not point.endswith("_manifest"))
 
 
@@ -91,7 +94,7 @@ class ProveOptions:
 
 
 async def prove(options: ProveOptions) -> int:
-    """Run and print; 0 if the promise held, 1 if not, 2 if it failed without finding the seeded bug.
+    """Run and print; return 0 if the promise held, 1 if not, 2 if it failed without finding the seeded bug.
 
     Raises SettingsRefused, ``EmbeddedError``, ``DatabaseError``.
     """
@@ -104,8 +107,8 @@ async def prove(options: ProveOptions) -> int:
         raise SettingsRefused("a run takes at least 25 seconds")
     run = ProveRun(options.seed if options.seed is not None else secrets.randbelow(1_000_000))
     folder = Path(tempfile.mkdtemp(prefix="hookwire-prove-"))
-    folder.chmod(0o711)  # root's PostgreSQL runs as another account, which has to get through
-    logging.getLogger("asyncpg").setLevel(logging.CRITICAL)  # its pool complains whenever the database is away
+    folder.chmod(0o711)  # root's PostgreSQL runs as another account, which must be able to enter
+    logging.getLogger("asyncpg").setLevel(logging.CRITICAL)  # its pool logs a warning whenever the database is down
     began = time.monotonic()
     try:
         with _ended_by_sigterm():
@@ -122,7 +125,7 @@ async def prove(options: ProveOptions) -> int:
 
 
 async def _run_to_the_end(options: ProveOptions, run: ProveRun, folder: Path) -> None:
-    """One run; a child that will not live ends it early, and is what came of it."""
+    """Run to the end; a child that does not start ends the run early, as its result."""
     try:
         await _run(options, run, folder)
     except* ChildFailed as failed:
@@ -139,7 +142,7 @@ def _leaves(group: BaseExceptionGroup[ChildFailed]) -> Iterator[ChildFailed]:
 
 @contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """SIGTERM ends us like Ctrl-C does: in order, with our children."""
+    """Make SIGTERM end this process like Ctrl-C: in order, with its children."""
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
     try:
@@ -149,7 +152,7 @@ def _ended_by_sigterm() -> Iterator[None]:
 
 
 async def _run(options: ProveOptions, run: ProveRun, folder: Path) -> None:
-    """One run from start to verdict."""
+    """Run once from start to verdict."""
     began = time.monotonic()
     async with AsyncExitStack() as stack:
         postgres = await stack.enter_async_context(_own_postgres(folder / "data"))
@@ -176,7 +179,7 @@ async def _run(options: ProveOptions, run: ProveRun, folder: Path) -> None:
 
 @contextmanager
 def _guarded(cluster: Path) -> Iterator[None]:
-    """Should we be killed while the block runs, the server of this cluster is ended; nobody else would."""
+    """End the server of this cluster if this process is killed while the block runs."""
     guard = subprocess.Popen(  # noqa: S603 - our own interpreter
         [sys.executable, "-c", _GUARD, cluster], stdin=subprocess.PIPE, start_new_session=True
     )
@@ -188,7 +191,7 @@ def _guarded(cluster: Path) -> Iterator[None]:
 
 @asynccontextmanager
 async def _own_postgres(data_dir: Path) -> AsyncIterator[EmbeddedServer]:
-    """A new database that is gone afterwards, wherever its account made us put it."""
+    """Yield a new database that is deleted afterwards, in any folder that its account needs."""
     server = EmbeddedServer(EmbeddedOptions(data_dir, on_progress=lambda _: None))
     with _guarded(data_dir / "postgres"):
         try:
@@ -202,14 +205,14 @@ async def _own_postgres(data_dir: Path) -> AsyncIterator[EmbeddedServer]:
 
 
 async def _stand_baseline(scenario: Scenario, run: ProveRun) -> None:
-    """The same load without a fault must show no repeat and no inversion, else the rest means nothing (OR-06).
+    """Check the same load without a fault: a repeat or an inversion there makes the run useless (OR-06).
 
-    On a busy machine attempts may run out of time; what they repeat is no fault of the system's.
+    On a busy machine attempts may time out; their repeats are no fault of the system.
     """
     await asyncio.sleep(_BASELINE_SECONDS)
     report = scenario.judge_so_far()
     unanswered = await scenario.unanswered()
-    # What is not there yet is on its way: a count of lost events means something only after the run has become quiet.
+    # Missing events may still be in flight: the count of lost events is valid only when all is quiet.
     counts = summary(report).replace("lost=", "on_the_way=")
     _say(f"{_BASELINE_SECONDS:5.1f} s  baseline: {counts}")
     if duplicated(report) > unanswered or reordered(report) or not all(sink.delivered for sink in report.sinks):
@@ -217,7 +220,7 @@ async def _stand_baseline(scenario: Scenario, run: ProveRun) -> None:
 
 
 async def _do_harm(nemesis: Nemesis, run: ProveRun, seconds: float) -> None:
-    """Work through the plan; a fault that the system does not stand is noted, and the next one follows."""
+    """Work through the plan; record a fault that breaks the system, and go on with the next."""
     plan = make_plan(run.seed, seconds, _POINTS)
     _say("plan: " + ", ".join(str(fault) for fault in plan))
     began = time.monotonic()
@@ -239,7 +242,7 @@ async def _do_harm(nemesis: Nemesis, run: ProveRun, seconds: float) -> None:
 
 
 async def _conclude(scenario: Scenario, run: ProveRun, quiet_seconds_max: float) -> None:
-    """Quiet, everything killed and started once more, quiet again, verdict (OR-10)."""
+    """Wait for quiet, kill and restart everything, wait again, and judge (OR-10)."""
     try:
         seconds = await scenario.quiet(quiet_seconds_max)
         _say(f"quiet after {seconds:.1f} s")
@@ -258,7 +261,7 @@ async def _conclude(scenario: Scenario, run: ProveRun, quiet_seconds_max: float)
 
 
 def _print(options: ProveOptions, run: ProveRun, folder: Path) -> None:
-    """The line, the table, the verdict, and what to do when it did not hold."""
+    """Print the line, the table, the verdict, and the command to repeat a failed run."""
     broken = f" --seed-bug {options.seed_bug}" if options.seed_bug else ""
     again = f"hookwire prove --seconds {options.seconds:g} --seed {run.seed}{broken}"
     if options.report is not None:
@@ -278,7 +281,7 @@ def _print(options: ProveOptions, run: ProveRun, folder: Path) -> None:
 
 
 def _lines(run: ProveRun) -> list[str]:
-    """The table of a run, what its words mean, and the verdict, last."""
+    """Return the table of a run, its legend, and the verdict, last."""
     if run.report is None:
         return [sentence(run)]
     rows = table(run.report.sinks)

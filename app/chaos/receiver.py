@@ -1,7 +1,7 @@
-"""A webhook receiver that keeps an arrival log: what a careful subscriber would have seen (OR-02).
+"""A webhook receiver with an arrival log, like that of a careful subscriber (OR-02).
 
-It writes the arrival down, flushed, before it answers; so an event that was answered with 2xx is in the log. Now and
-then it may refuse an attempt with 503 instead, without noting it, so that retries are part of every run.
+It logs the arrival, flushed, before it answers; so an event that was answered with 2xx is in the log. Now and then it
+may refuse an attempt with 503 instead, without noting it, so that retries are part of every run.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Receiver:
 
     @property
     def callback(self) -> str:
-        """The URL to subscribe."""
+        """Return the URL to subscribe."""
         return f"http://127.0.0.1:{self.port}/{self.sink}"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, to its end."""
+        """Serve one connection, to its end."""
         while True:
             headers = _headers(await reader.readuntil(b"\r\n\r\n"))
             body = await reader.readexactly(int(headers.get("content-length", "0")))

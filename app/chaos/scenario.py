@@ -1,4 +1,4 @@
-"""A scenario: processes of ours under load, with receivers that remember, and the judgement at the end.
+"""A scenario: our processes under load, receivers with logs, and the judgement at the end.
 
 ::
 
@@ -50,7 +50,7 @@ class NotQuiet(TimeoutError):
 
 @dataclass(frozen=True, slots=True)
 class ScenarioOptions:
-    """What a scenario consists of.
+    """The parts of a scenario.
 
     ``processes`` run ``command``, every role by default; ``keys`` writers publish over HTTP, one of ``keyless`` without
     a key; ``transactors`` publish over SQL. ``settings`` are further HOOKWIRE_* of the children. ``lease_seconds`` is
@@ -76,7 +76,7 @@ class ScenarioOptions:
 
 
 class Scenario:
-    """Made by :func:`open_scenario`. ``accepted`` counts the events that writers were told are accepted."""
+    """Made by :func:`open_scenario`. ``accepted`` counts the events whose acceptance was answered."""
 
     def __init__(
         self, options: ScenarioOptions, database: Database, children: Sequence[Child], receivers: Sequence[Receiver],
@@ -125,7 +125,7 @@ class Scenario:
             yield Transactor(self.database, self._history, run, TOPIC, f"sql {number}", chance, self._on_ok)
 
     async def burst(self, count: int, keys: int = 40) -> None:
-        """Publish so many events in one transaction: a full send window for whoever relays them."""
+        """Publish so many events in one transaction: a full send window for their relay."""
         run, at = secrets.token_hex(4), time.time()
         marks = [Mark(run, TOPIC, f"burst {number % keys}", 1 + number // keys) for number in range(count)]
         await self.database.execute(
@@ -148,17 +148,17 @@ class Scenario:
         assert answer.status == 201, answer.body
 
     async def leader(self, sink: str = "webhooks") -> Child | None:
-        """The child that leads a sink now, by the database's word."""
+        """Return the child that leads a sink now, by the database's word."""
         owner = await self.database.fetchval("witness.leader", sink)
         pid = int(owner.rpartition("-")[2]) if owner else 0
         return next((child for child in self.children if child.is_running and child.pid == pid), None)
 
     async def window(self, sink: str) -> int:
-        """How many records a sink's leader has promised to send and does not know to have arrived."""
+        """Return how many records of a sink's leader are in flight."""
         return int(await self.database.fetchval("witness.window", sink))
 
     async def unanswered(self) -> int:
-        """How many attempts got no answer in time; each may repeat what it carried, also without any fault."""
+        """Return how many attempts got no answer in time; each may repeat its event, also without any fault."""
         return int(await self.database.fetchval("witness.unanswered"))
 
     async def quiet(self, seconds_max: float) -> float:
@@ -185,19 +185,19 @@ class Scenario:
 
     @property
     def crashes(self) -> Sequence[str]:
-        """Which children have ended by themselves, and with which code; no fault of ours does that."""
+        """Return the children that have ended by themselves, with their codes; no injected fault does that."""
         return [f"{child.name} ended with code {code}" for child in self.children for code in child.crashes]
 
     # --- judging
 
     async def judge(self) -> Report:
-        """The witness's verdict over all sinks and the archive."""
+        """Return the witness's verdict over all sinks and the archive."""
         promises = {**self._receivers(), "archive": Promise.RECORD, **self.options.promises}
         arrivals = [*await self._archive(), *self._arrivals()]
         return check(self._attempts(), arrivals, await self._dead_letters(), promises)
 
     def judge_so_far(self) -> Report:
-        """A verdict on what has arrived up to now; ``lost`` means nothing yet."""
+        """Return a verdict on the arrivals up to now; ``lost`` means nothing yet."""
         arrivals = list(self._arrivals())
         return check(self._attempts(), arrivals, (), {**self._receivers(), **self.options.promises})
 
@@ -253,7 +253,7 @@ async def open_scenario(options: ScenarioOptions) -> AsyncIterator[Scenario]:
 
 
 def scenario_settings(options: ScenarioOptions) -> dict[str, str]:
-    """HOOKWIRE_* of the children, without the prefix."""
+    """Return HOOKWIRE_* of the children, without the prefix."""
     return {
         "DATABASE_URL": options.database_url,
         "DATABASE_CONNECTIONS_MAX": "8",

@@ -1,18 +1,18 @@
-"""Seeded bugs: the product with one promise taken away, to show that the witness would notice (faults.md 7, OR-03).
+"""Seeded bugs: the product with one promise taken away, to show that the witness would notice (OR-03).
 
 ``python -m app.cli.seeded_bug NAME serve`` is ``hookwire serve`` with one bug; ``hookwire prove --seed-bug NAME``
-starts its children so and has to fail. The product itself has no switch for this and no code: each bug replaces a
+starts its children so and has to fail. The product itself has no switch for this and no code. Each bug replaces a
 function or the text of a statement, from outside, before anything runs. Refused when the profile is production (HN-08).
 
-A bug that no longer fits the product is stale and refused too, before anything runs: what it replaces and what it calls
-is looked at first. Otherwise the crash of a process might count as the bug that was to be found.
+A bug that no longer fits the product is stale and refused too, before anything runs: its targets are checked first.
+Otherwise the crash of a process might count as the seeded bug.
 
 =====================  ===============================================================================================
 ack-before-commit      a publish is answered when its rows are written, 50 ms before COMMIT (MU-02)
 purge-before-ack       an outbox row goes before the broker has it (MU-03)
 settle-before-answer   a delivery counts as delivered before the subscriber is asked
 no-key-lock            two transactions may publish one key at a time (MU-05)
-no-term-check          a former leader is told neither by its term nor by its clock, and its writes are taken (MU-01)
+no-term-check          neither term nor clock stops a former leader, and its writes are accepted (MU-01)
 shared-lock-queue      two relays may hold the AMQP fence at a time (MU-08)
 unroutable-as-sent     an AMQP message that no queue took counts as sent (MU-09)
 cursor                 the relay goes on behind the last id that it read, and never looks back (MU-04)
@@ -65,7 +65,7 @@ class StaleBug(Exception):
 
 
 def _expect(owner: object, name: str, shape: str) -> Any:
-    """The function of that name, if its parameters are these; raises :class:`StaleBug`.
+    """Return the function of that name, if its parameters are these; raises :class:`StaleBug`.
 
     ``shape`` is "(self, batch)", with "async " before it for a coroutine function.
     """
@@ -86,7 +86,7 @@ def _shape(function: Callable[..., Any]) -> str:
 def _replace(owner: object, name: str, shape: str, make: Callable[[Any], Any]) -> None:
     """Put ``make(original)`` in the place of a function with these parameters; it has to have them too.
 
-    What takes ``*arguments`` instead hands them on as they are. Raises :class:`StaleBug`.
+    A replacement with ``*arguments`` passes them on unchanged. Raise :class:`StaleBug`.
     """
     setattr(owner, name, make(_expect(owner, name, shape)))
 
@@ -202,7 +202,7 @@ def _no_term_check() -> None:
         return term
 
     def stay(_: Lease, reason: str) -> None:
-        assert reason, "nobody loses the leadership without a reason"
+        assert reason, "no process loses the leadership without a reason"
 
     async def never(lease: Lease, *_: object) -> None:
         await lease.lost.wait()

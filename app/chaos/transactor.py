@@ -1,4 +1,4 @@
-"""A transactor: publishes one key in overlapping SQL transactions of its own, as foreign services do (F51).
+"""A transactor: publish one key in overlapping SQL transactions, like a foreign service (F51).
 
 ::
 
@@ -7,11 +7,11 @@
     n+1         BEGIN publish ~~~ waits for the key ~~~ ... held ... COMMIT
     n+2                                                   BEGIN publish ~~~ ...
 
-The next transaction asks for the key only after the one before it has published, and long before that one ends. With
-the key's lock (RO-02) they commit in the order of n; without it n+1 commits first, and whoever reads in between sees
-the higher id before the lower. Some transactions are rolled back instead: theirs must be nowhere (I2).
+The next transaction asks for the key only after its predecessor has published, and long before that ends. With the
+key's lock (RO-02) they commit in the order of n. Without it n+1 commits first, and a reader in between sees the higher
+id before the lower. Some transactions are rolled back instead: theirs must be nowhere (I2).
 
-What may be given up: a statement that failed before COMMIT left is a certain "fail"; a COMMIT without an answer stays
+Outcomes of a failure: a statement that failed before COMMIT left is a certain "fail". A COMMIT without an answer stays
 "unknown", because plain SQL has no Idempotency-Key to repeat it with.
 """
 
@@ -70,7 +70,7 @@ class Transactor:
                 await holding.wait()
 
     async def _transact(self, mark: Mark, holding: asyncio.Event) -> None:
-        """One transaction; ``holding`` is set when the key is ours, or when it never will be."""
+        """Run one transaction; ``holding`` is set when it holds the key, or never will."""
         began_at = time.time()
         held_seconds = self._chance.uniform(*_HELD_SECONDS)
         rolled_back = self._chance.random() < _ROLLED_BACK_SHARE

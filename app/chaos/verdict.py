@@ -30,13 +30,13 @@ COLUMNS = {
     "sequence_disorder": "wrong sequence",
     "stale_term": "stale leader",
 }
-"""The head of each count of a sink."""
+"""The heading of each count of a sink."""
 LEGEND = {
     "accepted": "answered with 2xx, or committed by SQL",
     "delivered": "accepted events that arrived",
     "dead letters": "events that were given up with a reason",
     "lost": "accepted events that neither arrived nor became dead letters; must be 0",
-    "invented": "arrivals that nobody published, or whose publish was refused; must be 0",
+    "invented": "arrivals without a publish, or whose publish was refused; must be 0",
     "repeated": "repeats that directly follow their event; allowed after a fault",
     "repeated later": "other repeats; allowed where the sink's promise says so",
     "out of order": "first arrivals behind a later event of the same key; must be 0",
@@ -44,7 +44,7 @@ LEGEND = {
     "wrong sequence": "sequence numbers that do not rise with the commits of a key; must be 0",
     "stale leader": "records of a former leader behind those of its successor; must be 0",
 }
-"""What each word of the table means."""
+"""The meaning of each word of the table."""
 PROMISES = {
     Promise.RECORD: "each key in order; a repeat directly follows its event",
     Promise.BATCH: "each key in order; repeats are whole runs",
@@ -54,7 +54,7 @@ PROMISES = {
 
 @dataclass(slots=True)
 class ProveRun:
-    """What came of a run."""
+    """The result of a run."""
 
     seed: int
     seconds: float = 0.0
@@ -65,27 +65,29 @@ class ProveRun:
 
     @property
     def holds(self) -> bool:
-        """Whether the promise held, and every process did what it must."""
+        """Return whether the promise held, and every process did what it must."""
         return not (self.failures or self.crashes) and self.report is not None and self.report.holds
 
     @property
     def is_broken(self) -> bool:
-        """Whether the witness has seen a promise broken, by processes that ran; that alone finds a seeded bug."""
+        """Return whether the witness has seen a promise broken, by processes that ran; that alone finds a
+        seeded bug.
+        """
         return not self.crashes and self.report is not None and not self.report.holds
 
 
 def duplicated(report: Report) -> int:
-    """Repeats, summed over the sinks."""
+    """Return the number of repeats, summed over the sinks."""
     return report.total("duplicate_adjacent") + report.total("duplicate_non_adjacent")
 
 
 def reordered(report: Report) -> int:
-    """Whatever breaks an order, summed over the sinks."""
+    """Return the number of arrivals out of order, summed over the sinks."""
     return sum(report.total(kind) for kind in _ORDER)
 
 
 def summary(report: Report) -> str:
-    """The counts in one line, for programs too."""
+    """Return the counts in one line, also for programs."""
     delivered = min(sink.delivered for sink in report.sinks)
     return (
         f"accepted={report.accepted} delivered={delivered} lost={report.total('lost')} "
@@ -94,7 +96,7 @@ def summary(report: Report) -> str:
 
 
 def sentence(run: ProveRun) -> str:
-    """The verdict as a person says it."""
+    """Return the verdict as a person says it."""
     report, faults = run.report, f"{len(run.harms)} fault{'' if len(run.harms) == 1 else 's'}"
     if run.holds and report is not None:
         arrived = "arrived at every sink" + (" or became a dead letter" if report.total("dead_lettered") else "")
@@ -113,13 +115,13 @@ def sentence(run: ProveRun) -> str:
 
 
 def table(sinks: Sequence[SinkReport]) -> list[list[str]]:
-    """A row of heads, then a row for each sink."""
+    """Return a row of heads, then a row for each sink."""
     rows = [[sink.sink, str(sink.promise), *(str(getattr(sink, name)) for name in COLUMNS)] for sink in sinks]
     return [["sink", "promise", *COLUMNS.values()], *rows]
 
 
 def evidence(report: Report) -> list[str]:
-    """The first finding of each kind and sink that broke the promise."""
+    """Return the first finding of each kind and sink that broke the promise."""
     first: dict[tuple[str, str], str] = {}
     for finding in report.findings:
         if finding.kind in (*VIOLATIONS, "unknown_half_present"):
@@ -129,7 +131,7 @@ def evidence(report: Report) -> list[str]:
 
 
 def document(run: ProveRun) -> dict[str, object]:
-    """All of it, ready for JSON."""
+    """Return all of it, ready for JSON."""
     return {
         "holds": run.holds,
         "verdict": sentence(run),

@@ -40,7 +40,7 @@ def verdict_page(run: ProveRun, again: str) -> str:
     problems = [*run.failures, *run.crashes, *(evidence(run.report) if run.report is not None else ())]
     if problems:
         items = "".join(f"<li><code>{escape(problem)}</code></li>" for problem in problems)
-        parts.append(_part("What went wrong", f"<ul>{items}</ul>"))
+        parts.append(_part("Failures", f"<ul>{items}</ul>"))
     counts = f"<code>{escape(summary(run.report))}</code><br>" if run.report is not None else ""
     return _PAGE.substitute(
         word="PASS" if run.holds else "FAIL",
@@ -64,7 +64,7 @@ def _legend(run: ProveRun) -> str:
     promises = {str(promise): PROMISES[promise] for promise in PROMISES}
     used = {str(sink.promise) for sink in run.report.sinks} if run.report is not None else set()
     rows = [*LEGEND.items(), *((f"promise {name}", text) for name, text in promises.items() if name in used)]
-    return _part("What the words mean", _table([["Word", "Meaning"], *map(list, rows)]))
+    return _part("Meaning of the words", _table([["Word", "Meaning"], *map(list, rows)]))
 
 
 def _part(title: str, content: str) -> str:

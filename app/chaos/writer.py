@@ -1,4 +1,4 @@
-"""A writer: the only publisher of one key over HTTP, which repeats until it has a clear answer (OR-01, OR-02).
+"""A writer: the only publisher of a key over HTTP, which repeats until it has a clear answer (OR-01, OR-02).
 
 ::
 
@@ -25,7 +25,7 @@ from runtime.pause import pause
 __all__ = ["Writer", "WriterOptions"]
 
 _TURN_EVENTS = 10
-"""After so many events another process is asked, so that all are busy, also after one was away."""
+"""After so many events the writer uses another process, so that all are busy, also after one was down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class WriterOptions:
     """``pause_seconds`` between two events; ``timeout_seconds`` for an answer; ``repeat_seconds`` between attempts.
 
     After a stop, the event under way is given up (its outcome stays unknown) when it has no answer in
-    ``patience_seconds``. ``ports`` are the processes' that may be asked; ``first`` says which is asked first.
+    ``patience_seconds``. ``ports`` are those of the processes; ``first`` says which is used first.
     """
 
     run: str
@@ -81,7 +81,7 @@ class Writer:
                 client.close()
 
     async def _publish(self, mark: Mark) -> None:
-        """One event, attempt after attempt."""
+        """Publish one event, attempt after attempt."""
         attempt = 0
         body = mark.to_payload(time.time(), self._options.payload_bytes_min)
         while time.monotonic() < self._stop_by:

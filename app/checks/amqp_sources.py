@@ -1,4 +1,4 @@
-"""Whether an AMQP source would read what the AMQP sink writes, so that each event comes back as another one (FM-03)."""
+"""Check that no AMQP source reads the AMQP sink's messages, so that events would loop (FM-03)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CURE = "read another exchange, or give the source a topic whose sinks have no a
 
 
 async def amqp_source_checks(settings: Settings, options: PoolOptions) -> list[Check]:
-    """One check for each loop that the settings and the database show; the database is migrated."""
+    """Return one check for each loop that the settings and the database show; the database is migrated."""
     routes = [route_of(text) for text in settings.amqp_sources]
     if not routes:
         return [Check("FM-03", _SUBJECT, "note", "none (HOOKWIRE_AMQP_SOURCES)")]

@@ -1,4 +1,4 @@
-"""Whether the configured brokers are there and let us in, asked by the sinks' own clients with their own options."""
+"""Check that the configured brokers answer and accept us, with the sinks' own clients and options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REFUSED = "change the setting that is named; events wait in the outbox until th
 
 
 async def broker_checks(settings: Settings) -> list[Check]:
-    """One for Kafka, one for AMQP; a broker that is not configured is a note."""
+    """Return one check for Kafka, one for AMQP; a broker that is not configured is a note."""
     async with asyncio.TaskGroup() as tasks:
         kafka = tasks.create_task(_kafka(settings))
         amqp = tasks.create_task(_amqp(settings))

@@ -1,4 +1,4 @@
-"""Check: one question about this installation, with its answer and what to do about it."""
+"""Check: one question about this installation, with its answer and its cure."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Check:
 
     @property
     def is_finding(self) -> bool:
-        """Whether somebody should do something."""
+        """Return whether an operator should act."""
         return self.level in ("warn", "refuse", "unreachable")
 
     def sentence(self) -> str:
-        """For logs and refusals."""
+        """Return the check as a sentence for logs and refusals."""
         return f"{self.id} {self.subject}: {self.detail}" + (f"; {self.cure}" if self.cure else "")
 
 
@@ -40,5 +40,5 @@ class ChecksRefused(Exception):
 
 
 def stricter_in_production(settings: Settings) -> Level:
-    """``refuse`` in production, ``warn`` in development."""
+    """Return ``refuse`` in production, ``warn`` in development."""
     return "refuse" if settings.profile == "production" else "warn"

@@ -1,4 +1,4 @@
-"""What the database must be like: durable, writable, ours, of our version, with room ahead."""
+"""Checks of the database: durable, writable, ours, of our version, with partitions ahead."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TIMEOUTS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_t
 
 
 async def database_checks(settings: Settings, options: PoolOptions) -> list[Check]:
-    """All of them on one connection made as the pool makes its own; ``unreachable`` is an answer too."""
+    """Return all checks, on one connection like the pool's; ``unreachable`` is an answer too."""
     try:
         connection = await connect_direct(options)
     except TooManyConnections as error:
@@ -33,7 +33,7 @@ async def database_checks(settings: Settings, options: PoolOptions) -> list[Chec
         return [Check("database", "database", "unreachable", str(error), cure)]
     try:
         sessions = await pooler_check(connection, options)
-        if sessions.level == "refuse":  # through such a pooler no other question has a dependable answer
+        if sessions.level == "refuse":  # through such a pooler no other check is reliable
             return [sessions]
         asked_at = time.time()
         server = await connection.fetchrow("check.server")
@@ -56,7 +56,7 @@ async def database_checks(settings: Settings, options: PoolOptions) -> list[Chec
 
 
 def server_checks(settings: Settings, server: Row) -> list[Check]:
-    """What the server's own settings say; ``server`` is a row of ``check.server``."""
+    """Return the checks of the server's own settings; ``server`` is a row of ``check.server``."""
     return [*_version(server), *_replica(server), *_durable(settings, server), *_timeouts(server), *_vacuum(server),
             lock_table(server)]  # fmt: skip
 
@@ -68,7 +68,7 @@ def _version(server: Row) -> Iterator[Check]:
 
 
 def _replica(server: Row) -> Iterator[Check]:
-    """SC-09."""
+    """Check that the server is no replica (SC-09)."""
     if server["is_replica"]:
         cure = "let HOOKWIRE_DATABASE_URL name the primary"
         yield Check("SC-09", "database role", "refuse", "the server is a replica, which cannot be written to", cure)
@@ -77,7 +77,7 @@ def _replica(server: Row) -> Iterator[Check]:
 
 
 def _durable(settings: Settings, server: Row) -> Iterator[Check]:
-    """SC-06, SC-07: a COMMIT that was answered must survive the next crash."""
+    """Check that an answered COMMIT survives the next crash (SC-06, SC-07)."""
     level = stricter_in_production(settings)
     commit = server["synchronous_commit"]
     # Without a standby, local is the same as on.
@@ -97,7 +97,7 @@ def _durable(settings: Settings, server: Row) -> Iterator[Check]:
 
 
 def _timeouts(server: Row) -> Iterator[Check]:
-    """SC-05: asked of a session, because a pooler in between may have dropped what we asked for."""
+    """Check the time-outs of a session, because a pooler may drop our options (SC-05)."""
     missing = [name for name in _TIMEOUTS if server[name] in ("0", "")]
     if missing:
         cure = "connect directly, or let the pooler pass start-up parameters on"
@@ -107,7 +107,7 @@ def _timeouts(server: Row) -> Iterator[Check]:
 
 
 def _vacuum(server: Row) -> Iterator[Check]:
-    """SC-12."""
+    """Check autovacuum (SC-12)."""
     if server["autovacuum"] == "on":
         yield Check("SC-12", "autovacuum", "ok", "on")
     else:
@@ -115,7 +115,7 @@ def _vacuum(server: Row) -> Iterator[Check]:
 
 
 def _clock(server: Row, our_seconds: float) -> Iterator[Check]:
-    """SC-21: signatures carry our time, deadlines the database's."""
+    """Compare the clocks: signatures carry our time, deadlines the database's (SC-21)."""
     apart = abs(server["at"].timestamp() - our_seconds)
     if apart > 60:
         yield Check("SC-21", "clock", "refuse", f"{apart:.0f} s apart from the database's", "synchronise both by NTP")
@@ -126,7 +126,7 @@ def _clock(server: Row, our_seconds: float) -> Iterator[Check]:
 
 
 async def _roles(settings: Settings, connection: Direct) -> list[Check]:
-    """SC-06 for those who call hookwire.publish in their own transactions."""
+    """Check the roles that call hookwire.publish in their own transactions (SC-06)."""
     weak = [row["role"] for row in await connection.fetch("check.weak_publishers")]
     if not weak:
         return []
@@ -136,7 +136,7 @@ async def _roles(settings: Settings, connection: Direct) -> list[Check]:
 
 
 async def _tables(connection: Direct) -> list[Check]:
-    """SC-08."""
+    """Check tables and sequences (SC-08)."""
     unlogged = [row["name"] for row in await connection.fetch("check.unlogged")]
     cached = [row["name"] for row in await connection.fetch("check.cached_sequences")]
     found = []
@@ -154,7 +154,7 @@ async def _tables(connection: Direct) -> list[Check]:
 
 
 async def _care(connection: Direct) -> list[Check]:
-    """RP-02, RP-04: queue tables live on being vacuumed, and on nothing that keeps their dead rows."""
+    """Check that queue tables are vacuumed, and that nothing keeps their dead rows (RP-02, RP-04)."""
     found = []
     neglected = [row["name"] for row in await connection.fetch("check.neglected_tables")]
     if neglected:
@@ -170,22 +170,22 @@ async def _care(connection: Direct) -> list[Check]:
 
 
 def _index_cure(index: Row) -> str:
-    """Beside what a REINDEX left behind stands the index itself, so there is nothing to build."""
+    """Return the cure for half-built indexes. After a REINDEX the index itself exists, so nothing needs a build."""
     verb = "DROP" if index["is_leftover"] else "REINDEX"
     return f"{verb} INDEX CONCURRENTLY hookwire.{index['name']}"
 
 
 def _old_snapshot(holder: Row) -> Check:
-    """RP-04, RU-12: as long as it lasts every look at a queue takes longer."""
+    """Report an old snapshot: while it lasts every query of a queue takes longer (RP-04, RU-12)."""
     since = f" for {holder['seconds']:.0f} s" if holder["seconds"] is not None else ""
     detail = f"kept by {holder['holder']}{since}: what was deleted since cannot be removed"
-    # With its slot a consumer loses its place, and would miss what was written since.
+    # Without its slot a consumer loses its position, and would miss later changes.
     advice = "if its consumer is gone for good" if holder["is_slot"] else "end it"
     return Check("RP-04", "old snapshots", "warn", detail, f"{advice}: {holder['ended_by']}")
 
 
 async def _partitions(connection: Direct) -> list[Check]:
-    """RR-05: running out of partitions would fail foreign business transactions."""
+    """Check partitions ahead: without one, foreign business transactions would fail (RR-05)."""
     row = await connection.fetchrow("check.partitions")
     assert row is not None, "the sequence has one row"
     left, per_day = int(row["ids_left"] or 0), int(row["ids_per_day"])
@@ -198,7 +198,7 @@ async def _partitions(connection: Direct) -> list[Check]:
 
 
 async def _schema(url: str) -> list[Check]:
-    """SC-10."""
+    """Check the schema's version (SC-10)."""
     try:
         names = [f"{migration.version:04}_{migration.name}" for migration in await pending(url)]
     except MigrationRefused as error:

@@ -1,4 +1,4 @@
-"""Who may use the API: in production it takes a key, or a proxy that decides (SC-18)."""
+"""Check access to the API: production needs a key, or a proxy that authenticates (SC-18)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _CURE = "run: hookwire keys create NAME --scope admin (or set HOOKWIRE_ACCESS=pr
 
 
 async def key_checks(settings: Settings, options: PoolOptions) -> list[Check]:
-    """One check; the database is migrated."""
+    """Return one check; the database is migrated."""
     if not settings.needs_keys:
-        decider = "a proxy decides" if settings.access == "proxy" else "whoever reaches the API may use it"
+        decider = "a proxy decides" if settings.access == "proxy" else "anyone that reaches the API may use it"
         return [Check("SC-18", "API keys", "ok", f"not needed: {decider}")]
     try:
         connection = await connect_direct(options)

@@ -1,4 +1,4 @@
-"""Whether everything that was accepted has left, by the two sides of the ledger (PL-A03..A06)."""
+"""Check that every accepted event has left, by the two sides of the ledger (PL-A03..A06)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _WAITING_MAX = 200_000
 class LedgerCell:
     """One sink, topic, hour and quarter of the ids whose sides differ.
 
-    ``verdict``: "waiting" is no finding: what is missing still waits in the outbox or behind a hold. "lost": fewer left
-    than were accepted; "extra": more did; "different": as many, but not the same ones. "unjudged": more wait for this
-    sink than can be looked at; come back when it has drained. ``missing_event`` is named where exactly one is missing.
+    ``verdict``: "waiting" is no finding: missing records still wait in the outbox or behind a hold. "lost": fewer left
+    than were accepted; "extra": more left; "different": as many, but other ones. "unjudged": too many wait for this
+    sink; repeat the check when it has drained. ``missing_event`` is named where exactly one is missing.
     """
 
     sink: str
@@ -39,15 +39,15 @@ class LedgerCell:
 
     @property
     def is_finding(self) -> bool:
-        """Whether somebody should look."""
+        """Return whether an operator should look."""
         return self.verdict != "waiting"
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerReport:
-    """Closed hours from ``since_at`` to ``through_at``: events accepted, records owed to sinks, what became of them.
+    """Closed hours from ``since_at`` to ``through_at``: events accepted, records owed to sinks, and their outcome.
 
-    ``is_behind``: nobody has folded the ledger for hours, so that the latest could not be judged.
+    ``is_behind``: no process has folded the ledger for hours, so that the latest hours could not be judged.
     """
 
     since_at: datetime
@@ -62,7 +62,7 @@ class LedgerReport:
 
     @property
     def findings(self) -> int:
-        """How many cells somebody should look at; being behind counts as one."""
+        """Return how many cells an operator should look at; being behind counts as one."""
         return sum(cell.is_finding for cell in self.unequal) + self.is_behind
 
 

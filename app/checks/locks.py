@@ -1,4 +1,4 @@
-"""Advisory locks: who else holds ours, and whether the server's lock table has room for what we take."""
+"""Checks of advisory locks: other holders of our own, and room in the server's lock table."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["held_locks", "lock_table"]
 
 _HELD_SECONDS_MAX = 60.0
 _LOCKS_OF_A_COMMIT = 2 * (512 + 1_000)
-"""Of a commit's drafts each takes the lock of its key and that of its idempotency key; its last unit may be a batch."""
+"""Each draft of a commit takes the lock of its key and that of its idempotency key; its last unit may be a batch."""
 _WRITERS = 2
 
 
 async def held_locks(connection: Direct) -> list[Check]:
-    """FS-07: every role that may connect can take the locks of keys, verifications and migrations by their numbers."""
+    """Find other holders of our locks: every role that may connect can take them by their numbers (FS-07)."""
     rows = await connection.fetch("check.foreign_locks", _HELD_SECONDS_MAX)
     if not rows:
         return [Check("locks", "advisory locks", "ok", "held by publishers and by us alone")]
@@ -23,7 +23,7 @@ async def held_locks(connection: Direct) -> list[Check]:
 
 
 def lock_table(server: Row) -> Check:
-    """FC-09: a commit takes a lock for each ordering key and each idempotency key; all sessions share their table."""
+    """Check the lock table: a commit takes a lock for each ordering key and each idempotency key (FC-09)."""
     slots, needed = int(server["lock_slots"]), _WRITERS * _LOCKS_OF_A_COMMIT
     detail = f"room for {slots:,} locks; a hub's largest commits take {needed:,}"
     if slots >= needed:
@@ -33,7 +33,7 @@ def lock_table(server: Row) -> Check:
 
 
 def _detail(row: Row) -> str:
-    return f"process {row['pid']} (role {row['role']}, {row['application']}) holds {row['locks']} of ours"
+    return f"process {row['pid']} (role {row['role']}, {row['application']}) holds {row['locks']} of our locks"
 
 
 def _cure(row: Row) -> str:

@@ -1,4 +1,4 @@
-"""A pooler in between: the hub needs sessions of its own, for session locks, LISTEN and prepared statements (SC-25)."""
+"""Check for a pooler: the hub needs its own sessions for session locks, LISTEN and prepared statements (SC-25)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STATEMENT_EXISTS: Final = "42P05"
 
 
 async def pooler_check(connection: Direct, options: PoolOptions) -> Check:
-    """Whether ``connection`` is one session; raises ``db.errors.DatabaseError``."""
+    """Return whether ``connection`` is one session; raises ``db.errors.DatabaseError``."""
     other = await connect_direct(options)
     try:
         is_shared = await _is_shared(connection, other)
@@ -35,10 +35,10 @@ async def pooler_check(connection: Direct, options: PoolOptions) -> Check:
 
 
 async def _is_shared(connection: Direct, other: Direct) -> bool:
-    """Prepare a statement and run it in two transactions, while another client of ours has one open (FC-10).
+    """Prepare a statement and run it in two transactions, while another of our clients has one open (FC-10).
 
-    A pooler that hands out the connection used last gives ours to the other client; one that takes turns gives us
-    another one. The statement is then unknown there, or tells another process.
+    A pooler may give our connection to the other client, or give us another connection. The statement is then unknown
+    there, or shows another process.
     """
     for _ in range(_ROUNDS):
         ours = await connection.fetchval("check.backend")

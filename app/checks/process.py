@@ -1,4 +1,4 @@
-"""What this process itself must be able to do: open enough descriptors, refuse forbidden callbacks."""
+"""Checks of this process: it can open enough descriptors, and it refuses forbidden callbacks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OTHER_DESCRIPTORS = 100
 
 
 def descriptor_check(settings: Settings) -> Check:
-    """SC-22: twice what deliveries and the database need, and some for clients."""
+    """Check the limit of descriptors: twice the need of deliveries and the database, and some for clients (SC-22)."""
     needed = 2 * settings.delivery_slots + settings.database_connections_max + _OTHER_DESCRIPTORS
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < needed:
@@ -27,7 +27,7 @@ def descriptor_check(settings: Settings) -> Check:
 
 
 async def guard_check(settings: Settings, listen_port: int) -> Check:
-    """SC-14: a client built as the service builds it must refuse metadata addresses before a socket exists."""
+    """Check that the service's client refuses metadata addresses before a socket exists (SC-14)."""
     policy = guard_policy(settings, listen_port)
     if policy.allow_metadata:
         return Check("SC-14", "egress guard", "note", "not tested, because metadata addresses are allowed")

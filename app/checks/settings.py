@@ -1,4 +1,4 @@
-"""What the settings and the environment alone tell: addresses, proxies, keys, what production must not have."""
+"""Checks of settings and environment: addresses, proxies, keys, and options that production must not have."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["settings_checks"]
 
 
 def settings_checks(settings: Settings, environment: Mapping[str, str]) -> list[Check]:
-    """Everything that needs no connection. That all settings are known (SC-23) was proven by loading them."""
+    """Return the checks that need no connection. Loading the settings has proven that all are known (SC-23)."""
     return [
         Check("SC-23", "settings", "ok", "all known"),
         *_listen(settings),
@@ -32,7 +32,7 @@ def settings_checks(settings: Settings, environment: Mapping[str, str]) -> list[
 
 
 def _listen(settings: Settings) -> Iterator[Check]:
-    """SC-17, and what the development profile is for."""
+    """Check the listen address, and the use of the development profile (SC-17)."""
     if _is_loopback(settings.listen_address[0]):
         yield Check("SC-17", "listen", "ok", f"{settings.listen}, reachable from this machine only")
     elif settings.profile == "development":
@@ -45,15 +45,15 @@ def _listen(settings: Settings) -> Iterator[Check]:
 
 
 def _metrics_listen(settings: Settings) -> Iterator[Check]:
-    """SC-17 for the port that asks for no key."""
+    """Check the address of the port without a key (SC-17)."""
     address = settings.metrics_address
     if address is None or _is_loopback(address[0]):
         yield Check("SC-17", "metrics", "ok", settings.metrics_listen or "no port of their own")
     elif settings.profile == "development":
         yield _open_in_development("metrics", settings.metrics_listen)
     else:
-        detail = f"{settings.metrics_listen} tells others how much is published and where relays stand"
-        yield Check("SC-17", "metrics", "note", detail, "let nobody but your monitoring reach it")
+        detail = f"{settings.metrics_listen} shows others how much is published and the state of relays"
+        yield Check("SC-17", "metrics", "note", detail, "let only your monitoring reach it")
 
 
 def _is_loopback(host: str) -> bool:
@@ -69,11 +69,11 @@ def _open_in_development(subject: str, listen: str) -> Check:
 
 
 def _proxies(settings: Settings, environment: Mapping[str, str]) -> Iterator[Check]:
-    """SC-16: whoever may forge X-Forwarded-For can be anybody."""
+    """Check the trusted proxies: a client that may forge X-Forwarded-For can claim any address (SC-16)."""
     level = stricter_in_production(settings)
     findings = []
     if "FORWARDED_ALLOW_IPS" in environment:
-        cure = "unset it; HOOKWIRE_TRUSTED_PROXIES is what counts"
+        cure = "unset it; only HOOKWIRE_TRUSTED_PROXIES counts"
         findings.append(Check("SC-16", "proxies", level, "FORWARDED_ALLOW_IPS is set, and has no effect here", cure))
     for text in settings.trusted_proxies:
         try:
@@ -88,13 +88,13 @@ def _proxies(settings: Settings, environment: Mapping[str, str]) -> Iterator[Che
         cure = "set HOOKWIRE_EGRESS_PROXY, or unset HOOKWIRE_EGRESS_PROXY_RESOLVES"
         findings.append(Check("SC-19", "egress", "warn", "there is no proxy that could resolve names", cure))
     elif settings.egress_proxy_resolves:
-        detail = "the egress proxy resolves names, so it has to refuse what callbacks must not reach"
+        detail = "the egress proxy resolves names, so it has to refuse forbidden targets of callbacks"
         findings.append(Check("SC-19", "egress", "note", detail))
     yield from findings or [Check("SC-16", "proxies", "ok", ", ".join(settings.trusted_proxies) or "none trusted")]
 
 
 def _keys(settings: Settings) -> Iterator[Check]:
-    """SC-18. That keys are long and random enough is judged where they are opened."""
+    """Check the secret keys (SC-18). Opening them has checked their length and randomness."""
     if settings.secret_keys is not None:
         yield Check("SC-18", "secret keys", "ok", "HOOKWIRE_SECRET_KEYS is set")
         return
@@ -118,7 +118,7 @@ def _keys(settings: Settings) -> Iterator[Check]:
 
 
 def _egress(settings: Settings) -> Iterator[Check]:
-    """SC-19: where callbacks may lead. Ranges that are not networks are refused when the policy is made."""
+    """Check the allowed targets of callbacks (SC-19). The policy itself refuses ranges that are no networks."""
     level = stricter_in_production(settings)
     findings = list(_egress_ca(settings.egress_tls_ca))
     if settings.egress_allow_metadata:
@@ -136,11 +136,11 @@ def _egress(settings: Settings) -> Iterator[Check]:
             findings.append(Check("SC-19", "egress", "warn", f"{network} holds a cloud metadata address", cure))
         elif settings.profile == "production" and _is_private(network):
             findings.append(Check("SC-19", "egress", "note", f"callbacks may reach the private network {network}"))
-    yield from findings or [Check("SC-19", "egress", "ok", "public addresses, and what the settings name")]
+    yield from findings or [Check("SC-19", "egress", "ok", "public addresses, and those that the settings name")]
 
 
 def _egress_ca(path: Path | None) -> Iterator[Check]:
-    """OB-07: authorities that cannot be read would fail every delivery."""
+    """Check the authorities' file: without it every delivery would fail (OB-07)."""
     if path is None:
         return
     try:
@@ -157,10 +157,10 @@ def _is_private(network: Network) -> bool:
 
 
 def _public_face(settings: Settings) -> Iterator[Check]:
-    """FS-18: the default is for publishers whose topics are public; it has to be meant."""
+    """Check public access: its default is for publishers with public topics, and has to be chosen (FS-18)."""
     if settings.profile != "production" or not settings.needs_keys or settings.hub_access == "keys":
         return
-    detail = "anybody may read each topic's latest content and subscribe by POST /hub"
+    detail = "anyone may read each topic's latest content and subscribe by POST /hub"
     if "hub_access" in settings.model_fields_set:
         yield Check("FS-18", "hub access", "note", detail)
     else:
@@ -169,7 +169,7 @@ def _public_face(settings: Settings) -> Iterator[Check]:
 
 
 def _transport(settings: Settings) -> Iterator[Check]:
-    """FS-19: without a word on TLS the driver asks for it and goes on without."""
+    """Check TLS to the database: by default the driver goes on without it (FS-19)."""
     if settings.database_url is None:
         return
     url = urlsplit(settings.database_url.get_secret_value())
@@ -182,7 +182,7 @@ def _transport(settings: Settings) -> Iterator[Check]:
 
 
 def _switches(settings: Settings) -> Iterator[Check]:
-    """SC-19: what belongs to a developer's machine. Fail points are refused in production when settings are loaded."""
+    """Find switches for a developer's machine (SC-19). Loading the settings refuses fail points in production."""
     if settings.failpoints:
         yield Check("SC-19", "fail points", "warn", "faults are being injected", "unset HOOKWIRE_FAILPOINTS")
     if settings.profile == "production" and settings.docs:

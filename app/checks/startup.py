@@ -25,7 +25,7 @@ _SCHEMA = ("SC-08", "SC-10", "RR-05")
 async def early_checks(settings: Settings) -> None:
     """Judge the settings, and a configured server before anything is written to it: a replica is called a replica.
 
-    Raises ``ChecksRefused``; a server that cannot be reached is left to whoever opens it.
+    Raise ``ChecksRefused``. Opening the database reports a server that cannot be reached.
     """
     _refuse(settings_checks(settings, os.environ))
     if settings.database_url is None:
@@ -37,7 +37,7 @@ async def early_checks(settings: Settings) -> None:
 async def startup_checks(
     settings: Settings, options: PoolOptions, listen_port: int, *, serves_api: bool = True, reads_amqp: bool = True
 ) -> list[Check]:
-    """Everything, once the database is open and migrated; warnings are logged.
+    """Return all checks, once the database is open and migrated; log warnings.
 
     Raises ``ChecksRefused``.
     """

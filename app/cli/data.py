@@ -1,4 +1,4 @@
-"""What an argument of a command holds: text, standard input or a file; and options that become a header."""
+"""The contents of a command's argument: text, standard input or a file; and options that become a header."""
 
 from __future__ import annotations
 

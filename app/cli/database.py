@@ -18,14 +18,15 @@ __all__ = ["database_url", "is_made", "migrated_database", "opened_connection", 
 
 
 def is_made(settings: Settings) -> bool:
-    """Whether there is a database yet: a configured one always counts, the embedded one when it has been started.
+    """Return whether there is a database yet: a configured one always counts, the embedded one when it has been
+    started.
 
     ``CommandFailed`` where we may not look.
     """
     if settings.database_url is not None:
         return True
     try:
-        # Not exists(), which from Python 3.14 on takes what we may not see for what is not there.
+        # Not exists(), which from Python 3.14 on treats a hidden path as a missing one.
         (settings.data_dir / "postgres").stat()
     except (FileNotFoundError, NotADirectoryError):
         return False
@@ -39,7 +40,7 @@ def is_made(settings: Settings) -> bool:
 
 
 def _refuse_a_guess(settings: Settings) -> None:
-    """A command that was started in some other folder than the hub must not make a database of its own there."""
+    """Refuse to create a database in another folder than the hub's."""
     if not is_made(settings) and "data_dir" not in settings.model_fields_set:
         raise CommandFailed(
             f"there is no database in {settings.data_dir}: run this in the hub's folder or with its settings "
@@ -50,7 +51,7 @@ def _refuse_a_guess(settings: Settings) -> None:
 
 @asynccontextmanager
 async def database_url(settings: Settings) -> AsyncIterator[str]:
-    """The URL of a database that answers. An embedded server that does not run is started and stopped again.
+    """Yield the URL of a database that answers. Start an embedded server that does not run, and stop it again.
 
     Raises ``DatabaseError`` and ``EmbeddedError``.
     """
@@ -69,9 +70,8 @@ async def database_url(settings: Settings) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def opened_database(settings: Settings, **options: Any) -> AsyncIterator[Database]:
-    """Connections to that database, closed on exit; ``options`` are fields of ``PoolOptions``. Raises as the URL.
-
-    It makes no database where nobody said that there is one: ``CommandFailed``.
+    """Yield connections to that database, closed on exit; ``options`` are fields of ``PoolOptions``. Raise as the URL
+    does. Raise ``CommandFailed`` where no setting names a database and none exists.
     """
     _refuse_a_guess(settings)
     async with database_url(settings) as url, opened_pool(url, **options) as database:
@@ -80,7 +80,7 @@ async def opened_database(settings: Settings, **options: Any) -> AsyncIterator[D
 
 @asynccontextmanager
 async def migrated_database(settings: Settings, **options: Any) -> AsyncIterator[Database]:
-    """As :func:`opened_database`, and made or brought up to date first, for what comes before the first start.
+    """Yield :func:`opened_database`, created or migrated first, for commands before the first start.
 
     Raises ``MigrationRefused``, too.
     """
@@ -93,7 +93,7 @@ async def migrated_database(settings: Settings, **options: Any) -> AsyncIterator
 
 @asynccontextmanager
 async def opened_connection(settings: Settings, **options: Any) -> AsyncIterator[Direct]:
-    """One connection to that database, for a command that asks one question; otherwise as :func:`opened_database`."""
+    """Yield one connection to that database, for a command with one query; otherwise as :func:`opened_database`."""
     _refuse_a_guess(settings)
     async with (
         database_url(settings) as url,

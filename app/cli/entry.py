@@ -1,4 +1,4 @@
-"""What commands share: the options that all have, settings, the event loop, a voice."""
+"""Shared parts of commands: common options, settings, the event loop, output."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def run(work: Coroutine[Any, Any, int]) -> None:
 def tune_gc() -> None:
     """Collect garbage more seldom than a script needs: the default costs a tenth of a publish (benchmarks/README.md).
 
-    What was imported so far lives as long as the process, and a request's objects die by their reference counts. The
-    imports are not searched before they are set aside: that took a tenth of a start, and found one object in 150.
+    Imported objects live as long as the process, and a request's objects die by their reference counts. The imports are
+    not searched before they are set aside: that took a tenth of a start, and found one object in 150.
     """
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
@@ -67,10 +67,10 @@ def parsed(name: str, text: str) -> Any:
 
 
 def say(text: str) -> None:
-    """One line of a command's result, on standard output."""
+    """Print one line of a command's result, on standard output."""
     print(text)  # noqa: T201 - this is the command's voice
 
 
 def tell(text: str) -> None:
-    """One line about what a command is doing, on standard error."""
+    """Print one line about a command's progress, on standard error."""
     print(f"hookwire: {text}", file=sys.stderr, flush=True)  # noqa: T201 - this is the command's voice

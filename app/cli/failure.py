@@ -14,7 +14,7 @@ class CommandFailed(Exception):
 
 
 def explained(error: Exception) -> CommandFailed | None:
-    """What to tell the user; None for what nobody expected. Imports only once something has failed."""
+    """Return the message for the user; None for an unexpected error. Import only after a failure."""
     from app.checks.check import ChecksRefused
     from app.outbox_database import OutboxUnavailable
     from app.settings.settings import SettingsRefused

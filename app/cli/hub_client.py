@@ -1,8 +1,8 @@
 """Talking to a hub's API: one request under one deadline, every failure in words and with its exit code (B-57).
 
-3  nobody answers there, or the hub itself lacks what it depends on (503)
-2  the hub refuses what was asked (4xx)
-1  anything else; also when no answer came in time, so that nobody knows what happened
+* 3: no hub answers there, or the hub itself lacks a dependency (503)
+* 2: the hub refuses the request (4xx)
+* 1: anything else; also no answer in time, so that the outcome is unknown
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UNREACHABLE_STATUSES = frozenset({502, 503, 504})
 
 
 def hub_url(given: str | None, settings: Settings) -> str:
-    """Where the hub is, without trailing slash; raises ``CommandFailed`` for what is no http URL."""
+    """Return the hub's URL, without trailing slash; raise ``CommandFailed`` for a text that is no http URL."""
     url = given or settings.public_url or f"http://{settings.listen}"
     try:
         parsed = httpx.URL(url)
@@ -41,7 +41,10 @@ def hub_url(given: str | None, settings: Settings) -> str:
 
 
 def bearer() -> dict[str, str]:
-    """The Authorization header of HOOKWIRE_TOKEN, an API key; none without it. It is no option: others see those."""
+    """Return the Authorization header of HOOKWIRE_TOKEN, an API key; none without it.
+
+    It is no option: others see those.
+    """
     token = os.environ.get("HOOKWIRE_TOKEN", "").strip()
     if not token.isascii() or not token.isprintable():
         raise CommandFailed("HOOKWIRE_TOKEN is not an API key; set it to one that `hookwire keys create` printed", 2)
@@ -60,7 +63,7 @@ async def post(
 
 
 def connected() -> httpx.AsyncClient:
-    """A client for many requests to the hub: connections are kept, and each request has its own deadline."""
+    """Return a client for many requests to the hub: connections are kept, and each request has its own deadline."""
     return httpx.AsyncClient(trust_env=False, timeout=_LONGEST_SECONDS)
 
 
@@ -87,7 +90,9 @@ async def ask(
     client: httpx.AsyncClient, method: str, url: str, content: bytes | None = None, *, none_for: int | None = None,
     deadline_seconds: float = 60.0,
 ) -> Any:  # fmt: skip
-    """One request with a JSON body; gives the JSON of a 2xx answer, None for an empty one or for the named status."""
+    """Send one request with a JSON body; return the JSON of a 2xx answer, None for an empty one or for the named
+    status.
+    """
     headers = {"Content-Type": "application/json"} if content is not None else {}
     answer = await answer_of(client, method, url, content, headers, deadline_seconds)
     if answer.status_code == none_for or (answer.is_success and not answer.content):
@@ -114,7 +119,7 @@ async def answer_of(
     client: httpx.AsyncClient, method: str, url: str, content: bytes | None, headers: dict[str, str],
     deadline_seconds: float, params: dict[str, str] | None = None,
 ) -> httpx.Response:  # fmt: skip
-    """One request; gives whatever answer comes. Raises ``CommandFailed`` where none does."""
+    """Send one request and return any answer. Raise ``CommandFailed`` without one."""
     headers = {**bearer(), **headers}
     try:
         async with asyncio.timeout(deadline_seconds):
@@ -131,7 +136,7 @@ async def answer_of(
 
 
 def refusal_of(answer: httpx.Response) -> CommandFailed:
-    """What an answer that is no success means for the command."""
+    """Return the command's failure for an answer that is no success."""
     problem = _json(answer)
     code = 3 if answer.status_code in _UNREACHABLE_STATUSES else 2 if answer.is_client_error else 1
     if isinstance(problem, dict) and "title" in problem:
@@ -146,12 +151,12 @@ def refusal_of(answer: httpx.Response) -> CommandFailed:
 
 
 def _origin(url: str) -> str:
-    """The scheme, host and port of an address."""
+    """Return the scheme, host and port of an address."""
     return "/".join(_shown(url).split("/")[:3])
 
 
 def _shown(url: str) -> str:
-    """An address without the user name and password in it."""
+    """Return an address without the user name and password in it."""
     scheme, separator, rest = url.rpartition("://")
     authority, slash, path = rest.partition("/")
     return f"{scheme}{separator}{authority.rpartition('@')[2]}{slash}{path}"

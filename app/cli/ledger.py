@@ -53,7 +53,7 @@ def _print(report: LedgerReport) -> None:
             )  # fmt: skip
         console().print(cells)
     if report.is_behind:
-        console().print("[red]behind[/]: nobody has folded the ledger for two hours; let a hookwire process run")
+        console().print("[red]behind[/]: no process has folded the ledger for two hours; let a hookwire process run")
     console().print(
         f"{report.accepted:,} events accepted in closed hours since {report.since_at:%Y-%m-%d %H:%M} (judged until "
         f"{report.through_at:%Y-%m-%d %H:%M} UTC): {report.owed:,} owed to sinks, {report.sent:,} sent, "

@@ -20,13 +20,13 @@ _MAX: Final = 20
 
 
 class Listening:
-    """Hands on what a subscription has, for as long as the context is open."""
+    """Yields a subscription's events while the context is open."""
 
     def __init__(self, pulling: Pulling, forward: str | None, *, as_json: bool) -> None:
         self._pulling = pulling
         self._forward_to = forward
         self._as_json = as_json
-        # What listens on this machine is not asked for our key.
+        # A hub on this machine does not need our key.
         self._local = httpx.AsyncClient(trust_env=False, timeout=_FORWARD_SECONDS)
 
     async def __aenter__(self) -> Listening:
@@ -36,7 +36,7 @@ class Listening:
         await self._local.aclose()
 
     async def run(self, count: int | None) -> None:
-        """Until so many events were handed on; None: for ever. ``CommandFailed`` for what waiting cannot cure."""
+        """Listen for so many events; None: for ever. Raise ``CommandFailed`` for failures that waiting cannot cure."""
         left = count
         while left is None or left > 0:
             most = _MAX if left is None else min(left, _MAX)

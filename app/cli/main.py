@@ -28,13 +28,13 @@ def main() -> None:
     # while we import; the loop has its own handling (``app.cli.entry``).
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     _reserve_std_fds()
-    # What is imported stays: looking for cycles in it after every 700 objects is a seventh of a start. A command that
+    # Imported objects stay: looking for cycles in it after every 700 objects is a seventh of a start. A command that
     # serves sets what suits it (``app.cli.entry``).
     gc.set_threshold(200_000)
     try:
         _run()
     except BrokenPipeError:
-        # Whoever read our output has left (B-52); the interpreter must not complain while it flushes at exit.
+        # The reader of our output has gone (B-52); the interpreter must not complain while it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(1)
 
@@ -67,7 +67,7 @@ def _run() -> None:
 
 
 def application() -> typer.Typer:
-    """The list of commands."""
+    """Return the list of commands."""
     import typer
 
     from app.cli.commands.attempts import attempts
@@ -118,7 +118,7 @@ def application() -> typer.Typer:
         for verb in verbs:
             commands.command(rich_help_panel=panel)(verb)
     commands.command(rich_help_panel="Run")(broker)
-    # What follows --exec, or --, belongs to the program, whatever it looks like.
+    # Arguments after --exec, or --, belong to the program, in any form.
     programs = {"allow_extra_args": True, "allow_interspersed_args": False}
     commands.command(rich_help_panel="Publish and receive", context_settings=programs)(consume)
     commands.command(rich_help_panel="Queues and tasks", context_settings=programs)(work)

@@ -12,5 +12,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def on_one_line(text: str, *, is_terminal: bool) -> str:
-    """The text with its line ends escaped, and for a terminal every control character: a payload could act on it."""
+    """Return the text with its line ends escaped, and for a terminal every control character: a payload could act on
+    it.
+    """
     return (_CONTROL if is_terminal else _LINE_END).sub(lambda found: found[0].encode("unicode_escape").decode(), text)

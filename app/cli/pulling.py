@@ -24,7 +24,7 @@ _LIFETIME_SECONDS: Final = 600
 class Pulling:
     """One subscription, for as long as the context is open. A subscription that was ``given`` stays afterwards.
 
-    What the hub cannot do just now is tried again until it can. ``CommandFailed`` for what waiting cannot cure.
+    Requests that the hub cannot serve now are repeated. ``CommandFailed`` for failures that waiting cannot cure.
     """
 
     def __init__(self, hub: str, asked: dict[str, Any], given: str | None) -> None:
@@ -79,7 +79,9 @@ class Pulling:
         tell(f"listening to {self._asked['topic']} by {self._subscription}; Ctrl-C ends it")
 
     async def _patiently(self, verb: str, asked: dict[str, Any]) -> Any:
-        """The answer, as soon as there is one; None: the subscription that it was about has ended, or is not there."""
+        """Return the answer, as soon as there is one; None: the subscription that it was about has ended, or is not
+        there.
+        """
         pause, pause_max = _PAUSE_SECONDS
         while verb == "/pull" or self._subscription is not None:
             try:
@@ -117,7 +119,7 @@ class _Ended(Exception):
 
 
 def body_of(event: dict[str, Any]) -> bytes:
-    """What was published, of a pulled event."""
+    """Return the published content of a pulled event."""
     if event["payload"] is not None:
         return str(event["payload"]).encode()
     return base64.b64decode(event["payload_base64"])

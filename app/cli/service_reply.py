@@ -1,4 +1,4 @@
-"""What commands do with an answer of a service: print the reply, say that there is none yet, or why there is none."""
+"""Output of a service's answer: print the reply, or that there is none yet, or why there is none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GRACE_SECONDS: Final = 30.0
 async def asked(
     method: str, url: str, content: bytes | None, headers: dict[str, str], *, wait_seconds: int, as_json: bool
 ) -> int:
-    """Ask once and print; return the exit code: 0 with a reply, or where nobody waited for it, else 1."""
+    """Ask once and print; return the exit code: 0 with a reply, or without a wait for it, else 1."""
     headers = {**headers, "Prefer": f"wait={wait_seconds}"}
     async with connected() as client:
         answer = await answer_of(client, method, url, content, headers, wait_seconds + _GRACE_SECONDS)
@@ -58,7 +58,7 @@ def _print_reply(answer: httpx.Response, *, as_json: bool) -> None:
 
 
 def _is_lost(answer: httpx.Response) -> bool:
-    """Whether the hub said that this request gets no reply."""
+    """Return whether the hub said that this request gets no reply."""
     try:
         return str(answer.json()["type"]).endswith(_NO_REPLY)
     except (ValueError, KeyError, TypeError):

@@ -18,14 +18,14 @@ _ENDLESS = 10_000
 
 
 def console() -> Console:
-    """Where tables and sentences go."""
+    """Return where tables and sentences go."""
     from rich.console import Console
 
     return Console() if sys.stdout is not None and sys.stdout.isatty() else Console(width=_ENDLESS)
 
 
 def table(heads: Sequence[str], folds: Collection[str] = (), title: str | None = None) -> Table:
-    """An empty one; the columns ``folds`` give way where the width is not enough."""
+    """Return an empty one; the columns ``folds`` give way where the width is not enough."""
     from rich.table import Table
 
     made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="dim")
@@ -37,7 +37,7 @@ def table(heads: Sequence[str], folds: Collection[str] = (), title: str | None =
 def show(
     heads: Sequence[str], rows: Sequence[Sequence[str]], folds: Collection[str] = (), title: str | None = None
 ) -> None:
-    """Print texts as they are, brackets too, but for line ends and what acts on a terminal."""
+    """Print texts as they are, brackets too, except line ends and control characters of a terminal."""
     from rich.markup import escape
 
     made, where = table(heads, folds, title), console()

@@ -1,14 +1,14 @@
-"""Due poller: asks once a second, for all services of the process, whether there is something to do (ADR 29).
+"""Due poller: ask once a second, for all services of the process, whether there is work (ADR 29).
 
 ::
 
     due.poll --> something is due for a service ------> its signal
-        |    '-> an id was drawn since a relay looked -> that relay's signal
+        |    '-> an id was drawn since a relay polled -> that relay's signal
         '------> no answer ---------------------------> the service that can bring the database back
 
-An idle process asks one question a second, however many services it has. The poller finds what no signal announced: the
-work of another process, a retry whose time has come, a lost NOTIFY (RO-09). Services poll by themselves only while they
-have work, and once in some minutes.
+An idle process asks one question a second, with any number of services. The poller finds work that no signal announced:
+of another process, a due retry, a lost NOTIFY (RO-09). Services poll by themselves only while they have work, and once
+in some minutes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ledger: folds what publishing and purging leave behind into counts and checksums for each hour (PL-A01..A05).
+"""Ledger: fold the records of publishing and purging into counts and checksums for each hour (PL-A01..A05).
 
 ::
 
@@ -8,9 +8,9 @@
 
 Any number of processes may fold: each batch is one statement, and its rows are claimed by it.
 
-Entries are folded by number, and a round does not look below where the last but one ended: under a held snapshot every
-entry that was ever folded is still there to be read past (RR-07). One that commits late is found by the next round, as
-no statement that leaves one runs until then; and by the one in an hour that looks from the beginning.
+Entries are folded by number, and a round does not read below the end of the last round but one. Under a held snapshot
+every folded entry is still there and would be read past (RR-07). The next round finds an entry that commits late,
+because no statement that writes one runs for so long. An hourly round also reads from the beginning.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Ledger"]
 
 _IDS = 20_000  # of events, in one statement
 _ENTRIES = 20  # of a few thousand ids each, in one statement
-_WHOLE_SECONDS = 3_600.0  # between two rounds that look at all entries
+_WHOLE_SECONDS = 3_600.0  # between two rounds that read all entries
 
 
 class Ledger:
@@ -37,7 +37,7 @@ class Ledger:
         self._whole_at = 0.0
 
     async def fold(self, is_stopping: Callable[[], bool] = lambda: False) -> None:
-        """Fold what is there, then note the next mark: its events are folded by a later round."""
+        """Fold the waiting entries, then set the next mark: a later round folds its events."""
         await self._fold_entries(is_stopping)
         while not is_stopping() and await self._database.fetchval("ledger.fold_events", _IDS) == _IDS:
             continue
@@ -58,6 +58,6 @@ class Ledger:
     async def _mark(self) -> None:
         horizon = await self._database.fetchrow("ledger.horizon")
         assert horizon is not None, "the sequence has one row"
-        # Drawn in a statement of its own, after the id was read: see relay.outbox.
+        # Drawn in a separate statement, after the id was read: see relay.outbox.
         xid = await self._database.fetchval("outbox.draw_xid")
         await self._database.execute("ledger.mark", horizon["id"], horizon["at"], xid)

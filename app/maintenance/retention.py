@@ -1,20 +1,20 @@
-"""Retention: events whose time is over are removed, unless somebody still needs them (RR-05, WH-P08, WH-P09).
+"""Retention: remove events whose time is over, unless something still needs them (RR-05, WH-P08, WH-P09).
 
 ::
 
-    dead letters too old --> forgotten
-    whole partitions that are old and that nobody needs --> detached beside running transactions, then dropped
-    other old events --> deleted in batches, where a partition fills slowly, or somebody needs an event of it
+    dead letters too old --> deleted
+    whole partitions that are old and not needed --> detached beside running transactions, then dropped
+    other old events --> deleted in batches, where a partition fills slowly, or an event of it is needed
     topics with a time of their own --> their events, sooner or later than the others
-    audit entries, ended replays, dead API keys, ended subscriptions of which nothing else speaks --> forgotten
-    what the pipeline has put into the database --> forgotten
+    audit entries, ended replays, dead API keys, ended subscriptions without references --> deleted
+    rows of the pipeline in the database --> deleted
 
-What is needed is never removed: whatever is still owed to a broker or a subscription, kept dead letters, each topic's
-latest event, what the ledger has not folded yet, and what its topic keeps for longer. Any number of processes may run
-it: each batch is one statement, and what another one has removed is not found again.
+Needed events are never removed. These are events still owed to a broker or a subscription, events of kept dead letters,
+and each topic's latest event. The ledger needs events that it has not folded, and a topic may keep its events for
+longer. Any number of processes may run it: each batch is one statement.
 
-Times are whole days, so each process looks at what there is once a day, and in the rounds between only at what it has
-not come to. What is kept is therefore read once a day, and what is needed no longer goes on the day after.
+Times are whole days, so each process walks over the events once a day; the rounds between continue the walk. Kept
+events are therefore read once a day, and events that are not needed any more go on the next day.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _utc_today() -> date:
 
 @dataclass(frozen=True, slots=True)
 class RetentionOptions:
-    """``event_days``, ``dead_letter_days``, ``history_days``, ``gold_days``: how long each is kept; 0: for ever."""
+    """``event_days``, ``dead_letter_days``, ``history_days``, ``gold_days``: retention of each; 0: for ever."""
 
     event_days: int
     dead_letter_days: int
@@ -59,7 +59,7 @@ class RetentionOptions:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What one round has removed."""
+    """The numbers that one round has removed."""
 
     events: int = 0
     dead_letters: int = 0
@@ -87,7 +87,7 @@ class Retention(Periodic):
         _log.warning("retention_failed", error=str(error))
 
     async def once(self) -> Removed:
-        """One round. A part that fails does not keep the others from being done; then the first failure is raised."""
+        """Run one round. The other parts run after a failed part; then raise the first failure."""
         options = self._options
         parts = (
             (bool(options.dead_letter_days), self._purge_dead_letters),
@@ -120,7 +120,7 @@ class Retention(Periodic):
         return {"events": events, "partitions": partitions}
 
     async def _purge_topics(self) -> dict[str, int]:
-        """Topics with a time of their own; what is to stay longer than others was left by the walk over all."""
+        """Purge topics with a retention of their own; the walk over all events has left those that stay longer."""
         removed = 0
         for topic in await self._database.fetch("retention.topics"):
             bounds = await self._database.fetchrow("retention.bounds", topic["retention_days"], _PARTITION_IDS)
@@ -138,18 +138,20 @@ class Retention(Periodic):
         return {"dead_letters": removed}
 
     async def _purge_history(self) -> dict[str, int]:
-        """What people did, and subscriptions that have ended; by the time of each, not of events."""
+        """Purge audit entries, keys and ended subscriptions, by their own time and not by that of events."""
         removed = 0
         for statement in _HISTORY:
             removed += await self._walk(statement, _LAST, self._options.history_days)
         return {"history": removed}
 
     async def _purge_gold(self) -> dict[str, int]:
-        """What the pipeline has put here, oldest first: a statement finds nothing but what it removes."""
+        """Purge the pipeline's rows, oldest first: a statement reads only rows that it removes."""
         return {"gold": sum([await self._purge_all(statement, self._options.gold_days) for statement in _GOLD])}
 
     async def _purge_all(self, statement: str, days: float) -> int:
-        """Batch after batch until there is no more; gives how many went. Smaller ones where a batch takes too long."""
+        """Purge batch after batch until nothing is left; return how many rows went. Make batches smaller where one
+        takes too long.
+        """
         removed, batch = 0, self._options.batch
         while not self._is_stopping:
             try:
@@ -163,10 +165,8 @@ class Retention(Periodic):
         return removed
 
     async def _walk(self, statement: str, upto: int, more: int | str | None) -> int:
-        """Batch after batch, each behind the last one that was looked at today; gives how many went.
-
-        Events that many subscriptions have got have as many attempts, so that a batch may take longer than a statement
-        may: then it is made smaller, or nothing would ever go.
+        """Walk batch after batch, each after the last one of today; return how many rows went. An event has an attempt
+        for each of its subscriptions, so a batch may take longer than a statement may. Then it is made smaller.
         """
         today, removed, batch = self._today(), 0, self._options.batch
         day, last = self._walked.get((statement, more), (today, 0))
@@ -184,7 +184,7 @@ class Retention(Periodic):
         return removed
 
     async def _look_at_partitions(self, through_id: int) -> tuple[int, int]:
-        """As :meth:`_drop_partitions`, but where that was done today up to this id."""
+        """Drop partitions as :meth:`_drop_partitions`, unless that was done today up to this id."""
         seen = (self._today(), through_id)
         if self._partitions_seen == seen:
             return 0, 0
@@ -193,8 +193,9 @@ class Retention(Periodic):
         return dropped, needed_upto
 
     async def _drop_partitions(self, through_id: int) -> tuple[int, int, int]:
-        """Drop what is whole, old and free; gives how many, up to which id there are some that are not free, and how
-        many could not be detached yet."""
+        """Drop whole, old and free partitions. Return how many, the id up to which some are not free, and how many
+        could not be detached yet.
+        """
         dropped, needed_upto, waiting = 0, 0, 0
         for row in await self._database.fetch("retention.partitions", through_id):
             if self._is_stopping:
@@ -217,14 +218,14 @@ class Retention(Periodic):
         except (
             ServerTrouble,
             Busy,
-        ) as error:  # another one is being detached, or a transaction that runs for long is waited for
+        ) as error:  # another partition is being detached, or the detach waits for a long transaction
             _log.info("partition_waits", partition=name, error=str(error))
             return False
         return True
 
 
 def _smaller(batch: int, busy: Busy) -> int:
-    """The size to try next, where a batch took too long; raises ``busy`` for one that cannot be made smaller."""
+    """Return the size to try next, where a batch took too long; raises ``busy`` for one that cannot be made smaller."""
     if batch == 1:
         raise busy
     return max(batch // 8, 1)

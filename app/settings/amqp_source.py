@@ -1,4 +1,4 @@
-"""Settings of AMQP that are no sink's address: which queues are read, and how attributes are named."""
+"""Settings of AMQP sources: the queues to read, and the names of attributes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAME_BYTES_MAX = 240
 
 
 class AmqpSourceSettings(BaseSettings):
-    """What is read from AMQP. ``amqp_url`` and its TLS files serve the sink as well."""
+    """The AMQP queues to read. ``amqp_url`` and its TLS files serve the sink as well."""
 
     amqp_cloudevents_prefix: Literal["cloudEvents_", "ce-", "both"] = Field(
         "cloudEvents_",
@@ -40,10 +40,10 @@ class AmqpSourceSettings(BaseSettings):
         "Values are percent-encoded, a comma is %2C.",
     )
     amqp_source_url: SecretStr | None = Field(
-        None, description="The broker that AMQP_SOURCES are read from; none: that of AMQP_URL."
+        None, description="The broker that AMQP_SOURCES are read from; default: that of AMQP_URL."
     )
     amqp_source_prefetch: int = Field(
-        100, ge=1, le=5_000, description="Messages of each queue that may be here without an acknowledgement."
+        100, ge=1, le=5_000, description="Unacknowledged messages of each queue in this process, at most."
     )
 
     @field_validator("amqp_sources", mode="before")
@@ -73,7 +73,7 @@ def route_of(text: str) -> SourceRoute:
     pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query), max_num_fields=len(_FIELDS))
     given = dict(pairs)
     if len(given) < len(pairs) or not given.keys() <= _FIELDS.keys():
-        raise ValueError(f"{text!r}: behind the queue stand {', '.join(_FIELDS)}, each at most once")
+        raise ValueError(f"{text!r}: after the queue come {', '.join(_FIELDS)}, each at most once")
     route = SourceRoute(unquote(queue), **{_FIELDS[name]: value for name, value in given.items()})
     names = (route.queue, route.exchange, route.binding_key, route.topic, route.rabbithub_exchange)
     if not route.queue or any(len(name.encode()) > _NAME_BYTES_MAX for name in names):

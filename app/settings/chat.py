@@ -12,14 +12,15 @@ __all__ = ["ChatSettings"]
 
 
 class ChatSettings(BaseSettings):
-    """Where the XMPP server takes components, and which addresses may do what."""
+    """The XMPP server's address for components, and the rights of addresses."""
 
     xmpp_component: str = Field(
         "", max_length=255, description="For hookwire chat: our domain at the XMPP server, events.example.org."
     )
-    xmpp_component_secret: SecretStr | None = Field(None, description="What the XMPP server knows the component by.")
+    xmpp_component_secret: SecretStr | None = Field(None, description="Secret of the component at the XMPP server.")
     xmpp_component_server: str = Field(
-        "127.0.0.1:5347", description="Where it takes components; on this machine, because XEP-0114 has no encryption."
+        "127.0.0.1:5347",
+        description="Its host and port for components; on this machine, because XEP-0114 has no encryption.",
     )
     xmpp_readers: Annotated[tuple[str, ...], NoDecode] = Field(
         (),

@@ -1,4 +1,4 @@
-"""The guard's policy from the settings: what callbacks may reach, and by which proxy (EG-11, EG-12)."""
+"""The guard's policy from the settings: allowed targets of callbacks, and the proxy (EG-11, EG-12)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ _LOOPBACK = ("127.0.0.0/8", "::1/128")
 
 
 def guard_policy(settings: Settings, listen_port: int, metrics_port: int | None = None) -> GuardPolicy:
-    """Loopback is allowed in development; our own listeners, database and brokers never are.
-
-    The ports are those really listened on; ``metrics_port`` None: as it is set.
+    """Build the policy. Loopback is allowed in development; our own listeners, database and brokers never are. The
+    ports are the real ones of the listeners; ``metrics_port`` None: as it is set.
     """
     development = settings.profile == "development"
     cidrs = settings.egress_allow_cidrs + (_LOOPBACK if development else ())
@@ -39,7 +38,7 @@ def guard_policy(settings: Settings, listen_port: int, metrics_port: int | None 
 
 
 def egress_proxy(settings: Settings) -> Proxy | None:
-    """The proxy that the settings name, if any."""
+    """Return the proxy that the settings name, if any."""
     if settings.egress_proxy is None:
         return None
     parts = urlsplit(settings.egress_proxy.get_secret_value())
@@ -50,7 +49,7 @@ def egress_proxy(settings: Settings) -> Proxy | None:
 
 
 def _own_servers(settings: Settings, listen_port: int, metrics_port: int | None) -> set[Endpoint]:
-    """Host and port of everything that is ours alone."""
+    """Return host and port of our own servers that no other service shares."""
     own = {(settings.listen_address[0], listen_port)}
     if settings.metrics_address is not None:
         host, port = settings.metrics_address
@@ -70,6 +69,6 @@ def _own_servers(settings: Settings, listen_port: int, metrics_port: int | None)
 
 
 def _endpoints(urls: Iterable[str]) -> frozenset[Endpoint]:
-    """Host and port of each URL that names a host."""
+    """Return host and port of each URL that names a host."""
     found = (urlsplit(url) for url in urls)
     return frozenset((one.hostname, one.port or _PORTS.get(one.scheme, 5432)) for one in found if one.hostname)

@@ -14,26 +14,26 @@ __all__ = ["SettingsFile", "SettingsRefused", "hint", "read_file", "unknown_vari
 
 
 class SettingsRefused(Exception):
-    """A setting is unknown or makes no sense; the text names it and what to do."""
+    """A setting is unknown or invalid; the text names it and the cure."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """What the file holds, unjudged; nothing where there is none."""
+    """The contents of the file, unchecked; empty without a file."""
 
     path: Path
     values: dict[str, Any] = field(default_factory=dict)
     text: str = ""
 
     def place(self, name: str) -> str:
-        """Where a key of it stands, for people: ``hookwire.toml, line 3``."""
+        """Return the place of a key, for people: ``hookwire.toml, line 3``."""
         key = re.escape(name)
         found = re.search(rf"""^[ \t]*(?:\[+[ \t]*)?["']?{key}["']?[ \t]*[=.\]]""", self.text, re.MULTILINE)
         line = f", line {self.text.count(chr(10), 0, found.start()) + 1}" if found else ""
         return f"{self.path}{line}"
 
     def unknown(self, known: Collection[str]) -> Iterator[str]:
-        """One line for each key that is no setting."""
+        """Return one line for each key that is no setting."""
         for name, value in self.values.items():
             if name not in known:
                 nearest = "; no setting stands in a section" if isinstance(value, dict) else hint(name, known)
@@ -43,7 +43,7 @@ class SettingsFile:
 def read_file(file: Path | None) -> SettingsFile:
     """Read it; None: ``hookwire.toml`` in the working directory, if it is there.
 
-    Raises :class:`SettingsRefused` for one that is not there, is no TOML, or lies where we may not look.
+    Raise :class:`SettingsRefused` for a file that is missing, is no TOML, or cannot be read.
     """
     path = file or Path("hookwire.toml")
     try:
@@ -62,7 +62,7 @@ def read_file(file: Path | None) -> SettingsFile:
 
 
 def unknown_variables(names: Iterable[str], prefix: str, fields: Iterable[str]) -> Iterator[str]:
-    """One line for each variable of the environment that is no setting."""
+    """Return one line for each variable of the environment that is no setting."""
     known = {prefix + field.upper() for field in fields}
     for name in sorted(names):
         if name.upper() not in known:
@@ -70,6 +70,6 @@ def unknown_variables(names: Iterable[str], prefix: str, fields: Iterable[str]) 
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """``; did you mean ...?`` with the nearest of the known names, or nothing."""
+    """Return ``; did you mean ...?`` with the nearest of the known names, or nothing."""
     nearest = difflib.get_close_matches(name, known, 1)
     return f"; did you mean {nearest[0]}?" if nearest else ""

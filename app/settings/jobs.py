@@ -14,14 +14,16 @@ __all__ = ["JobsSettings"]
 class JobsSettings(BaseSettings):
     """Settings of the rooms `jobs` and `reqrep`."""
 
-    queues_auto_create: bool = Field(True, description="Submitting to an unknown queue makes it.")
+    queues_auto_create: bool = Field(True, description="Submitting to an unknown queue creates it.")
     kinds_auto_create: bool = Field(True, description="A task of a kind without settings is accepted.")
-    services_auto_create: bool = Field(True, description="A request to an unknown service makes it.")
-    temporary_queues_max: int = Field(1_000, ge=0, le=100_000, description="Temporary queues there may be at once.")
-    dead_task_command: str = Field(
-        "", description="Program that is run for each dead task, which it gets as JSON on its standard input."
+    services_auto_create: bool = Field(True, description="A request to an unknown service creates it.")
+    temporary_queues_max: int = Field(
+        1_000, ge=0, le=100_000, description="Temporary queues at the same time, at most."
     )
-    dead_task_mail_to: str = Field("", max_length=320, description="E-mail address that hears of dead tasks.")
+    dead_task_command: str = Field(
+        "", description="Program that runs for each dead task, and gets it as JSON on its standard input."
+    )
+    dead_task_mail_to: str = Field("", max_length=320, description="E-mail address that gets reports of dead tasks.")
     dead_task_mail_from: str = Field("hookwire@localhost", max_length=320, description="Sender of these e-mails.")
     smtp_url: SecretStr | None = Field(
         None, description="smtp://user:secret@host:port, or smtps:// for TLS from the first byte; sends the e-mails."

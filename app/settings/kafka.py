@@ -15,7 +15,7 @@ _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 
 
 class KafkaSettings(BaseSettings):
-    """Where Kafka is, who we are there, and how records get there."""
+    """Kafka's address, our identity there, and options of records."""
 
     kafka_bootstrap_servers: str = Field("", description="host:port,host:port; none: no Kafka sink.")
     kafka_mode: Literal["transactional", "idempotent"] = Field(
@@ -23,42 +23,45 @@ class KafkaSettings(BaseSettings):
     )
     kafka_window: Literal["batch", "record"] = Field(
         "batch",
-        description="What may be sent again in idempotent mode, and from goharvest's outbox in both: a batch, as one "
-        "run, or the last record of each key, slowly.",
+        description="Unit of a repeat in idempotent mode, and from goharvest's outbox in both modes: a batch, or the "
+        "last record of each key, which is slower.",
     )
     kafka_compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field(
         "none", description="How batches are compressed. Sizes are judged before."
     )
     kafka_partitioner: Literal["murmur2", "crc32"] = Field(
         "murmur2",
-        description="Which partition a key goes to: as Java clients, or as librdkafka. Changing it moves keys.",
+        description="Choice of a key's partition: like Java clients, or like librdkafka. A change moves keys.",
     )
     kafka_topic_prefix: str = Field(
-        "", pattern=r"^[A-Za-z0-9._-]{0,100}$", description="Put before every topic's name in Kafka."
+        "", pattern=r"^[A-Za-z0-9._-]{0,100}$", description="Prefix of every topic's name in Kafka."
     )
     kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        "PLAINTEXT", description="What the brokers' listener speaks, in Kafka's own words."
+        "PLAINTEXT", description="Protocol of the brokers' listener, in Kafka's own terms."
     )
     kafka_tls_ca: Path | None = Field(
-        None, description="PEM file with who signs the brokers' certificates; none: the system's authorities."
+        None, description="PEM file of the authorities of the brokers' certificates; default: the system's."
     )
     kafka_tls_certificate: Path | None = Field(
-        None, description="PEM file with our certificate, for brokers that want one."
+        None, description="PEM file with our certificate, for brokers that require one."
     )
-    kafka_tls_key: Path | None = Field(None, description="PEM file with its key; none: it is in the certificate's.")
+    kafka_tls_key: Path | None = Field(
+        None, description="PEM file with its key; default: it is in the certificate's file."
+    )
     kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
-        None, description="How the user proves itself."
+        None, description="SASL mechanism of the user."
     )
     kafka_sasl_username: str = Field("", description="User of the brokers.")
     kafka_sasl_password: SecretStr | None = Field(None, description="Its password.")
     kafka_election: Literal["lease", "neli"] = Field(
-        "lease", description="Who relays to Kafka: by leases in PostgreSQL, or by NELI over a Kafka consumer group."
+        "lease",
+        description="Election of the relay to Kafka: by leases in PostgreSQL, or by NELI over a Kafka consumer group.",
     )
     neli_session_seconds: float = Field(
         6.0,
         ge=2,
         le=60,
-        description="NELI: after how long Kafka gives up a silent relay; the broker has a least value.",
+        description="NELI: time after which Kafka gives up a silent relay; the broker has a minimum.",
     )
 
     @field_validator("kafka_bootstrap_servers")

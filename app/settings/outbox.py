@@ -13,26 +13,28 @@ __all__ = ["OutboxSettings"]
 
 
 class OutboxSettings(BaseSettings):
-    """Where the outbox of ``relay --compat-table`` and ``pump --outbox`` is, when not in PostgreSQL."""
+    """The outbox of ``relay --compat-table`` and ``pump --outbox``, when it is not in PostgreSQL."""
 
     outbox_url: SecretStr | None = Field(
         None,
         description="For relay --compat-table and pump --outbox: the MariaDB (10.6 or newer) or MySQL (8.0.15) that "
-        "holds the outbox, e.g. mysql://user:secret@host:3306/database; none: it is in PostgreSQL.",
+        "holds the outbox, e.g. mysql://user:secret@host:3306/database; default: it is in PostgreSQL.",
     )
     outbox_mode: Literal["compat", "fast"] = Field(
         "compat",
-        description="With OUTBOX_URL: a claim is marked in leader_id, as goharvest does; or no row is written but to "
-        "delete it.",
+        description="With OUTBOX_URL: whether a claim is marked in leader_id, like goharvest's; else rows are only "
+        "deleted.",
     )
-    outbox_tls: bool = Field(False, description="With OUTBOX_URL: TLS or no connection.")
+    outbox_tls: bool = Field(False, description="With OUTBOX_URL: require TLS.")
     outbox_tls_ca: Path | None = Field(
-        None, description="PEM file with who signs that server's certificate; none: the system's authorities."
+        None, description="PEM file of the authorities of that server's certificate; default: the system's."
     )
     outbox_tls_certificate: Path | None = Field(
-        None, description="PEM file with our certificate, for a server that wants one."
+        None, description="PEM file with our certificate, for a server that requires one."
     )
-    outbox_tls_key: Path | None = Field(None, description="PEM file with its key; none: it is in the certificate's.")
+    outbox_tls_key: Path | None = Field(
+        None, description="PEM file with its key; default: it is in the certificate's file."
+    )
 
     @field_validator("outbox_url")
     @classmethod

@@ -16,7 +16,7 @@ _HOST = re.compile(r"[a-z0-9_-][a-z0-9_.-]{0,252}|[0-9a-f:.]{2,45}")
 
 
 class PageSettings(BaseSettings):
-    """Which pages may publish, and under which names the hub answers (FS-02)."""
+    """Pages that may publish, and host names under which the hub answers (FS-02)."""
 
     origins: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
@@ -25,7 +25,7 @@ class PageSettings(BaseSettings):
     )
     hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
-        description="Without API keys: further host names that this hub is called by, comma separated, besides those "
+        description="Without API keys: further host names of this hub, comma separated, besides those "
         "of the public URL, the listen address and loopback.",
     )
 

@@ -15,25 +15,25 @@ _HEADER_NAME = r"^([A-Za-z0-9-]{1,100})?$"
 
 
 class RabbitHubSettings(BaseSettings):
-    """What may differ between two RabbitHubs."""
+    """Options in which RabbitHub installations differ."""
 
     rabbithub_mirror: bool = Field(
         False,
-        description="AMQP gets what is published to RabbitHub's exchanges, each in an exchange of its name and type. "
+        description="AMQP gets the messages of RabbitHub's exchanges, each in an exchange of its name and type. "
         "`amqp.mirror` of an exchange wins.",
     )
     rabbithub_message_id_header: str = Field(
         "",
         pattern=_HEADER_NAME,
-        description="Header in which RabbitHub's publishers and subscribers find a message's id; empty: in none.",
+        description="Header in which RabbitHub's publishers and subscribers find a message's id; empty: no header.",
     )
     rabbithub_correlation_id_header: str = Field(
         "",
         pattern=_HEADER_NAME,
-        description="Header of a RabbitHub publish that is logged, returned and forwarded; empty: none is.",
+        description="Header of a RabbitHub publish that is logged, returned and forwarded; empty: no header.",
     )
     rabbithub_append_hub_topic: bool = Field(
-        True, description="RabbitHub's subscribers get `hub.topic=<routing key>` behind their callback's own query."
+        True, description="RabbitHub's subscribers get `hub.topic=<routing key>` after their callback's own query."
     )
     rabbithub_on_http_error: Literal["requeue", "dead_letter"] = Field(
         "requeue",
@@ -42,17 +42,20 @@ class RabbitHubSettings(BaseSettings):
     )
     rabbithub_deactivate: Literal["never", "first", "limit"] = Field(
         "never",
-        description="Failed deliveries make a RabbitHub subscription inactive: none does, the first one does, or more "
-        "than RABBITHUB_ERRORS_MAX within RABBITHUB_ERRORS_SECONDS do.",
+        description="Failed deliveries make a RabbitHub subscription inactive: never, at the first failure, or after "
+        "more than RABBITHUB_ERRORS_MAX within RABBITHUB_ERRORS_SECONDS.",
     )
     rabbithub_errors_max: int | None = Field(
-        None, ge=1, le=1_000_000, description="With RABBITHUB_DEACTIVATE=limit only: so many are forgiven."
+        None, ge=1, le=1_000_000, description="With RABBITHUB_DEACTIVATE=limit only: allowed failures."
     )
     rabbithub_errors_seconds: int | None = Field(
-        None, ge=1, le=31_536_000, description="With RABBITHUB_DEACTIVATE=limit only: within so long."
+        None, ge=1, le=31_536_000, description="With RABBITHUB_DEACTIVATE=limit only: the period of these failures."
     )
     rabbithub_tell_expiry_days: int = Field(
-        0, ge=0, le=3650, description="Operators hear of a RabbitHub lease so long before it ends; 0: they don't."
+        0,
+        ge=0,
+        le=3650,
+        description="Time before the end of a RabbitHub lease at which an operator event announces it; 0: never.",
     )
 
     @field_validator("rabbithub_message_id_header", "rabbithub_correlation_id_header")

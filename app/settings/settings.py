@@ -1,7 +1,7 @@
 """Settings: environment variables ``HOOKWIRE_*`` or a TOML file, read once into one frozen object (EC-05).
 
-The file is ``hookwire.toml`` in the working directory or the one that ``HOOKWIRE_CONFIG`` names; a variable wins
-over the file. A key we do not know is refused with the nearest name that we do (SC-23).
+The file is ``hookwire.toml`` in the working directory or the one that ``HOOKWIRE_CONFIG`` names; a variable wins over
+the file. An unknown key is refused with the nearest known name (SC-23).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["PREFIX", "Settings", "SettingsRefused", "load_settings"]
 PREFIX = "HOOKWIRE_"
 _FOREIGN = (
     "HOOKWIRE_CONFIG",
-    # What the commands and the git hook read, and what `hookwire consume` gives to the programs it runs.
+    # Variables of the commands and the git hook, and those that `hookwire consume` gives to its programs.
     "HOOKWIRE_URL", "HOOKWIRE_TOKEN", "HOOKWIRE_REPOSITORY", "HOOKWIRE_EVENT_ID", "HOOKWIRE_TOPIC",
     "HOOKWIRE_KEY", "HOOKWIRE_SEQUENCE", "HOOKWIRE_CONTENT_TYPE", "HOOKWIRE_ATTEMPT",
     "HOOKWIRE_TASK_ID", "HOOKWIRE_TASK_KIND", "HOOKWIRE_MESSAGE_ID",
@@ -44,7 +44,9 @@ _PUBLIC_URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
 
 def _data_dir() -> Path:
-    """`make run` keeps its data in the checkout; a command typed beside it means the same installation."""
+    """Return the default data folder. `make run` keeps its data in the checkout; a command there uses the same
+    installation.
+    """
     local = Path(".hookwire")
     return local.absolute() if local.is_dir() else Path(platformdirs.user_state_dir("hookwire"))
 
@@ -53,29 +55,29 @@ class Settings(
     AmqpSourceSettings, ChatSettings, JobsSettings, KafkaSettings, LogSettings, OutboxSettings, PageSettings,
     PipelineSettings, RabbitHubSettings, VerificationSettings,
 ):  # fmt: skip
-    """Everything that can be set. Times are in seconds, sizes in bytes."""
+    """All settings. Times are in seconds, sizes in bytes."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, frozen=True, extra="forbid", case_sensitive=False, env_ignore_empty=True
     )
 
     profile: Literal["development", "production"] = Field(
-        "development", description="development listens on loopback only and lets callbacks reach loopback."
+        "development", description="development listens on loopback only and allows callbacks to loopback."
     )
     listen: str = Field("127.0.0.1:8080", description="Address and port of the HTTP API; port 0 takes a free one.")
     metrics_listen: str = Field(
         "",
         description="Address and port for /healthz, /readyz and /metrics alone, also of a process without the role "
-        "api; no key is asked there. Empty: no such port. Port 0 takes a free one.",
+        "api; they need no key. Empty: no such port. Port 0 takes a free one.",
     )
-    public_url: str = Field("", description="How others reach this hub; default http://<listen>.")
+    public_url: str = Field("", description="URL of this hub for others; default http://<listen>.")
     access: Literal["keys", "proxy", "open"] | None = Field(
         None,
-        description="Who decides about requests: keys (API keys; default in production), proxy (one before this hub), "
-        "open (nobody; default in development, refused in production).",
+        description="Authentication of requests: keys (API keys; default in production), proxy (by a proxy before "
+        "this hub), open (none; default in development, refused in production).",
     )
     hub_access: Literal["open", "keys"] = Field(
-        "open", description="With API keys: whether POST /hub and the topic URLs, WebSub's public face, need one too."
+        "open", description="With API keys: whether POST /hub and the topic URLs, WebSub's public part, need one too."
     )
     data_dir: Path = Field(
         default_factory=_data_dir,
@@ -83,20 +85,22 @@ class Settings(
         "state directory.",
     )
     database_url: SecretStr | None = Field(
-        None, description="PostgreSQL 15 or newer, e.g. postgresql://user:secret@host/db; none: the embedded server."
+        None, description="PostgreSQL 15 or newer, e.g. postgresql://user:secret@host/db; default: the embedded server."
     )
     database_connections_max: int = Field(12, ge=4, le=200, description="Size of the connection pool.")
     amqp_url: SecretStr | None = Field(
-        None, description="amqp:// or amqps://user:secret@host:5672/vhost; none: no AMQP sink."
+        None, description="amqp:// or amqps://user:secret@host:5672/vhost; default: no AMQP sink."
     )
     amqp_tls_ca: Path | None = Field(
         None,
-        description="For amqps://: PEM file with who signs the broker's certificate; none: the system's authorities.",
+        description="For amqps://: PEM file of the authorities of the broker's certificate; default: the system's.",
     )
     amqp_tls_certificate: Path | None = Field(
-        None, description="For amqps://: PEM file with our certificate, for a broker that wants one."
+        None, description="For amqps://: PEM file with our certificate, for a broker that requires one."
     )
-    amqp_tls_key: Path | None = Field(None, description="PEM file with its key; none: it is in the certificate's.")
+    amqp_tls_key: Path | None = Field(
+        None, description="PEM file with its key; default: it is in the certificate's file."
+    )
     amqp_exchange: str = Field(
         "hookwire", min_length=1, max_length=127, description="Durable topic exchange that events are published to."
     )
@@ -104,24 +108,25 @@ class Settings(
         True, description="Whether Kafka records and AMQP messages carry hookwire-*; hookwire pipeline needs them."
     )
     xmpp_account: str = Field(
-        "", max_length=1000, description="For hookwire monitor: the XMPP account that writes, bot@example.org."
+        "", max_length=1000, description="For hookwire monitor: the XMPP account of the sender, bot@example.org."
     )
     xmpp_password: SecretStr | None = Field(None, description="Its password.")
     xmpp_server: str = Field(
-        "", description="host or host:port of the XMPP server; none: where DNS says that the account's domain is."
+        "",
+        description="host or host:port of the XMPP server; default: the server of the account's domain by DNS.",
     )
     xmpp_tls: Literal["starttls", "direct", "none"] = Field(
         "starttls",
-        description="starttls: the connection is encrypted before anything is said; direct: from its first byte (port "
-        "5223); none: never do this but on this machine.",
+        description="starttls: the connection is encrypted before any data; direct: from its first byte (port 5223); "
+        "none: for this machine only.",
     )
     xmpp_tls_ca: Path | None = Field(
-        None, description="PEM file with who signs the XMPP server's certificate; none: the system's authorities."
+        None, description="PEM file of the authorities of the XMPP server's certificate; default: the system's."
     )
     on_refused: Literal["hold_key", "skip", "stop"] = Field(
         "hold_key",
-        description="When a broker refuses a record for good: its key waits; or the record becomes a dead letter and "
-        "its key goes on; or the whole sink stops. A topic's own setting stands above it.",
+        description="After a broker refuses a record for good: its key waits; or the record becomes a dead letter and "
+        "its key goes on; or the whole sink stops. A topic's own setting wins.",
     )
     topics_auto_create: bool = Field(True, description="Publishing to an unknown topic creates it.")
     sql_notify: bool | None = Field(
@@ -129,32 +134,34 @@ class Settings(
     )
     event_bytes_max: int = Field(1_048_576, ge=1, le=64 * 1_048_576, description="Largest event.")
     fan_out_seconds_max: float = Field(
-        5.0, ge=0.1, le=30, description="Longest statement that judges filters and patterns; a dearer one is cut."
+        5.0,
+        ge=0.1,
+        le=30,
+        description="Time limit of a statement that applies filters and patterns; a longer one is cut.",
     )
     direct_deliveries: bool = Field(
         True,
         description="Where nothing stands before an event, the commit that publishes it makes its deliveries, too.",
     )
-    lease_seconds: float = Field(6.0, ge=0.5, le=300, description="How long a silent relay keeps its lease.")
+    lease_seconds: float = Field(6.0, ge=0.5, le=300, description="Time that a silent relay keeps its lease.")
     egress_allow_cidrs: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="Private networks that callbacks may reach, comma separated; empty: none but public addresses."
+        (), description="Private networks that callbacks may reach, comma separated; empty: public addresses only."
     )
     egress_allow_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="Host names (exact or *.suffix) that callbacks may reach whatever they resolve to."
+        (), description="Host names (exact or *.suffix) that callbacks may reach at any address."
     )
     egress_allow_http: bool = Field(True, description="Callbacks may use http, not only https.")
     egress_tls_ca: Path | None = Field(
-        None, description="PEM file of the authorities that callbacks' certificates are checked by; none: the system's."
+        None, description="PEM file of the authorities of callbacks' certificates; default: the system's."
     )
     egress_proxy: SecretStr | None = Field(
         None,
-        description="http://user:secret@host:port of a proxy that every request to a callback takes, by CONNECT; none: "
-        "straight. Those of the environment are never used.",
+        description="http://user:secret@host:port of a proxy for every request to a callback, by CONNECT; default: no "
+        "proxy. Proxies of the environment are never used.",
     )
     egress_proxy_resolves: bool = Field(
         False,
-        description="The proxy is asked for names, not for addresses that were judged here: then it has to refuse what "
-        "callbacks must not reach.",
+        description="The proxy gets names instead of judged addresses. It then has to refuse forbidden targets.",
     )
     egress_allow_metadata: bool = Field(
         False, description="Callbacks may reach cloud metadata addresses. Never do this."
@@ -170,91 +177,98 @@ class Settings(
     delivery_slots_per_subscription: int = Field(64, ge=1, le=1024, description="Of those, for one subscription.")
     delivery_slots_per_host: int = Field(64, ge=1, le=1024, description="Of those, for one host.")
     breaker_failure_share: float = Field(
-        0.7, ge=0, le=1, description="Share of failed attempts at which a subscription is left alone; 0: never."
+        0.7, ge=0, le=1, description="Share of failed attempts at which a breaker opens; 0: never."
     )
     breaker_attempts_min: int = Field(
-        10, ge=1, le=20, description="Of so many attempts at least, of the last 20 in five minutes."
+        10, ge=1, le=20, description="Least number of attempts for that share, among the last 20 in five minutes."
     )
     breaker_seconds: float = Field(
-        30.0, ge=0.1, le=3600, description="For so long at first; twice as long when the probe after it fails."
+        30.0, ge=0.1, le=3600, description="First time that the breaker stays open; doubled when its probe fails."
     )
-    breaker_seconds_max: float = Field(600.0, ge=0.1, le=86_400, description="For so long at most.")
+    breaker_seconds_max: float = Field(
+        600.0, ge=0.1, le=86_400, description="Longest time that the breaker stays open."
+    )
     disable_after_failing_seconds: int = Field(
         0,
         ge=0,
         le=31_536_000,
-        description="A subscription that has failed for so long is disabled, never WebSub's; 0: none is.",
+        description="Time of failures after which a subscription is disabled, never WebSub's; 0: never.",
     )
     retry_schedule_seconds: Annotated[tuple[Annotated[int, Field(ge=0, le=604_800)], ...], NoDecode] = Field(
         (5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400),
         description="Pauses between attempts, comma separated; the last failure makes a dead letter.",
     )
     retry_age_seconds_max: int = Field(
-        604_800, ge=1, le=31_536_000, description="No attempt of a delivery older than that; then it is a dead letter."
+        604_800,
+        ge=1,
+        le=31_536_000,
+        description="Age after which a delivery gets no attempt and becomes a dead letter.",
     )
-    retry_after_seconds_max: int = Field(3600, ge=1, le=86400, description="How far a Retry-After is believed.")
+    retry_after_seconds_max: int = Field(3600, ge=1, le=86400, description="Longest Retry-After that counts.")
     websub_lease_seconds_min: int = Field(60, ge=1, description="Shortest WebSub lease.")
-    websub_lease_seconds_default: int = Field(864_000, ge=1, description="WebSub lease when none is asked for.")
+    websub_lease_seconds_default: int = Field(864_000, ge=1, description="WebSub lease of a request without one.")
     websub_lease_seconds_max: int = Field(2_592_000, ge=1, description="Longest WebSub lease.")
     websub_secret_over_http: Literal["allow", "warn", "reject"] = Field(
-        "warn", description="A hub.secret sent over plain HTTP."
+        "warn", description="Treatment of a hub.secret sent over plain HTTP."
     )
     websub_tell_lease_end: bool = Field(
-        False, description="A WebSub callback is told by hub.mode=denied that its lease has ended."
+        False, description="A WebSub callback gets hub.mode=denied when its lease has ended."
     )
     websub_foreign_topics: Literal["off", "registered", "any"] | None = Field(
         None,
-        description="Topics of other publishers, fetched when somebody pings: refused, those that were registered, or "
-        "any; default registered in development, off in production. In development, any lets subscribers read what "
+        description="Topics of other publishers, fetched after a ping: refused, registered ones, or any; default "
+        "registered in development, off in production. In development, any lets subscribers read what "
         "this machine serves on loopback.",
     )
     websub_pshb: Literal["off", "tolerant", "strict03"] = Field(
         "tolerant",
-        description="PubSubHubbub 0.3: its words unknown, its tokens echoed, or taken at its word: hub.verify is "
-        "needed, sync verification is made before the answer, a lease that is not asked for never ends.",
+        description="PubSubHubbub 0.3: off ignores its parameters; tolerant echoes its tokens. strict03 requires "
+        "hub.verify, verifies sync requests before the answer, and grants endless leases by default.",
     )
     websub_publish_secret: SecretStr | None = Field(
-        None, description="Signs hub.content, with which publishers without an API key send a topic's content."
+        None, description="Signs hub.content, which publishers without an API key use to send a topic's content."
     )
     websub_sha1_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Hosts of old WebSub callbacks that check sha1 only, comma separated."
     )
     websub_strict_topic: bool = Field(
         False,
-        description="Subscribing to a topic of another publisher is denied where that topic says it has another URL.",
+        description="Deny subscriptions to another publisher's topic under a URL that the topic does not advertise.",
     )
     secret_keys: SecretStr | None = Field(
-        None, description="id:base64[,id:base64], the first seals; none: a key file in the data directory."
+        None, description="id:base64[,id:base64], the first seals; default: a key file in the data directory."
     )
-    idempotency_seconds: int = Field(86_400, ge=60, description="How long an Idempotency-Key is remembered.")
+    idempotency_seconds: int = Field(86_400, ge=60, description="Time that an Idempotency-Key is remembered.")
     retention_days: int = Field(
         30,
         ge=0,
         le=36_500,
-        description="How long events and their attempts are kept; what is still owed stays. 0: for ever.",
+        description="Retention of events and their attempts; open deliveries stay. 0: for ever.",
     )
     dead_letter_retention_days: int = Field(
-        90, ge=0, le=36_500, description="How long dead letters, and with them their events, are kept. 0: for ever."
+        90, ge=0, le=36_500, description="Retention of dead letters, and with them of their events. 0: for ever."
     )
     history_retention_days: int = Field(
         365,
         ge=0,
         le=36_500,
-        description="How long the audit trail, finished replays, API keys that have ended and ended subscriptions are"
-        " kept. 0: for ever.",
+        description="Retention of the audit trail, finished replays, ended API keys and ended subscriptions. "
+        "0: for ever.",
     )
     gold_retention_days: int = Field(
         400,
         ge=0,
         le=36_500,
-        description="How long what `hookwire pipeline` puts into the database (metrics, service levels, what waited) is"
-        " kept there. 0: for ever.",
+        description="Retention of the data that `hookwire pipeline` stores in the database: metrics, service levels, "
+        "backlog. 0: for ever.",
     )
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="Addresses whose X-Forwarded headers are believed, comma separated."
+        (), description="Proxies whose X-Forwarded headers count: addresses, comma separated."
     )
     docs: bool | None = Field(None, description="Serve the page /docs; default on in development, off in production.")
-    drain_seconds: float = Field(6.0, ge=0, le=300, description="Soft stop: for work in flight; then 3 s to close.")
+    drain_seconds: float = Field(
+        6.0, ge=0, le=300, description="Time of a soft stop for work in flight; closing takes 3 s more."
+    )
     log_format: Literal["auto", "console", "json"] = Field(
         "auto", description="auto: console on a terminal, else json."
     )
@@ -329,38 +343,38 @@ class Settings(
         if self.profile == "production" and self.failpoints:
             raise ValueError("failpoints are refused in production")
         if self.profile == "production" and self.access == "open":
-            raise ValueError("access=open is refused in production: keys, or proxy where a proxy decides who comes in")
+            raise ValueError("access=open is refused in production: set keys, or proxy where a proxy authenticates")
         return self
 
     @property
     def needs_keys(self) -> bool:
-        """Whether requests need an API key."""
+        """Return whether requests need an API key."""
         return self.access == "keys" or (self.access is None and self.profile == "production")
 
     @property
     def serves_docs(self) -> bool:
-        """Whether the page /docs is served."""
+        """Return whether the page /docs is served."""
         return self.docs if self.docs is not None else self.profile == "development"
 
     @property
     def logs_events(self) -> bool:
-        """Whether each publish and each attempt has its line in the log (FT-17)."""
+        """Return whether each publish and each attempt has its line in the log (FT-17)."""
         wanted = self.log_events if self.log_events is not None else self.profile == "development"
         return wanted and self.log_level in ("debug", "info")
 
     @property
     def foreign_topics(self) -> Literal["off", "registered", "any"]:
-        """What ``websub_foreign_topics`` comes to."""
+        """Return the effective value of ``websub_foreign_topics``."""
         return self.websub_foreign_topics or ("registered" if self.profile == "development" else "off")
 
     @property
     def listen_address(self) -> tuple[str, int]:
-        """Host and port of ``listen``; an IPv6 host stands in brackets."""
+        """Return host and port of ``listen``; an IPv6 host has brackets."""
         return _address("LISTEN", self.listen)
 
     @property
     def metrics_address(self) -> tuple[str, int] | None:
-        """Host and port of ``metrics_listen``, if there is one."""
+        """Return host and port of ``metrics_listen``, if set."""
         return _address("METRICS_LISTEN", self.metrics_listen) if self.metrics_listen else None
 
     @classmethod
@@ -388,7 +402,7 @@ def load_settings(
 ) -> Settings:
     """Read the file and the environment; raises :class:`SettingsRefused` with one clear line per mistake.
 
-    ``defaults`` are values for what neither of them names (compat mode).
+    ``defaults`` are values for settings that neither names (compat mode).
     """
     environment = os.environ if environment is None else environment
     named = environment.get("HOOKWIRE_CONFIG")
@@ -400,7 +414,7 @@ def load_settings(
     try:
         settings = Settings(**{**(defaults or {}), **values})
     except ValidationError as error:
-        # That settings contradict each other may only follow from a name that was misspelt.
+        # A contradiction of settings may only follow from a misspelt name.
         wrong = [e for e in error.errors() if e["loc"] or not mistakes]
         mistakes += [_mistake(e["loc"], e["msg"], environment, found) for e in wrong]
     if mistakes:
@@ -409,7 +423,7 @@ def load_settings(
 
 
 def _mistake(location: tuple[int | str, ...], message: str, environment: Mapping[str, str], file: SettingsFile) -> str:
-    """One line; the value is not repeated, because it may be a secret. A variable wins over the file."""
+    """Return one line without the value, because it may be a secret. A variable wins over the file."""
     words = message.removeprefix("Value error, ")
     if not location:
         return words

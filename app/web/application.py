@@ -98,7 +98,7 @@ _ROUTERS: Sequence[APIRouter] = (
 
 
 def build_api(problems: Problems) -> FastAPI:
-    """The FastAPI application without its context; enough to write the OpenAPI file."""
+    """Return the FastAPI application without its context; enough to write the OpenAPI file."""
     # Redirects to the same path with a slash less would be built from Host.
     api = FastAPI(title=TITLE, version=VERSION, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     # Not include_router(): it builds every route again for this application, and all that differs is their names.
@@ -122,7 +122,7 @@ def build_web(
     request_ids: RequestIds,
     own_agent: str,
 ) -> ASGIApp:
-    """The whole application behind its front door; ``own_agent`` is the User-Agent of our own deliveries."""
+    """Return the whole application behind its request limits; ``own_agent`` is the User-Agent of our own deliveries."""
     api = build_api(problems)
     api.state.context = context
     settings = context.settings
@@ -140,7 +140,7 @@ def build_web(
 
 
 def build_operations(context: Context, problems: Problems, request_ids: RequestIds) -> ASGIApp:
-    """Health and metrics alone, for a port of their own. Who may reach that port may read them: no key is asked."""
+    """Return health and metrics alone, for a separate port. Every client of that port may read them without a key."""
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     api.state.context = context
     api.router.routes.extend(health.router.routes)
@@ -149,7 +149,7 @@ def build_operations(context: Context, problems: Problems, request_ids: RequestI
 
 
 class _Fork:
-    """Publishing to the left, everything else to the right."""
+    """Sends publishing to the ingest, everything else to the routes."""
 
     def __init__(self, ingest: Ingest, api: FastAPI) -> None:
         self._ingest = ingest
@@ -160,11 +160,11 @@ class _Fork:
 
 
 def _install_database_handlers(api: FastAPI, problems: Problems) -> None:
-    """Operating errors of the database become 503. Data that it refuses is our own mistake and stays a 500."""
+    """Turn operating errors of the database into 503. Data that it refuses is our own mistake and stays a 500."""
 
     async def answer(request: Request, error: Exception) -> Response:
         assert isinstance(error, DatabaseError)
-        if isinstance(error, ServerTrouble):  # the answer says nothing of it: the message may name files and tables
+        if isinstance(error, ServerTrouble):  # the answer does not include it: the message may name files and tables
             _log.warning("database_trouble", request_id=request_id_of(request.scope), error=str(error))
         reads = request.method in ("GET", "HEAD")
         return problems.response(_problem_of(error, reads=reads), request_id_of(request.scope))

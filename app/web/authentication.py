@@ -1,10 +1,10 @@
-"""The gate: which key a request brings, and whether that is enough for where it goes (SE-04..SE-06, B-46, B-48).
+"""Authentication: find a request's key, and check its rights for the route (SE-04..SE-06, B-46, B-48).
 
-Where the gate is open (development, or a proxy that decides), it is not built at all. Where it is closed, it stands
-between the front door and the application and judges every request before its body is read::
+Without authentication (development, or a proxy that decides), it is not built at all. Otherwise it stands between the
+request limits and the application, and judges every request before its body is read::
 
-    Authorization: Bearer hwk_...    one of them; Basic with the key as password for GET, so that a browser can look,
-      |                              and below /rabbithub for what is no browser, because its clients log in so (RH-50)
+    Authorization: Bearer hwk_...    one of them; Basic with the key as password for GET, so that a browser can read,
+      |                              and below /rabbithub for other programs, because its clients log in so (RH-50)
       | known for less than 3 s --------------------------------+
       | else found by its digest, or not: few tries a second    |
       v                                                         v
@@ -12,8 +12,8 @@ between the front door and the application and judges every request before its b
 
 A valid key is always found first, so failed tries of others keep no client out (FS-08).
 
-What a route needs is declared where the route is declared (:mod:`app.web.scopes`). A key for some topics only is let in
-to the routes that judge the topic of what they show (``reach="route"``, with :func:`require_topic`), and to no others.
+Each route declares its needs (:mod:`app.web.scopes`). A key for some topics only may use the routes that check the
+topic of their data (``reach="route"``, with :func:`require_topic`), and no others.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 FRESH_SECONDS: Final = 3.0
-"""How long a key is trusted without asking again: with the question's own time, less than five seconds (SE-04)."""
+"""How long a key counts without a new query: with the query's own time, less than five seconds (SE-04)."""
 
 _KNOWN_MAX = 10_000
 _STRANGERS_MAX = 10_000
@@ -70,7 +70,7 @@ _CHALLENGE: Final = {
 
 @dataclass(slots=True)
 class _Known:
-    """``ways``: methods and paths that were judged and found open to it."""
+    """``ways``: methods and paths that the key may use."""
 
     grant: Grant
     fresh_until: float
@@ -78,7 +78,7 @@ class _Known:
 
 
 class Keyring:
-    """Keys that were seen lately, by the bytes of their Authorization header; bounded."""
+    """Keys that were used recently, by the bytes of their Authorization header; bounded."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
@@ -88,17 +88,17 @@ class Keyring:
         self._questions = asyncio.Semaphore(_QUESTIONS_AT_ONCE)
 
     def fresh(self, headers: Sequence[bytes]) -> _Known | None:
-        """What was lately known of the only one of these headers."""
+        """Return the recent result for the only one of these headers."""
         known = self._known.get(headers[0]) if len(headers) == 1 else None
         return known if known is not None and known.fresh_until > time.monotonic() else None
 
     async def known(self, header: bytes, address: str, *, basic: bool) -> _Known:
-        """The key of this header; raises ``Problem``: unauthorized, too-many-requests, database-unavailable.
+        """Return the key of this header; raises ``Problem``: unauthorized, too-many-requests, database-unavailable.
 
-        ``basic``: a login by Basic counts here.
+        ``basic``: this request may log in by Basic.
         """
-        if not basic and _is_basic(header):  # a browser sends it also where a stranger's page asks it to
-            raise Problem("unauthorized", "Basic is for looking only; use Bearer.", headers=_CHALLENGE)
+        if not basic and _is_basic(header):  # a browser also sends it for a request of a foreign page
+            raise Problem("unauthorized", "Basic is for reading only; use Bearer.", headers=_CHALLENGE)
         if (known := self.fresh([header])) is not None:
             return known
         found = await self._ask(header)
@@ -109,7 +109,7 @@ class Keyring:
         return found
 
     async def _ask(self, header: bytes) -> _Known | None:
-        """One question for all who wait for the same answer."""
+        """Run one query for all requests that wait for the same answer."""
         asking = self._asking.get(header)
         if asking is None:
             asking = self._asking[header] = asyncio.ensure_future(self._find(header))
@@ -124,7 +124,7 @@ class Keyring:
         text = _key_text(header)
         if text is None or not visible_part(text):
             return None
-        async with self._questions:  # strangers do not take all of the database's connections
+        async with self._questions:  # untrusted clients cannot take all of the database's connections
             grant = await self._keys.find(text)
         if grant is None:
             return None
@@ -135,7 +135,7 @@ class Keyring:
         return known
 
     def _charge(self, address: str, visible: str) -> None:
-        """A token bucket for each address and key's visible part that were not found together (SE-06, FS-08)."""
+        """Take a token for each pair of address and visible part of an unknown key (SE-06, FS-08)."""
         now = time.monotonic()
         tokens, at = self._strangers.get((address, visible), (float(_TRIES), now))
         tokens = min(float(_TRIES), tokens + (now - at) * _TRIES_PER_SECOND)
@@ -151,7 +151,7 @@ def _is_basic(header: bytes) -> bool:
 
 
 def _key_text(header: bytes) -> str | None:
-    """The key in an Authorization header; never one in the query (SE-05)."""
+    """Return the key in an Authorization header; never one in the query (SE-05)."""
     scheme, _, rest = header.partition(b" ")
     try:
         if scheme.lower() == b"bearer":
@@ -164,7 +164,7 @@ def _key_text(header: bytes) -> str | None:
 
 
 class Authentication:
-    """The ASGI layer. ``hub_is_open``: WebSub's subscribers, whom nobody knows beforehand, need no key."""
+    """The ASGI layer. ``hub_is_open``: WebSub's subscribers, which are unknown beforehand, need no key."""
 
     def __init__(self, app: ASGIApp, keyring: Keyring, needs: RouteNeeds, *, hub_is_open: bool) -> None:
         self._app = app
@@ -173,7 +173,7 @@ class Authentication:
         self._hub_is_open = hub_is_open
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or raise ``Problem`` for the front door to answer with."""
+        """Serve one request, or raise ``Problem`` for the request limits to answer."""
         if scope["type"] == "http":
             way = (scope["method"], _path_of(scope))
             known = self._keyring.fresh([value for name, value in scope["headers"] if name == b"authorization"])
@@ -202,18 +202,20 @@ class Authentication:
             known.ways.add((method, path))
 
     def _is_open(self, need: Need) -> bool:
-        # A topic's latest content is what WebSub's subscribers discover the hub by; they may have it delivered anyway,
-        # but not what the hub tells its operators, nor the messages of its queues.
+        # WebSub's subscribers discover the hub by a topic's latest content, which they may have delivered anyway.
+        # Operator events and messages of queues are not open to them.
         return not need.scopes or (self._hub_is_open and need.websub and not is_reserved(need.name or ""))
 
 
 def _is_from_a_page(scope: Scope) -> bool:
-    """A browser names the page that sends a request which changes something, and asks for no confirmation."""
+    """Return whether a page sent this request: a browser names the page where a request changes something."""
     return any(name in (b"origin", b"sec-fetch-site") for name, _ in scope["headers"])
 
 
 def _path_of(scope: Scope) -> str:
-    """The path, below /rabbithub as it was sent: a slash within a name there must not look like one between names."""
+    """Return the path, below /rabbithub as it was sent: a slash within a name there must not look like one between
+    names.
+    """
     path: str = scope["path"]
     if path.startswith(_RABBITHUB) and (raw := scope.get("raw_path")):
         return str(raw, "latin-1")
@@ -233,7 +235,7 @@ def _authorization(scope: Scope) -> bytes:
 
 
 def _judge(grant: Grant, need: Need) -> None:
-    """Scope, and topic or queue as far as the path tells them."""
+    """Check the scope, and the topic or queue as far as the path names them."""
     if missing := need.missing(grant):
         held = ", ".join(sorted(grant.scopes))
         raise Problem("forbidden", f"This needs the scope {' or '.join(missing)}; the key has {held}.")
@@ -248,15 +250,14 @@ def _out_of_reach(grant: Grant) -> Problem:
 
 
 def grant_of(request: Request) -> Grant | None:
-    """What the key of a request that the gate has let in is good for; None where the gate is open."""
+    """Return the rights of an authenticated request's key; None without authentication."""
     grant: Grant | None = getattr(request.state, "grant", None)
     return grant
 
 
 def require_topic(request: Request, pattern: str, *, hidden: str | None = None) -> None:
-    """For routes that declare ``reach="route"``: the key must reach this topic or pattern.
-
-    ``hidden``: the thing's existence is not for this key to know, so that it is not found, in these words (TN-05).
+    """Require that the key reaches this topic or pattern, for routes that declare ``reach="route"``. ``hidden``: the
+    key may not know of the object, so the answer is a not-found problem with this text (TN-05).
     """
     grant = grant_of(request)
     if grant is not None and not grant.reaches(pattern):
@@ -264,38 +265,38 @@ def require_topic(request: Request, pattern: str, *, hidden: str | None = None) 
 
 
 def require_every_topic(request: Request) -> None:
-    """For routes that declare ``reach="route"`` and would show things of any topic."""
+    """Require a key for every topic, for routes that declare ``reach="route"`` and show data of any topic."""
     grant = grant_of(request)
     if grant is not None and grant.topics is not None:
         raise _out_of_reach(grant)
 
 
 def shows_payloads(request: Request) -> bool:
-    """Whether the key of this request may see what others have published or submitted."""
+    """Return whether the key of this request may see the contents of others."""
     grant = grant_of(request)
     return grant is None or grant.has("payloads")
 
 
 def may_reach_queue(request: Request, queue: str) -> bool:
-    """Whether the key of this request is for this queue."""
+    """Return whether the key of this request includes this queue."""
     grant = grant_of(request)
     return grant is None or grant.reaches_queue(queue)
 
 
 def may_reach_kind(request: Request, kind: str) -> bool:
-    """Whether the key of this request is for tasks of this kind."""
+    """Return whether the key of this request includes tasks of this kind."""
     grant = grant_of(request)
     return grant is None or grant.reaches_kind(kind)
 
 
 def may_reach_service(request: Request, service: str) -> bool:
-    """Return whether the key of this request is for this service."""
+    """Return whether the key of this request includes this service."""
     grant = grant_of(request)
     return grant is None or grant.reaches_service(service)
 
 
 def require_every_kind(request: Request) -> None:
-    """For routes that would show or change things of any kind."""
+    """Require a key for every kind, for routes that show or change data of any kind."""
     grant = grant_of(request)
     if grant is not None and not grant.reaches_every_kind():
         raise Problem("forbidden", f"The key {grant.key_id} is not for tasks of every kind.")

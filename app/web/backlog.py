@@ -1,7 +1,7 @@
-"""Backlog: what waits for each sink and since when, as ``/metrics`` tells it (RO-11, RU-11).
+"""Backlog: the records that wait for each sink and since when, for ``/metrics`` (RO-11, RU-11).
 
-It is asked of the database when somebody reads the metrics, not when something moves: a relay that stands still is seen
-by what it does not carry, whichever process reads. Counters tell nothing then, because they only count what succeeds.
+Reading the metrics queries the database. So each process shows the backlog of a relay that stands still. Counters
+cannot show it, because they only count successes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Backlog"]
 
 _TROUBLED_MAX = 1_000
 _TOLD_MAX = 100  # a row of metrics for each
-_COUNTED_MAX = 100_000  # for each sink; how long the oldest has waited is told whatever there is
+_COUNTED_MAX = 100_000  # for each sink; the age of the oldest record is always shown
 _FRESH_SECONDS = 5.0
 _KEPT_TIMES = 20.0
 _DEADLINE_SECONDS = 2.0
@@ -48,10 +48,10 @@ class Backlog:
         self._answers = gauge("database_up", "Whether the database answered when these metrics were read.")
         self._waiting = gauge("outbox_waiting", f"Records that wait for a sink, {counted}.", "sink")
         self._oldest = gauge("outbox_oldest_seconds", "For how long the oldest of them has waited.", "sink")
-        self._led = gauge("outbox_led", "Whether some relay leads a group of the sink.", "sink")
+        self._led = gauge("outbox_led", "Whether a relay leads a group of the sink.", "sink")
         self._held = gauge("outbox_held", f"Records that wait behind a hold, {counted}.", "sink")
         self._holds = gauge("holds", "Keys, topics and single records that are held.", "sink", "scope")
-        self._stalled = gauge("hold_oldest_seconds", "For how long the oldest hold has stood.", "sink")
+        self._stalled = gauge("hold_oldest_seconds", "For how long the oldest hold has existed.", "sink")
         self._subscriptions = gauge(
             "subscriptions",
             f"Subscriptions that fail, are paused or disabled, counted up to {_TROUBLED_MAX:,}.",
@@ -68,11 +68,11 @@ class Backlog:
         self._of_sinks = (self._waiting, self._oldest, self._led, self._held, self._holds, self._stalled)
 
     async def refresh(self) -> None:
-        """Ask the database, unless that was just done. What has no answer in time is absent."""
+        """Query the database, unless that was just done. Values without an answer in time are absent."""
         await self._cached.get()
 
     async def _ask(self) -> Literal[True] | None:
-        """Holds first, of which there are few: to count what waits may take too long, and that is no outage."""
+        """Query holds first, because there are few: counting waiting records may take too long, which is no outage."""
         holds = await self._answer("hold.active")
         sinks = await self._answer("outbox.oldest", _COUNTED_MAX) if holds is not None else None
         self._answers.set(holds is not None)
@@ -97,7 +97,7 @@ class Backlog:
     def _tell_sinks(self, sinks: Sequence[Row]) -> None:
         for row in sinks:
             if not (row["configured"] or row["backlog"] or row["held"]):
-                continue  # a sink that nobody has: that nobody leads it is no news
+                continue  # a sink that no process has: a missing leader is normal
             name = row["sink"]
             self._waiting.labels(name).set(row["backlog"])
             self._oldest.labels(name).set(_age_seconds(row["oldest_at"]))
@@ -113,7 +113,7 @@ class Backlog:
             self._stalled.labels(name).set(seconds)
 
     def _tell_troubled(self, rows: Sequence[Row]) -> None:
-        """What the status page and the API say of these, by the same rule (FT-01)."""
+        """Set the gauges of these subscriptions, by the rule of the status page and the API (FT-01)."""
         for row in rows:
             self._subscriptions.labels(subscription_condition(row).state).inc()
         for row in rows[:_TOLD_MAX]:
@@ -125,5 +125,5 @@ class Backlog:
 
 
 def _age_seconds(since: datetime | None) -> float:
-    """0 for what is not there, and where the two clocks differ."""
+    """Return the age; 0 without a time, and where the two clocks differ."""
     return max(0.0, (datetime.now(UTC) - since).total_seconds()) if since is not None else 0.0

@@ -13,11 +13,10 @@ T = TypeVar("T")
 
 
 class CachedQuery(Generic[T]):
-    """Asks ``ask`` at most once at a time; ``None`` says that there was no answer.
-
-    An answer is shown for ``fresh_seconds``, and ``kept_times`` as long as it took if that is longer: where somebody's
-    snapshot keeps millions of dead rows, whoever asks reads past them all, and those who look must not keep the
-    database busy with that. That there was none is shown for ``fresh_seconds`` only, so what is back is told at once.
+    """Asks ``ask`` at most once at a time; ``None`` means no answer. An answer is kept for ``fresh_seconds``, or for
+    ``kept_times`` the time of its query if that is longer. Where a snapshot keeps millions of dead rows, every query
+    reads past them all, and readers must not keep the database busy with that. A missing answer is kept for
+    ``fresh_seconds`` only, so that a recovery shows at once.
     """
 
     def __init__(self, ask: Callable[[], Awaitable[T | None]], fresh_seconds: float, kept_times: float) -> None:

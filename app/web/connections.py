@@ -1,14 +1,15 @@
 """All open connections of one server: their limits, their number, and the sweep that ends the slow ones (SV-01).
 
-Timers cost: a request that arms and disarms three of them pays more for them than for being parsed. So a connection has
-no timers. It writes down by when something must have happened (`deadline`, `write_deadline`: plain numbers), and one
-periodic sweep per server asks whoever is late what to do about it::
+Timers cost: arming and disarming three of them costs more than parsing a request. So a connection has no timers. It
+stores its deadlines as plain numbers (`deadline`, `write_deadline`). One periodic sweep per server ends late
+connections::
 
     connection:   deadline = clock + headers_seconds        (two attribute reads and an addition per phase)
     sweep:        every sweep_seconds: for each connection with deadline <= now: connection.expire(now)
 
-`clock` is the end of the current sweep interval on a clock that stands still while the process does: whoever is stopped
-or busy for ten seconds must not cut its clients for it. A deadline is never early; it is late by two sweeps at most.
+`clock` is the end of the current sweep interval on a clock that stands still while the process does. A process that was
+stopped or busy for ten seconds must not cut its clients for it. A deadline is never early; it is late by two sweeps at
+most.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ NEVER: Final = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """What one connection may do on the wire, before any request reaches the application (SV-01, SV-09).
+    """Limits of one connection on the wire, before any request reaches the application (SV-01, SV-09).
 
     `first_byte_seconds` runs from the connect, `headers_seconds` from the first byte of a request, `body_seconds` from
-    the end of its header; after `body_grace_seconds` a body must also have brought `body_bytes_per_second` on average.
-    None of them runs while we ourselves hold the reading back. `write_seconds` is how long a reader may leave its full
-    buffer untouched. After a refusal or an early answer up to `linger_bytes_max` bytes are thrown away, after a refusal
-    for at most `linger_seconds`, so that the answer is not lost in a reset. Connections from trusted proxies do not
+    the end of its header. After `body_grace_seconds` a body must also have brought `body_bytes_per_second` on average.
+    None of them runs while this process itself pauses the reading. `write_seconds` is how long a reader may leave its
+    full buffer untouched. After a refusal or an early answer up to `linger_bytes_max` bytes are discarded, after a
+    refusal for at most `linger_seconds`. So the answer is not lost in a reset. Connections from trusted proxies do not
     count towards `connections_per_address_max`.
     """
 
@@ -60,13 +61,13 @@ class ServerLimits:
 
 
 class InboundConnection(Protocol):
-    """What the sweep knows of a connection."""
+    """A connection, as the sweep sees it."""
 
     deadline: float
     write_deadline: float
 
     def expire(self, now: float) -> None:
-        """One of the deadlines has passed."""
+        """Act on a deadline that has passed."""
 
 
 class Connections:
@@ -97,7 +98,7 @@ class Connections:
         self._timer: asyncio.TimerHandle | None = None
 
     def admit(self, address: str | None) -> Problem | None:
-        """Count a new connection; the problem to answer with when there are too many. Pair with `release`."""
+        """Count a new connection; return the problem to answer with when there are too many. Pair with `release`."""
         self.count += 1
         self.none_open.clear()
         key = self._key(address)
@@ -111,7 +112,7 @@ class Connections:
         return None
 
     def release(self, address: str | None) -> None:
-        """A connection has ended, admitted or not."""
+        """Record the end of a connection, admitted or not."""
         self.count -= 1
         key = self._key(address)
         self._per_address[key] -= 1
@@ -121,7 +122,9 @@ class Connections:
             self.none_open.set()
 
     def _key(self, address: str | None) -> str:
-        """Who a connection counts for: an IPv4 address, an IPv6 /64; nobody for Unix sockets and trusted proxies."""
+        """Return the key that a connection counts for: an IPv4 address, an IPv6 /64; none for Unix sockets and trusted
+        proxies.
+        """
         if address is None:
             return ""
         ip = ipaddress.ip_address(address.partition("%")[0])
@@ -149,7 +152,8 @@ class Connections:
         every = self.limits.sweep_seconds
         self._timer = loop.call_later(every, self._sweep)
         real = loop.time()
-        # A sweep that comes much too late means that the process was stopped or busy: that time counts for nobody.
+        # A sweep that comes much too late means that the process was stopped or busy: that time counts for no
+        # connection.
         self._now += min(real - self._real, 2 * every)
         self._real = real
         self.clock = self._now + every

@@ -23,7 +23,7 @@ class Front:
         await self._server.start()
 
     def stop(self) -> None:
-        """Take no more requests."""
+        """Accept no more requests."""
         self._stopping.set()
         self._server.stop_accepting()
 

@@ -1,10 +1,10 @@
-"""POST /topics/{topic}/events: the hot path, a plain ASGI application inside the service (decision 10).
+"""POST /topics/{topic}/events: the hot path, a plain ASGI application inside the service.
 
-The body is the event, byte for byte. What the headers add: ``Hookwire-Key`` (or ``?key=``) the ordering key,
-``Idempotency-Key`` safe repetition, ``Content-Type`` as it is, ``ce-*`` CloudEvents attributes,
-``Hookwire-Header-*`` headers of the publisher's own, ``Hookwire-Tombstone`` that there is no value. Two types make
-a batch: ``application/x-ndjson`` (one event per line) and ``application/cloudevents-batch+json``. The answer
-is 202 only after COMMIT; the header ``Hookwire-Notice`` in it says when nobody listens.
+The body is the event, byte for byte. Headers add to it: ``Hookwire-Key`` (or ``?key=``) is the ordering key, and
+``Idempotency-Key`` makes repeats safe. ``ce-*`` are CloudEvents attributes, ``Hookwire-Header-*`` the publisher's own
+headers. ``Hookwire-Tombstone`` says that there is no value. Two types make a batch:
+``application/x-ndjson`` (one event per line) and ``application/cloudevents-batch+json``. The answer is 202 only after
+COMMIT. Its header ``Hookwire-Notice`` says when the event has no receiver.
 
 An unknown parameter in the query is refused, unless ``?ignore=`` says that the sender adds it (ADR 33).
 """
@@ -65,20 +65,20 @@ _CARRIED = {b"traceparent": "traceparent", b"tracestate": "tracestate", b"hookwi
 
 
 def is_publish(scope: Scope) -> bool:
-    """Whether a request belongs here rather than to the routes of the FastAPI application."""
+    """Return whether a request belongs here rather than to the routes of the FastAPI application."""
     path: str = scope["path"]
-    # The length tells /topics/events, a topic of that name, from a topic's events.
+    # The length distinguishes /topics/events, a topic of that name, from a topic's events.
     return path.endswith(_SUFFIX) and path.startswith(_PREFIX) and len(path) >= len(_PREFIX) + len(_SUFFIX)
 
 
 def need_of_publish(scope: Scope) -> Need:
-    """Return what such a request needs of an API key."""
+    """Return the rights that such a request needs."""
     return Need(("publish",), reach="topic", name=scope["path"][len(_PREFIX) : -len(_SUFFIX)])
 
 
 @dataclasses.dataclass(slots=True)
 class _Envelope:
-    """What the request line and headers say about the event."""
+    """The part of the event in the request line and headers."""
 
     topic: str
     content_type: str | None = None
@@ -94,12 +94,12 @@ class _Envelope:
 
     @property
     def is_batch(self) -> bool:
-        """Whether the body holds any number of events."""
+        """Return whether the body holds any number of events."""
         return self.media_type in (MEDIA_TYPE, BATCH_TYPE)
 
     @property
     def is_parsed(self) -> bool:
-        """Whether the body is read as JSON before it is stored; any other is the event as it is."""
+        """Return whether the body is read as JSON before it is stored; any other is the event as it is."""
         return self.media_type == MEDIA_TYPE or self.media_type.startswith("application/cloudevents")
 
 
@@ -143,7 +143,7 @@ class Ingest:
         await self._answer(send, items, notice, batch=envelope.is_batch, replayed=replayed)
 
     def _read_drafts(self, envelope: _Envelope, scope: Scope, body: bytes) -> tuple[list[Draft], dict[int, Problem]]:
-        """The events of a body, and, of a partial batch, why others by position cannot be stored."""
+        """Return the events of a body, and for a partial batch the reasons of refused ones, by position."""
         if envelope.partial:
             return self._sorted_out(envelope, body)
         drafts = _drafts(envelope, scope, body)
@@ -152,13 +152,13 @@ class Ingest:
         return drafts, {}
 
     def _check_size(self, draft: Draft, number: int) -> None:
-        """The front door has bounded the body; a batch may still hold an event that is too large."""
+        """Check each event: the body's size is limited, but a batch may still hold an event that is too large."""
         if len(draft.payload) > self._event_bytes_max:
             detail = f"Event {number} has {len(draft.payload)} bytes, at most {self._event_bytes_max} are accepted."
             raise Problem("body-too-large", detail, limit_bytes=self._event_bytes_max)
 
     def _sorted_out(self, envelope: _Envelope, body: bytes) -> tuple[list[Draft], dict[int, Problem]]:
-        """The lines that can be stored, and why the others, by position, can't (WH-A02)."""
+        """Return the lines that can be stored, and the reasons of refused ones, by position (WH-A02)."""
         drafts: list[Draft] = []
         refused: dict[int, Problem] = {}
         for position, (number, line) in enumerate(lines_of(body, "events")):
@@ -226,7 +226,7 @@ class Ingest:
 
 
 def _refused_item(problem: Problem) -> dict[str, object]:
-    """What stands in the place of an event that was not stored."""
+    """Return the item in place of an event that was not stored."""
     return {
         "error": {
             "type": f"/problems/{problem.slug}",
@@ -238,7 +238,7 @@ def _refused_item(problem: Problem) -> dict[str, object]:
 
 
 def _notice_of_body(envelope: _Envelope, body: bytes) -> str | None:
-    """Tell that a body is not the JSON that its type says; it is stored as it is (FT-12)."""
+    """Return the notice for a body that is not JSON although its type says so; it is stored unchanged (FT-12)."""
     if envelope.is_batch or not 0 < len(body) <= PARSED_HERE_BYTES_MAX:
         return None
     if envelope.media_type != "application/json":
@@ -362,7 +362,7 @@ def _flag(fields: Sequence[tuple[str, str]], name: str) -> bool:
 
 
 async def _read(receive: Receive) -> bytes:
-    """The whole body; its size was bounded by the front door."""
+    """Return the whole body; the request limits bound its size."""
     message = await receive()
     parts: list[bytes] = []
     while True:
@@ -389,7 +389,7 @@ def _drafts(envelope: _Envelope, scope: Scope, body: bytes) -> list[Draft]:
 
 
 def _line_draft(envelope: _Envelope, number: int, line: bytes) -> Draft:
-    """One line of JSON is one event; its bytes are stored as they came, without the line's end."""
+    """Make an event of one line of JSON; its bytes are stored as they came, without the line's end."""
     line = line.removesuffix(b"\r")
     try:
         loads(line)
@@ -423,7 +423,7 @@ def _named(envelope: _Envelope, drafts: list[Draft], body: bytes) -> bytes | Non
     digest = hashlib.sha256()
     for part in (envelope.topic, envelope.key or "", envelope.content_type or ""):
         digest.update(part.encode() + b"\x00")
-    for draft in drafts:  # attributes of binary mode; what traces a request may differ when it is repeated
+    for draft in drafts:  # attributes of binary mode; trace headers may differ in a repeated request
         for name, value in sorted(draft.headers.items()):
             if name.startswith("ce-"):
                 digest.update(f"{name}\x00{value}\x00".encode())

@@ -1,20 +1,20 @@
-"""What one request may ask of us: the front door between the HTTP server and the application.
+"""Limits of one request, between the HTTP server and the application.
 
 `FrontDoor` is one plain ASGI layer round the whole application. For each request, in this order::
 
-    request id      X-Request-Id is taken over when it is sane, else made; scope["state"]["request_id"]
+    request id      X-Request-Id is kept when it is valid, else made; scope["state"]["request_id"]
     page            from another site's page -> 403; under another host name -> 421; see `app.web.page_policy`   (FS-02)
     agent           our own, so a subscriber's callback leads back to this hub -> 403                        (FS-09)
     load            more requests in flight than allowed -> 503 + Retry-After; health routes always pass     (SV-04)
     coding          Content-Encoding other than identity -> 415, nothing is ever unpacked                    (B-59)
     length          Content-Length above the route's limit -> 413 before a byte of the body is read          (SV-03)
     counting        chunked bodies are counted while they are read; at the limit reading stops -> 413        (SV-03)
-    last resort     an exception nobody handled -> logged once with the request id, 500 without details      (SV-06)
+    last resort     an unhandled exception -> logged once with the request id, 500 without details      (SV-06)
     answer          X-Request-Id and X-Content-Type-Options on whatever is sent                              (SV-08)
 
 A body with a Content-Length needs no counting: the HTTP parser ends it at that length. The layer works on the ASGI
-messages themselves, because it runs for every published event; what a request may do on the wire (header size, times,
-framing) is judged before this, in `app.web.server`.
+messages themselves, because it runs for every published event. `app.web.server` has already judged the request on the
+wire: header size, times, framing.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ class RequestLimits:
     requests_in_flight_max: int = 1024
 
     def body_bytes_max(self, path: str, content_type: bytes) -> int:
-        """The limit of the route that serves `path`. RabbitHub's endpoints take the event as the body, as ours do."""
+        """Return the limit of the route that serves `path`.
+
+        RabbitHub's endpoints take the event as the body, as ours do.
+        """
         takes_bodies = path.endswith(("/events", "/messages")) and path.startswith(("/topics/", "/queues/"))
         takes_bodies |= path.startswith("/services/") and path.count("/") == _CALL_SLASHES
         takes_bodies |= path.startswith("/requests/") and path.endswith("/reply")
@@ -83,18 +86,18 @@ class RequestLimits:
 
 
 class RequestIds:
-    """Names requests: unlike any other process's names, and in order within this process."""
+    """Makes request ids: unique among processes, and in order within this process."""
 
     def __init__(self) -> None:
         self._prefix = secrets.token_hex(6)
         self._numbers = itertools.count(1)
 
     def new(self) -> str:
-        """The next id, e.g. `5f0c9b2e71aa-0000002a`."""
+        """Return the next id, e.g. `5f0c9b2e71aa-0000002a`."""
         return f"{self._prefix}-{next(self._numbers):08x}"
 
     def adopt(self, given: bytes | None) -> str:
-        """The caller's own id when it is short and harmless in logs and headers, else a new one."""
+        """Return the caller's own id when it is short and safe in logs and headers, else a new id."""
         if given is not None and _SANE_REQUEST_ID.fullmatch(given):
             return given.decode("ascii")
         return self.new()
@@ -123,8 +126,8 @@ class FrontDoor:
         self.shed_total = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; other scopes (lifespan) pass untouched. It is also the last border (SV-06): whatever the
-        application lets out ends here, as an answer and, when nobody expected it, as one log record.
+        """Serve one request; other scopes (lifespan) pass untouched. It is also the last border (SV-06): every
+        exception of the application ends here, as an answer and, if unexpected, as one log record.
         """
         if scope["type"] != "http":
             await self.app(scope, receive, send)
@@ -184,7 +187,7 @@ class _Exchange:
         self.started = False
 
     async def send(self, message: Message) -> None:
-        """Add our headers to the answer. After an overrun the answer is 413, whatever the application made of it."""
+        """Add our headers to the answer. After an overrun the answer is 413, regardless of the application's answer."""
         if self.overrun is not None and not self.started:
             return
         if message["type"] == "http.response.start":

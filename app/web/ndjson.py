@@ -1,6 +1,6 @@
 """Ndjson: the lines of a batch, bounded in number and in JSON values (WH-A02, JB-01).
 
-What is large is parsed in a thread, beside the event loop (T13).
+Large batches are parsed in a thread, beside the event loop (T13).
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ __all__ = ["MEDIA_TYPE", "PARSED_HERE_BYTES_MAX", "lines_of"]
 
 MEDIA_TYPE: Final = "application/x-ndjson"
 PARSED_HERE_BYTES_MAX: Final = 256 * 1024
-"""What is larger is parsed in a thread, beside the event loop (T13, FS-06)."""
+"""A larger batch is parsed in a thread, beside the event loop (T13, FS-06)."""
 _LINES_MAX: Final = 1_000
 _BATCH_NODES_MAX: Final = 4 * NODES_MAX
 """JSON values of all lines together (FS-06)."""
 
 
 def lines_of(body: bytes, things: str) -> list[tuple[int, bytes]]:
-    """The lines that are not blank, with their numbers; raises ``Problem`` for too many of them, or of values in them.
+    """Return the lines that are not blank, with their numbers; raises ``Problem`` for too many of them, or of values in
+    them.
 
-    ``things``: what the lines are, for people.
+    ``things`` is the word for the lines in messages.
     """
     lines = [(number, line) for number, line in enumerate(body.split(b"\n"), 1) if line.strip()]
     if len(lines) > _LINES_MAX:

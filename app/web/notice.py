@@ -1,8 +1,8 @@
-"""Notices: tell a publisher on the spot when nobody would get the event.
+"""Notices: tell a publisher in the answer when an event has no receiver.
 
-A courtesy beside the hot path, so it must never cost it anything: "somebody listens" is believed for two seconds,
-"nobody listens" is asked again each time (the next command is usually the one that subscribes), but there is only one
-question at a time, a hundred in a second, a quarter of a second each. Whoever can't ask gets the last answer or none.
+Notices must not slow publishing. The answer "has a receiver" is kept for two seconds. "Has none" is queried each time,
+because the next command is usually a subscription. There is one query at a time, at most a hundred in a second and a
+quarter of a second each. A publish that cannot query gets the last answer or none.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _MATCHED_MAX = 100
 
 
 def notice_of(row: Row) -> str | None:
-    """One line of ASCII for the publisher, or None where somebody listens; ``row`` is of ``listener.of_topic``."""
+    """Return one line of ASCII for the publisher, or None where a receiver exists; ``row`` is of
+    ``listener.of_topic``.
+    """
     sinks = set(row["sinks"])
     brokers = sinks - {"webhooks"}
     if brokers & set(row["configured"]) or ("webhooks" in sinks and row["subscribed"]):
@@ -53,7 +55,7 @@ class Notices:
         self._next_at = 0.0
 
     async def of(self, topic: str) -> str | None:
-        """The notice for a publish to ``topic``, which exists; None is also the answer in doubt."""
+        """Return the notice for a publish to ``topic``, which exists; None is also the answer in doubt."""
         now = time.monotonic()
         answer = self._answers.get(topic)
         if answer is not None and now - answer.asked_at > self._believed_seconds:
@@ -81,12 +83,12 @@ class Notices:
         return self._answers[topic].text
 
     async def matched(self, event: int, grant: Grant | None) -> list[str] | None:
-        """Ids of the subscriptions that a stored event goes to, the oldest hundred (WH-A03); None: no answer now.
+        """Return ids of the subscriptions that match a stored event, the oldest hundred (WH-A03); None: no answer now.
 
         Those that the key does not reach are left out (FS-10).
         """
         try:
             rows = await self._database.fetch("listener.matched", event, _MATCHED_MAX)
-        except DatabaseError:  # the event is stored, whatever becomes of the question
+        except DatabaseError:  # the event is stored in any case
             return None
         return [row["public_id"] for row in rows if grant is None or grant.reaches(row["topic"])]

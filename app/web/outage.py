@@ -17,8 +17,8 @@ _PROBE_SECONDS: Final = 2.0
 
 
 class Outage(StrEnum):
-    """``slow``: its server lets us in, and yet a statement was not answered in time. ``full``: it has no connection
-    left for us. ``failing``: it answers, and cannot do what is asked: a full disk, a read-only server.
+    """Reasons. ``slow``: its server accepts connections, but did not answer a statement in time. ``full``: it has no
+    connection left for us. ``failing``: it answers, but cannot run the statement: a full disk, a read-only server.
     """
 
     SLOW = "slow"

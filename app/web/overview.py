@@ -1,4 +1,4 @@
-"""Overview: what the status page shows, asked of the database once for all who look at it."""
+"""Overview: the data of the status page, queried once for all readers."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from db.pool import Database
 __all__ = ["COUNTED_MAX", "Overview", "Row", "Status"]
 
 COUNTED_MAX: Final = 1_000
-"""Counting stops here: a page must cost the same whatever waits."""
+"""Counting stops here: a page must cost the same with any backlog."""
 
 Row = Mapping[str, Any]
 
 _ROWS: Final = 10
 _DEADLINE_SECONDS: Final = 5.0
 _FRESH_SECONDS: Final = 1.0
-_KEPT_TIMES: Final = 4.0  # so whoever looks, and however often, costs a fifth of one connection at most
+_KEPT_TIMES: Final = 4.0  # so all readers together cost a fifth of one connection at most
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What the page shows; rows as the statements of ``console.sql`` and its neighbours give them."""
+    """The data of the page; rows as the statements of ``console.sql`` and others return them."""
 
     public_url: str
     profile: str
@@ -47,7 +47,7 @@ class Status:
 
     @property
     def now(self) -> datetime:
-        """The database's clock, which wrote all other moments."""
+        """Return the database's clock, which wrote all other moments."""
         now: datetime = self.totals["at"]
         return now
 
@@ -77,15 +77,16 @@ class Overview:
         self._probe = CachedQuery(lambda: probe_connection(database.options), fresh_seconds, 0.0)
 
     async def get(self) -> Status | Outage:
-        """Why there is nothing to show, if the database does not answer in time. What our own relays do is told as it
-        is now.
+        """Return the data, or the outage if the database does not answer in time. The state of our own relays is always
+        the present one.
         """
         status = await self._cached.get()
         return self._outage if status is None else replace(status, relay_states=self._relay_states())
 
     async def classify_outage(self, error: Exception) -> Outage:
-        """Why the database has not answered. All who ask share a new connection to it: a server that is slow must not
-        be given one more for each look of a load balancer.
+        """Return why the database has not answered.
+
+        All callers share a new connection to it: a slow server must not get one more for each check of a load balancer.
         """
         return await classify_outage(error, self._probe.get)
 
@@ -105,7 +106,7 @@ class Overview:
             public_url=self._public_url,
             profile=self._profile,
             incarnation=self._incarnation,
-            relay_states={},  # told anew at each look
+            relay_states={},  # read anew each time
             totals=totals,
             sinks=await fetch("outbox.oldest", COUNTED_MAX + 1),
             topics_lately=await fetch("console.topics_lately", "default", _ROWS),

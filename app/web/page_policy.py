@@ -1,9 +1,9 @@
-"""What web pages may ask of this hub, and under which names it answers (FS-02).
+"""Rules for web pages that call this hub, and for the host names under which it answers (FS-02).
 
 A browser sends a page's request with the user's address, network and login. So a page of any site could publish,
-subscribe and purge on a hub that asks for no key. The browser also says where a request comes from::
+subscribe and purge on a hub without keys. The browser also names the origin of a request::
 
-    Host          where no key is asked: the public URL's, a listen address, loopback, or of HOOKWIRE_HOSTS; else 421.
+    Host          without keys: the public URL's, a listen address, loopback, or of HOOKWIRE_HOSTS; else 421.
                   A page whose name was pointed at this hub (DNS rebinding) would otherwise be of the hub's own origin.
     Sec-Fetch-Site, Origin
                   GET, HEAD and OPTIONS change nothing and pass. Anything else from a page of another site is 403,
@@ -33,7 +33,7 @@ __all__ = ["PagePolicy", "PublishingPages", "page_policy"]
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _FOREIGN_SITES: Final = frozenset({b"cross-site", b"same-site"})
 _PROBES: Final = frozenset({"/healthz", "/readyz"})
-"""Load balancers ask these under any name; the answers tell nothing."""
+"""Load balancers call these under any name; the answers hold no data."""
 _EXPOSED: Final = ("Hookwire-Notice", "Idempotency-Replayed", "Location", "Retry-After", "X-Request-Id")
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
@@ -87,13 +87,13 @@ class PublishingPages:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Only publishing is open to them; no other answer can be read."""
+        """Serve a request; pages may only read answers to publishing."""
         publishes = scope["type"] == "http" and is_publish(scope)
         await (self._cors if publishes else self._app)(scope, receive, send)
 
 
 def page_policy(settings: Settings, public_url: str) -> PagePolicy:
-    """The policy of these settings. With keys any host name will do: a rebound page has no key."""
+    """Return the policy of these settings. With keys any host name is allowed: a rebound page has no key."""
     public = urlsplit(public_url)
     listen, _ = settings.listen_address
     hosts = {"localhost", (public.hostname or ""), listen.lower(), *settings.hosts}
@@ -106,13 +106,13 @@ def page_policy(settings: Settings, public_url: str) -> PagePolicy:
 
 
 def _origin(scheme: str, host: str, port: int | None) -> str:
-    """As a browser writes it: without a port that is the scheme's own."""
+    """Return the origin as a browser writes it: without the scheme's default port."""
     name = f"[{host}]" if ":" in host else host
     return f"{scheme}://{name}" + ("" if port in (None, _DEFAULT_PORTS.get(scheme)) else f":{port}")
 
 
 def _is_of(origin: str, host: bytes) -> bool:
-    """Whether this origin's host and port are those of a Host field."""
+    """Return whether this origin's host and port are those of a Host field."""
     scheme, _, authority = origin.partition("://")
     default = f":{_DEFAULT_PORTS.get(scheme, 0)}"
     return authority.lower().removesuffix(default) == host.decode("latin-1").lower().removesuffix(default)
@@ -120,7 +120,7 @@ def _is_of(origin: str, host: bytes) -> bool:
 
 @lru_cache(maxsize=256)
 def _name(host: bytes) -> str:
-    """The name in a Host field, without port, brackets and the dot at its end."""
+    """Return the name in a Host field, without port, brackets and the dot at its end."""
     text = host.decode("latin-1").lower()
     if text.startswith("["):
         return text[1:].partition("]")[0]

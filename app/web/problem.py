@@ -31,7 +31,7 @@ from app.web.problem_kinds import KINDS
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 RESERVED_MEMBERS: Final = frozenset({"type", "title", "status", "detail", "instance", "request_id"})
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-# Texts that quote the caller are cut here, so that an answer stays small whatever was sent.
+# Texts that quote the caller are cut here, so that every answer stays small.
 DETAIL_CHARACTERS_MAX: Final = 500
 VALIDATION_ERRORS_MAX: Final = 20
 
@@ -52,11 +52,11 @@ _MESSAGES: Final = {
     "missing": "is missing",
     "model_attributes_type": "must be a JSON object",
 }
-"""Where the words of the validation library are about its own things."""
+"""Own texts in place of the validation library's terms."""
 
 
 class Problem(Exception):
-    """A request that cannot be served, with everything its answer needs.
+    """A request that cannot be served, with all data of its answer.
 
     `slug` names a row of `KINDS` (an unknown one is a programming error: KeyError). `detail` is about this occurrence
     and is shown to the caller; it defaults to the kind's cause. `status` deviates from the row where a protocol
@@ -87,7 +87,7 @@ class Problem(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A problem ready to be written by anything that speaks HTTP: status, ASGI header pairs, body."""
+    """A problem ready to be written over HTTP: status, ASGI header pairs, body."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
@@ -101,11 +101,11 @@ class Problems:
     public_url: str = ""
 
     def type_of(self, slug: str) -> str:
-        """The `type` member: the address of the page that explains this kind of problem."""
+        """Return the `type` member: the address of the page that explains this kind of problem."""
         return f"{self.public_url.rstrip('/')}/problems/{slug}"
 
     def document(self, problem: Problem, request_id: str) -> dict[str, object]:
-        """The members of the answer (RFC 9457 section 3.1) and our extension members."""
+        """Return the members of the answer (RFC 9457 section 3.1) and our extension members."""
         return {
             "type": self.type_of(problem.slug),
             "title": problem.kind.title,
@@ -116,8 +116,8 @@ class Problems:
         }
 
     def answer(self, problem: Problem, request_id: str) -> Answer:
-        """The problem as bytes, for plain ASGI applications and for the HTTP protocol itself."""
-        # ASCII escapes: whatever text was quoted in the detail, lone surrogates included, the answer can be encoded.
+        """Return the problem as bytes, for plain ASGI applications and for the HTTP protocol itself."""
+        # ASCII escapes: the answer can be encoded with any quoted text, even with lone surrogates.
         body = json.dumps(self.document(problem, request_id), separators=(",", ":")).encode("ascii") + b"\n"
         headers = [(b"content-type", PROBLEM_MEDIA_TYPE.encode()), (b"content-length", b"%d" % len(body))]
         if problem.retry_after_seconds is not None:
@@ -125,7 +125,7 @@ class Problems:
         return Answer(problem.status, [*headers, *header_fields(problem)], body)
 
     def response(self, problem: Problem, request_id: str) -> Response:
-        """The problem as a Starlette response."""
+        """Return the problem as a Starlette response."""
         answer = self.answer(problem, request_id)
         response = Response(answer.body, status_code=answer.status)
         response.raw_headers = answer.headers
@@ -133,7 +133,7 @@ class Problems:
 
 
 def header_fields(problem: Problem) -> list[tuple[bytes, bytes]]:
-    """The headers that a problem brings, as ASGI pairs."""
+    """Return the headers that a problem brings, as ASGI pairs."""
     return [
         (name.lower().encode("latin-1"), value.encode("latin-1"))
         for name, values in problem.headers.items()
@@ -142,12 +142,12 @@ def header_fields(problem: Problem) -> list[tuple[bytes, bytes]]:
 
 
 def request_id_of(scope: Scope) -> str:
-    """Return the id that `app.web.limits.FrontDoor` gave this request; empty without a front door."""
+    """Return the id that `app.web.limits.FrontDoor` gave this request; empty without one."""
     return str(scope.get("state", {}).get("request_id", ""))
 
 
 def problem_of_http_exception(error: HTTPException) -> Problem:
-    """The framework's own refusals (no such route, wrong method, unreadable body) in our words.
+    """Return the framework's own refusals (no such route, wrong method, unreadable body) as our own problems.
 
     A detail that only repeats the status phrase is dropped, and so is every detail of a 5xx: it is not for the caller.
     """
@@ -159,7 +159,7 @@ def problem_of_http_exception(error: HTTPException) -> Problem:
 
 
 def problem_of_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
-    """What the request did not fulfil, named parameter by parameter; rejected values are never repeated (SV-06)."""
+    """Return the problem of an invalid request, parameter by parameter; rejected values are never repeated (SV-06)."""
     found = [_validation_error(error) for error in errors[:VALIDATION_ERRORS_MAX]]
     if errors[0]["type"] == "json_invalid":
         return Problem("malformed-json", f"{found[0]['message']} at character {errors[0]['loc'][-1]}")
@@ -176,7 +176,10 @@ def _validation_error(error: Mapping[str, Any]) -> dict[str, str]:
 
 
 def allowed_methods(request: Request) -> str:
-    """The Allow header (RFC 9110 section 15.5.6): all methods of this path. The framework names those of one route."""
+    """Return the Allow header (RFC 9110 section 15.5.6): all methods of this path.
+
+    The framework names those of one route.
+    """
     routes = request.scope["app"].router.routes
     probes = ((method, {**request.scope, "method": method}) for method in METHODS)
     return ", ".join(m for m, scope in probes if any(route.matches(scope)[0] is Match.FULL for route in routes))
@@ -185,8 +188,8 @@ def allowed_methods(request: Request) -> str:
 def install_problem_handlers(app: FastAPI, problems: Problems) -> None:
     """Make every refusal of `app` a problem document.
 
-    The handler for Exception only answers: the framework raises the exception again after it, and the front door, which
-    stands outside of the framework, logs it once with the request id.
+    The handler for Exception only answers. The framework raises the exception again after it, and `FrontDoor`, which is
+    outside of the framework, logs it once with the request id.
     """
 
     async def problem(request: Request, error: Exception) -> Response:

@@ -1,4 +1,4 @@
-"""The table of problem kinds: what can go wrong at the front door, why, and what the caller can do about it.
+"""The table of problem kinds: refusals of requests, with cause and cure.
 
 One row makes a kind: its `type` in answers, its page under /problems, its place in the index and its tests follow from
 it. Causes and cures are written for the person who reads the page, without names of tables, hosts or modules.
@@ -13,7 +13,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class ProblemKind:
-    """One row of the table: what happened, why, and what the caller can do about it.
+    """One row of the table: title, cause and cure.
 
     `retry_after_seconds` is set where repeating the same request later is the cure; it becomes the Retry-After header.
     """
@@ -94,24 +94,25 @@ _ROWS: Final = (
         "unknown-queue",
         404,
         "There is no such queue",
-        "Nothing was submitted to this queue yet and it was not made, or it was a temporary queue that has ended. With "
+        "Nothing was submitted to this queue yet and it was not created, or it was a temporary queue that has ended. "
+        "With "
         "automatic creation switched off, submitting to a new queue ends here too. A consumer of copies that was not "
         "registered ends here as well.",
-        "Check the spelling (names are case-sensitive), submit once, or make it with PUT /queues/{queue}.",
+        "Check the spelling (names are case-sensitive), submit once, or create it with PUT /queues/{queue}.",
     ),
     ProblemKind(
         "unknown-job",
         404,
         "There is no such job",
-        "No live job has this id or token, and none that ended lately. With automatic creation of kinds switched off, "
+        "No live job has this id or token, and no recently ended job. With automatic creation of kinds switched off, "
         "enqueueing a job of a new kind ends here too.",
-        "Check the id. Ended jobs are kept for the kind's retention_days. Make a kind with PUT /jobs/kinds/{kind}.",
+        "Check the id. Ended jobs are kept for the kind's retention_days. Create a kind with PUT /jobs/kinds/{kind}.",
     ),
     ProblemKind(
         "wrong-state",
         409,
         "The job is in another state",
-        "Somebody else was faster, or the job has gone on meanwhile. Nothing was changed.",
+        "Another caller was faster, or the job has changed meanwhile. Nothing was changed.",
         "Read the job with GET /jobs/{id}: its state, its assignee and its trail say what happened.",
     ),
     ProblemKind(
@@ -125,16 +126,17 @@ _ROWS: Final = (
         "too-many-queues",
         409,
         "There are too many temporary queues",
-        "Each temporary queue costs the database, so their number is limited. They end when nobody receives from them.",
+        "Each temporary queue costs the database, so their number is limited. They end without a receive for their "
+        "lifetime.",
         "Remove those that are not needed with DELETE /queues/{queue}, or raise HOOKWIRE_TEMPORARY_QUEUES_MAX.",
     ),
     ProblemKind(
         "unknown-service",
         404,
         "There is no such service",
-        "Nobody has asked this service yet, or worked for it, and it was not made. With automatic creation switched "
+        "This service has had no request and no worker yet, and was not created. With automatic creation switched "
         "off, a request to a new service ends here too.",
-        "Check the spelling (names are case-sensitive), or make it with PUT /services/{name}.",
+        "Check the spelling (names are case-sensitive), or create it with PUT /services/{name}.",
     ),
     ProblemKind(
         "service-unavailable",
@@ -142,7 +144,7 @@ _ROWS: Final = (
         "The service takes no requests now",
         "An operator has disabled the service, or it refuses requests while it has no worker, and has none. "
         "Nothing was stored.",
-        "Repeat the request later. Operators: `hookwire services show NAME` tells which; start a worker, enable the "
+        "Repeat the request later. Operators: `hookwire services show NAME` shows which; start a worker, enable the "
         "service, or set `without_workers` to `queue`.",
         retry_after_seconds=5,
     ),
@@ -151,7 +153,7 @@ _ROWS: Final = (
         502,
         "The request was given up",
         "Workers took the request as often as its service allows, and were lost or failed each time.",
-        "Look at the detail, mend the worker, and make a new request.",
+        "Look at the detail, repair the worker, and make a new request.",
     ),
     ProblemKind(
         "request-expired",
@@ -180,7 +182,7 @@ _ROWS: Final = (
         "invalid-filter",
         422,
         "The filter is not accepted",
-        "A filter names parts of an event (topic, key, time, content_type, headers, data) and what must be true. "
+        "A filter names parts of an event (topic, key, time, content_type, headers, data) and conditions for them. "
         "This one has an unknown operator, a value that an operator cannot compare, or too many conditions.",
         "Correct what the detail names; try filters on an event with POST /filters/test or `hookwire test-filter`.",
     ),
@@ -190,16 +192,16 @@ _ROWS: Final = (
         "The callback URL is not accepted",
         "The callback must be an absolute http or https URL with a plain host name, without user name, password or "
         "fragment, at most 2,048 characters long. Its port is 80, 443, or one from 1024 on that no usual database or "
-        "broker has.",
+        "broker uses.",
         "Correct the URL; put credentials into the query or check the delivery's signature instead.",
     ),
     ProblemKind(
         "callback-refused",
         422,
-        "The callback points to a place we do not call",
+        "The callback points to a forbidden address",
         "The callback's host is, or resolves to, a private, local, metadata or otherwise special address. Calling it "
-        "would let a stranger reach the network behind this server.",
-        "Use a publicly reachable address. An operator who wants to deliver inside their own network allows it with "
+        "would give outsiders access to the network behind this server.",
+        "Use a publicly reachable address. Operators allow their own networks with "
         "HOOKWIRE_EGRESS_ALLOW_CIDRS or HOOKWIRE_EGRESS_ALLOW_HOSTS.",
     ),
     ProblemKind(
@@ -220,7 +222,7 @@ _ROWS: Final = (
         "invalid-parameter",
         400,
         "A parameter is not valid",
-        "A parameter of the path, the query or the body has a value outside of what is documented for it.",
+        "A parameter of the path, the query or the body has a value outside of its documented range.",
         "Correct the parameter named in the answer; /docs lists types, ranges and defaults.",
     ),
     ProblemKind(
@@ -254,13 +256,13 @@ _ROWS: Final = (
         "Repeat the request with the same key in a moment: it will get the first one's answer.",
         retry_after_seconds=1,
     ),
-    # Who asks
+    # Authentication
     ProblemKind(
         "unauthorized",
         401,
         "A valid API key is needed",
         "The request carries no Authorization header, more than one, or a key that is unknown, expired or revoked.",
-        "Send `Authorization: Bearer hwk_...` with a key that counts; keys in the query are never read. Operators make "
+        "Send `Authorization: Bearer hwk_...` with a valid key; keys in the query are never read. Operators create "
         "one with `hookwire keys create`.",
     ),
     ProblemKind(
@@ -268,7 +270,7 @@ _ROWS: Final = (
         403,
         "The API key does not allow this",
         "The key is valid, but it lacks the scope that this route needs, or it is for other topics.",
-        "Use a key with the scope and the topics that the detail names; operators make one: `hookwire keys create`.",
+        "Use a key with the scope and the topics that the detail names; operators create one: `hookwire keys create`.",
     ),
     ProblemKind(
         "foreign-page",
@@ -282,7 +284,7 @@ _ROWS: Final = (
         "unknown-host",
         421,
         "The hub does not answer under this host name",
-        "No API key is asked here, so the hub answers to the host of its public URL, its listen address, loopback and "
+        "This hub needs no API key, so it answers to the host of its public URL, its listen address, loopback and "
         "the names in HOOKWIRE_HOSTS only. A site whose name is pointed at the hub could read it otherwise.",
         "Use the public URL. If this name is right, the operator adds it to HOOKWIRE_HOSTS.",
     ),
@@ -290,8 +292,8 @@ _ROWS: Final = (
         "own-request",
         403,
         "The hub does not deliver to itself",
-        "This hub sent the request itself: a subscription's callback leads back to it. Its own network may be let in "
-        "where strangers are not, so a subscriber could act on the hub by its deliveries.",
+        "This hub sent the request itself: a subscription's callback leads back to it. Its own network may have more "
+        "rights than others, so a subscriber could act on the hub by its deliveries.",
         "Name another callback. To put events on a second topic, publish them there.",
     ),
     # The service's own state
@@ -301,11 +303,11 @@ _ROWS: Final = (
         "The database cannot be used",
         "The service runs but its PostgreSQL does not answer, or says that it cannot store anything now. "
         "Nothing was stored.",
-        "Repeat the request later. Operators: /readyz tells whether the database is unreachable (then check "
+        "Repeat the request later. Operators: /readyz shows whether the database is unreachable (then check "
         "HOOKWIRE_DATABASE_URL and the server behind it), full (it takes no more connections: lower "
         "HOOKWIRE_DATABASE_CONNECTIONS_MAX or raise the server's max_connections), failing (its disk is full, it is "
         "read-only or it lacks memory: the log has the server's own words) or slow (then look at "
-        "`hookwire doctor`, and for whom its statements wait).",
+        "`hookwire doctor`, and for which sessions its statements wait).",
         retry_after_seconds=5,
     ),
     ProblemKind(
@@ -319,7 +321,7 @@ _ROWS: Final = (
     ProblemKind(
         "busy",
         503,
-        "Too much is going on",
+        "The service is overloaded",
         "The service has as many requests in flight as it accepts, or the ordering key is held by another transaction "
         "that takes too long. Nothing was stored.",
         "Repeat the request after the time in Retry-After, with growing pauses. If one key stays busy, look for an "
@@ -330,7 +332,7 @@ _ROWS: Final = (
         "shutting-down",
         503,
         "This process is shutting down",
-        "The process is finishing what it has accepted and takes nothing new.",
+        "The process is finishing accepted requests and accepts no new ones.",
         "Repeat the request: another process, or the restarted one, will take it.",
         retry_after_seconds=2,
     ),
@@ -346,7 +348,7 @@ _ROWS: Final = (
         "internal-error",
         500,
         "Something is broken on our side",
-        "The service met a condition that its programmers did not expect. The operator's log holds the details under "
+        "The service met an unexpected condition. The operator's log holds the details under "
         "the request id of this answer.",
         "Give the request id to the operator. Repeating the request is safe with the same Idempotency-Key.",
     ),
@@ -362,22 +364,23 @@ _ROWS: Final = (
     ProblemKind(
         "precondition-failed",
         412,
-        "It has changed meanwhile",
-        "If-Match names another version than the one that there is: somebody has changed it since you read it.",
-        "Read it again, look at what has changed, and send the change with the new ETag.",
+        "The object has changed",
+        "If-Match names another version than the present one: the object has changed since you read it.",
+        "Read it again, look at the differences, and send the change with the new ETag.",
     ),
     ProblemKind(
         "no-consent",
         409,
         "The callback does not agree",
-        "It was asked by OPTIONS whether this hub may deliver there, and did not answer with a WebHook-Allowed-Origin "
-        "that names this hub or is *; or it could not be asked.",
+        "The hub asked by OPTIONS whether it may deliver there. The callback did not answer with a "
+        "WebHook-Allowed-Origin "
+        "that names this hub or is *; or could not be reached.",
         "Let the callback answer OPTIONS with WebHook-Allowed-Origin, or subscribe without the handshake.",
     ),
     ProblemKind(
         "keys-refused",
         409,
-        "The signing keys cannot be changed so",
+        "The signing keys cannot be changed in this way",
         "A subscription has one to ten signing keys: the last one cannot be ended, an eleventh cannot be made. "
         "WebSub subscriptions change their secret by subscribing again; pull subscriptions have none.",
         "Rotate before ending the last key; end one before making an eleventh.",
@@ -388,20 +391,20 @@ _ROWS: Final = (
         "The delivery cannot be tried just now",
         "Its subscription is disabled or has ended, its receiver asked for a pause, an earlier event of its key comes "
         "first, or an attempt is being made at this moment.",
-        "The detail names it: enable the subscription, wait until the time, or decide about the earlier event.",
+        "The detail names it: enable the subscription, wait until the time, or retry or give up the earlier event.",
     ),
     ProblemKind(
         "replay-over",
         409,
         "The replay has ended",
         "It is done or was cancelled; neither can be paused, resumed or cancelled.",
-        "Start another one: what was on its way already is not sent twice.",
+        "Start another one: open deliveries are not sent twice.",
     ),
     ProblemKind(
         "not-found",
         404,
         "There is nothing at this address",
-        "No route has this path, or the thing it names does not exist or is not yours to see.",
+        "No route has this path, or the object does not exist or is hidden from your key.",
         "Check the path and the id; /docs lists all routes.",
     ),
     ProblemKind(
@@ -430,7 +433,7 @@ _ROWS: Final = (
         431,
         "The request header is too large",
         "The header fields have more bytes, or are more in number, than the server reads.",
-        "Remove what is not needed, most often cookies or long tokens.",
+        "Remove unneeded fields, most often cookies or long tokens.",
     ),
 )
 
@@ -438,5 +441,5 @@ KINDS: Final[Mapping[str, ProblemKind]] = {row.slug: row for row in _ROWS}
 
 
 def kinds_in_order() -> list[ProblemKind]:
-    """The table in the order of the index page: by status, then by slug."""
+    """Return the table in the order of the index page: by status, then by slug."""
     return sorted(KINDS.values(), key=lambda kind: (kind.status, kind.slug))

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as strangers send it: uvicorn's httptools protocol with limits, deadlines, strict framing (SV-01/02/05/09).
+"""HTTP/1.1 for untrusted clients: uvicorn's httptools protocol with limits, deadlines, strict framing (SV-01/02/05/09).
 
 uvicorn's own protocol has no deadline for receiving a request, no limit for its header and no opinion on Host; that
 cannot be added by a layer above it. `HookwireProtocol` adds it where the bytes arrive. One connection, as it is read::
@@ -11,13 +11,13 @@ cannot be added by a layer above it. `HookwireProtocol` adds it where the bytes 
                                ^                                                  v
                                '------------------ first byte of the next request (also pipelined) ---- IDLE
 
-    a refusal:  answers that are still owed are sent first (DEAF), then the refusal; then write_eof and a short, bounded
-                discarding of what the peer still sends (LINGER), because closing at once would reset the connection
-                and take the answer with it; then close, and after write_seconds abort (CLOSING).
+    a refusal:  answers that are still owed are sent first (DEAF), then the refusal. Then write_eof, and a short bounded
+                discard of the peer's data (LINGER): closing at once would reset the connection and lose the answer.
+                Then close, and after write_seconds abort (CLOSING).
 
-What the parser (llhttp, strict) refuses by itself: two lengths, length and chunks together, bare line feeds, folded
-lines, control characters, unknown methods. What is judged here: sizes, Host, target form, transfer coding, version,
-method, upgrades. A deadline is a number that the sweep of `app.web.connections` compares; no request arms a timer.
+The parser (llhttp, strict) refuses by itself: two lengths, length and chunks together, bare line feeds, folded lines,
+control characters, unknown methods. This module judges: sizes, Host, target form, transfer coding, version, method,
+upgrades. A deadline is a number that the sweep of `app.web.connections` compares; no request arms a timer.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _HOST: Final = re.compile(rb"(?:[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,253})|\[[0-9A-Fa
 
 
 class Phase(enum.Enum):
-    """What a connection is waiting for; the states of the module's diagram."""
+    """The event that a connection waits for; the states of the module's diagram."""
 
     FRESH = "the first byte"
     HEAD = "the rest of a header"
@@ -69,14 +69,15 @@ DEAF_PHASES: Final = (DEAF, LINGER, CLOSING)
 
 @functools.lru_cache(maxsize=256)
 def is_valid_host(host: bytes) -> bool:
-    """Whether a Host field is plainly a host and a port: everything else poisons addresses built from it (B-07)."""
+    """Return whether a Host field is only a host and a port: any other would poison URLs built from it (B-07)."""
     match = _HOST.fullmatch(host)
     return match is not None and (match[1] is None or int(match[1]) <= 65535)
 
 
 class _Outlet:
-    """The transport as uvicorn's response cycle sees it: closing is the protocol's decision, and what is written in one
-    step of the loop leaves together, so that a head and a short body cost one system call and one packet."""
+    """The transport as uvicorn's response cycle sees it: the protocol decides about closing. Writes of one step of the
+    loop are sent together, so that a head and a short body cost one system call and one packet.
+    """
 
     __slots__ = ("_held", "_held_bytes", "_loop", "_transport", "close", "is_closing")
 
@@ -91,7 +92,7 @@ class _Outlet:
         self._held_bytes = 0
 
     def write(self, data: bytes) -> None:
-        """Write now what is much, and at the end of this step what is little."""
+        """Write large data now, and small data at the end of this step."""
         if not self._held:
             self._loop.call_soon(self.flush)
         self._held.append(data)
@@ -100,7 +101,7 @@ class _Outlet:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is held; nothing when it has left already."""
+        """Write the held data, if any."""
         if self._held:
             held, self._held, self._held_bytes = self._held, [], 0
             # Not `writelines`: in early releases of Python 3.12 and 3.13 asyncio's never pauses a protocol.
@@ -128,7 +129,7 @@ class HookwireProtocol(HttpToolsProtocol):
         self.phase = FRESH
         self.deadline = self.write_deadline = NEVER
         self.running: RequestResponseCycle | None = None  # the request that the application works on
-        self.last_request = False  # the process is leaving: whatever is read now is the last request
+        self.last_request = False  # the process is leaving: a request read now is the last request
         self.url = b""  # uvicorn sets it with the first byte of a request, which may never come
         self._parting: bytes | None = None  # a refusal that waits for earlier answers
         self._head_bytes = 0
@@ -150,7 +151,7 @@ class HookwireProtocol(HttpToolsProtocol):
             self._refuse(refusal)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the request in progress, also when later ones were already read behind it."""
+        """Notify the request in progress, also when later requests were already read."""
         super().connection_lost(exc)
         self.phase = CLOSING
         if self.running is not None and not self.running.response_complete:
@@ -159,7 +160,7 @@ class HookwireProtocol(HttpToolsProtocol):
         self.shared.release(self.client[0] if self.client else None)
 
     def data_received(self, data: bytes) -> None:
-        """Count, then parse. Only a read that crosses the header limit is fed in two parts."""
+        """Count, then parse. Split only a read that crosses the header limit."""
         phase = self.phase
         if phase in DEAF_PHASES:
             self._discard(len(data))
@@ -180,7 +181,7 @@ class HookwireProtocol(HttpToolsProtocol):
         self._head_bytes = limits.header_bytes_max
         self._feed(data[:room])
         if self.phase not in DEAF_PHASES:
-            if self._head_bytes < limits.header_bytes_max:  # that header was complete, this is what follows it
+            if self._head_bytes < limits.header_bytes_max:  # that header was complete, this is the rest
                 self._feed(data[room:])
             elif len(self.url) > limits.url_bytes_max:
                 self._refuse(Problem("uri-too-long", self._url_limit()))
@@ -204,19 +205,21 @@ class HookwireProtocol(HttpToolsProtocol):
         self._serve_without_upgrade(rest)
 
     def pause_writing(self) -> None:
-        """The peer reads more slowly than we write: it must take something off the full buffer in time (SV-09)."""
+        """Start the write deadline: the peer reads more slowly than we write, and must read some data in time
+        (SV-09).
+        """
         self.write_deadline = self.shared.clock + self.limits.write_seconds
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """The peer has read."""
+        """Stop the write deadline: the peer has read."""
         self.write_deadline = NEVER
         super().resume_writing()
 
     # The parser's side. on_url and on_header are uvicorn's: they only collect, and the end of the header is judged.
 
     def on_message_begin(self) -> None:
-        """The first byte of a request."""
+        """Begin a request with its first byte."""
         if len(self.pipeline) >= self.limits.pipelined_requests_max:
             raise Problem("too-many-requests", "Too many requests were sent ahead on one connection.")
         super().on_message_begin()
@@ -273,7 +276,7 @@ class HookwireProtocol(HttpToolsProtocol):
         self._upgrading = True
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body, for the application or, when it has answered already, for nobody."""
+        """Take a part of the body for the application; drop it when the application has answered already."""
         cycle = self.cycle
         if cycle.response_complete:
             self._spare_bytes -= len(body)
@@ -292,7 +295,7 @@ class HookwireProtocol(HttpToolsProtocol):
             self._refuse(Problem("bad-request", "The chunks carry more framing than content."))
 
     def on_message_complete(self) -> None:
-        """The whole request has been read."""
+        """End the request: it has been read whole."""
         if self._upgrading:
             return
         cycle = self.cycle
@@ -320,14 +323,14 @@ class HookwireProtocol(HttpToolsProtocol):
         self.parser = httptools.HttpRequestParser(self)
         self._feed(b"".join((*head, b"\r\n", rest)))
 
-    # The response cycle's side
+    # Called by the response cycle
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self.running = cycle
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
-        """An answer is out: go on with the pipeline, say the refusal that had to wait, or wait for another request."""
+        """Continue after an answer: serve the pipeline, send a waiting refusal, or wait for another request."""
         self.server_state.total_requests += 1
         phase = self.phase
         if phase is LINGER or phase is CLOSING:
@@ -347,7 +350,7 @@ class HookwireProtocol(HttpToolsProtocol):
             self.hang_up()
 
     def shutdown(self) -> None:
-        """The server is leaving: close what is idle, finish what has begun (called by the server)."""
+        """Close an idle connection, finish a request in progress. The server calls it when it stops."""
         self.last_request = True
         if self.phase is FRESH or self.phase is IDLE:
             self.hang_up()
@@ -391,7 +394,7 @@ class HookwireProtocol(HttpToolsProtocol):
         return b"".join((*head, b"\r\n", answer.body))
 
     def hang_up(self) -> None:
-        """End the connection, so that what was written still arrives. What the peer sends from now on is discarded."""
+        """End the connection, so that written data still arrives. Discard later data of the peer."""
         if self.has_hung_up():
             return
         self.outlet.flush()
@@ -412,7 +415,7 @@ class HookwireProtocol(HttpToolsProtocol):
         return True
 
     def has_hung_up(self) -> bool:
-        """Whether this connection takes no more requests and sends no more answers."""
+        """Return whether this connection takes no more requests and sends no more answers."""
         return self.phase is LINGER or self.phase is CLOSING
 
     def _close(self) -> None:
@@ -432,7 +435,7 @@ class HookwireProtocol(HttpToolsProtocol):
     # The sweep's side
 
     def expire(self, now: float) -> None:
-        """A deadline has passed: what happens depends on what was waited for."""
+        """Act on a deadline, by the phase of the connection."""
         if self.write_deadline <= now or self.phase is CLOSING:
             self.wire.abort()
         elif self.phase is LINGER:
@@ -447,7 +450,7 @@ class HookwireProtocol(HttpToolsProtocol):
             self.deadline = self.shared.clock
 
     def _expire_body(self, now: float) -> None:
-        """Look again at every sweep: the body must be complete in time and must not come in too slowly."""
+        """Check the body at every sweep: it must be complete in time and must not come in too slowly."""
         limits = self.limits
         self.deadline = self.shared.clock
         if self.flow.read_paused or (self.cycle.waiting_for_100_continue and not self.cycle.response_complete):
@@ -476,7 +479,7 @@ def _size(headers: list[tuple[bytes, bytes]]) -> int:
 
 
 def _problem_in_callback(error: httptools.HttpParserCallbackError) -> Problem:
-    """What a callback raised: a refusal is a refusal, what the parser's own checks raise is a bad request."""
+    """Return the problem of a callback's exception: a refusal stays, an error of the parser is a bad request."""
     cause = error.__context__
     if isinstance(cause, Problem):
         return cause

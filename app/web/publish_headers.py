@@ -1,6 +1,6 @@
 """Headers of a publisher's own: ``Hookwire-Header-<name>: value`` is the event's header ``<name>`` (FM-14).
 
-The rules are those of ``hookwire.publish``: what is the hub's, and what would tell subscribers a secret, is refused.
+The rules are those of ``hookwire.publish``: the hub's own headers, and headers that may hold a secret, are refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAME = re.compile(r"[a-z0-9_.-]{1,200}")
 
 
 def add_own_header(own: dict[str, str], field: bytes, value: bytes) -> None:
-    """Add the event's header that a field of a request gives; raises ``Problem``."""
+    """Add a request field as the event's header; raise ``Problem``."""
     parameter = field.decode("latin-1")
     name = parameter[len(OWN_PREFIX) :]
     if not _NAME.fullmatch(name) or name in own:

@@ -1,4 +1,4 @@
-"""The query of a request: a parameter that its route does not know is refused and not overlooked (ADR 33)."""
+"""The query of a request: a parameter that its route does not know is refused (ADR 33)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAME_CHARACTERS_MAX = 100
 
 
 def refuse_unknown(names: Iterable[str], known: Sequence[str]) -> None:
-    """Raises :class:`Problem` (400) for the first of the names that is not known, with the nearest one that is."""
+    """Raise :class:`Problem` (400) for the first unknown name, with the nearest known one."""
     for name in names:
         if name not in known:
             raise _unknown(name[:_NAME_CHARACTERS_MAX], known)

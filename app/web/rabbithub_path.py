@@ -1,4 +1,4 @@
-"""What a path below /rabbithub means (RH-01): read in one way by the gate, which lets in, and by the routes."""
+"""The parts of a path below /rabbithub (RH-01), for authentication and for the routes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ _WHATS: Final = ("endpoint", "subscribe", "subscriptions")
 
 
 def parts_of(raw_path: str) -> tuple[str, str, Sequence[str]]:
-    """Virtual host, ``what`` and the names behind it, of a path as it was sent.
-
-    Segments are percent-decoded after they were taken apart: a virtual host or a name may hold a slash.
+    """Return virtual host, ``what`` and the names after it, of a path as it was sent. Segments are split first and then
+    percent-decoded: a virtual host or a name may hold a slash.
     """
     segments = [unquote(part) for part in raw_path.removeprefix(PREFIX).split("/")]
     vhost = segments.pop(0) if segments[0] not in _WHATS and len(segments) > 1 else "/"

@@ -23,8 +23,8 @@ _WRITABLE: Final = "ok"
 class Readiness:
     """One per process. ``classify_outage`` says why the database failed, as ``Overview.classify_outage`` does.
 
-    A read-only server and a full disk answer every question, so the database is asked to write as well: at most once
-    in ``fresh_seconds``, however many ask (FC-06).
+    A server that is read-only or has a full disk still answers queries, so this also tests a write, at most once in
+    ``fresh_seconds`` (FC-06).
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Readiness:
         self._write = CachedQuery(self._try_to_write, fresh_seconds, 0.0)
 
     async def check(self) -> Outage | None:
-        """Why nothing can be stored now; None: it can."""
+        """Return why nothing can be stored now; None when storing works."""
         try:
             async with asyncio.timeout(_QUESTION_SECONDS):
                 await self._database.fetchrow("event.installation")

@@ -1,7 +1,7 @@
 """RouteNeeds: the declaration (:mod:`app.web.scopes`) of the route that will take a request.
 
-Default deny: a request that no route takes needs ``admin``, or ``read`` to look; a route without a declaration ends the
-start-up.
+Default deny: a request that no route takes needs ``admin``, or ``read`` for a GET; a route without a declaration ends
+the start-up.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class RouteNeeds:
         self._routes = [(_route(route), _declared(route)) for route in routes]
 
     def of(self, scope: Scope) -> Need:
-        """Return what this request needs. A HEAD needs what its GET needs."""
+        """Return the need of this request. A HEAD needs the same as its GET."""
         if is_publish(scope):
             return need_of_publish(scope)
         method, path = scope["method"], scope["path"]

@@ -1,4 +1,4 @@
-"""Scopes: the words in which a route declares what it needs of an API key, beside its path.
+"""Scopes: the rights of an API key that a route declares beside its path.
 
 ::
 
@@ -37,15 +37,15 @@ _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One of ``scopes``, and where it says so also ``payloads``; no scopes: no key is asked for.
+    """A need: any of ``scopes``, and if set also ``payloads``; no scopes: no key is needed.
 
-    ``reach`` says which patterns of the key are compared with what::
+    ``reach`` says which patterns of the key are compared, and with which value::
 
         all             a key for some topics only is refused
         topic, queue, service   ``name``, the path's parameter of that name or of the name ``parameter``
-        route           whatever the route shows; it compares by itself (``require_topic``, ``may_reach_queue``, ...)
+        route           the route compares its own data (``require_topic``, ``may_reach_queue``, ...)
 
-    ``websub``: where HOOKWIRE_HUB_ACCESS is open, no key is asked for.
+    ``websub``: where HOOKWIRE_HUB_ACCESS is open, no key is needed.
     """
 
     scopes: Sequence[KeyScope]
@@ -56,13 +56,13 @@ class Need:
     name: str | None = None
 
     def missing(self, grant: Grant) -> Sequence[KeyScope]:
-        """Return the scopes of which the key lacks every one; () when it has enough."""
+        """Return the scopes of which the key has none; () when it has enough."""
         if not grant.has(*self.scopes):
             return self.scopes
         return ("payloads",) if self.payloads and not grant.has("payloads") else ()
 
     def is_reached_by(self, grant: Grant) -> bool:
-        """Return whether the patterns of the key let it in here."""
+        """Return whether the patterns of the key include this request."""
         if self.reach == "all":
             return grant.topics is None
         return self.reach == "route" or _REACHES[self.reach](grant, self.name or "")
@@ -79,7 +79,7 @@ OPEN: Final = Need(())
 def needs(
     *scopes: KeyScope, payloads: bool = False, reach: Reach = "all", websub: bool = False, parameter: str | None = None
 ) -> Callable[[_Endpoint], _Endpoint]:
-    """Declare what the route of the decorated function needs; stands below ``@router.get(...)``."""
+    """Declare the need of the decorated route; write it below ``@router.get(...)``."""
     return _declare(Need(scopes, payloads=payloads, reach=reach, websub=websub, parameter=parameter))
 
 
@@ -89,18 +89,18 @@ def needs_by(find: Callable[[Scope], Need]) -> Callable[[_Endpoint], _Endpoint]:
 
 
 def open_to_all(endpoint: _Endpoint) -> _Endpoint:
-    """Declare that no key is asked for."""
+    """Declare that no key is needed."""
     return _declare(OPEN)(endpoint)
 
 
 def declaration_of(endpoint: object) -> Declaration | None:
-    """Return what was declared for an endpoint."""
+    """Return the declaration of an endpoint."""
     found: Declaration | None = getattr(endpoint, "declared_need", None)
     return found
 
 
 def default_need(method: str) -> Need:
-    """Return the need of a request that no route takes: it is not told to strangers that there is none."""
+    """Return the need of a request that no route takes: a client without a key does not learn that no route exists."""
     return Need(("read",) if method in ("GET", "HEAD") else ("admin",))
 
 

@@ -1,11 +1,11 @@
 """The HTTP server: uvicorn, built and run from code, without its command line, its signals and its environment (SV-05).
 
 uvicorn brings the ASGI cycle; the protocol is `app.web.protocol`. The sockets, the life cycle and the shutdown are
-here, because the process owns them: it decides when to listen, when to take no more, and how long to drain::
+here, because the process owns them: it decides when to listen, when to accept no more, and how long to drain::
 
     start() ......... bind (or a clear ListenError), listen, sweep
     stop_accepting()  close the listeners, close idle connections, mark the others "this is the last request"
-    stop(grace) ..... stop_accepting, wait for connections and requests, then cancel what is left and cut it off
+    stop(grace) ..... stop_accepting, wait for connections and requests, then cancel the rest and cut it off
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from app.web.protocol import HookwireProtocol
 
 __all__ = ["HttpServer", "ListenError", "ServerLimits", "make_server"]
 
-# What cancelled requests get to say so before their connections are cut.
+# Time for cancelled requests to answer before their connections are cut.
 _CANCEL_SECONDS: Final = 1.0
 
 
 class ListenError(Exception):
-    """The server cannot listen where it was told to; the text says where, why, and which setting decides it."""
+    """The server cannot listen on its address; the text says where, why, and which setting decides it."""
 
 
 class _Server(uvicorn.Server):
@@ -45,7 +45,7 @@ class _Server(uvicorn.Server):
         self.connections = connections
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]  # uvicorn's is a generator
-        """Signals belong to the process."""
+        """Handle no signals: they belong to the process."""
         return nullcontext()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -68,10 +68,10 @@ def make_server(
     request_ids: RequestIds | None = None,
     trusted_proxies: Sequence[str] = (),
 ) -> _Server:
-    """uvicorn with every default that trusts or tells too much switched off.
+    """Return uvicorn without its defaults that trust or reveal too much.
 
     X-Forwarded-* is read only from `trusted_proxies` (addresses or networks); the variable FORWARDED_ALLOW_IPS has no
-    effect. There is no lifespan protocol: what the application needs is started by the process before the server.
+    effect. There is no lifespan protocol: the process starts the application's dependencies before the server.
     """
     connections = Connections(limits, problems=problems, request_ids=request_ids, trusted_proxies=trusted_proxies)
     config = uvicorn.Config(
@@ -98,8 +98,8 @@ def make_server(
 class HttpServer:
     """One listening HTTP server in the running loop, for one start and one stop; repeating either is harmless.
 
-    `port` 0 takes a free one. `sockets`, when given, are bound already (a Unix socket, one inherited from a supervisor)
-    and are used instead of `host` and `port`; the server closes them.
+    `port` 0 takes a free one. `sockets`, when given, are bound already (a Unix socket, or inherited from a supervisor).
+    They replace `host` and `port`; the server closes them.
     """
 
     def __init__(
@@ -140,27 +140,29 @@ class HttpServer:
 
     @property
     def port(self) -> int:
-        """The port really listened on; 0 for a Unix socket. Known after `start`."""
+        """Return the real port of the listener; 0 for a Unix socket. Known after `start`."""
         address = self._sockets[0].getsockname()
         return int(address[1]) if isinstance(address, tuple) else 0
 
     @property
     def connection_count(self) -> int:
-        """Open connections, idle ones included."""
+        """Return the number of open connections, idle ones included."""
         return self._server.connections.count
 
     @property
     def request_count(self) -> int:
-        """Requests that the application is working on."""
+        """Return the number of requests in the application."""
         return len(self._server.server_state.tasks)
 
     @property
     def refused(self) -> Mapping[str, int]:
-        """Requests and connections refused before they reached the application, by problem kind."""
+        """Return the numbers of requests and connections refused before they reached the application, by
+        problem kind.
+        """
         return self._server.connections.refused
 
     async def start(self) -> None:
-        """Listen; returns when connections are accepted. Raises ListenError."""
+        """Listen; return when connections are accepted. Raise ListenError."""
         if self._listening:
             return
         backlog = self._server.connections.limits.backlog_connections
@@ -170,7 +172,7 @@ class HttpServer:
         self._listening = True
 
     def stop_accepting(self) -> None:
-        """Take no new connections and no new requests; what has begun goes on."""
+        """Accept no new connections and no new requests; requests in progress go on."""
         if not self._listening:
             return
         self._listening = False
@@ -183,7 +185,7 @@ class HttpServer:
             connection.shutdown()
 
     async def stop(self, grace_seconds: float) -> None:
-        """Drain for at most `grace_seconds`, then cancel the requests that are left and cut their connections."""
+        """Drain for at most `grace_seconds`, then cancel the remaining requests and cut their connections."""
         self.stop_accepting()
         state = self._server.server_state
         try:
@@ -202,15 +204,15 @@ class HttpServer:
 
     async def _drained(self) -> None:
         await self._server.connections.none_open.wait()
-        # A request can outlive its connection: the client left, the transaction goes on.
+        # A request can outlive its connection: the client has gone, the transaction goes on.
         if tasks := tuple(self._server.server_state.tasks):
             await asyncio.wait(tasks)
 
 
 async def bind(host: str, port: int, backlog: int, setting: str = "HOOKWIRE_LISTEN") -> list[socket.socket]:
-    """Listening sockets for every address of `host`, all on one port. Raises ListenError, with nothing left open.
+    """Return listening sockets for every address of `host`, all on one port. Raise ListenError, with nothing left open.
 
-    `setting` is what its text tells the reader to change.
+    `setting` is the setting that its text names.
     """
     bound: list[socket.socket] = []
     try:
@@ -237,7 +239,7 @@ def _listening_socket(family: int, protocol: int, address: tuple[Any, ...], back
         if family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listening.bind(address)
-        # Here and not later: with SO_REUSEADDR a taken port can show itself only now.
+        # Here and not later: with SO_REUSEADDR a taken port shows only now.
         listening.listen(backlog)
     except OSError:
         listening.close()

@@ -1,1 +1,1 @@
-"""The embedded PostgreSQL: its programs, its cluster, its locks and its life cycle (RR-14). ``server`` is the entry."""
+"""The embedded PostgreSQL: its programs, cluster, locks and life cycle (RR-14). Begin with ``server``."""

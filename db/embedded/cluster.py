@@ -1,10 +1,10 @@
-"""The cluster, PostgreSQL's word for a data folder: where it lies, what makes it, whether we can use it.
+"""The cluster, PostgreSQL's word for a data folder: its place, its creation, and whether it can be used.
 
-It is ``DATA_DIR/postgres``, with one exception. A service that runs as root runs the server as an unprivileged
-account, which may be unable to enter DATA_DIR (``/root`` is closed on most machines). Permissions of folders
-that are not ours stay as they are; the cluster is then made as ``/var/lib/hookwire/postgres-<hash>``, and
-``DATA_DIR/postgres`` is a symbolic link to it, so that the place is decided once and can be seen. If DATA_DIR is
-deleted, that cluster stays and the next start links it again: data goes only when somebody removes the cluster.
+The cluster is ``DATA_DIR/postgres``, with one exception. A service that runs as root runs the server as an unprivileged
+account. That account may be unable to enter DATA_DIR, because ``/root`` is closed on most machines. hookwire does not
+change the permissions of other owners' folders. It creates the cluster as ``/var/lib/hookwire/postgres-<hash>``, and
+``DATA_DIR/postgres`` is a symbolic link to it. If DATA_DIR is deleted, that cluster stays, and the next start links it
+again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _INITDB_OPTIONS = (
     "--locale=C",
     "--locale-provider=builtin",
     "--builtin-locale=C.UTF-8",
-    "--auth-local=trust",  # the socket folder's mode decides who gets that far
+    "--auth-local=trust",  # the mode of the socket folder decides which users can connect
     "--auth-host=reject",
     "--no-instructions",
 )
@@ -58,18 +58,18 @@ _SETTINGS = (
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A place for PostgreSQL's data and the account that owns it; the folder may not be made yet."""
+    """The folder of PostgreSQL's data and the account that owns it. The folder may not exist yet."""
 
     folder: Path
     account: Account
 
     @property
     def made(self) -> bool:
-        """Whether there is something in the place."""
+        """Return whether the folder has contents."""
         return self.folder.exists() and any(self.folder.iterdir())
 
     def check_version(self) -> None:
-        """Raise EmbeddedError when another major version of PostgreSQL made it, or when it is something else."""
+        """Raise EmbeddedError unless this major version of PostgreSQL made the folder."""
         try:
             version = (self.folder / "PG_VERSION").read_text(encoding="ascii").strip()
         except FileNotFoundError:
@@ -82,9 +82,9 @@ class Cluster:
             )
 
     async def make(self, programs: Path, lock_descriptor: int) -> None:
-        """Run initdb beside the place and rename the result into it, so a kill leaves nothing half made.
+        """Run initdb beside the place and rename the result into it, so that an interruption leaves nothing half made.
 
-        initdb inherits the lock: one that outlives us is waited for, not overtaken.
+        initdb inherits the lock. A later start waits for an initdb that outlived its service.
         """
         await asyncio.to_thread(self._remove_leftovers)
         fresh = self.folder.with_name(f"{self.folder.name}.new-{os.getpid()}")
@@ -106,13 +106,13 @@ class Cluster:
             shutil.rmtree(leftover)
 
     def log_tail(self, lines_max: int = 3) -> str:
-        """The last lines of the server's newest log, on one line; empty when it has written none."""
+        """Return the last lines of the server's newest log, on one line; empty when it has written none."""
         logs = sorted((self.folder / "log").glob("*.log"), key=lambda path: path.stat().st_mtime)
         return last_lines(logs[-1], lines_max) if logs else ""
 
 
 def last_lines(path: Path, lines_max: int) -> str:
-    """The end of a text file on one line; empty when there is no such file."""
+    """Return the end of a text file on one line; empty when there is no such file."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - 4096))
@@ -142,5 +142,5 @@ async def locate_cluster(data_dir: Path, system_dir: Path) -> Cluster:
     account = await account_for(folder)
     within = folder if folder.exists() else folder.parent
     if not await account.reaches(within):
-        raise EmbeddedError(f"user {account.name}, who runs the embedded PostgreSQL, can't enter {within}")
+        raise EmbeddedError(f"user {account.name}, which runs the embedded PostgreSQL, can't enter {within}")
     return Cluster(folder, account)

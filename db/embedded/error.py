@@ -1,4 +1,4 @@
-"""The one error of the embedded server: a sentence about what is wrong, and the way out of it."""
+"""The one error of the embedded server: its text says the problem and the cure."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ __all__ = ["EmbeddedError"]
 
 
 class EmbeddedError(Exception):
-    """The embedded PostgreSQL can't be used; the message says why and which setting helps.
+    """The embedded PostgreSQL cannot be used; the message says why and which setting helps.
 
-    ``reason`` is the sentence without its full stop; ``cure`` replaces the usual advice where there is a better one.
+    ``reason`` is the sentence without its full stop; ``cure`` replaces the usual advice.
     """
 
     CURE = "Set HOOKWIRE_DATA_DIR to another folder, or HOOKWIRE_DATABASE_URL to a PostgreSQL of your own."

@@ -1,7 +1,4 @@
-"""Which cluster belongs to a data folder: one that was lost must not become a new, empty one without a word (FC-12).
-
-``DATA_DIR/cluster.id`` holds the system identifier that initdb gave the cluster. A copy by ``pg_basebackup`` keeps it.
-"""
+"""The identity of a data folder's cluster. A lost cluster must not silently become a new, empty one (FC-12)."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ class ClusterLost(EmbeddedError):
 
 
 class ClusterIdentity:
-    """The identity of one data folder's cluster, in its file and, from the first answer on, in memory."""
+    """The identity of one data folder's cluster, in its file and, after the first connection, in memory."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
@@ -29,7 +26,7 @@ class ClusterIdentity:
         self._known: int | None = None
 
     def check(self, folder: Path) -> None:
-        """Raise :class:`ClusterLost` unless ``folder`` holds the known cluster; the first one is always right."""
+        """Raise :class:`ClusterLost` unless ``folder`` holds the known cluster. The first cluster is always right."""
         found = _identifier(folder)
         if self._known is None:
             self._known = self._noted()
@@ -37,16 +34,16 @@ class ClusterIdentity:
             raise self.lost(found)
 
     def lost(self, found: int | None) -> ClusterLost:
-        """The error for what was found instead of the known cluster; None: nothing."""
+        """Return the error for another cluster in the place of the known one; ``found`` None means no cluster."""
         instead = f"another PostgreSQL cluster ({found})" if found else "no PostgreSQL data any more"
         return ClusterLost(
             f"the data folder {self._data_dir} holds {instead}; its data were those of cluster {self._known}",
             "Put them, or a backup of them, back in place. To begin with an empty database instead, remove "
-            f"{self._file} and what is left of the data.",
+            f"{self._file} and the rest of the data.",
         )
 
     def note(self, folder: Path) -> None:
-        """Remember the cluster that answers, also for the next start."""
+        """Store the identifier of the running cluster, also for the next start."""
         self._known = _identifier(folder)
         if self._known is None or self._noted() == self._known:
             return
@@ -67,7 +64,7 @@ class ClusterIdentity:
 
 
 def _identifier(folder: Path) -> int | None:
-    """The cluster's number, of its control file; None where there is none."""
+    """Return the cluster's identifier from its control file; None without one."""
     try:
         with (folder / "global" / "pg_control").open("rb") as file:
             return int(_IDENTIFIER.unpack(file.read(_IDENTIFIER.size))[0])

@@ -1,8 +1,8 @@
-"""Locks on files, as the kernel keeps them: held by whoever has the open file, gone with its last holder.
+"""Locks on files. The kernel ties each lock to the processes that have the file open.
 
-No pid, clock or namespace is involved, so a lock that can be taken proves that nobody holds it, whatever a
-killed process left lying about. A child that is handed the descriptor keeps the lock for as long as it or any
-of its own children live; :mod:`db.embedded.server` uses that to know whether a server still runs (RR-14).
+No pid, clock or namespace is involved. So a lock that can be taken proves that no process holds it, even after a kill.
+A child that inherits the descriptor keeps the lock, and so do its own children. From that :mod:`db.embedded.server`
+knows whether a server still runs (RR-14).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ __all__ = ["FileLock"]
 
 
 class FileLock:
-    """An exclusive ``flock`` on a file that is made when missing and never deleted.
+    """An exclusive ``flock`` on a file that is created when missing and never deleted.
 
-    The file holds the pid of whoever took it last, for people and for error messages only.
+    The file holds the pid of the last holder, for people and for error messages only.
     """
 
     def __init__(self, path: Path) -> None:
@@ -26,16 +26,19 @@ class FileLock:
 
     @property
     def held(self) -> bool:
-        """Whether this object has the lock."""
+        """Return whether this object has the lock."""
         return self._descriptor is not None
 
     def fileno(self) -> int:
-        """The locked descriptor, to be handed to a child; only while held."""
+        """Return the locked descriptor, to pass it to a child; only while held."""
         assert self._descriptor is not None
         return self._descriptor
 
     def acquire(self) -> bool:
-        """Take the lock without waiting; False when somebody else has it. OSError when the file can't be opened."""
+        """Take the lock without waiting; return False when another process holds it.
+
+        Raise OSError when the file cannot be opened.
+        """
         assert not self.held
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -52,12 +55,12 @@ class FileLock:
         return True
 
     def holder_pid(self) -> int | None:
-        """The pid that the holder wrote, or None when it has not got that far."""
+        """Return the pid that the holder wrote, or None when it has not written one yet."""
         text = self.path.read_text(encoding="ascii", errors="replace").strip()
         return int(text) if text.isdigit() else None
 
     def close(self) -> None:
-        """Give up our hold; a child that has the descriptor keeps the lock. Harmless when not held."""
+        """Release the lock here. A child that has the descriptor keeps it. Without effect when not held."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

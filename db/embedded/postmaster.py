@@ -1,9 +1,9 @@
-"""PostgreSQL's first process: what it wrote into ``postmaster.pid``, and whether that process is really ours.
+"""PostgreSQL's first process: the contents of ``postmaster.pid``, and whether that process is our server.
 
-A pid on paper proves nothing. The process may be gone, or the number may be a stranger's by now, so a record
-counts only if the process lives, is called postgres, works in our data folder, and either started when the
-record says or is, by the kernel's word, the one that listens on the record's socket (RR-14). The second proof
-stands in for the first on a machine whose clock was set while the server ran.
+A recorded pid alone proves nothing. The process may be gone, or another process may have its number. So a record counts
+only if the process lives, is called postgres and works in our data folder. Besides, it started at the recorded time, or
+the kernel names it as the listener on the recorded socket (RR-14). The second proof covers a machine whose clock was
+set while the server ran.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _RECORD_LINES = 8
 
 @dataclass(frozen=True, slots=True)
 class Postmaster:
-    """One ``postmaster.pid``; ``status`` is PostgreSQL's word: starting, ready, standby or stopping."""
+    """One ``postmaster.pid``. ``status`` is PostgreSQL's word: starting, ready, standby or stopping."""
 
     pid: int
     started_at_seconds: int
@@ -31,7 +31,7 @@ class Postmaster:
     status: str
 
     def serves(self, cluster: Path) -> bool:
-        """Whether the recorded process lives and serves this data folder."""
+        """Return whether the recorded process lives and serves this data folder."""
         started_at_seconds = _postgres_started_at_seconds(self.pid)
         if started_at_seconds is None or not _works_in(self.pid, cluster):
             return False
@@ -40,9 +40,9 @@ class Postmaster:
         return listener_pid(self.socket_dir) == self.pid
 
     def send(self, signal_number: signal.Signals, cluster: Path) -> bool:
-        """Signal the process if it still serves the data folder; False when there was nobody to signal.
+        """Signal the process if it still serves the data folder; return False otherwise.
 
-        Between look and signal lie microseconds, in which the number can't come round to a stranger.
+        The pid cannot be reused in the microseconds between check and signal.
         """
         if not self.serves(cluster):
             return False
@@ -54,7 +54,7 @@ class Postmaster:
 
 
 def read_record(cluster: Path) -> Postmaster | None:
-    """The record in a data folder, or None when there is none or it is not complete yet."""
+    """Return the record in a data folder, or None when it is missing or not complete yet."""
     lines = _record_lines(cluster)
     if len(lines) < _RECORD_LINES or not (lines[0].isdigit() and lines[2].isdigit()):
         return None
@@ -62,7 +62,7 @@ def read_record(cluster: Path) -> Postmaster | None:
 
 
 def recorded_pid(cluster: Path) -> int | None:
-    """The pid in the record's first line alone, which is there first; None when there is none."""
+    """Return the pid in the record's first line, which is written first; None when it is missing."""
     lines = _record_lines(cluster)
     return int(lines[0]) if lines and lines[0].isdigit() else None
 
@@ -75,12 +75,12 @@ def _record_lines(cluster: Path) -> list[str]:
 
 
 def _postgres_started_at_seconds(pid: int) -> float | None:
-    """When a living process called postgres started, in seconds since the epoch; None for any other process."""
+    """Return the start of a living process called postgres, in seconds since the epoch; None for any other process."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The name stands in brackets and may hold anything; the state and, 19 fields later, the start follow it.
+    # The name stands in parentheses and may hold any character. The state follows it, and 19 fields later the start.
     name, _, rest = text.partition("(")[2].rpartition(")")
     fields = rest.split()
     if name != "postgres" or fields[0] in {"Z", "X"}:
@@ -96,9 +96,10 @@ def _booted_at_seconds() -> int:
 
 
 def _works_in(pid: int, cluster: Path) -> bool:
-    """Whether the process serves the folder: the server's working folder is its data folder.
+    """Return whether the process serves the folder: the server's working folder is its data folder.
 
-    A container's root may not look at the working folder of another user's process, but at its command line.
+    In a container, root may be unable to read the working folder of another user's process. It can read the command
+    line.
     """
     try:
         return os.path.samefile(f"/proc/{pid}/cwd", cluster)

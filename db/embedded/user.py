@@ -1,11 +1,11 @@
 """The system account that PostgreSQL's programs run as, and how they are run.
 
-PostgreSQL refuses to run as root, so a service that runs as root hands the server to an unprivileged account:
-the owner of the cluster if there is one already, else the first of :data:`ACCOUNT_NAMES` that exists, else a
-new system account of the first name. Everybody else runs the server as themselves.
+PostgreSQL refuses to run as root, so a service that runs as root hands the server to an unprivileged account. That is
+the owner of an existing cluster, else the first of :data:`ACCOUNT_NAMES` that exists, else a new system account of the
+first name. Any other user runs the server as itself.
 
-The programs are started with :class:`subprocess.Popen`, waited for in a thread: uvloop can't switch the user of
-a child, and asyncio's own transport kills its child when it is collected, which a server must survive.
+The programs are started with :class:`subprocess.Popen`, and a thread waits for them. uvloop cannot switch the user of a
+child. asyncio's own transport kills its child when it is collected, which a server must survive.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _NO_ACCOUNT_CURE = (
     f"Make one with `useradd --system {ACCOUNT_NAMES[0]}`, run as another user than root, "
     "or set HOOKWIRE_DATABASE_URL to a PostgreSQL of your own."
 )
-# Nothing of the caller's environment may steer the server: PGPORT, PGDATA, LD_LIBRARY_PATH, a locale.
+# Keep the caller's environment from the server: PGPORT, PGDATA, LD_LIBRARY_PATH, a locale.
 _ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What a program left: its exit status and all it printed, both streams in one."""
+    """The exit status of a program and its output, both streams in one."""
 
     status: int
     output: str
 
     def last_lines(self, count: int = 3) -> str:
-        """The end of the output on one line, for an error message."""
+        """Return the end of the output on one line, for an error message."""
         return " / ".join(self.output.strip().splitlines()[-count:])
 
 
@@ -56,11 +56,11 @@ class Account:
 
     @property
     def switched(self) -> bool:
-        """Whether a child has to change its user to become this account."""
+        """Return whether a child has to change its user to become this account."""
         return self.uid != os.geteuid()
 
     def own(self, path: Path) -> None:
-        """Give a file or folder of ours, not what is in it, to the account."""
+        """Give a our file or folder, but not its contents, to the account."""
         if self.switched:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
@@ -72,7 +72,7 @@ class Account:
         environment: Mapping[str, str] | None = None,
         pass_fds: Sequence[int] = (),
     ) -> subprocess.Popen[bytes]:
-        """Start a program as this account, in a session of its own so that the terminal's Ctrl-C misses it."""
+        """Start a program as this account, in its own session, so that the terminal's Ctrl-C does not reach it."""
         try:
             return subprocess.Popen(  # noqa: S603 - no shell, and only programs that we located
                 command,
@@ -94,8 +94,8 @@ class Account:
     async def run(
         self, command: Sequence[str | Path], *, timeout_seconds: float, pass_fds: Sequence[int] = ()
     ) -> Finished:
-        """Run a program to its end; it is killed when the time is over or the caller is cancelled."""
-        # A file, not a pipe: a grandchild that lives on can't hold up the end of the output.
+        """Run a program to its end. Kill it when the time is over or the caller is cancelled."""
+        # Use a file, not a pipe: a grandchild that lives on cannot delay the end of the output.
         with tempfile.TemporaryFile() as output:
             child = self.spawn(command, output, pass_fds=pass_fds)
             try:
@@ -111,7 +111,7 @@ class Account:
             return Finished(status, output.read().decode(errors="replace"))
 
     async def reaches(self, path: Path) -> bool:
-        """Whether the account may enter the folder, or run the program, at this path (asked of the kernel)."""
+        """Return whether the account may enter the folder, or run the program, at this path. The kernel answers."""
         if not self.switched:
             return os.access(path, os.X_OK)
         command = ("/bin/sh", "-c", 'test -x "$1"', "sh", path)
@@ -119,7 +119,7 @@ class Account:
 
 
 async def account_for(cluster: Path) -> Account:
-    """The account to run the server of this cluster as; the folder need not exist yet."""
+    """Return the account that runs the server of this cluster; the folder need not exist yet."""
     try:
         owner_uid = cluster.stat().st_uid
     except FileNotFoundError:

@@ -1,1 +1,1 @@
-"""MariaDB and MySQL, for an outbox that lies there. The only package that knows aiomysql."""
+"""MariaDB and MySQL, for an outbox in such a database. No other package knows aiomysql."""

@@ -1,7 +1,7 @@
-"""MariaDB and MySQL: connections for an outbox that lies there, statements by name, foreign exceptions translated.
+"""Connections to MariaDB and MySQL: statements by name, foreign exceptions translated.
 
 Each statement is a transaction of its own (autocommit), under REPEATABLE READ: ``db/sql/mariadb/outbox.sql`` says why.
-Whatever fails closes its connection, because nobody knows what is left on it; a new one costs milliseconds.
+Any failure closes its connection, because its state is unknown then; a new connection costs milliseconds.
 
 The driver, aiomysql, is the optional extra ``mariadb`` and is imported when a database is opened.
 """
@@ -41,7 +41,7 @@ _TABLE = re.compile(rf"{_IDENTIFIER}(?:\.{_IDENTIFIER})?", re.ASCII)
 _PLACEHOLDER = re.compile(r"\bcompat_outbox\b")
 _STATEMENTS = load(Path(__file__).parents[1] / "sql" / "mariadb")
 
-_FOUND_ROWS = 1 << 1  # a client's flag: UPDATE counts the rows that it finds, also those that were so already
+_FOUND_ROWS = 1 << 1  # a flag of the client: UPDATE counts matched rows, also those whose values stay equal
 
 # https://mariadb.com/kb/en/mariadb-error-codes/ and MySQL's list of the same numbers.
 _LOST = {1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 2006, 2013, 2014, 2055}
@@ -51,8 +51,11 @@ _BUSY = {1020, 1205, 1213, 1317, 1969, 3024, 3572}
 
 @dataclass(frozen=True, slots=True)
 class MariaOptions:
-    """How to reach the server and how long to wait for what, in seconds; ``statement_seconds`` in the server, and with
-    a second added in the client; ``lock_seconds`` any wait for a lock. With ``tls`` no connection goes without it."""
+    """The server's address and time limits in seconds.
+
+    ``statement_seconds`` limits a statement in the server and, with a second added, in the client. ``lock_seconds``
+    limits any wait for a lock. With ``tls`` no connection goes without it.
+    """
 
     host: str
     port: int
@@ -69,18 +72,21 @@ class MariaOptions:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a statement did: rows it found, and its LAST_INSERT_ID."""
+    """The result of a statement: matched rows, and its LAST_INSERT_ID."""
 
     rows: int
     last_id: int
 
 
 def maria_options(url: str, tls: ssl.SSLContext | None = None) -> MariaOptions:
-    """``mysql://user:password@host:3306/database``, the scheme also mariadb; ValueError, without the URL, otherwise."""
+    """Parse ``mysql://user:password@host:3306/database``; the scheme ``mariadb`` works too.
+
+    Raise ValueError, without the URL, otherwise.
+    """
     try:
         parts = urlsplit(url)
         port = parts.port or 3306
-    except ValueError:  # its text may have part of a password that holds a slash
+    except ValueError:  # the text may hold a part of a password with a slash
         raise ValueError(_URL) from None
     database = unquote(parts.path.lstrip("/"))
     if parts.scheme not in {"mysql", "mariadb"} or not parts.hostname or not database or parts.query:
@@ -90,7 +96,10 @@ def maria_options(url: str, tls: ssl.SSLContext | None = None) -> MariaOptions:
 
 
 def table_parts(table: str) -> tuple[str | None, str]:
-    """Database, if named, and table of a name as MariaDB reads it; ValueError for anything else."""
+    """Return the database, if named, and the table of a name as MariaDB reads it.
+
+    Raise ValueError for any other text.
+    """
     if not _TABLE.fullmatch(table):
         raise ValueError(f"{table!r} is not a table's name: outbox, database.outbox, or either part in backticks")
     parts = [_unquoted(part) for part in re.findall(_IDENTIFIER, table)]
@@ -106,7 +115,7 @@ def _quoted(part: str) -> str:
 
 
 def for_outbox(table: str) -> tuple[str, Mapping[str, str]]:
-    """A table's quoted name, and the statements for it; ValueError as :func:`table_parts`."""
+    """Return a table's quoted name, and the statements for it; raise ValueError as :func:`table_parts`."""
     database, name = table_parts(table)
     quoted = _quoted(name) if database is None else f"{_quoted(database)}.{_quoted(name)}"
     literal = quoted.replace("%", "%%")  # the driver formats the text
@@ -116,7 +125,7 @@ def for_outbox(table: str) -> tuple[str, Mapping[str, str]]:
 
 
 def as_json(rows: Collection[object]) -> str:
-    """A JSON array, for JSON_TABLE."""
+    """Return a JSON array, for JSON_TABLE."""
     return json.dumps(list(rows))
 
 
@@ -130,19 +139,19 @@ class MariaDatabase:
         self._slots = asyncio.Semaphore(options.connections_max)
 
     def with_statements(self, statements: Mapping[str, str]) -> MariaDatabase:
-        """The same connections under other statements; close only one of the two."""
+        """Return the same connections with other statements; close only one of the two."""
         other = copy(self)
         other._statements = statements
         return other
 
     async def fetch(self, name: str, **values: object) -> Sequence[Mapping[str, Any]]:
-        """All rows of a named statement."""
+        """Return all rows of a named statement."""
         async with self._cursor(name, values) as cursor:
             rows: Sequence[Mapping[str, Any]] = await cursor.fetchall()
             return rows
 
     async def fetchval(self, name: str, **values: object) -> Any:
-        """The first column of the first row, or None."""
+        """Return the first column of the first row, or None."""
         rows = await self.fetch(name, **values)
         return next(iter(rows[0].values())) if rows else None
 
@@ -152,14 +161,14 @@ class MariaDatabase:
             return Done(cursor.rowcount, cursor.lastrowid or 0)
 
     async def aclose(self) -> None:
-        """Close the connections; nobody may be using one any more."""
+        """Close the connections. No task may use one any more."""
         while self._free:
             self._free.pop().close()
         await asyncio.sleep(0)  # their sockets are closed in the loop's next round
 
     @asynccontextmanager
     async def _cursor(self, name: str, values: Mapping[str, object]) -> AsyncIterator[Any]:
-        """A cursor that has run the statement."""
+        """Yield a cursor that has run the statement."""
         async with self._connection() as connection:
             with _translated(sent=True):
                 async with asyncio.timeout(self.options.statement_seconds + 1), connection.cursor() as cursor:
@@ -183,7 +192,7 @@ class MariaDatabase:
             self._slots.release()
 
     def _reusable(self) -> Any:
-        """A free connection that the server has not closed, or None."""
+        """Return a free connection that the server has not closed, or None."""
         while self._free:
             connection = self._free.pop()
             if not connection.closed and not connection._reader.at_eof():
@@ -212,9 +221,9 @@ class MariaDatabase:
         return connection
 
     async def _prepare(self, connection: Any) -> None:
-        """Check who answers and set the session up."""
+        """Check the server's identity and prepare the session."""
         if self.options.tls is not None and connection._writer.get_extra_info("ssl_object") is None:
-            raise Unavailable("the server has no TLS, which the settings demand")  # the driver would go on without
+            raise Unavailable("the server has no TLS, which the settings demand")  # the driver would go on
         async with asyncio.timeout(self.options.connect_seconds), connection.cursor() as cursor:
             await cursor.execute(_STATEMENTS["installation.version"])
             version = (await cursor.fetchone())["version"]
@@ -223,13 +232,13 @@ class MariaDatabase:
 
 
 def _cancellations() -> int:
-    """How often this task was asked to end."""
+    """Return how many requests to end this task has got."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
 
 
 def _session(version: str, options: MariaOptions) -> list[str]:
-    """What a session begins with; raises :class:`Unavailable` for a server that is too old."""
+    """Return the statements that begin a session; raise :class:`Unavailable` for a server that is too old."""
     is_maria = "mariadb" in version.lower()
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:3])
     if numbers < ((10, 6, 0) if is_maria else (8, 0, 15)):
@@ -273,7 +282,7 @@ def _translated(*, sent: bool) -> Iterator[None]:
 
 @contextmanager
 def _connecting() -> Iterator[None]:
-    """As :func:`_translated` before anything was sent: who is not let in finds the database unavailable."""
+    """Translate as :func:`_translated` does, before anything was sent: a refused connection is :class:`Unavailable`."""
     try:
         with _translated(sent=False):
             yield
@@ -282,7 +291,7 @@ def _connecting() -> Iterator[None]:
 
 
 async def open_maria(options: MariaOptions) -> MariaDatabase:
-    """Open the first connection; raises ModuleNotFoundError without the driver, :class:`Unavailable`."""
+    """Open the first connection; raise ModuleNotFoundError without the driver, or :class:`Unavailable`."""
     database = MariaDatabase(options)
     async with database._connection():
         return database

@@ -1,4 +1,4 @@
--- Audit: who did what, and why. Entries are written by the statements that do it, or by the route.
+-- Audit: the person, the action and the reason. The statement that acts writes the entry, or the route does.
 
 -- name: page
 SELECT id, at, actor, action, subject, reason, records FROM hookwire.audit

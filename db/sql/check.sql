@@ -1,7 +1,7 @@
--- Checks: what a database that promises "nothing lost" must be like (SC-05..SC-12, SC-21).
+-- Checks: the server settings that the promise "nothing lost" needs (SC-05..SC-12, SC-21).
 
 -- name: server
--- One session's view, so that what a role or a database sets counts too.
+-- Read the settings of this session, so that those of its role and its database count too.
 SELECT current_setting('server_version_num')::integer AS version_number, current_setting('server_version') AS version,
        current_user AS role, clock_timestamp() AS at, pg_is_in_recovery() AS is_replica,
        current_setting('synchronous_commit') AS synchronous_commit,
@@ -15,7 +15,7 @@ SELECT current_setting('server_version_num')::integer AS version_number, current
        * (current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint) AS lock_slots;
 
 -- name: weak_publishers
--- Roles whose sessions here commit without waiting for the disk; whoever calls hookwire.publish as one loses events.
+-- Find roles whose sessions here commit without waiting for the disk. A publisher with such a role can lose events.
 SELECT coalesce(r.rolname, 'every role') AS role
 FROM pg_db_role_setting s LEFT JOIN pg_roles r ON r.oid = s.setrole
 WHERE s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))
@@ -23,10 +23,10 @@ WHERE s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = cu
 ORDER BY role;
 
 -- name: foreign_locks
--- Sessions of other roles that hold our advisory locks, and are no publisher's transaction that has just begun: their role may
--- not use the schema, or no transaction is open, or it has been for more than $1 seconds (FS-07). The numbers are those of
--- publish_batch, of migrations, members, queues, tasks and changed subscriptions. State and age of other roles are seen with
--- pg_read_all_stats only.
+-- Find sessions of other roles that hold our advisory locks without a publisher's young transaction (FS-07). Their role
+-- may not use the schema, no transaction is open, or it has been open for more than $1 seconds. The lock numbers are
+-- those of publish_batch, migrations, members, queues, tasks and changed subscriptions. Only pg_read_all_stats shows the
+-- state and age of other roles' sessions.
 SELECT a.pid, a.usename::text AS role, coalesce(nullif(a.application_name, ''), 'no application name') AS application,
        count(*) AS locks, quote_ident(current_database()) AS database
 FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
@@ -42,12 +42,12 @@ SELECT c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnam
 WHERE n.nspname = 'hookwire' AND c.relkind IN ('r', 'S') AND c.relpersistence <> 'p' ORDER BY name;
 
 -- name: cached_sequences
--- A larger cache hands out stale low numbers per connection (RP-08).
+-- A larger cache gives each connection stale low numbers (RP-08).
 SELECT sequencename AS name, cache_size FROM pg_sequences
 WHERE schemaname = 'hookwire' AND sequencename IN ('event_id', 'delivery_fence') AND cache_size > 1 ORDER BY name;
 
 -- name: partitions
--- How many ids the made partitions still have room for, and how many are drawn in a day of late.
+-- Return how many ids fit into the partitions that exist, and how many ids a recent day used.
 SELECT (SELECT max(substring(pg_get_expr(c.relpartbound, c.oid) FROM 'TO \(''(\d+)''\)')::bigint)
         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
         WHERE i.inhparent = 'hookwire.events'::regclass) - e.last_value AS ids_left,
@@ -56,7 +56,7 @@ SELECT (SELECT max(substring(pg_get_expr(c.relpartbound, c.oid) FROM 'TO \(''(\d
 FROM hookwire.event_id e;
 
 -- name: neglected_tables
--- Queue tables that are not vacuumed by a constant threshold any more, as the migrations set them up (RP-02).
+-- Find queue tables whose autovacuum settings differ from those of the migrations: a constant threshold (RP-02).
 SELECT c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = 'hookwire' AND c.relname IN ('outbox', 'deliveries')
   AND (NOT coalesce(c.reloptions, '{}') @> '{autovacuum_vacuum_scale_factor=0}'
@@ -64,9 +64,9 @@ WHERE n.nspname = 'hookwire' AND c.relname IN ('outbox', 'deliveries')
 ORDER BY name;
 
 -- name: invalid_indexes
--- What a CREATE INDEX CONCURRENTLY that was cut off left behind: written at each change, and used by no statement. Also
--- what a REINDEX CONCURRENTLY left beside the index itself. Left out is what is being built at this moment: a REINDEX
--- tells at most one of the indexes that it has made, and may name the table's TOAST instead of it.
+-- Find indexes that an interrupted CREATE INDEX CONCURRENTLY or REINDEX CONCURRENTLY left behind. Each change writes to
+-- them, and no statement uses them. Indexes that are being built now are left out. A running REINDEX reports at most
+-- one of its new indexes, and may report the table's TOAST instead.
 SELECT c.relname AS name, c.relname ~ '_cc(new|old)[0-9]*$' AS is_leftover
 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = 'hookwire' AND c.relkind = 'i' AND NOT i.indisvalid
@@ -76,10 +76,10 @@ WHERE n.nspname = 'hookwire' AND c.relkind = 'i' AND NOT i.indisvalid
 ORDER BY name;
 
 -- name: old_snapshots
--- What keeps dead rows from being removed for more than $1 seconds, and the statement that ends it: transactions (also
--- those that hold no snapshot, but wrote), prepared ones, abandoned replication slots, whose age is not told (RP-04).
--- A slot with nothing but a catalog_xmin keeps rows of the catalogs, and none of ours. Each kind has a limit of its own,
--- so that none hides another.
+-- Find everything that has kept dead rows for more than $1 seconds, with the statement that ends it (RP-04). That is
+-- transactions (also those that wrote and hold no snapshot), prepared transactions and abandoned replication slots,
+-- whose age is unknown. A slot with only a catalog_xmin keeps rows of the catalogs, and none of our tables. Each kind
+-- has its own limit, so that none hides another.
 (SELECT 'process ' || a.pid || coalesce(' (' || nullif(a.application_name, '') || ')', '') AS holder,
         extract(epoch FROM clock_timestamp() - a.xact_start)::double precision AS seconds,
         format('SELECT pg_terminate_backend(%s)', a.pid) AS ended_by, false AS is_slot
@@ -103,11 +103,11 @@ UNION ALL
 ORDER BY seconds DESC NULLS LAST, holder;
 
 -- name: writable
--- Readiness: whether the server can write now (FC-06).
+-- Return whether the server can write now, for readiness (FC-06).
 SELECT hookwire.check_writable();
 
 -- name: backend
--- Which process of the server answers.
+-- Return the server process that answers.
 SELECT pg_backend_pid();
 
 -- name: begin
@@ -117,9 +117,9 @@ BEGIN;
 ROLLBACK;
 
 -- name: source_loop
--- Who publishes to the exchange $1 that a source reads, of the topics that the source publishes to: $2, those of
--- RabbitHub's exchange $3, or any. $4 is the exchange of topics that name none, $5 whether exchanges are mirrored unless
--- they say otherwise.
+-- Find publishers to the exchange $1 that a source reads, among the topics that the source publishes to. Those topics
+-- are $2, the topics of RabbitHub's exchange $3, or any. $4 is the exchange for topics that name none. $5 says whether
+-- exchanges are mirrored by default.
 SELECT w.name FROM (
     SELECT format('the topic %s', coalesce($2, 'of any routing key')) AS name
     WHERE $1::text = $4::text AND $3::text IS NULL

@@ -1,12 +1,12 @@
--- goharvest's table: mark, purge, reset, in batches. `compat_outbox` stands for the table's own name, which
--- db.statements.for_outbox puts in, quoted. Its columns are goharvest's (relay.md 2.1), not ours to change.
+-- goharvest's table: mark, purge and reset in batches. db.statements.for_outbox replaces `compat_outbox` by the quoted
+-- name of the table. Its columns are goharvest's, so we do not change them.
 --
--- A mark that is not mine is claimable, whoever made it: that is goharvest's failover (RG-04), and a row that commits
--- late is found because every mark starts at the lowest id again (RG-05). What is decided takes FOR KEY SHARE on the
--- term's row, so that a relay which lost the leadership here marks nothing more (RR-08).
+-- Any mark of another relay can be taken over: that is goharvest's failover (RG-04). Every mark starts at the lowest id
+-- again, so that it finds a row that commits late (RG-05). Statements that decide take FOR KEY SHARE on the term's row.
+-- A relay that has lost the leadership here then marks nothing more (RR-08).
 
 -- name: mark
--- $4: my identity, a fresh one whenever an outcome was unknown (RG-06). Keys that are parked are passed over.
+-- $4: the relay's identity, a new one after each unknown outcome (RG-06). Parked keys are skipped.
 WITH mine AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
 ), head AS MATERIALIZED (
@@ -19,7 +19,7 @@ UPDATE compat_outbox o SET leader_id = $4::uuid WHERE o.id = ANY (ARRAY(SELECT h
 RETURNING o.id, o.kafka_topic, o.kafka_key, o.kafka_value, o.kafka_header_keys, o.kafka_header_values;
 
 -- name: mark_due
--- The first rows of parked keys whose probe is due; of a row that is gone only the key comes back.
+-- Mark the first row of each parked key whose probe is due. For a row that is gone, return only the key.
 WITH mine AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
 ), due AS MATERIALIZED (
@@ -34,8 +34,8 @@ SELECT due.key, due.attempts, m.id, m.kafka_topic, m.kafka_key, m.kafka_value, m
 FROM due LEFT JOIN marked m ON m.id = due.record_id ORDER BY due.record_id;
 
 -- name: purge
--- What Kafka keeps; only rows that still carry one of my marks (RL-05). Returns how many were left because somebody
--- else has marked them meanwhile.
+-- Delete the rows that Kafka has confirmed, if they still carry one of the relay's marks (RL-05). Return how many
+-- stayed because another relay has marked them since.
 WITH gone AS (
     DELETE FROM compat_outbox o WHERE o.id = ANY ($1::bigint[]) AND o.leader_id = ANY ($2::uuid[]) RETURNING o.id
 )
@@ -44,11 +44,11 @@ WHERE o.id = ANY ($1::bigint[]) AND o.leader_id IS NOT NULL AND o.leader_id <> A
   AND NOT EXISTS (SELECT FROM gone WHERE gone.id = o.id);
 
 -- name: reset
--- What was marked and not sent is free for anybody again.
+-- Free the rows that were marked and not sent, so that any relay may take them.
 UPDATE compat_outbox o SET leader_id = NULL WHERE o.id = ANY ($1::bigint[]) AND o.leader_id = ANY ($2::uuid[]);
 
 -- name: park
--- Keys whose record was refused wait from now on; one that waits already waits twice as long, up to $9 seconds.
+-- Park the keys whose record was refused. For a key that is parked already, double the wait, up to $9 seconds.
 INSERT INTO hookwire.compat_parked AS p (outbox, key, record_id, topic, reason, detail, probe_at)
 SELECT $1, r.key, r.id, r.topic, r.reason, r.detail, clock_timestamp() + make_interval(secs => $8::double precision)
 FROM unnest($4::text[], $5::bigint[], $6::text[], $7::text[], $10::text[]) AS r(key, id, topic, reason, detail)
@@ -60,7 +60,7 @@ SET record_id = excluded.record_id, topic = excluded.topic, reason = excluded.re
     probe_at = clock_timestamp() + make_interval(secs => least($8::double precision * 2 ^ least(p.attempts, 10), $9::double precision));
 
 -- name: unpark
--- These keys go on; what waits for the same topics is tried at once, because the topic takes records again.
+-- Unpark these keys, and probe keys that wait for the same topics now: the topic takes records again.
 WITH freed AS (
     DELETE FROM hookwire.compat_parked p WHERE p.outbox = $1 AND p.key = ANY ($2::text[]) RETURNING p.topic
 )
@@ -68,18 +68,18 @@ UPDATE hookwire.compat_parked p SET probe_at = clock_timestamp()
 WHERE p.outbox = $1 AND p.topic IN (SELECT freed.topic FROM freed) AND p.key <> ALL ($2::text[]);
 
 -- name: columns
--- The outbox has what it must have, whether or not there is a row, and may be read.
+-- Check that the outbox has its columns and may be read, also when it has no rows.
 SELECT o.id, o.kafka_topic, o.kafka_key, o.kafka_value, o.kafka_header_keys, o.kafka_header_values, o.leader_id
 FROM compat_outbox o LIMIT 0;
 
 -- name: rights_missing
--- What else we must be allowed to do to the outbox and are not.
+-- Return the missing rights on the outbox.
 SELECT concat_ws(', ', CASE WHEN NOT has_column_privilege(t, 'leader_id', 'UPDATE') THEN 'UPDATE' END,
                        CASE WHEN NOT has_table_privilege(t, 'DELETE') THEN 'DELETE' END)
 FROM to_regclass($1::text) AS t;
 
 -- name: create_table
--- As goharvest's own script makes it; for trying out.
+-- Create the table like goharvest's own script, for trials.
 CREATE TABLE IF NOT EXISTS compat_outbox (
     id bigserial PRIMARY KEY,
     create_time timestamp with time zone NOT NULL,
@@ -92,7 +92,7 @@ CREATE TABLE IF NOT EXISTS compat_outbox (
 );
 
 -- name: stash
--- As goharvest's stasher writes; one row for each element. The headers are Seq, and Run.
+-- Insert one row for each element, like goharvest's stasher. The headers are Seq and Run.
 INSERT INTO compat_outbox (create_time, kafka_topic, kafka_key, kafka_value, kafka_header_keys, kafka_header_values)
 SELECT now(), $1, r.key, r.value, ARRAY['Seq', 'Run'], ARRAY[r.seq::text, $5]
 FROM unnest($2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY AS r(key, value, seq, n) ORDER BY r.n;

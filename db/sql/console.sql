@@ -1,8 +1,8 @@
--- Console: what the status page shows. Every count is bounded, every list short: the page must cost little when
--- a million records wait.
+-- Console: what the status page shows. Every count is bounded and every list is short, so that the page stays cheap
+-- when a million records wait.
 
 -- name: topics_lately
--- Topics of the last thousand events, the latest first.
+-- Return the topics of the last thousand events, newest first.
 SELECT topic, max(id) AS last_id, max(accepted_at) AS last_accepted_at,
        count(*) FILTER (WHERE accepted_at > now() - interval '1 minute') AS last_minute
 FROM (SELECT e.id, e.topic, e.accepted_at FROM hookwire.events e WHERE e.tenant = $1 ORDER BY e.id DESC LIMIT 1000) AS last
@@ -21,7 +21,7 @@ SELECT r.* FROM (SELECT s.id FROM hookwire.subscriptions s WHERE s.tenant = $1 A
 CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = s.id LIMIT 1) AS r ORDER BY r.id DESC;
 
 -- name: open_deliveries
--- Of the oldest events.
+-- Return deliveries of the oldest events.
 SELECT d.event_id, d.subscription_id, d.attempts, d.last_outcome, d.last_status, nullif(d.due_at, 'infinity') AS due_at,
        d.created_at, d.parked_at, d.fence IS NOT NULL AS is_claimed, s.public_id, s.callback,
        s.protocol, s.subscription_state, s.state_reason, s.lease_until, s.paused_until, s.breaker_until, s.rate_until, s.now
@@ -30,7 +30,7 @@ CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = d.subscripti
 ORDER BY d.event_id, d.subscription_id;
 
 -- name: last_dead_letters
--- Of the latest events.
+-- Return dead letters of the newest events.
 SELECT l.event_id, l.subscription_id, l.kind, l.attempts, l.last_outcome, l.last_status, l.detail, l.died_at,
        s.public_id, s.callback, e.topic
 FROM (SELECT * FROM hookwire.dead_letters ORDER BY event_id DESC, subscription_id DESC LIMIT $1) AS l

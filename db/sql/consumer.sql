@@ -17,7 +17,7 @@ SELECT hookwire.release_copies(c.queue, c.name, c.claim) FROM hookwire.consumers
 UPDATE hookwire.consumers SET lease_until = clock_timestamp() + make_interval(secs => $3) WHERE queue = $1 AND claim = $2;
 
 -- name: behind_among
--- For consumers that wait: which have something to read.
+-- Return the consumers that wait and have something to read.
 SELECT w.queue, w.name
 FROM unnest($1::text[], $2::text[]) AS w(queue, name)
 JOIN hookwire.consumers c ON c.queue = w.queue AND c.name = w.name

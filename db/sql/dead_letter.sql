@@ -1,8 +1,9 @@
--- Dead letters: deliveries and records that were given up; kept with their reason until somebody takes them up or purges
--- them. Two kinds under one roof: of webhooks (event and subscription), of brokers (event and sink).
+-- Dead letters: deliveries and records that were given up. They are kept with their reason until they are retried or
+-- purged. There are two kinds: of webhooks (event and subscription) and of brokers (event and sink).
 
 -- name: page
--- Newest event first; a broker's come after the subscriptions' of the same event. Each branch has its own limit.
+-- Newest event first. A broker's dead letters come after the subscriptions' of the same event. Each branch has its own
+-- limit.
 SELECT * FROM (
     (SELECT 0::bigint AS subscription, r.event_id, r.sink, NULL::text AS subscription_id, NULL::text AS callback, r.topic, r.key,
             'refused' AS kind, 0 AS attempts, NULL::smallint AS last_status, r.reason AS last_outcome, r.detail, r.died_at
@@ -39,7 +40,7 @@ LEFT JOIN hookwire.events e ON e.id = d.event_id
 WHERE d.tenant = $1 AND d.event_id = $2 AND d.subscription_id = $3;
 
 -- name: retry_record
--- Back to the relay, behind a hold of its own whose probe is due: an outbox row with so old an id would lie below the
+-- Send the record again, behind a hold of its own whose probe is due. As an outbox row, its old id would lie below the
 -- low-water mark (RR-07).
 WITH taken AS (
     DELETE FROM hookwire.relay_dead_letters r WHERE r.tenant = $1 AND r.event_id = $2 AND r.sink = $3
@@ -78,7 +79,7 @@ SELECT $1, $4, 'dead_letter.purge', 'webhooks ' || t.event_id || ' ' || t.subscr
 RETURNING id;
 
 -- name: retry_delivery
--- A replay of one; its event must still be there, and its subscription must not have ended.
+-- Replay one delivery. Its event must still exist, and its subscription must not have ended.
 WITH dead AS MATERIALIZED (
     SELECT d.event_id, d.subscription_id, e.tenant, CASE WHEN s.ordered THEN e.key END AS lane, d.attempts
     FROM hookwire.dead_letters d

@@ -6,19 +6,19 @@ FROM hookwire.subscriptions s CROSS JOIN LATERAL (SELECT * FROM hookwire.receive
 WHERE s.tenant = $1 AND s.public_id = $2 AND s.state <> 'deleted';
 
 -- name: subscription_of_pair
--- The latest one, whatever has become of it.
+-- Return the latest subscription of the pair, in any state.
 SELECT r.*, s.state, s.topic_url, s.identity, s.created_at
 FROM (SELECT * FROM hookwire.subscriptions x
       WHERE x.tenant = $1 AND x.topic = $2 AND x.identity = $3 AND x.protocol = 'websub' ORDER BY x.id DESC LIMIT 1) AS s
 CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = s.id LIMIT 1) AS r;
 
 -- name: requests
--- Decided ones are kept for a day.
+-- Return the pair's requests. Decided requests are kept for a day.
 SELECT mode, stage, state, reason, attempts, created_at, decided_at, CASE WHEN decided_at IS NULL THEN due_at END AS next_attempt_at
 FROM hookwire.intents WHERE tenant = $1 AND identity = $2 ORDER BY id DESC LIMIT $3;
 
 -- name: attempts
--- Of the latest events.
+-- Return the attempts of the newest events.
 SELECT event_id, number, started_at, status, outcome, decision, total_seconds, detail
 FROM hookwire.attempts WHERE subscription_id = $1 ORDER BY event_id DESC, number DESC LIMIT $2;
 

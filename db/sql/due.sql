@@ -1,9 +1,9 @@
--- What is due: one question for all services of a process (ADR 29).
+-- Due work: one question for all services of a process (ADR 29).
 
 -- name: poll
--- Return the highest id ever drawn and its origin, which tell a relay up to where nothing is owed. Return per service
--- whether its own statement would find work; each column reads only the index of what is due. Layout changes send no
--- notification, so the latest order scope is polled too. The query does not block on a change in progress.
+-- Return the highest id ever drawn and its origin. A relay learns from them up to which id nothing is owed. Return per
+-- service whether its own statement would find work; each column reads only the index of due rows. Layout changes send
+-- no notification, so the latest order scope is polled too. The query does not block on a change in progress.
 SELECT CASE WHEN drawn.is_called THEN drawn.last_value ELSE drawn.last_value - 1 END AS last_id,
        hookwire.origin() AS origin,
        EXISTS (SELECT FROM hookwire.holds h WHERE h.probe_at <= now()) AS holds,

@@ -1,4 +1,4 @@
--- Events: publish them, read them, and tell what became of them.
+-- Events: publish them, read them, and return their state.
 
 -- name: publish_batch
 SELECT item, outcome, event_id, accepted_at, ordered, in_flight
@@ -17,9 +17,9 @@ WHERE (topics_auto_create, sql_notify, payload_bytes_max, queues_auto_create, ki
       IS DISTINCT FROM ($1, $2, $3, $4, $5, $6);
 
 -- name: configure_sinks
--- A sink is switched off only when nobody leads it any more: another process may know it though this one does not.
--- Gives those that stay on for that reason. Where AMQP is relayed, the topic of task notifications is made ahead, so that
--- no foreign transaction has to write its row (RR-04).
+-- Switch a sink off only when no process leads it any more: another process may know the sink though this one does not.
+-- Return the sinks that stay on for that reason. Where AMQP is relayed, create the topic of task notifications now.
+-- Otherwise a foreign transaction would have to write its row (RR-04).
 WITH notifying AS (
     INSERT INTO hookwire.topics (tenant, name, sinks, ordered, amqp_exchange, amqp_routing_key, retention_days)
     SELECT 'default', 'hookwire.tasks', '{amqp}', false, 'amq.default', 'task_queue', 1
@@ -41,14 +41,14 @@ SELECT hookwire.ensure_partitions();
 SELECT pg_notify('hookwire_outbox', '');
 
 -- name: get
--- Headers of more than 64 KiB were stored before hookwire.publish had a bound; they are left out (FS-03).
+-- Headers of more than 64 KiB are left out: they were stored before hookwire.publish had a limit (FS-03).
 SELECT e.id, e.accepted_at, e.ordered, e.topic, e.key, e.content_type,
        CASE WHEN w.is_large THEN '{}'::jsonb ELSE e.headers END AS headers, w.is_large AS headers_left_out, e.sinks, e.payload
 FROM hookwire.events e CROSS JOIN LATERAL (SELECT octet_length(e.headers::text) > 65536 AS is_large) AS w
 WHERE e.tenant = $1 AND e.id = $2;
 
 -- name: pair
--- The topic of an event, and the pattern by which a subscription chose it; NULL for what is not there.
+-- Return the topic of an event, and the pattern by which a subscription chose it; NULL for whichever does not exist.
 SELECT (SELECT e.topic FROM hookwire.events e WHERE e.tenant = $1 AND e.id = $2) AS topic,
        (SELECT s.topic FROM hookwire.subscriptions s WHERE s.tenant = $1 AND s.id = $3) AS pattern;
 
@@ -57,7 +57,7 @@ SELECT id, accepted_at, ordered, topic, key, content_type, headers, sinks, paylo
 FROM hookwire.events WHERE id = (SELECT max(e.id) FROM hookwire.events e WHERE e.tenant = $1 AND e.topic = $2);
 
 -- name: sink_states
--- Per sink that the event was routed to: still in the outbox, held, or sent.
+-- Return one row for each sink that the event was routed to: still in the outbox, held, or sent.
 SELECT s.sink,
        CASE WHEN EXISTS (SELECT FROM generate_series(0, 63) AS g(shard) CROSS JOIN LATERAL (
                              SELECT FROM hookwire.outbox o WHERE o.sink = s.sink AND o.shard = g.shard AND o.id = e.id LIMIT 1
@@ -70,7 +70,7 @@ FROM hookwire.events e
 CROSS JOIN LATERAL unnest(e.sinks) AS s(sink)
 LEFT JOIN hookwire.sinks k ON k.name = s.sink
 LEFT JOIN LATERAL (
-    -- Where keys are in order across topics, it may wait behind another topic's hold.
+    -- Where keys are in order across topics, the event may wait behind another topic's hold.
     SELECT h.id, o.detail, o.probe_at FROM hookwire.held h LEFT JOIN hookwire.holds o USING (sink, grp, tenant, topic, key)
     WHERE h.sink = s.sink AND h.id BETWEEN e.id AND e.id ORDER BY h.id LIMIT 1
 ) AS w ON true
@@ -85,13 +85,13 @@ WHERE ctid = ANY (ARRAY(
     ORDER BY k.accepted_at LIMIT 5000));
 
 -- name: pump
--- Load for `hookwire pump`, in its order; the headers are seq, and run.
+-- Publish the load of `hookwire pump`, in its order. The headers are seq and run.
 SELECT hookwire.publish($1, convert_to(coalesce(r.value, ''), 'UTF8'), key => r.key,
                         headers => jsonb_build_object('seq', r.seq::text, 'run', $5::text))
 FROM unnest($2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY AS r(key, value, seq, n) ORDER BY r.n;
 
 -- name: key_holders
--- Which other sessions hold one of these locks of ordering keys (FS-07).
+-- Return which other sessions hold one of these locks of ordering keys (FS-07).
 SELECT DISTINCT a.pid, a.usename::text AS role, coalesce(nullif(a.application_name, ''), 'no application name') AS application
 FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
 WHERE l.locktype = 'advisory' AND l.granted AND l.classid = 1215262571::oid AND l.objid = ANY ($1::integer[]::oid[])
@@ -99,8 +99,9 @@ WHERE l.locktype = 'advisory' AND l.granted AND l.classid = 1215262571::oid AND 
 ORDER BY a.pid LIMIT 5;
 
 -- name: id_range
--- Between which ids the events of a time lie: ids rise with time, but for transactions that were open for long, for which
--- there are $4 seconds of room. A binary search over ids, each step one look into the primary key; NULL where there is no bound.
+-- Return the range of ids of the events of a time range; NULL where there is no bound. Ids rise with time, except for
+-- transactions that were open for long: $4 seconds of room cover those. This is a binary search over ids, and each step
+-- reads one entry of the primary key.
 WITH RECURSIVE span AS (
     SELECT coalesce((SELECT e.id FROM hookwire.events e WHERE e.tenant = $1 ORDER BY e.id LIMIT 1), 0) AS low,
            coalesce((SELECT e.id FROM hookwire.events e WHERE e.tenant = $1 ORDER BY e.id DESC LIMIT 1), 0) + 1 AS high
@@ -122,8 +123,8 @@ SELECT (SELECT s.low FROM step s WHERE s.name = 'low' ORDER BY s.n DESC LIMIT 1)
        (SELECT s.low FROM step s WHERE s.name = 'high' ORDER BY s.n DESC LIMIT 1) AS high;
 
 -- name: search
--- Of up to $9 events, newest first, those that were accepted in a time and have an outcome, up to $10; one row at least, with
--- how many were looked at and the last of them. Whether something waits for a sink is looked up per shard.
+-- Search up to $9 events, newest first, by time of acceptance and by outcome, and return up to $10. Return at least one
+-- row, with the number of events read and the last of them. Rows that wait for a sink are looked up per shard.
 WITH examined AS MATERIALIZED (
     SELECT x.id, x.topic, x.key, x.content_type, x.accepted_at, x.ordered, x.sinks, octet_length(x.payload) AS bytes
     FROM hookwire.events x

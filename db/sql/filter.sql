@@ -1,4 +1,4 @@
--- Filters on content: what the fan-out does, for one event and one filter.
+-- Filters on content: apply one filter to one event, as the fan-out does.
 
 -- name: test
 SELECT hookwire.passes(d.document, $1::text::jsonpath) AS matches, d.document::text AS document

@@ -1,7 +1,7 @@
--- Foreign topics: what other publishers host, and what we know of it. Written by the room hub only.
+-- Foreign topics: topics that other publishers host, and their known state. Only the room hub writes them.
 
 -- name: ensure
--- Its topic row keeps its events from sinks that nobody asked to take them.
+-- Create the topic's row, so that its events do not go to sinks that were not asked to take them.
 WITH topic AS (
     INSERT INTO hookwire.topics (tenant, name, sinks) VALUES ($1, $2, '{webhooks}') ON CONFLICT DO NOTHING
 )
@@ -11,8 +11,8 @@ INSERT INTO hookwire.foreign_topics (tenant, topic, url) VALUES ($1, $2, $3) ON 
 SELECT EXISTS (SELECT FROM hookwire.foreign_topics WHERE tenant = $1 AND topic = $2);
 
 -- name: ping
--- Merged with those that wait, never dropped: one that comes while the topic is fetched has it fetched again (WS-80).
--- At least $3 seconds lie between two fetches.
+-- Merge the ping with those that wait, and never drop it. A ping during a fetch causes another fetch (WS-80). At least
+-- $3 seconds lie between two fetches.
 UPDATE hookwire.foreign_topics f
 SET pings = f.pings + 1, failures = 0,
     due_at = greatest(clock_timestamp(), f.fetched_at + make_interval(secs => $3::double precision))
@@ -34,7 +34,8 @@ RETURNING f.tenant, f.topic, f.url, f.feed_diff, f.always_deliver, f.pings, f.cl
            WHERE s.tenant = f.tenant AND s.topic = f.topic AND s.state = 'active' AND s.topic_regex IS NULL) AS subscribers;
 
 -- name: fetched
--- Under the claim's number $3. Due again at once where a ping came after the claim, which saw $4 of them.
+-- Record a fetch under the claim's number $3. It is due again at once where a ping came after the claim, which saw $4
+-- of them.
 UPDATE hookwire.foreign_topics f
 SET pings_fetched = $4, claimed_until = NULL, failures = 0, fetched_at = clock_timestamp(),
     due_at = CASE WHEN f.pings > $4 THEN f.due_at END,
@@ -49,7 +50,7 @@ SET etag = $3, last_modified = $4, digest = $5, entries = $6::text::jsonb, self_
 WHERE f.tenant = $1 AND f.topic = $2;
 
 -- name: failed
--- Again after $5 seconds, or not before the next ping where that is NULL.
+-- Try again after $5 seconds; where that is NULL, at the next ping.
 UPDATE hookwire.foreign_topics f
 SET claimed_until = NULL, failures = f.failures + 1, fetched_at = clock_timestamp(), last_status = $6, last_error = $7,
     due_at = CASE WHEN f.pings > $4 THEN f.due_at ELSE clock_timestamp() + make_interval(secs => $5::double precision) END

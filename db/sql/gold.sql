@@ -1,11 +1,12 @@
--- Gold: the lake's metrics and service levels, put into the hub's database once for each entry of the lake's log (PL-X04).
+-- Gold: the lake's metrics and service levels, stored in the hub's database once for each entry of the lake's log
+-- (PL-X04).
 
 -- name: batches
--- Those of a job that are here.
+-- Return the stored batches of a job.
 SELECT batch FROM hookwire.lake_batches WHERE job = $1;
 
 -- name: take_batch
--- Within the transaction that puts its rows; no row: somebody else has put them.
+-- Claim a batch within the transaction that stores its rows. No row: another run has stored it.
 INSERT INTO hookwire.lake_batches (job, batch) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING batch;
 
 -- name: put_metrics
@@ -28,8 +29,8 @@ SET attempts = excluded.attempts, delivered = excluded.delivered, share = exclud
     burn = excluded.burn;
 
 -- name: backlog_page
--- What waits now by topic and subscription, of the $3 deliveries behind the event $1 and the subscription $2; each row, of
--- which there is one at least, has the place of the last one that was looked at, and how many were.
+-- Return the backlog by topic and subscription, of the $3 deliveries after event $1 and subscription $2. Return at
+-- least one row. Each row has the place of the last delivery that was read, and how many were read.
 WITH page AS MATERIALIZED (
     SELECT d.tenant, d.event_id, d.subscription_id FROM hookwire.deliveries d
     WHERE (d.event_id, d.subscription_id) > ($1, $2) ORDER BY d.event_id, d.subscription_id LIMIT $3
@@ -38,7 +39,7 @@ WITH page AS MATERIALIZED (
     FROM page p
     CROSS JOIN LATERAL (
         SELECT x.topic, x.accepted_at FROM hookwire.events x
-        WHERE x.id BETWEEN p.event_id AND p.event_id ORDER BY x.id LIMIT 1 -- a range in order: as in outbox.sql
+        WHERE x.id BETWEEN p.event_id AND p.event_id ORDER BY x.id LIMIT 1 -- a range in order: see outbox.sql
     ) AS e
     CROSS JOIN LATERAL (SELECT x.public_id FROM hookwire.subscriptions x WHERE x.id = p.subscription_id LIMIT 1) AS s
     GROUP BY 1, 2, 3
@@ -50,7 +51,7 @@ FROM (SELECT (SELECT max(p.event_id) FROM page p) AS event_id,
 LEFT JOIN waiting w ON true;
 
 -- name: put_backlog
--- Under the present hour; a later look at the same hour takes its place.
+-- Store the backlog under the present hour. A later count of the same hour replaces it.
 INSERT INTO hookwire.lake_backlog AS b (tenant, at, topic, subscription, waiting, oldest_seconds)
 SELECT w.tenant, date_trunc('hour', now(), 'UTC'), w.topic, w.subscription, w.waiting,
        extract(epoch FROM now() - w.since)::double precision
@@ -58,7 +59,8 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::timestamptz[])
 ON CONFLICT (tenant, at, topic, subscription) DO UPDATE SET waiting = excluded.waiting, oldest_seconds = excluded.oldest_seconds;
 
 -- name: purge_metrics
--- Up to $2 rows of more than $1 days ago, oldest first and along the key; how many went. So do the others.
+-- Delete up to $2 rows older than $1 days, oldest first and along the key. Return how many were deleted. The next two
+-- statements do the same.
 WITH gone AS (
     DELETE FROM hookwire.lake_metrics WHERE (tenant, hour, topic, subscription) IN (
         SELECT tenant, hour, topic, subscription FROM hookwire.lake_metrics
@@ -86,8 +88,9 @@ WITH gone AS (
 SELECT count(*) FROM gone;
 
 -- name: purge_batches
--- A day later than the rows: an entry of the lake's log that is as old as these is not put in any more, so that none comes
--- twice, whatever the clocks of the two machines say. It has no index by time, and is small: a row for each run of a job.
+-- Keep batches a day longer than rows. An entry of the lake's log of that age is not stored any more. So none is stored
+-- twice, however the clocks of the two machines differ. The table has no index by time and is small: one row for each
+-- run of a job.
 WITH gone AS (
     DELETE FROM hookwire.lake_batches WHERE (job, batch) IN (
         SELECT job, batch FROM hookwire.lake_batches WHERE at < now() - make_interval(days => $1::integer + 1) LIMIT $2)

@@ -1,8 +1,8 @@
--- History: what people did, and subscriptions that have ended, go when nobody will ask about them any more. Each walk goes
--- from $1 up to $2, looks at $3 at most, and takes what is older than $4 days; it gives the last one that it looked at.
+-- History: delete old audit entries, replays, keys and ended subscriptions. Each statement walks from $1 up to $2 and
+-- reads at most $3 rows. It deletes rows older than $4 days, and returns the last row that it read.
 
 -- name: purge_audit
--- Entries are in the order of their time, so a walk ends at the first batch that is not wholly old.
+-- Entries are in the order of their time. A walk ends at the first batch that has a younger entry.
 WITH seen AS MATERIALIZED (
     SELECT a.id, a.at < now() - make_interval(days => $4::integer) AS is_old FROM hookwire.audit a
     WHERE a.id > $1 AND a.id <= $2 ORDER BY a.id LIMIT $3
@@ -13,7 +13,7 @@ SELECT (SELECT max(id) FROM seen) AS last_id, (SELECT count(*) FROM seen WHERE i
        (SELECT count(*) FROM gone) AS purged;
 
 -- name: purge_replays
--- Those that have ended: a paused one may go on.
+-- Delete replays that have ended. A paused replay may go on.
 WITH seen AS MATERIALIZED (
     SELECT r.id, r.updated_at FROM hookwire.replays r
     WHERE r.state IN ('done', 'cancelled') AND r.id > $1 AND r.id <= $2 ORDER BY r.id LIMIT $3
@@ -24,7 +24,8 @@ WITH seen AS MATERIALIZED (
 SELECT (SELECT max(id) FROM seen) AS last_id, (SELECT count(*) FROM seen) AS examined, (SELECT count(*) FROM gone) AS purged;
 
 -- name: purge_keys
--- API keys that were revoked or have expired: by the earlier of the two (least() passes over a NULL), never one without both.
+-- Delete API keys that were revoked or have expired, by the earlier of the two. least() ignores a NULL. A key with
+-- neither stays.
 WITH seen AS MATERIALIZED (
     SELECT k.id FROM hookwire.api_keys k WHERE k.id > $1 AND k.id <= $2 ORDER BY k.id LIMIT $3
 ), gone AS (
@@ -34,9 +35,9 @@ WITH seen AS MATERIALIZED (
 SELECT (SELECT max(id) FROM seen) AS last_id, (SELECT count(*) FROM seen) AS examined, (SELECT count(*) FROM gone) AS purged;
 
 -- name: purge_subscriptions
--- Those that have ended and that nothing speaks of any more: no delivery, attempt, dead letter, replay or queue. RabbitHub's
--- can be brought back until they are deleted (RH-28). One that is changed meanwhile is read again, and stays. An index of
--- its own would lead other statements over all that have ended.
+-- Delete ended subscriptions without a delivery, attempt, dead letter, replay or queue. A RabbitHub subscription can be
+-- activated again until it is deleted (RH-28). A subscription that changes meanwhile is read again, and stays. An index
+-- of its own would lead other statements over all ended subscriptions.
 WITH seen AS MATERIALIZED (
     SELECT s.id FROM hookwire.subscriptions s WHERE s.id > $1 AND s.id <= $2 ORDER BY s.id LIMIT $3
 ), gone AS (

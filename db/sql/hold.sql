@@ -1,7 +1,7 @@
 -- Holds: one key or one topic of one sink waits, everything else goes on (RO-08). All deciding writes are fenced.
 
 -- name: place
--- Records $7/$8 (and with them their hold) leave the outbox for the side table. '' as key holds the topic.
+-- Move records $7/$8, and with them their hold, from the outbox to the side table. An empty key holds the topic.
 WITH term_held AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
 ), placed AS (
@@ -36,8 +36,8 @@ UPDATE hookwire.holds SET attempts = attempts + 1, detail = $6,
 WHERE sink = $1 AND grp = $2 AND tenant = $3 AND topic = $4 AND key = $5;
 
 -- name: claim
--- Ends with the record that crosses $8 bytes of payload. A record whose event was deleted comes without a topic. A range
--- and an order that only the primary key gives, as in purge.
+-- End with the record that crosses $8 bytes of payload. A record whose event was deleted has no topic. Only the primary
+-- key gives this range in this order, as in purge.
 SELECT id, shard, tenant, topic, key, content_type, headers, payload, accepted_at, ordered,
        true AS topic_known, kafka_topic, amqp_exchange, amqp_routing_key, amqp_exchange_type
 FROM (
@@ -60,7 +60,7 @@ WHERE before < $8
 ORDER BY id;
 
 -- name: lift
--- Only when nothing it held is left.
+-- Lift the hold only when it holds no more records.
 WITH term_held AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $5 AND term = $6 FOR KEY SHARE
 )
@@ -76,8 +76,8 @@ SELECT sink, grp, tenant, topic, key, reason, detail, attempts, since, probe_at,
 FROM hookwire.holds h ORDER BY since, sink, grp, topic, key LIMIT $1;
 
 -- name: rekey
--- A record held with its topic turns out to be poison itself: all its key's records move under a hold of their own,
--- so that none of them is drained with the topic and passes it.
+-- A record held with its topic turns out to be poison itself. Move all records of its key under a hold of their own, so
+-- that none of them is drained with the topic and passes it.
 WITH term_held AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
 ), placed AS (
@@ -92,8 +92,8 @@ WHERE h.sink = $1 AND h.grp = $2 AND h.tenant = $4 AND h.topic = $5 AND h.key = 
   AND coalesce(e.key, chr(31) || e.id) = $6 AND EXISTS (SELECT FROM term_held);
 
 -- name: purge
--- Asked for as a range and in order, so that only the index of (sink, id) answers it: the primary key begins with the
--- sink as well, and a planner that knows an empty table takes the one for as good as the other.
+-- A range in order, so that only the index of (sink, id) fits. The primary key begins with the sink as well, and a
+-- planner with statistics of an empty table may choose it.
 WITH purged AS (
     DELETE FROM hookwire.held
     WHERE ctid = ANY (ARRAY(
@@ -107,7 +107,7 @@ WITH purged AS (
 INSERT INTO hookwire.ledger_entries (sink, outcome, ids) SELECT $1, 'sent', array_agg(id) FROM purged HAVING count(*) > 0;
 
 -- name: policy
--- What follows for topic $2 when a record of it is refused; NULL: what the sink's setting says.
+-- Return the policy for a refused record of topic $2; NULL: the sink's setting decides.
 SELECT on_refused FROM hookwire.topics WHERE tenant = $1 AND name = $2;
 
 -- name: dead_letter
@@ -132,7 +132,7 @@ ON CONFLICT DO NOTHING
 RETURNING event_id;
 
 -- name: page
--- Of a tenant, by number; $2 and $3 choose a sink and a topic.
+-- Return a tenant's holds by number. $2 and $3 choose a sink and a topic.
 SELECT h.id, h.sink, h.topic, h.key, h.reason, h.detail, h.attempts, h.since, h.probe_at,
        (SELECT count(*) FROM (SELECT FROM hookwire.held x WHERE x.sink = h.sink AND x.grp = h.grp AND x.tenant = h.tenant
                               AND x.topic = h.topic AND x.key = h.key LIMIT 10000) AS few) AS records
@@ -149,7 +149,7 @@ SELECT h.id, h.sink, h.topic, h.key, h.reason, h.detail, h.attempts, h.since, h.
 FROM hookwire.holds h WHERE h.tenant = $1 AND h.id = $2;
 
 -- name: retry
--- A person's verb: the leader probes at once, oldest record first.
+-- Called by a person: the leader probes at once, oldest record first.
 WITH probed AS (
     UPDATE hookwire.holds h SET probe_at = clock_timestamp() WHERE h.tenant = $1 AND h.id = $2
     RETURNING h.sink, h.topic, h.key
@@ -159,11 +159,11 @@ SELECT $1, $3, 'hold.retry', p.sink || ' ' || p.topic || coalesce(' ' || nullif(
 RETURNING id;
 
 -- name: skip
--- A person's verb: the $5 oldest records that wait become dead letters, and the leader goes on with the next at once.
--- A record that is on its way at this moment may arrive all the same, and is chosen and not given up then. Of a key only
--- the oldest was refused, and not even that ($7 false) where an earlier statement of the same purge has taken it; what
--- waited behind it has a reason of its own, and in a key's order across topics a topic of its own. A topic's reason is
--- that of all its records.
+-- Called by a person: turn the $5 oldest waiting records into dead letters; the leader goes on with the next at once. A
+-- record that is being sent at this moment may still arrive. It is then chosen, but not given up. Of a key, only the
+-- oldest record was refused; after an earlier statement of the same purge ($7 false) none was. Records behind it get a
+-- reason of their own, and also a topic where keys are in order across topics. A topic's reason applies to all its
+-- records.
 WITH hold AS MATERIALIZED (
     SELECT h.id, h.sink, h.grp, h.tenant, h.topic, h.key, h.reason, h.detail FROM hookwire.holds h
     WHERE h.tenant = $1 AND h.id = $2
@@ -200,7 +200,7 @@ WITH hold AS MATERIALIZED (
 SELECT (SELECT count(*) FROM hold) AS holds, (SELECT count(*) FROM chosen) AS chosen, (SELECT count(*) FROM gone) AS records;
 
 -- name: active
--- Per sink and scope: how many holds there are, and since when the oldest has stood.
+-- Return per sink and scope how many holds there are, and since when the oldest exists.
 SELECT h.sink, CASE WHEN h.key = '' THEN 'topic' WHEN starts_with(h.key, E'\x1f') THEN 'record' ELSE 'key' END AS scope,
        count(*) AS holds, min(h.since) AS since
 FROM hookwire.holds h GROUP BY 1, 2;

@@ -1,17 +1,17 @@
--- Intents: WebSub requests, from their acceptance to what they decide. Written by the room hub only.
+-- Intents: WebSub requests, from their acceptance to their decision. Only the room hub writes them.
 
 -- name: topic_allowed
--- Whether the topic may be named: it exists, or its first publish would create it.
+-- Return whether the topic may be named: it exists, or its first publish would create it.
 SELECT i.topics_auto_create OR EXISTS (SELECT FROM hookwire.topics t WHERE t.tenant = $1 AND t.name = $2)
 FROM hookwire.installation i;
 
 -- name: set_async_commit
--- This transaction's COMMIT does not wait for the disk.
+-- Let this transaction's COMMIT return before the disk has it.
 SELECT set_config('synchronous_commit', 'off', true);
 
 -- name: take_token
--- $3 tokens a minute, at most $4 saved up. No row: the bucket is empty. A bucket is a tenant's, a callback host's, or a
--- requester's, whose name in the column host has a blank in it.
+-- Take a token: $3 tokens a minute, at most $4 saved. No row: the bucket is empty. A bucket belongs to a tenant, to a
+-- callback host, or to a requester, whose name in the column host has a blank in it.
 INSERT INTO hookwire.verification_buckets AS b (tenant, host, tokens, refilled_at)
 VALUES ($1, $2, $4::double precision - 1, clock_timestamp())
 ON CONFLICT (tenant, host) DO UPDATE
@@ -21,7 +21,8 @@ WHERE b.tokens + $3 / 60 * extract(epoch FROM clock_timestamp() - b.refilled_at)
 RETURNING tokens;
 
 -- name: line_up
--- Requests for one host wait for each other's COMMIT, so that they get their ids in the order in which they become visible.
+-- Let requests for one host wait for each other's COMMIT, so that their ids rise in the order in which they become
+-- visible.
 SELECT FROM hookwire.verification_buckets WHERE tenant = '' AND host = $1 FOR UPDATE;
 
 -- name: token_wait_seconds
@@ -30,23 +31,23 @@ SELECT greatest(ceil((1 - b.tokens) * 60 / $3::double precision
 FROM hookwire.verification_buckets b WHERE b.tenant = $1 AND b.host = $2;
 
 -- name: charge
--- A repeated GET is paid on credit: it is not refused, but later requests wait for it.
+-- Charge a repeated GET on credit: it is not refused, but later requests wait for it.
 UPDATE hookwire.verification_buckets SET tokens = tokens - 1 WHERE tenant = $1 AND host = $2;
 
 -- name: pending_of
--- Open requests of a network; counting ends at $2.
+-- Count the open requests of a network; counting ends at $2.
 SELECT count(*) FROM (SELECT FROM hookwire.intents i
                       WHERE i.requester_network = $1 AND i.state IN ('requested', 'verifying') LIMIT $2) AS open;
 
 -- name: renews
--- Whether the pair has a subscription, or a request that may become one.
+-- Return whether the pair has a subscription, or a request that may become one.
 SELECT EXISTS (SELECT FROM hookwire.subscriptions s
                WHERE s.tenant = $1 AND s.identity = $2 AND s.protocol = 'websub' AND s.state IN ('active', 'disabled'))
     OR EXISTS (SELECT FROM hookwire.intents i
                WHERE i.tenant = $1 AND i.identity = $2 AND i.mode = 'subscribe' AND i.state IN ('requested', 'verifying'));
 
 -- name: subscriptions_of_host
--- Subscriptions of a callback host, and requests that may become some; counting ends at $2.
+-- Count the subscriptions of a callback host, and the requests that may become some; counting ends at $2.
 SELECT (SELECT count(*) FROM (SELECT FROM hookwire.subscriptions s
                               WHERE s.callback_host = $1 AND s.protocol = 'websub' AND s.state IN ('active', 'disabled')
                               LIMIT $2) AS made)
@@ -55,7 +56,7 @@ SELECT (SELECT count(*) FROM (SELECT FROM hookwire.subscriptions s
                               LIMIT $2) AS open);
 
 -- name: subscriptions_of_requester
--- The same of a network.
+-- As subscriptions_of_host, for a network.
 SELECT (SELECT count(*) FROM (SELECT FROM hookwire.subscriptions s
                               WHERE s.requester_network = $1 AND s.protocol = 'websub' AND s.state IN ('active', 'disabled')
                               LIMIT $2) AS made)
@@ -64,7 +65,7 @@ SELECT (SELECT count(*) FROM (SELECT FROM hookwire.subscriptions s
                               LIMIT $2) AS open);
 
 -- name: failures
--- Failed requests of the pair within an hour, since one was last verified.
+-- Count the failed requests of the pair within an hour, since the last verified request.
 SELECT count(*) FROM hookwire.intents i
 WHERE i.tenant = $1 AND i.identity = $2 AND i.state = 'failed' AND i.decided_at > clock_timestamp() - interval '1 hour'
   AND NOT EXISTS (SELECT FROM hookwire.intents v
@@ -82,13 +83,13 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
 RETURNING id;
 
 -- name: claim_lock
--- Claims of all processes are made one after the other: "one in flight per host" is about rows of other claims.
+-- Run the claims of all processes one after the other: "one in flight per host" depends on rows of other claims.
 SELECT pg_advisory_xact_lock(1215262571, -3);
 
 -- name: claim
--- Up to $1 due requests, held for $2 seconds: of each callback host and mode only the oldest, and none while another
--- one of that host and mode, or of the same pair, is in flight (WS-101). At most $3 of them are for hosts without an active
--- subscription, and requesters take turns (FS-04). Gives the row as it was before the claim.
+-- Claim up to $1 due requests for $2 seconds. For each callback host and mode, claim only the oldest. Claim none while
+-- another request of that host and mode, or of the same pair, is in flight (WS-101). At most $3 of them are for hosts
+-- without an active subscription, and requesters take turns (FS-04). Return the row as it was before the claim.
 WITH present AS MATERIALIZED (
     SELECT clock_timestamp() AS at
 ), candidate AS MATERIALIZED (
@@ -134,7 +135,7 @@ RETURNING c.id, c.tenant, c.mode, c.topic, c.topic_url, c.callback, c.callback_h
            WHERE f.tenant = c.tenant AND f.topic = c.topic) AS foreign_url;
 
 -- name: close
--- Decides. No row: another claim, or a newer request, has decided meanwhile. What was secret is forgotten.
+-- Decide the request and delete its secrets. No row: another claim or a newer request has decided it.
 UPDATE hookwire.intents
 SET state = $3, reason = $4, decided_at = clock_timestamp(), key_id = NULL, sealed = NULL, verify_token = NULL,
     rabbithub = rabbithub - 'authorization'
@@ -157,7 +158,7 @@ WHERE id = $1 AND decided_at IS NULL
 RETURNING state, reason;
 
 -- name: permanent
--- Up to $1 subscriptions that are to be refreshed: a fifth of the lease $2 is left at most, and nobody asks already.
+-- Return up to $1 permanent subscriptions to refresh: at most a fifth of the lease $2 is left, and no request is open.
 SELECT s.id, s.tenant, s.topic, s.topic_url, s.callback, s.identity, s.signature_method, s.verify_token,
        k.number, k.key_id, k.sealed
 FROM hookwire.subscriptions s
@@ -172,7 +173,7 @@ ORDER BY s.lease_until LIMIT $1
 FOR UPDATE OF s SKIP LOCKED;
 
 -- name: advance
--- The publisher has answered: on to the next stage at once.
+-- The publisher has answered: begin the next step at once.
 UPDATE hookwire.intents
 SET state = 'requested', stage = $3, stage_from = attempts, denial = $4, lease_seconds = $5, reason = NULL,
     due_at = clock_timestamp()
@@ -180,7 +181,7 @@ WHERE id = $1 AND attempts = $2 AND state = 'verifying'
 RETURNING id;
 
 -- name: overtake
--- Newest first: two requests of one pair that are verified at the same moment then lock in one order.
+-- Newest first, so that two requests of one pair that are verified at the same time lock in the same order.
 WITH older AS MATERIALIZED (
     SELECT id FROM hookwire.intents
     WHERE tenant = $1 AND identity = $2 AND id < $3 AND state IN ('requested', 'verifying')
@@ -194,7 +195,7 @@ SET state = 'superseded', reason = 'a newer request was verified', decided_at = 
 FROM older o WHERE i.id = o.id;
 
 -- name: activate
--- Inserts the pair's subscription or replaces its lease and signature (WS-18); its secret follows.
+-- Insert the pair's subscription or replace its lease and signature (WS-18). Its secret follows.
 INSERT INTO hookwire.subscriptions AS s (public_id, tenant, protocol, topic, topic_url, callback, state, ordered,
                                          signature_method, lease_until, identity, pshb03, permanent, verify_token,
                                          callback_host, requester_network)
@@ -223,7 +224,8 @@ WHERE tenant = $1 AND identity = $2 AND protocol = 'websub' AND state IN ('activ
 RETURNING id;
 
 -- name: expire
--- Up to $1 subscriptions whose lease has ended (WS-48). By now(): an index cannot answer a clock that runs on.
+-- End up to $1 subscriptions whose lease has ended (WS-48). Compare with now(): an index cannot serve
+-- clock_timestamp().
 UPDATE hookwire.subscriptions s
 SET state = 'expired', state_reason = 'the lease has ended', version = s.version + 1, updated_at = clock_timestamp()
 WHERE s.id = ANY (ARRAY(
@@ -237,14 +239,15 @@ RETURNING s.id, s.callback;
 SELECT identity FROM hookwire.subscriptions WHERE tenant = $1 AND public_id = $2;
 
 -- name: revoke
--- The subscription ends here and now, whatever its callback will say to that (WS-38).
+-- End the subscription now, regardless of its callback's later answer (WS-38).
 UPDATE hookwire.subscriptions
 SET state = 'denied', state_reason = $3, version = version + 1, updated_at = clock_timestamp()
 WHERE tenant = $1 AND public_id = $2 AND protocol = 'websub' AND state IN ('active', 'disabled')
 RETURNING id, callback;
 
 -- name: tell_denial
--- That these subscriptions have ended, and why, goes to their callbacks as any other request does (WS-37, WS-107).
+-- Queue a denial with its reason for the callbacks of these ended subscriptions, like any other request (WS-37,
+-- WS-107).
 INSERT INTO hookwire.intents (tenant, mode, topic, topic_url, callback, callback_host, identity, signature_method,
                               stage, denial, due_at, created_at)
 SELECT s.tenant, 'subscribe', s.topic, s.topic_url, s.callback, hosts.host, s.identity, s.signature_method,
@@ -253,8 +256,8 @@ FROM unnest($1::bigint[], $2::text[]) AS hosts(id, host)
 JOIN hookwire.subscriptions s ON s.id = hosts.id AND NOT s.pshb03;
 
 -- name: drop_deliveries
--- Up to $1 open deliveries of subscriptions that ended within the last hour (DL-10). A fan-out that overlapped with the
--- end may add some afterwards, hence not only once.
+-- Drop up to $1 open deliveries of subscriptions that ended within the last hour (DL-10). Repeat it: a fan-out that
+-- overlapped with the end may add deliveries afterwards.
 DELETE FROM hookwire.deliveries
 WHERE ctid = ANY (ARRAY(
     SELECT q.place
@@ -266,13 +269,13 @@ WHERE ctid = ANY (ARRAY(
     LIMIT $1));
 
 -- name: drop_deliveries_of
--- Up to $2 open deliveries of one subscription.
+-- Drop up to $2 open deliveries of one subscription.
 DELETE FROM hookwire.deliveries
 WHERE ctid = ANY (ARRAY(
     SELECT q.ctid FROM hookwire.deliveries q WHERE q.subscription_id = $1 LIMIT $2 FOR UPDATE SKIP LOCKED));
 
 -- name: purge
--- Decided requests after a day, buckets that have been full for long. By now(), as in expire.
+-- Delete decided requests after a day, and buckets that have been full for long. Compare with now(), as in expire.
 WITH old AS (
     DELETE FROM hookwire.intents
     WHERE id = ANY (ARRAY(
@@ -288,7 +291,7 @@ WITH old AS (
 SELECT count(*) FROM old;
 
 -- name: pair
--- The latest request to subscribe, the latest subscription, and what that is owed; all NULL where there is none.
+-- Return the latest request to subscribe, the latest subscription and its open deliveries; all NULL where none exists.
 SELECT i.state AS request_state, i.stage, i.stage_from, i.reason AS request_reason, i.attempts, i.created_at AS requested_at,
        i.decided_at, CASE WHEN i.decided_at IS NULL THEN i.due_at END AS next_attempt_at,
        s.public_id, s.state AS subscription_state, s.state_reason, s.lease_until, s.updated_at,

@@ -95,12 +95,12 @@ SELECT * FROM (
 SELECT a.kind, a.assignee, a.state FROM hookwire.all_jobs a WHERE a.id = $1;
 
 -- name: trail
--- Who did what with a job.
+-- Return the actions on a job, each with the person or worker.
 SELECT a.at, a.actor, substr(a.action, 5) AS verb, a.reason FROM hookwire.audit a
 WHERE a.subject = $1 AND starts_with(a.action, 'job.') ORDER BY a.id LIMIT 500;
 
 -- name: available
--- For each of these queues the kinds that a worker may claim.
+-- Return for each of these queues the kinds that a worker may claim.
 SELECT q.queue, hookwire.available_kinds(q.queue) AS kinds FROM unnest($1::text[]) AS q(queue);
 
 -- name: admit_rule
@@ -121,7 +121,7 @@ SELECT j.kind, j.state, count(*) AS jobs, min(j.created_at) AS oldest_at
 FROM (SELECT l.kind, l.state, l.created_at FROM hookwire.jobs l ORDER BY l.seq LIMIT 100000) AS j GROUP BY j.kind, j.state ORDER BY j.kind, j.state;
 
 -- name: statistics
--- Ended jobs of the last days, by kind, state and performer.
+-- Count the ended jobs of the last days by kind, state and performer.
 SELECT a.kind, a.state, coalesce(a.performer, a.ended_by) AS performer, count(*) AS jobs,
        avg(extract(epoch FROM a.claimed_at - a.created_at))::double precision AS wait_seconds,
        avg(extract(epoch FROM a.ended_at - a.claimed_at))::double precision AS run_seconds,

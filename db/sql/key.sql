@@ -6,7 +6,7 @@ VALUES ($1, $2, $3, $4, $5, $6, now() + make_interval(secs => $7::double precisi
 RETURNING id, public_id, name, scopes, topics, queues, kinds, services, expires_at, revoked_at, created_at;
 
 -- name: find
--- Only a key that counts now, and how long it still does by the database's clock.
+-- Find a valid key, and for how long it stays valid by the database's clock.
 SELECT public_id, name, scopes, topics, queues, kinds, services, extract(epoch FROM expires_at - now())::double precision AS remaining_seconds
 FROM hookwire.api_keys
 WHERE digest = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now());
@@ -16,7 +16,7 @@ SELECT id, public_id, name, scopes, topics, queues, kinds, services, expires_at,
 FROM hookwire.api_keys WHERE tenant = $1 AND id > $2 ORDER BY id LIMIT $3;
 
 -- name: revoke
--- Again is as good as once.
+-- Revoking a key again changes nothing.
 UPDATE hookwire.api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE tenant = $1 AND public_id = $2
 RETURNING id, public_id, name, scopes, topics, queues, kinds, services, expires_at, revoked_at, created_at;
 

@@ -1,7 +1,8 @@
--- Lake: what the database knows that the pipeline asks for: its audit (PL-A02..A06) and its report.
+-- Lake: the audit (PL-A02..A06) and the report of the pipeline.
 
 -- name: cells
--- What Kafka is owed in closed hours from $2 until $3, for each Kafka topic as topics are routed now; $1 is the prefix.
+-- Return the records that Kafka is owed in closed hours from $2 until $3, by Kafka topic under the present routing. $1
+-- is the prefix.
 SELECT coalesce(t.kafka_topic, $1 || l.topic) AS topic, l.hour, l.bucket::bigint AS bucket, sum(l.owed_count)::bigint AS owed,
        hookwire.ledger_sum(sum(l.owed_sum)) AS owed_sum, min(l.owed_min) AS owed_low, max(l.owed_max) AS owed_high,
        CASE WHEN sum(l.content_count) = sum(l.owed_count) THEN hookwire.ledger_sum(sum(l.owed_content)) END AS owed_content
@@ -12,13 +13,13 @@ WHERE l.sink = 'kafka' AND l.owed_count > 0 AND l.hour >= $2 AND l.hour < $3
 GROUP BY 1, 2, 3 ORDER BY 2, 1, 3;
 
 -- name: span
--- The hours that can be judged.
+-- Return the hours that can be judged.
 SELECT date_trunc('hour', c.since_at, 'UTC') + interval '1 hour' AS since,
        date_trunc('hour', c.through_at - interval '65 minutes', 'UTC') + interval '1 hour' AS until
 FROM hookwire.ledger_cursor c;
 
 -- name: accepted
--- Up to $7 events of one cell above the id $5, up to $6, and what explains that one is not in Kafka.
+-- Return up to $7 events of one cell above the id $5, up to $6, with the reason why each may not be in Kafka.
 SELECT e.id, lpad(to_hex(hookwire.content_hash(e.id, e.accepted_at, e.ordered, e.key, e.content_type, e.headers, e.payload)),
                   16, '0') AS digest,
        CASE WHEN EXISTS (SELECT FROM hookwire.outbox o, generate_series(0, 63) AS g(shard)
@@ -33,8 +34,8 @@ WHERE e.id > $5 AND e.id <= $6 AND e.id & 3 = $4 AND e.accepted_at >= $3 AND e.a
 ORDER BY e.id LIMIT $7;
 
 -- name: recount
--- What the ledger counted in closed hours from $1 until $2 against the events as they are now: cells that differ, up to $3, for
--- topics that keep their events so long. Where one event more or less makes the difference, the checksums name it.
+-- Compare the ledger's counts of closed hours from $1 until $2 with the stored events. Return up to $3 cells that
+-- differ, for topics that keep their events for that long. Where one event makes the difference, the checksums name it.
 WITH cell AS MATERIALIZED (
     SELECT l.tenant, l.topic, l.hour, l.bucket, l.owed_count, l.owed_sum, l.owed_min, l.owed_max,
            CASE WHEN l.content_count = l.owed_count THEN l.owed_content END AS owed_content
@@ -72,7 +73,7 @@ SELECT d.topic, d.hour, CASE WHEN d.missing > 0 THEN 'deleted' WHEN d.missing < 
 FROM differing d;
 
 -- name: attempts
--- Attempts at webhooks by the hour in which they began, with percentiles of how long they took.
+-- Count the attempts at webhooks by the hour in which they began, with percentiles of their duration.
 SELECT date_trunc('hour', a.started_at, 'UTC') AS hour, count(*) AS attempts, count(*) FILTER (WHERE a.decision = 'delivered') AS good,
        count(*) FILTER (WHERE a.number > 1) AS retries, count(*) FILTER (WHERE a.decision = 'dead') AS dead,
        percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY a.total_seconds) AS seconds
@@ -80,13 +81,13 @@ FROM hookwire.attempts a WHERE a.started_at >= $1 AND a.started_at < $2
 GROUP BY 1 ORDER BY 1;
 
 -- name: attempt_days
--- How many attempts began on each day (UTC) from $1 until $2.
+-- Count the attempts that began on each day (UTC) from $1 until $2.
 SELECT (a.started_at AT TIME ZONE 'UTC')::date AS day, count(*) AS attempts
 FROM hookwire.attempts a WHERE a.started_at >= $1 AND a.started_at < $2
 GROUP BY 1 ORDER BY 1;
 
 -- name: attempt_page
--- Up to $6 attempts that began from $1 until $2, behind the event $3, the subscription $4 and the attempt $5.
+-- Return up to $6 attempts that began from $1 until $2, after event $3, subscription $4 and attempt $5.
 SELECT a.tenant, a.event_id, a.subscription_id, a.number, e.topic, e.accepted_at, coalesce(s.public_id, a.subscription_id::text) AS subscription,
        s.protocol, a.trigger,
        a.started_at, a.connect_seconds, a.first_byte_seconds, a.total_seconds AS seconds, a.status, a.outcome, a.decision
@@ -97,7 +98,7 @@ WHERE a.started_at >= $1 AND a.started_at < $2 AND (a.event_id, a.subscription_i
 ORDER BY a.event_id, a.subscription_id, a.number LIMIT $6;
 
 -- name: webhook_hours
--- The closed hours from $1 until $2 in which events were accepted that webhooks are owed, and the ids they lie between.
+-- Return the closed hours from $1 until $2 that have events for webhooks, with the range of their ids.
 SELECT l.hour, min(l.owed_min) AS low, max(l.owed_max) AS high
 FROM hookwire.ledger_cursor c
 JOIN hookwire.ledger l ON l.hour > date_trunc('hour', c.since_at, 'UTC') AND l.hour <= c.through_at - interval '65 minutes'
@@ -105,10 +106,10 @@ WHERE l.sink = 'webhooks' AND l.owed_count > 0 AND l.hour >= $1 AND l.hour < $2
 GROUP BY l.hour ORDER BY l.hour;
 
 -- name: unaccounted
--- Events of the hour $1 with ids from $2 to $3 that have been fanned out, and subscriptions they were for that have neither a
--- delivery that ended, nor one that is open, nor a dead letter; up to $4 ids of each. What was changed since is not judged:
--- nobody knows what it asked for then. RabbitHub's are not either: what a binding gets moves into its queue, what a queue gets to
--- a consumer, and a queue may be emptied, which leaves nothing behind.
+-- Find events of the hour $1, ids $2 to $3, that were fanned out and have no trace for a subscription. A trace is an
+-- ended delivery, an open delivery or a dead letter. Return up to $4 ids for each subscription. Subscriptions that
+-- changed since are not judged: their former filter is unknown. RabbitHub's are not judged either: messages of a
+-- binding move into its queue and on to a consumer. A queue may also be emptied, which leaves no trace.
 WITH event AS MATERIALIZED (
     SELECT e.id, e.tenant, e.topic, e.accepted_at FROM hookwire.events e
     WHERE e.id BETWEEN $2 AND $3 AND e.accepted_at >= $1 AND e.accepted_at < $1::timestamptz + interval '1 hour'
@@ -139,9 +140,9 @@ WHERE NOT EXISTS (SELECT FROM hookwire.attempts a WHERE a.event_id = o.id AND a.
 GROUP BY o.topic, o.public_id ORDER BY o.topic, o.public_id;
 
 -- name: late
--- Events of the hour $1 with ids from $2 to $3 that a webhook had more than $5 seconds after they were accepted; replays
--- aside, and who fetches at a pace of its own: pull subscriptions, consumers of RabbitHub's queues. Up to $4 ids of each
--- topic and subscription.
+-- Find events of the hour $1, ids $2 to $3, that reached a webhook more than $5 seconds after their acceptance. Leave
+-- out replays and receivers that fetch at their own pace: pull subscriptions and consumers of RabbitHub's queues.
+-- Return up to $4 ids of each topic and subscription.
 SELECT e.topic, coalesce(s.public_id, a.subscription_id::text) AS subscription, count(*) AS count,
        (array_agg(e.id ORDER BY e.id))[1:$4] AS ids
 FROM hookwire.events e
@@ -155,17 +156,17 @@ WHERE e.id BETWEEN $2 AND $3 AND e.accepted_at >= $1 AND e.accepted_at < $1::tim
 GROUP BY 1, 2 ORDER BY 1, 2;
 
 -- name: plant_subscription
--- For the audit's self-test, which takes all of it back: a webhook $1 of the topic $1, since before the hour $2.
+-- Insert a webhook $1 of the topic $1, older than the hour $2. The audit's self-test rolls it back.
 INSERT INTO hookwire.subscriptions (public_id, protocol, topic, callback, state, created_at, updated_at)
 VALUES ($1, 'webhook', $1, 'https://selftest.invalid/', 'active', $2::timestamptz - interval '1 day', $2::timestamptz - interval '1 day')
 RETURNING id;
 
 -- name: plant_event
--- An event of the topic $1 in the hour $2, as if it had been fanned out.
+-- Insert an event of the topic $1 in the hour $2, as if it had been fanned out.
 INSERT INTO hookwire.events (id, accepted_at, ordered, tenant, topic, headers, sinks, payload)
 VALUES (nextval('hookwire.event_id'), $2, false, 'default', $1, '{}', '{webhooks}', '')
 RETURNING id;
 
 -- name: plant_delivery
--- What the fan-out made of the event $1 for the subscription $2.
+-- Insert the delivery of the event $1 for the subscription $2.
 INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant) VALUES ($1, $2, now(), now(), 'default');

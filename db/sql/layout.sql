@@ -1,19 +1,19 @@
--- Layouts: into how many groups a sink's shards are cut, and what is kept in order (RR-11). Changed by relay.layout.
+-- Layouts: the number of partition groups of each sink, and the order scope (RR-11). relay.layout changes them.
 
 -- name: lock
--- One change at a time; it goes with the session.
+-- Allow one change at a time. The lock ends with the session.
 SELECT pg_try_advisory_lock(1215262571, -5);
 
 -- name: current
 SELECT l.number, l.groups::text AS groups, l.order_scope FROM hookwire.installation i JOIN hookwire.layouts l ON l.number = i.layout;
 
 -- name: sinks
--- Those that have leases or get events.
+-- Return the sinks that have leases or get events.
 SELECT s.name FROM hookwire.sinks s
 WHERE s.configured OR EXISTS (SELECT FROM hookwire.relay_terms t WHERE t.sink = s.name) ORDER BY s.name;
 
 -- name: waiting
--- Per sink, counted up to $1: what is in the outbox, what waits behind holds.
+-- Count per sink, up to $1, the records in the outbox and those behind holds.
 SELECT s.name AS sink, (SELECT count(*) FROM (SELECT FROM hookwire.outbox o WHERE o.sink = s.name LIMIT $1) AS few) AS owed,
        (SELECT count(*) FROM (SELECT FROM hookwire.held h WHERE h.sink = s.name LIMIT $1) AS few) AS held
 FROM hookwire.sinks s ORDER BY s.name;
@@ -24,26 +24,26 @@ SELECT t.sink, t.grp, t.term, t.is_open, t.layout,
 FROM hookwire.relay_terms t ORDER BY t.sink, t.grp;
 
 -- name: set_leases_open
--- Close or open the leases of these sinks. Whoever sits on a closed one finishes what is in flight and leaves it.
+-- Close or open the leases of these sinks. The holder of a closed lease finishes the records in flight and releases it.
 WITH turned AS (
     UPDATE hookwire.relay_terms SET is_open = $2 WHERE sink = ANY ($1::text[]) AND is_open <> $2 RETURNING 1
 )
 SELECT count(*), pg_notify('hookwire_relay', '') FROM turned;
 
 -- name: occupied
--- Closed leases that are still held. A silent holder is waited for a little longer than its lease.
+-- Return closed leases that are still held. A silent holder counts until a little after the end of its lease.
 SELECT DISTINCT t.owner FROM hookwire.relay_terms t
 WHERE t.sink = ANY ($1::text[]) AND t.owner IS NOT NULL AND t.lease_until > clock_timestamp() - interval '3 seconds'
 ORDER BY t.owner;
 
 -- name: raise
--- Of empty leases: whoever held them before is refused from now on.
+-- Raise the terms of free leases. The database refuses their former holders from now on.
 UPDATE hookwire.relay_terms t SET term = t.term + 1, owner = NULL, member = NULL, lease_until = '-infinity'
 WHERE t.sink = ANY ($1::text[]) AND NOT t.is_open
 RETURNING t.sink, t.grp, t.term, t.layout, t.batch_no, hookwire.groups_of(t.layout, t.sink) AS groups;
 
 -- name: stop_publishing
--- Waits for every transaction that publishes, and keeps others waiting until the change is committed.
+-- Wait for every transaction that publishes, and make others wait until the change is committed.
 LOCK TABLE hookwire.installation IN ACCESS EXCLUSIVE MODE;
 
 -- name: order_by_key
@@ -63,7 +63,7 @@ WHERE e.id = o.id AND e.key IS NOT NULL AND e.ordered
   AND o.shard <> hookwire.shard_of(hookwire.lane_digest(e.topic, e.key));
 
 -- name: holds
--- How many keys and topics wait.
+-- Count the keys and topics that wait.
 SELECT count(*) FROM hookwire.holds;
 
 -- name: add
@@ -78,7 +78,7 @@ UPDATE hookwire.installation i SET layout = made.number FROM made RETURNING i.la
 UPDATE hookwire.held h SET grp = h.shard % hookwire.groups_of($2, h.sink) WHERE h.sink = ANY ($1::text[]);
 
 -- name: spread_holds
--- A topic is held by each group that has records of it waiting; a key by its own.
+-- Each group that has waiting records of a held topic holds the topic. A key is held by its own group.
 INSERT INTO hookwire.holds (sink, grp, tenant, topic, key, reason, detail, attempts, since, probe_at)
 SELECT DISTINCT ON (w.sink, w.grp, w.tenant, w.topic, w.key)
        w.sink, w.grp, w.tenant, w.topic, w.key, o.reason, o.detail, o.attempts, o.since, o.probe_at
@@ -94,7 +94,7 @@ WHERE o.sink = ANY ($1::text[])
        AND h.topic = o.topic AND h.key = o.key LIMIT 1) IS NULL;
 
 -- name: ensure_leases
--- The leases of layout $2, open, their terms beyond all that there were.
+-- Create the leases of layout $2, open, with terms above all earlier ones.
 WITH gone AS (
     DELETE FROM hookwire.relay_terms t WHERE t.sink = ANY ($1::text[]) AND t.grp >= hookwire.groups_of($2, t.sink)
 ), forgotten AS (

@@ -1,16 +1,17 @@
--- Ledger: what was accepted against what has left, folded in batches and compared (PL-A01..A06).
+-- Ledger: counts of accepted events and of records that have left, added up in batches and compared (PL-A01..A06).
 
 -- name: horizon
--- The highest id ever drawn, and when that was.
+-- Return the highest id ever drawn, and the time.
 SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END AS id, clock_timestamp() AS at FROM hookwire.event_id;
 
 -- name: mark
--- $3 was drawn in a later statement than $1 was read: once all before it have ended, nothing below $1 can appear (RR-07).
+-- $3 was drawn in a later statement than $1 was read. Once all transactions before $3 have ended, no id below $1 can
+-- appear (RR-07).
 UPDATE hookwire.ledger_cursor SET mark_id = $1, mark_at = $2, mark_xid = $3::text::xid8
 WHERE mark_id IS NULL;
 
 -- name: fold_events
--- Up to $1 ids below the mark, if nothing can appear there any more. One process at a time; gives the ids passed.
+-- Count up to $1 ids below the mark, if no more can appear there. One process at a time. Return how many ids it passed.
 WITH cursor AS MATERIALIZED (
     SELECT c.singleton, c.through_id, c.mark_id, c.mark_at, least(c.mark_id, c.through_id + $1) AS upto
     FROM hookwire.ledger_cursor c
@@ -46,8 +47,9 @@ WITH cursor AS MATERIALIZED (
 SELECT coalesce((SELECT upto - through_id FROM cursor), 0);
 
 -- name: fold_entries
--- Up to $1 of the oldest entries after $2; gives how many, and the last one's number. What has no event any more is kept
--- under the hour 'epoch'. From the beginning it reads past every entry that was folded and that a snapshot keeps.
+-- Count up to $1 of the oldest entries after $2. Return how many there were, and the last one's number. Entries without
+-- an event are counted under the hour 'epoch'. Starting at the beginning would read past every counted entry that a
+-- snapshot keeps.
 WITH taken AS MATERIALIZED (
     DELETE FROM hookwire.ledger_entries
     WHERE ctid = ANY (ARRAY(
@@ -65,7 +67,7 @@ WITH taken AS MATERIALIZED (
            hookwire.ledger_sum(sum(r.hash::numeric * r.sign)), min(r.id), max(r.id)
     FROM record r LEFT JOIN LATERAL (
         SELECT x.tenant, x.topic, x.accepted_at FROM hookwire.events x
-        WHERE x.id BETWEEN r.id AND r.id ORDER BY x.id LIMIT 1 -- a range in order: as in outbox.sql
+        WHERE x.id BETWEEN r.id AND r.id ORDER BY x.id LIMIT 1 -- a range in order: see outbox.sql
     ) AS e ON true
     GROUP BY 1, 2, 3, 4, 5
     ORDER BY 4, 1, 2, 3, 5
@@ -77,14 +79,14 @@ WITH taken AS MATERIALIZED (
 SELECT count(*) AS entries, max(id) AS last FROM taken;
 
 -- name: purge
--- Hours older than $1 seconds.
+-- Delete hours older than $1 seconds.
 DELETE FROM hookwire.ledger
 WHERE (hour, sink, tenant, topic, bucket) IN (
     SELECT hour, sink, tenant, topic, bucket FROM hookwire.ledger
     WHERE hour < now() - make_interval(secs => $1::double precision) AND hour > 'epoch' ORDER BY hour LIMIT 5000);
 
 -- name: summary
--- What can be judged: closed hours since the ledger was begun.
+-- Return the closed hours since the ledger was begun; only these can be judged.
 SELECT c.since_at, c.through_at, now() - c.through_at > interval '2 hours' AS is_behind,
        count(*) FILTER (WHERE l.sink <> '') AS cells,
        coalesce(sum(l.owed_count) FILTER (WHERE l.sink = ''), 0)::bigint AS accepted,
@@ -95,8 +97,8 @@ LEFT JOIN hookwire.ledger l ON l.hour > date_trunc('hour', c.since_at, 'UTC') AN
 GROUP BY c.since_at, c.through_at;
 
 -- name: compare
--- The closed cells whose two sides differ, up to $1, oldest first, and what explains the difference: records that still
--- wait in the outbox or behind a hold, and entries that nobody has folded yet. More than $2 of those for a sink and its
+-- Return up to $1 closed cells whose two sides differ, oldest first, with their explanation. The explanation is records
+-- in the outbox or behind a hold, and entries that are not counted yet. With more than $2 of those, a sink and its
 -- cells are not judged. Where exactly one event is missing, the checksums name it.
 WITH cell AS MATERIALIZED (
     SELECT l.* FROM hookwire.ledger_cursor c

@@ -1,7 +1,7 @@
--- Listeners: who would get an event of a topic that is published now.
+-- Listeners: the receivers of an event of a topic that is published now.
 
 -- name: of_topic
--- Where the topic is routed, which of that is configured, and whether any subscription matches.
+-- Return where the topic is routed, which of those sinks are configured, and whether any subscription matches.
 SELECT coalesce(t.sinks, array_remove(c.names, 'jobs')) AS sinks, c.names AS configured,
        EXISTS (SELECT FROM hookwire.subscriptions s
                WHERE s.tenant = $1 AND s.topic = $2 AND s.state = 'active' AND s.topic_regex IS NULL
@@ -13,7 +13,7 @@ FROM (SELECT coalesce(array_agg(k.name ORDER BY k.name), '{}') AS names FROM hoo
 LEFT JOIN hookwire.topics t ON t.tenant = $1 AND t.name = $2;
 
 -- name: matched
--- Up to $2 active subscriptions, oldest first, that take this stored event.
+-- Return up to $2 active subscriptions, oldest first, that match this stored event.
 SELECT s.public_id, s.topic
 FROM hookwire.events e CROSS JOIN LATERAL (
     SELECT x.id, x.public_id, x.topic, x.filter_path FROM hookwire.subscriptions x

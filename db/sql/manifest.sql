@@ -1,10 +1,10 @@
--- Manifests: which records a numbered batch holds, written before it is sent (RR-06). The origin of ids that a process
--- remembers is named, as in outbox.sql (FC-01).
+-- Manifests: the records of a numbered batch, written before it is sent (RR-06). Each statement names the origin of the
+-- ids that a process remembers, as in outbox.sql (FC-01).
 
 -- name: write
--- The last number goes as the next one comes. It is not below $6, which the writer knows from the number before: no dead one
--- is read past, whatever way the planner takes (RR-07). A server that has lost the latest numbers has none there, and the
--- writer counts on from its own: a number that Kafka has is not given twice.
+-- Delete the last number when the next one is written. It is not below $6, which the writer knows from the number
+-- before. So the statement reads past no dead row, under any plan (RR-07). A server that has lost the latest numbers
+-- has none there. The writer counts on from its own number: a number that Kafka has is not used twice.
 WITH term_held AS MATERIALIZED (
     SELECT layout, batch_no FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3
       AND (SELECT hookwire.assert_origin($7, 0)) FOR KEY SHARE
@@ -26,8 +26,8 @@ SELECT $1, layout, $2, batch_no, $4::smallint[], $5::bigint[] FROM numbered
 RETURNING batch_no;
 
 -- name: settle
--- What the progress marker covers is published: its records leave the outbox without being sent again. What
--- lies above it was never committed: only its manifest goes, and the records are claimed anew.
+-- The records that the progress marker covers are published: delete them from the outbox without sending them again.
+-- Manifests above the marker were never committed: delete only the manifest, and claim the records again.
 WITH term_held AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
 ), batch AS (
@@ -61,7 +61,7 @@ WITH term_held AS MATERIALIZED (
 SELECT (SELECT count(*) FROM batch) AS batches, (SELECT count(*) FROM purged) + (SELECT count(*) FROM purged_held) AS records;
 
 -- name: purge
--- Acknowledged and committed: the records and their manifest, by its whole key, go in one statement.
+-- The batch is acknowledged and committed: delete its records and its manifest, by the whole key, in one statement.
 WITH gone AS (
     DELETE FROM hookwire.relay_batches WHERE sink = $1 AND layout = $6 AND grp = $4 AND batch_no = $5
 ), purged AS (

@@ -14,7 +14,7 @@ SELECT pg_try_advisory_lock(1215262572, $1::integer);
 SELECT pg_notify('hookwire_relay', '');
 
 -- name: set_candidacy
--- For which sinks a process stands; none: it is about to leave, and the others take over what it frees.
+-- Set the sinks for which a process wants leases. With none, the process is about to leave, and others take its leases.
 UPDATE hookwire.relay_members SET sinks = $2 WHERE id = $1;
 
 -- name: leave

@@ -25,7 +25,7 @@ FROM hookwire.browse($1, $2, $3) AS b;
 SELECT r.returned, r.dead, r.promoted FROM hookwire.reap_messages($1) AS r;
 
 -- name: available_among
--- For receivers that wait: how many messages each queue has for them, at most as many as wait.
+-- Return, for receivers that wait, how many messages each queue has, at most as many as receivers wait.
 SELECT w.queue, (SELECT count(*) FROM (SELECT FROM hookwire.messages m
                                        WHERE m.queue = w.queue AND m.claim IS NULL AND m.due_at IS NULL LIMIT w.waiting) AS s) AS available
 FROM unnest($1::text[], $2::integer[]) AS w(queue, waiting);
@@ -35,13 +35,14 @@ SELECT d.id, d.deliveries, d.created_at, d.died_at, d.reason, d.content_type, d.
 FROM hookwire.dead_messages d WHERE d.queue = $1 AND d.id > $2 ORDER BY d.id LIMIT $3;
 
 -- name: archived
--- Accepted messages before a moment and id, the latest first.
+-- Return messages that were accepted before a moment and id, newest first.
 SELECT a.id, a.deliveries, a.created_at, a.claimed_at, a.accepted_at, a.receiver, a.content_type, a.payload, a.type, a.key, a.priority
 FROM hookwire.message_archive a
 WHERE a.queue = $1 AND (a.accepted_at, a.id) < ($2, $3::bigint) ORDER BY a.accepted_at DESC, a.id DESC LIMIT $4;
 
 -- name: redrive
--- Back into the queue under the old ids, so in their old places, with their deliveries counted anew. NULL: the oldest 500.
+-- Move dead messages back to the queue under their old ids, so at their old places, and count their deliveries anew.
+-- NULL: the oldest 500.
 WITH chosen AS MATERIALIZED (
     SELECT d.id FROM hookwire.dead_messages d WHERE d.queue = $1 AND ($2::bigint[] IS NULL OR d.id = ANY ($2))
     ORDER BY d.id LIMIT 500 FOR UPDATE SKIP LOCKED

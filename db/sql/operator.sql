@@ -1,7 +1,7 @@
--- Operator events: what the people who run this want to hear, on the topic hookwire.operator (WH-I08, WH-A09).
+-- Operator events: notices for operators, on the topic hookwire.operator (WH-I08, WH-A09).
 
 -- name: notify
--- Publishes these notices, a JSON array of {subscription, ...}, if anybody subscribes to the hub's own topics.
+-- Publish these notices, a JSON array of {subscription, ...}, if a subscription to the hub's own topics exists.
 WITH told AS MATERIALIZED (
     SELECT array_agg(1) AS units, array_agg('hookwire.operator'::text) AS topics, array_agg(NULL::text) AS keys,
            array_agg('application/json'::text) AS types, array_agg('{}'::text) AS headers,

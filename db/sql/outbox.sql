@@ -1,24 +1,20 @@
--- What a sink is still owed. Reads check the term without a lock (RR-08); claims start at the low-water mark of
--- each shard, one LATERAL per shard (RR-07).
--- A process remembers ids from one statement to the next: where it begins to read, what is in flight, what was acknowledged.
--- Each statement that is given such ids names their origin, and fails where another one answers (FC-01, migration 39).
--- Each event is looked up by itself (LATERAL with a LIMIT): a plain join may be merged, and a merge reads every event from
--- the beginning of the partition, those of weeks ago too. By a range, in order: only the primary key gives that.
+-- The records that a sink is still owed. Reads check the term without a lock (RR-08). Claims start at the low-water
+-- mark of each shard, with one LATERAL per shard (RR-07).
 --
--- Whatever takes records of a batch out of a table that may hold millions, here and in manifest.sql, hold.sql and
--- delivery.*.sql, looks each up by its whole key, in a LATERAL with LIMIT 1 that no planner can turn into a join, and deletes
--- by place (ctid). As a join it would be one that reads the whole backlog for each batch whenever it was planned while
--- the table was empty, until that plan is dropped (RP-03, tests/db/test_stale_plans.py).
+-- A statement that deletes records of a batch from a large table looks each record up by its whole key. This applies
+-- here and in manifest.sql, hold.sql and delivery.*.sql. The lookup is a LATERAL with LIMIT 1, which no planner can turn
+-- into a join, and the delete is by ctid. A join that was planned for an empty table would read the whole backlog for
+-- each batch, until its plan is dropped (RP-03, tests/db/test_stale_plans.py).
 --
--- A place is that of the version which this statement's snapshot sees, and no other row can stand there before the
--- statement ends. Who else deletes the row meanwhile has deleted it once: it is not returned here, and the ledger counts
--- what is returned. Who else moves it (layout.hash_owed to another shard, hold.rekey, layout.move_held) gives it another
--- place, and it stays: it is owed still, and whoever leads then claims it again (RR-01). Releases of PostgreSQL that do
--- not look at the place again delete the new version instead, and return it; it is the same record.
+-- A ctid belongs to the row version of this statement's snapshot, and no other row can have it before the statement
+-- ends. If another session deletes the row meanwhile, it is not returned here, and the ledger counts returned rows
+-- only. If another session moves it (layout.hash_owed, hold.rekey, layout.move_held), it has another ctid and stays. It
+-- is still owed, and the leader claims it again (RR-01). Some releases of PostgreSQL do not check the ctid again: they
+-- delete and return the new version. It is the same record.
 
 -- name: claim
--- Ends with the record that crosses $9 bytes of payload, so that a batch fits into memory. A record whose event was
--- deleted comes without a topic: it must be seen, or it would stand before all later ones for ever.
+-- End with the record that crosses $9 bytes of payload, so that a batch fits into memory. A record whose event was
+-- deleted has no topic: it must be returned, or it would block all later records for ever.
 SELECT id, shard, tenant, topic, key, content_type, headers, payload, accepted_at, ordered,
        topic_known, kafka_topic, amqp_exchange, amqp_routing_key, amqp_exchange_type
 FROM (
@@ -67,7 +63,8 @@ LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
 ORDER BY c.id;
 
 -- name: purge
--- Of acknowledged records; needs no term, because what was acknowledged is owed by nobody. Leaves its ledger entry.
+-- Delete acknowledged records and add their ledger entries. No term is needed, because an acknowledged record is not
+-- owed any more.
 WITH purged AS (
     DELETE FROM hookwire.outbox
     WHERE ctid = ANY (ARRAY(
@@ -81,29 +78,29 @@ WITH purged AS (
 INSERT INTO hookwire.ledger_entries (sink, outcome, ids) SELECT $1, 'sent', array_agg(id) FROM purged HAVING count(*) > 0;
 
 -- name: ensure_topics
--- Topics first used by plain SQL get their row here, outside every publishing transaction (RR-04).
+-- Create rows for topics that plain SQL used first, outside every publishing transaction (RR-04).
 INSERT INTO hookwire.topics (tenant, name)
 SELECT DISTINCT d.tenant, d.name FROM unnest($1::text[], $2::text[]) AS d(tenant, name)
 ON CONFLICT DO NOTHING;
 
 -- name: mark_horizon
--- The highest id ever drawn; of a fresh sequence none was.
+-- Return the highest id ever drawn; a fresh sequence has none.
 SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM hookwire.event_id;
 
 -- name: draw_xid
--- On disk when it is answered, with all that was drawn before it: no crash takes the sequence back below a horizon that was
--- noted earlier. A server that does not wait for its disk is told to wait this once.
+-- The id is on disk when the statement returns, with every id drawn before it. So no crash takes the sequence back
+-- below a recorded horizon. On a server with asynchronous commit, this transaction commits synchronously.
 SELECT pg_current_xact_id()::text
 FROM setval('hookwire.horizon', 1),
      set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'local'), true);
 
 -- name: origin
--- Of the ids that are read from now on.
+-- Return the origin of the ids that are read from now on.
 SELECT hookwire.origin();
 
 -- name: low_water
--- Once every transaction older than ours has ended, nothing below the marked id can still appear except what this
--- very snapshot sees: the shard's lowest record, or else everything after the mark.
+-- Once every transaction older than ours has ended, only ids that this snapshot sees can still appear below the mark.
+-- So start at the shard's lowest record, or else after the mark.
 SELECT s.shard, coalesce(
            (SELECT o.id FROM hookwire.outbox o
             WHERE o.sink = $1 AND o.shard = s.shard AND o.id >= s.low AND o.id <= $5 ORDER BY o.id LIMIT 1),
@@ -113,8 +110,8 @@ WHERE pg_snapshot_xmin(pg_current_snapshot()) >= $4::text::xid8
   AND (SELECT hookwire.assert_origin($6, (SELECT max(m.low) - 1 FROM unnest($3::bigint[]) AS m(low))));
 
 -- name: oldest
--- Per sink: how many records wait (counted up to a bound) and since when the oldest does. Where none does nothing is looked
--- for a second time: it would be read past every dead row that somebody's snapshot keeps.
+-- Return per sink how many records wait (counted up to a bound), and since when the oldest waits. Look at a sink
+-- without records only once: a second read would pass every dead row that a snapshot keeps.
 SELECT s.name AS sink, s.configured, w.records AS backlog,
        (SELECT count(*) FROM (SELECT FROM hookwire.held h WHERE h.sink = s.name LIMIT $1) AS few) AS held,
        CASE WHEN w.records > 0 THEN (
@@ -128,7 +125,7 @@ CROSS JOIN LATERAL (
     SELECT count(*) AS records FROM (SELECT FROM hookwire.outbox o WHERE o.sink = s.name LIMIT $1) AS few
 ) AS w
 CROSS JOIN LATERAL (
-    -- The latest term of its groups, and everybody who leads one.
+    -- The latest term of its groups, and all leaders.
     SELECT max(t.term) AS term, string_agg(DISTINCT t.owner, ', ' ORDER BY t.owner) AS owner,
            bool_or(t.lease_until > clock_timestamp()) AS led
     FROM hookwire.relay_terms t WHERE t.sink = s.name

@@ -1,11 +1,11 @@
--- Partitions: the names parent_table and partition_table are filled in by db.statements.for_partition.
+-- Partitions: db.statements.for_partition replaces the names parent_table and partition_table.
 
 -- name: detach
--- Waits for running transactions, and blocks none (RR-05). In no transaction of ours.
+-- Wait for running transactions, and block none (RR-05). Do not run it in a transaction.
 ALTER TABLE parent_table DETACH PARTITION partition_table CONCURRENTLY;
 
 -- name: finish_detach
--- A detaching that was cut short.
+-- Finish an interrupted detach.
 ALTER TABLE parent_table DETACH PARTITION partition_table FINALIZE;
 
 -- name: drop

@@ -8,7 +8,8 @@ VALUES ($1, $2, 'pull', $3, $4, '', 'active', $5, $6::text::jsonb, $7::text::jso
 RETURNING id, public_id;
 
 -- name: dequeue
--- Of an ordered lane only the lowest event is ever fetched. A replay's attempts start anew (free_attempts). The fence says who holds it; the lease is the new due_at.
+-- Fetch only the lowest event of an ordered lane. A replay's attempts start anew (free_attempts). The fence names the
+-- holder, and the new due_at is the end of the lease.
 WITH asked AS (
     UPDATE hookwire.subscriptions SET lease_until = now() + make_interval(secs => lifetime_seconds)
     WHERE id = $1 AND lifetime_seconds IS NOT NULL AND lease_until < now() + make_interval(secs => lifetime_seconds * 0.9)
@@ -31,7 +32,7 @@ WHERE d.event_id = p.event_id AND d.subscription_id = $1
 RETURNING d.event_id, d.fence, d.attempts - d.free_attempts AS attempts, d.due_at AS leased_until;
 
 -- name: held
--- Which of these are still held by that fence; locked until they are settled.
+-- Return which of these the fence still holds, and lock them until they are settled.
 SELECT d.event_id, d.fence, d.attempts
 FROM (SELECT * FROM unnest($2::bigint[], $3::bigint[]) AS a(event_id, fence) ORDER BY a.event_id) AS r
 CROSS JOIN LATERAL (
@@ -42,7 +43,8 @@ CROSS JOIN LATERAL (
 ) AS d;
 
 -- name: extend
--- Who holds something is there, and need not ask for more meanwhile. After `held`, which has locked them where they are.
+-- Extend the leases. A receiver that holds messages counts as present, without asking for more. Run it after `held`,
+-- which has locked the rows.
 WITH asked AS (
     UPDATE hookwire.subscriptions SET lease_until = now() + make_interval(secs => lifetime_seconds)
     WHERE id = $1 AND lifetime_seconds IS NOT NULL AND lease_until < now() + make_interval(secs => lifetime_seconds * 0.9)
@@ -58,6 +60,6 @@ WHERE ctid = ANY (ARRAY(
 RETURNING event_id, fence;
 
 -- name: expire_idle
--- What they are still owed is cancelled as for every other ended subscription.
+-- Cancel the open deliveries, as for every other ended subscription.
 UPDATE hookwire.subscriptions SET state = 'expired', state_reason = 'nobody asked', version = version + 1, updated_at = now()
 WHERE protocol = 'pull' AND state = 'active' AND lease_until < now();

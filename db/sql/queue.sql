@@ -1,12 +1,12 @@
--- Queues: their settings, what waits in them, and what becomes of it with time.
+-- Queues: their settings, their waiting messages, and their clean-up.
 
 -- name: ensure
--- A row for a queue that its first use makes, outside of any foreign transaction.
+-- Create the row of a queue at its first use, outside any foreign transaction.
 INSERT INTO hookwire.queues (name) SELECT $1 WHERE NOT starts_with($1, 'tmp.') AND (SELECT i.queues_auto_create FROM hookwire.installation i)
 ON CONFLICT DO NOTHING;
 
 -- name: adopt
--- Rows for queues that foreign transactions have made by submitting; a loose scan of the index, name by name.
+-- Create rows for queues that foreign transactions used first. This is a loose scan of the index, name by name.
 WITH RECURSIVE names AS (
     (SELECT m.queue FROM hookwire.messages m WHERE m.claim IS NULL AND m.due_at IS NULL ORDER BY m.queue LIMIT 1)
     UNION ALL
@@ -39,14 +39,14 @@ WITH changed AS (
 SELECT name FROM changed;
 
 -- name: make_temporary
--- None where the tenant has as many as it may.
+-- Return no row where the tenant has reached its limit of temporary queues.
 INSERT INTO hookwire.queues (name, owner, lifetime_seconds, expires_at)
 SELECT $1, $2, $3::integer, now() + make_interval(secs => $3::integer)
 WHERE (SELECT count(*) FROM hookwire.queues q WHERE q.expires_at IS NOT NULL) < $4
 RETURNING queues.*;
 
 -- name: remove
--- With everything that is in it. A temporary queue's receivers are told 42704 from now on.
+-- Delete the queue with its contents. Receivers of a temporary queue get 42704 from now on.
 WITH gone AS (
     DELETE FROM hookwire.queues WHERE name = $1 RETURNING name
 ), readers AS (
@@ -66,7 +66,8 @@ SELECT name FROM gone;
 SELECT q.name FROM hookwire.queues q WHERE q.expires_at <= now() ORDER BY q.expires_at LIMIT 100;
 
 -- name: counts
--- Of these queues, each by the index of what is counted; the oldest is the one that has waited longest.
+-- Count the contents of these queues, each by the index of the counted rows. The oldest message is the one that has
+-- waited longest.
 SELECT w.queue,
        (SELECT count(*) FROM hookwire.messages m WHERE m.queue = w.queue AND m.claim IS NULL AND m.due_at IS NULL) AS available,
        coalesce(c.claimed, 0) AS claimed, coalesce(d.delayed, 0) AS delayed,
@@ -99,5 +100,6 @@ SELECT hookwire.graduate($1);
 SELECT hookwire.graduate_batch($1, $2);
 
 -- name: adopt_transaction_ids
--- After a restore elsewhere; nothing where the transaction ids that are stored are this server's.
+-- Adopt this server's transaction ids after a restore elsewhere; change nothing where the stored ones are this
+-- server's.
 SELECT hookwire.adopt_transaction_ids();

@@ -1,4 +1,4 @@
--- RabbitHub: exchanges, queues, their subscriptions, and queues' messages on their way to a consumer.
+-- RabbitHub: exchanges, queues, their subscriptions, and the messages of queues on their way to a consumer.
 
 -- name: resource
 SELECT id, vhost, kind, name, exchange_type, source, mirror FROM hookwire.rabbithub_resources
@@ -26,7 +26,7 @@ INSERT INTO hookwire.rabbithub_resources (tenant, vhost, kind, name, source) VAL
 ON CONFLICT DO NOTHING RETURNING id;
 
 -- name: point_source
--- A queue's topic is known by its number.
+-- A queue's topic is found by its number.
 UPDATE hookwire.subscriptions SET topic = $2 WHERE id = $1;
 
 -- name: drop_source
@@ -36,7 +36,7 @@ DELETE FROM hookwire.subscriptions WHERE id = $1;
 SELECT count(*) FROM (SELECT FROM hookwire.deliveries d WHERE d.subscription_id = $1 LIMIT 1001) AS counted;
 
 -- name: delete_resource
--- Its subscriptions and bindings end with it.
+-- Delete a resource; its subscriptions and bindings end with it.
 WITH resource AS (
     DELETE FROM hookwire.rabbithub_resources WHERE id = $1 RETURNING source
 )
@@ -46,14 +46,14 @@ WHERE s.id IN (SELECT r.subscription_id FROM hookwire.rabbithub_subscriptions r 
    OR s.id = (SELECT source FROM resource);
 
 -- name: ensure_topic
--- What is published here goes to subscribers, and to AMQP where its exchange is mirrored: $3 names the exchange there.
+-- Events published here go to subscribers, and to AMQP where the exchange is mirrored. $3 names the exchange there.
 INSERT INTO hookwire.topics (tenant, name, sinks, amqp_exchange, amqp_exchange_type, amqp_routing_key)
 VALUES ($1, $2, CASE WHEN $3::text IS NULL THEN '{webhooks}' ELSE '{amqp,webhooks}' END::text[], $3, $4, $5)
 ON CONFLICT DO NOTHING;
 
 -- name: mirror_topic
--- The mirror of its exchange was turned on or off since the topic was made. Where it is off, what waits still goes out as
--- it was accepted.
+-- Apply a mirror that was turned on or off since the topic was created. After it is off, waiting records are still sent
+-- as they were accepted.
 UPDATE hookwire.topics t
 SET sinks = CASE WHEN $3::text IS NULL THEN array_remove(t.sinks, 'amqp') ELSE array_remove(t.sinks, 'amqp') || '{amqp}'::text[] END,
     amqp_exchange = coalesce($3, t.amqp_exchange), amqp_exchange_type = coalesce($4, t.amqp_exchange_type),
@@ -94,12 +94,12 @@ SET lease_seconds = excluded.lease_seconds, details = excluded.details, error_co
     last_error_at = NULL, last_error = NULL, window_from = NULL, window_errors = 0;
 
 -- name: authorization
--- The headers of its own that a subscription is sent, sealed.
+-- Return the sealed headers of a subscription.
 SELECT s.id, s.headers_key_id, s.headers_sealed FROM hookwire.subscriptions s
 WHERE s.tenant = $1 AND s.identity = $2 AND s.protocol = 'rabbithub' AND s.state <> 'deleted' AND s.headers_sealed IS NOT NULL;
 
 -- name: bind
--- A queue bound to an exchange (RH-18).
+-- Bind a queue to an exchange (RH-18).
 INSERT INTO hookwire.subscriptions AS s (public_id, tenant, protocol, topic, topic_regex, topic_url, callback, state,
                                          identity, filter_path)
 SELECT $1, $2, 'pull', j.made->>'topic', j.made->>'regex', j.made->>'address', $4, 'active', $5, (j.made->>'filter')::jsonpath
@@ -113,7 +113,8 @@ INSERT INTO hookwire.rabbithub_subscriptions (subscription_id, resource_id, hub_
 VALUES ($1, $2, $3, 0, $4) ON CONFLICT (subscription_id) DO NOTHING;
 
 -- name: move_bound
--- What exchanges have routed to bindings goes into their queues: once, however many bindings of a queue chose it.
+-- Move events that exchanges have routed to bindings into their queues: once per queue, however many of its bindings
+-- match.
 WITH routed AS MATERIALIZED (
     SELECT m.place, m.event_id, q.source,
            row_number() OVER (PARTITION BY q.source, m.event_id ORDER BY r.subscription_id) AS copy
@@ -134,8 +135,8 @@ WITH routed AS MATERIALIZED (
 UPDATE hookwire.deliveries d SET subscription_id = a.source FROM arriving a WHERE d.ctid = a.place AND a.is_first;
 
 -- name: count_error
--- A failed attempt; more than $3 within $4 seconds make the subscription inactive (RH-42, RH-43), NULL: never.
--- The subscription is locked first, as by whoever subscribes again.
+-- Count a failed attempt. More than $3 within $4 seconds make the subscription inactive (RH-42, RH-43); NULL: never.
+-- Lock the subscription first, as a new subscribe request does.
 WITH held AS MATERIALIZED (
     SELECT s.id FROM hookwire.subscriptions s WHERE s.id = $1 AND s.protocol = 'rabbithub' FOR NO KEY UPDATE
 ), counted AS (
@@ -160,7 +161,7 @@ WHERE s.tenant = $1 AND s.state <> 'deleted' AND s.id > $2 AND r.error_count > 0
 ORDER BY s.id LIMIT $3;
 
 -- name: expiring
--- Leases that end within $1 seconds, and that operators have not been told about (RH-56).
+-- Return leases that end within $1 seconds, and for which no operator event was published yet (RH-56).
 UPDATE hookwire.rabbithub_subscriptions r SET told_until = s.lease_until
 FROM hookwire.subscriptions s
 WHERE s.id = r.subscription_id AND s.protocol = 'rabbithub' AND s.state = 'active'
@@ -168,7 +169,7 @@ WHERE s.id = r.subscription_id AND s.protocol = 'rabbithub' AND s.state = 'activ
 RETURNING s.id, s.lease_until;
 
 -- name: import
--- As activate, of a subscription that was verified elsewhere; an inactive one stays inactive (RH-49).
+-- As activate, for a subscription that was verified elsewhere. An inactive subscription stays inactive (RH-49).
 INSERT INTO hookwire.subscriptions AS s (public_id, tenant, protocol, topic, topic_regex, topic_url, callback, state,
                                          state_reason, lease_until, identity, filter_path, rate_per_second)
 SELECT $1, $2, 'rabbithub', j.made->>'topic', j.made->>'regex', j.made->>'address', $4, $7,
@@ -186,7 +187,7 @@ INSERT INTO hookwire.audit (tenant, actor, action, subject, reason, records)
 VALUES ($1, $2, 'import', 'RabbitHub subscriptions', NULL, $3);
 
 -- name: deactivate
--- Unsubscribed: kept, to be activated again by subscribing.
+-- Unsubscribe: keep the row, so that subscribing activates it again.
 UPDATE hookwire.subscriptions
 SET state = 'disabled', state_reason = 'unsubscribed', version = version + 1, updated_at = clock_timestamp()
 WHERE tenant = $1 AND identity = $2 AND protocol = 'rabbithub' AND state = 'active'
@@ -199,19 +200,19 @@ WHERE tenant = $1 AND identity = $2 AND protocol IN ('rabbithub', 'pull') AND st
 RETURNING id;
 
 -- name: expire
--- An ended lease makes a subscription inactive (RH-28).
+-- Make a subscription whose lease has ended inactive (RH-28).
 UPDATE hookwire.subscriptions s
 SET state = 'disabled', state_reason = 'the lease has ended', version = s.version + 1, updated_at = clock_timestamp()
 WHERE s.protocol = 'rabbithub' AND s.state = 'active' AND s.lease_until <= now();
 
 -- name: dispatch_lock
--- One process hands out at a time, and sees what those before it have handed out: a consumer holds one message (RH-27).
+-- Let one process dispatch at a time, so that it sees all earlier dispatches: a consumer holds one message (RH-27).
 SELECT pg_try_advisory_xact_lock(1215262571, -4);
 
 -- name: dispatch
--- Competing consumers (RH-27): each that has nothing gets the oldest due message of its queue. The delivery moves to it,
--- and with it to the workers. Its attempts go on counting where those of this consumer ended. Its schedule and its age
--- begin, or go on where they were when another attempt failed (RH-41).
+-- Competing consumers (RH-27): each idle consumer gets the oldest due message of its queue. The delivery moves to the
+-- consumer, and with it to the workers. Its attempts continue after the last attempt of this consumer. Its schedule and
+-- age begin, or continue after a failed attempt (RH-41).
 WITH idle AS MATERIALIZED (
     SELECT r.resource_id, s.id, row_number() OVER (PARTITION BY r.resource_id ORDER BY random()) AS turn
     FROM hookwire.rabbithub_resources q
@@ -242,8 +243,8 @@ WHERE d.ctid = m.place
 RETURNING d.subscription_id;
 
 -- name: take_back
--- What an ended consumer still held goes back to the head of its queue (RH-29). A message that failed waits there for its
--- next attempt, by whichever consumer is free then, and delays nobody (RH-41). Nothing, where a replay has put it there
+-- Return the messages of an ended consumer to the head of its queue (RH-29). A failed message waits there for its next
+-- attempt by any free consumer, and delays no other message (RH-41). Skip a message that a replay has returned
 -- meanwhile.
 WITH taken AS (
     DELETE FROM hookwire.deliveries d

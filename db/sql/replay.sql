@@ -1,7 +1,7 @@
--- Replays: events or dead letters sent again by a job that anybody may carry on (WH-P01..P04).
+-- Replays: events or dead letters sent again by a background task that any process may continue (WH-P01..P04).
 
 -- name: create
--- Ends at the last event of now; begins at the first that is named.
+-- End at the newest event of now, and begin at the first event of the range.
 WITH made AS (
     INSERT INTO hookwire.replays (tenant, source, subscription_id, topic, kinds, statuses, event_ids, since_at, until_at,
         rate_per_second, actor, reason, lower_event_id, last_event_id, upper_event_id)
@@ -16,7 +16,7 @@ WITH made AS (
 SELECT id FROM made;
 
 -- name: begin
--- Of events that a subscription chooses, from event $4 and moment $3 on, asked for by its subscriber (FM-12).
+-- Replay events that a subscription chooses, from event $4 and moment $3 on, at its subscriber's request (FM-12).
 WITH made AS (
     INSERT INTO hookwire.replays (tenant, source, subscription_id, since_at, actor, reason, lower_event_id, last_event_id, upper_event_id)
     SELECT $1, 'events', $2, $3, $5, $6, $4::bigint - 1, $4::bigint - 1, (SELECT last_value FROM hookwire.event_id)
@@ -28,7 +28,7 @@ WITH made AS (
 SELECT id FROM made;
 
 -- name: count
--- What a replay would take up, counted up to $10: how many, the oldest and the newest event.
+-- Count the records of a replay up to $10. Return the count, the oldest and the newest event.
 SELECT count(*) AS records, min(m.event_id) AS oldest, max(m.event_id) AS newest, min(m.at) AS oldest_at, max(m.at) AS newest_at
 FROM (
     SELECT * FROM (
@@ -63,8 +63,9 @@ FROM (
 ) AS m;
 
 -- name: step
--- Carries the job that is due on by up to $1 records: deliveries, marks and cursor in one statement, so that a step is
--- done whole or not at all. What is on its way already stays as it is. An ordered lane keeps its order among what waits.
+-- Advance the due replay by up to $1 records. One statement writes deliveries, marks and cursor, so that a step is
+-- complete or has no effect. Open deliveries stay as they are. An ordered lane keeps its order among waiting
+-- deliveries.
 WITH job AS MATERIALIZED (
     SELECT r.*, least($1, coalesce(r.rate_per_second, $1)) AS most FROM hookwire.replays r
     WHERE r.state = 'running' AND r.due_at <= now() ORDER BY r.due_at LIMIT 1

@@ -1,7 +1,7 @@
 -- Requests to services. The rules are functions of the schema, which any language may call; these statements call them.
 
 -- name: make
--- By HTTP: service, body, content type, caller, client, number, expiry.
+-- Store a request made by HTTP: service, body, content type, caller, client, number, expiry.
 SELECT translate(r.id::text, '-', '') AS id, r.repeated FROM hookwire.request_by($1, $2, $3, 'http', $4, $5, $6, $7) AS r;
 
 -- name: lease
@@ -13,7 +13,7 @@ FROM hookwire.lease_requests($1, $2, $3, $4, $5) AS l;
 SELECT hookwire.reply_by($1::text::uuid, $2, $3, $4);
 
 -- name: lease_for_callbacks
--- $1: subscriptions that take no more for now. One service after the other, in changing order.
+-- Claim requests for callbacks. $1: subscriptions that take no more for now. Services take turns, in changing order.
 SELECT s.id AS subscription_id, s.version, s.service, translate(l.id::text, '-', '') AS id, l.claim, l.attempts,
        hookwire.frames_type(l.content_type, l.frame_bytes) AS content_type, hookwire.frames_body(l.body, l.frame_bytes) AS body
 FROM (SELECT x.id, x.version, x.service, x.public_id, coalesce(x.timeout_seconds, $3) AS seconds FROM hookwire.subscriptions x
@@ -21,11 +21,11 @@ FROM (SELECT x.id, x.version, x.service, x.public_id, coalesce(x.timeout_seconds
      LATERAL hookwire.lease_requests(s.service, $2, s.seconds + $4, s.public_id, 0) AS l;
 
 -- name: release
--- Another try after the delay; with a reason, failed after the last one.
+-- Retry after the delay. With a reason, fail after the last attempt.
 SELECT hookwire.release_request($1::text::uuid, $2, $3, $4);
 
 -- name: get
--- NULL as principal: the gate is open. A request that was made by HTTP is its caller's (ZU-12).
+-- NULL as principal: no authentication. A request made by HTTP belongs to its caller (ZU-12).
 SELECT translate(r.id::text, '-', '') AS id, r.service, r.state, r.via, r.caller, r.attempts, r.worker, r.created_at, r.expires_at, r.answered_at,
        r.last_error, hookwire.frames_type(r.reply_content_type, r.reply_frame_bytes) AS content_type,
        hookwire.frames_body(r.reply, r.reply_frame_bytes) AS reply
@@ -48,13 +48,13 @@ WHERE r.number < $1 AND ($2::text IS NULL OR r.service = $2) AND ($3::text IS NU
 ORDER BY r.number DESC LIMIT $4;
 
 -- name: waiting_among
--- For workers that wait: how many requests each service has for them, at most as many as wait.
+-- Return, for workers that wait, how many requests each service has, at most as many as workers wait.
 SELECT w.service, (SELECT count(*) FROM (SELECT FROM hookwire.requests r WHERE r.service = w.service AND r.state = 'waiting'
                                          LIMIT w.waiting) AS s) AS available
 FROM unnest($1::text[], $2::integer[]) AS w(service, waiting);
 
 -- name: over_among
--- For callers that wait: which of these are not under way any more.
+-- Return, for callers that wait, which of these requests have ended.
 SELECT w.id FROM unnest($1::text[]) AS w(id)
 WHERE (SELECT r.state IN ('waiting', 'delayed', 'leased') FROM hookwire.requests r WHERE r.id = w.id::uuid) IS NOT TRUE;
 
@@ -70,13 +70,14 @@ DELETE FROM hookwire.request_archive WHERE ctid = ANY (ARRAY(
     SELECT a.ctid FROM hookwire.request_archive a WHERE a.closed_at < now() - make_interval(days => $2) ORDER BY a.closed_at LIMIT $1));
 
 -- name: store
--- By ZeroMQ: services, bodies, lengths of frames, users. They wait until the retention ends (TI-10).
+-- Store requests made by ZeroMQ: services, bodies, lengths of frames, users. They wait until the retention ends
+-- (TI-10).
 SELECT translate(s.id::text, '-', '') AS id
 FROM hookwire.store_requests($1::text[], $2::bytea[], 'zeromq', array_fill(NULL::text, ARRAY[cardinality($1::text[])]), $3::text[], $4::text[], NULL, NULL,
                              array_fill('Infinity'::double precision, ARRAY[cardinality($1::text[])])) AS s ORDER BY s.item;
 
 -- name: lease_each
--- So many of each of these services, for a broker; leases that are over are ended first.
+-- Claim so many requests of each of these services for a broker. Leases that are over end first.
 SELECT translate(l.id::text, '-', '') AS id, l.claim, l.attempts, w.service, coalesce(l.caller, '') AS caller, l.frame_bytes, l.body
 FROM (SELECT u.service, u.most FROM unnest($1::text[], $2::integer[]) AS u(service, most), hookwire.reap_requests(1000) AS r
       WHERE r.returned >= 0 OFFSET 0) AS w,
@@ -97,14 +98,15 @@ SELECT r.state, r.reply, r.reply_frame_bytes FROM hookwire.requests r WHERE r.id
 SELECT hookwire.forget_requests(ARRAY[$1::text::uuid], $2);
 
 -- name: forget_old
--- Requests of ZeroMQ that are older than this and not leased; those of HTTP and SQL have the retention of their service.
+-- Delete requests of ZeroMQ that are older than this and not leased. Requests of HTTP and SQL have the retention of
+-- their service.
 SELECT hookwire.forget_requests(ARRAY(
     SELECT r.id FROM hookwire.requests r
     WHERE r.via = 'zeromq' AND (r.state <> 'leased' OR r.deadline_at <= clock_timestamp()) AND r.created_at < now() - make_interval(secs => $1::double precision)
     ORDER BY r.number LIMIT $2 FOR UPDATE SKIP LOCKED), 'retention');
 
 -- name: waiting_services
--- Also those of leases and pauses that are over: a claim ends them, and a broker may be the only process there is.
+-- Include services whose leases and pauses are over: a claim ends these, and the broker may be the only process.
 WITH RECURSIVE names AS (
     (SELECT r.service FROM hookwire.requests r WHERE r.state = 'waiting' ORDER BY r.service LIMIT 1)
     UNION ALL
@@ -125,5 +127,5 @@ SELECT count(*) FILTER (WHERE r.state IN ('waiting', 'delayed', 'leased')) AS pe
 FROM hookwire.requests r;
 
 -- name: publish
--- For the service hub.publish: the rules are those of every other transaction that publishes.
+-- Publish for the service hub.publish, under the rules of every transaction that publishes.
 SELECT hookwire.publish($1, $2::bytea, key => $3, content_type => $4);

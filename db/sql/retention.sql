@@ -1,27 +1,27 @@
--- Retention: events whose time is over go, with their attempts, unless somebody still needs them (RR-05, WH-P08).
+-- Retention: delete events whose time is over, with their attempts, unless something still needs them (RR-05, WH-P08).
 --
--- Needed are: what a broker or a subscription is still owed, kept dead letters, the latest event of each topic, what the
--- ledger has not folded yet, and what a topic's own time keeps for longer. An id that was the last one by the end of a
--- day dates all before it.
+-- Needed are events that a broker or a subscription is still owed, and those of kept dead letters. Also needed are the
+-- latest event of each topic, and events that the ledger has not counted yet. A topic may keep its events longer. The
+-- last id of a day dates all ids before it.
 
 -- name: topics
--- Topics whose events are kept for a time of their own, that ends.
+-- Return topics that keep their events for a limited time of their own.
 SELECT name, retention_days FROM hookwire.topics WHERE tenant = 'default' AND retention_days > 0 ORDER BY name;
 
 -- name: bounds
--- Events up to through_id are old enough. Of those up to delete_id rows are deleted; where a whole partition is soon old
--- enough it is left to be dropped in one piece.
+-- Events up to through_id are old enough. Delete the rows of those up to delete_id. Where a whole partition is soon old
+-- enough, leave it to be dropped in one piece.
 SELECT b.through_id,
        CASE WHEN 7 * b.ids_per_day < $2::bigint THEN b.through_id ELSE (b.through_id / $2) * $2 - 1 END AS delete_id
 FROM (SELECT least(coalesce((SELECT max(w.last_id) FROM hookwire.id_watermarks w WHERE w.day < current_date - $1::integer), 0),
-                   c.through_id) AS through_id,  -- least() passes over a NULL: nothing is old yet must not mean everything is
+                   c.through_id) AS through_id, -- least() ignores a NULL: "nothing is old yet" must not become "everything is"
              (SELECT coalesce((max(w.last_id) - min(w.last_id)) / greatest(count(*) - 1, 1), 0)
               FROM hookwire.id_watermarks w WHERE w.day >= current_date - 7) AS ids_per_day
       FROM hookwire.ledger_cursor c) AS b;
 
 -- name: purge_events
--- Up to $3 events after $1, up to $2, of topic $4 or (NULL) of all: those that nobody needs go. Gives the last one that
--- was looked at. Two branches, of which one is empty, because each has an index of its own.
+-- Read up to $3 events after $1, up to $2, of topic $4 or (NULL) of all, and delete those that nothing needs. Return
+-- the last event that was read. There are two branches, of which one is empty, because each has an index of its own.
 WITH old AS MATERIALIZED (
     (SELECT e.id, e.tenant, e.topic FROM hookwire.events e
      WHERE $4::text IS NULL AND e.id > $1 AND e.id <= $2 ORDER BY e.id LIMIT $3)
@@ -29,7 +29,7 @@ WITH old AS MATERIALIZED (
     (SELECT e.id, e.tenant, e.topic FROM hookwire.events e
      WHERE e.tenant = 'default' AND e.topic = $4::text AND e.id > $1 AND e.id <= $2 ORDER BY e.id LIMIT $3)
 ), kept AS MATERIALIZED (
-    -- No watermark is old enough: coalesce, so that nothing of the topic is, instead of everything.
+    -- No watermark is old enough. With coalesce, no event of the topic is old enough, instead of every event.
     SELECT t.tenant, t.name, CASE t.retention_days WHEN 0 THEN 0 ELSE coalesce(
                (SELECT max(w.last_id) FROM hookwire.id_watermarks w WHERE w.day < current_date - t.retention_days), 0) END AS through_id
     FROM hookwire.topics t WHERE t.retention_days IS NOT NULL
@@ -59,8 +59,8 @@ WITH old AS MATERIALIZED (
 SELECT (SELECT high FROM span) AS last_id, (SELECT count(*) FROM old) AS examined, (SELECT count(*) FROM gone) AS purged;
 
 -- name: purge_dead_letters
--- Up to $3 dead letters of events after $1, up to $2: those that died more than $4 days ago go. The last event may have more
--- than were looked at, so as long as some of them go, the next look begins with it.
+-- Read up to $3 dead letters of events after $1, up to $2, and delete those that died more than $4 days ago. The last
+-- event may have more of them than were read. So the next walk begins with that event as long as some are deleted.
 WITH old AS MATERIALIZED (
     SELECT l.event_id, l.subscription_id, l.died_at FROM hookwire.dead_letters l
     WHERE l.event_id > $1 AND l.event_id <= $2 ORDER BY l.event_id LIMIT $3
@@ -74,7 +74,7 @@ SELECT l.event_id - EXISTS (SELECT FROM gone g WHERE g.event_id = l.event_id)::i
 FROM (SELECT max(o.event_id) AS event_id FROM old o) AS l;
 
 -- name: purge_relay_dead_letters
--- As purge_dead_letters, of brokers.
+-- As purge_dead_letters, for brokers.
 WITH old AS MATERIALIZED (
     SELECT l.event_id, l.sink, l.died_at FROM hookwire.relay_dead_letters l
     WHERE l.event_id > $1 AND l.event_id <= $2 ORDER BY l.event_id LIMIT $3
@@ -88,8 +88,8 @@ SELECT l.event_id - EXISTS (SELECT FROM gone g WHERE g.event_id = l.event_id)::i
 FROM (SELECT max(o.event_id) AS event_id FROM old o) AS l;
 
 -- name: partitions
--- Partitions that lie wholly up to $1, lowest first: whether a detaching of it was cut short, and whether nobody needs
--- any event of it.
+-- Return partitions that lie wholly up to $1, lowest first. Return whether a detach was interrupted, and whether
+-- nothing needs any event of it.
 SELECT p.parent, p.name, p.pending, p.high,
        p.pending OR NOT (
            EXISTS (SELECT FROM hookwire.deliveries d WHERE d.event_id >= p.low AND d.event_id < p.high)
@@ -123,6 +123,6 @@ WHERE p.high <= $1 + 1
 ORDER BY p.low, p.parent;
 
 -- name: orphans
--- Partitions that were detached and not dropped yet.
+-- Return partitions that were detached and not dropped yet.
 SELECT c.oid::regclass::text AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = 'hookwire' AND c.relkind = 'r' AND c.relname ~ '^(events|attempts)_[0-9]{8}$' AND NOT c.relispartition;

@@ -1,12 +1,12 @@
--- Services: their settings, who works for them, and what waits.
+-- Services: their settings, their workers and their waiting requests.
 
 -- name: ensure
--- A row for a service that its first use makes, outside of any foreign transaction.
+-- Create the row of a service at its first use, outside any foreign transaction.
 INSERT INTO hookwire.services (name) SELECT $1 WHERE hookwire.is_queue_name($1) AND (SELECT i.services_auto_create FROM hookwire.installation i)
 ON CONFLICT DO NOTHING;
 
 -- name: announce
--- These services have workers at a broker, for so many seconds.
+-- Record that these services have workers at a broker for so many seconds.
 INSERT INTO hookwire.services AS s (name, workers_until)
 SELECT u.name, clock_timestamp() + make_interval(secs => $2::double precision) FROM unnest($1::text[]) AS u(name)
 WHERE hookwire.is_queue_name(u.name)
@@ -15,7 +15,7 @@ ORDER BY u.name
 ON CONFLICT (name) DO UPDATE SET workers_until = greatest(s.workers_until, excluded.workers_until);
 
 -- name: adopt
--- Rows for services that foreign transactions have asked; a loose scan of the index, name by name.
+-- Create rows for services that foreign transactions used first. This is a loose scan of the index, name by name.
 WITH RECURSIVE names AS (
     (SELECT r.service FROM hookwire.requests r WHERE r.state = 'waiting' ORDER BY r.service LIMIT 1)
     UNION ALL
@@ -49,7 +49,8 @@ WITH changed AS (
 SELECT name FROM changed;
 
 -- name: counts
--- Of these services, each by the index of what is counted; the oldest is the one that has waited longest.
+-- Count the requests of these services, each by the index of the counted rows. The oldest request is the one that has
+-- waited longest.
 SELECT w.service,
        (SELECT count(*) FROM hookwire.requests r WHERE r.service = w.service AND r.state = 'waiting') AS waiting,
        (SELECT count(*) FROM hookwire.requests r WHERE r.service = w.service AND r.state = 'leased') AS leased,

@@ -1,7 +1,7 @@
--- Subscriptions: who wants which topics delivered where.
+-- Subscriptions: the topics, the filters and the callbacks of receivers.
 
 -- name: create
--- $3 holds its columns; what is left out has its default.
+-- $3 holds its columns; missing columns get their default.
 INSERT INTO hookwire.subscriptions (public_id, tenant, protocol, topic, topic_regex, callback, state, ordered, filter, filter_path,
                                     retry_schedule_seconds, retry_age_seconds_max, on_4xx, on_410, timeout_seconds,
                                     at_most_once, on_exhausted, rate_per_second, rate_burst, format, batch_max, template, service,
@@ -44,7 +44,7 @@ ORDER BY s.id;
 SELECT * FROM hookwire.receivers WHERE id = $1;
 
 -- name: troubled
--- Active ones that fail, those first that have failed for longest, then those that are paused or disabled.
+-- Return active subscriptions that fail, longest failure first, then those that are paused or disabled.
 WITH failing AS (
     SELECT f.subscription_id AS id, f.failing_since AS since FROM hookwire.delivery_failures f
     WHERE f.failing_since IS NOT NULL ORDER BY f.failing_since LIMIT $2
@@ -63,7 +63,7 @@ WHERE r.tenant = $1 AND r.subscription_state IN ('active', 'disabled')
 ORDER BY r.subscription_state, found.place, found.since NULLS LAST, r.id DESC LIMIT $2;
 
 -- name: change
--- The columns that $3 names get its values, the others stay; what is NULL there is as in a new one.
+-- Set the columns that $3 names, and keep the others. NULL there means the default of a new subscription.
 UPDATE hookwire.subscriptions s
 SET (topic, topic_regex, callback, state, state_reason, paused_until, ordered, filter, filter_path,
      retry_schedule_seconds, retry_age_seconds_max, on_4xx, on_410, timeout_seconds, at_most_once, on_exhausted,
@@ -81,15 +81,16 @@ WHERE tenant = $1 AND public_id = $2 AND protocol IN ('webhook', 'service', 'job
 RETURNING id;
 
 -- name: delete
--- Not what a RabbitHub queue keeps its messages in: without it they would be for nobody.
+-- Refuse the subscription in which a RabbitHub queue keeps its messages: without it the messages would have no
+-- receiver.
 UPDATE hookwire.subscriptions s SET state = 'deleted', state_reason = 'subscription deleted', version = s.version + 1, updated_at = now()
 WHERE s.tenant = $1 AND s.public_id = $2 AND s.state <> 'deleted' AND s.version = coalesce($3, s.version)
   AND NOT EXISTS (SELECT FROM hookwire.rabbithub_resources q WHERE q.source = s.id)
 RETURNING s.id, s.protocol;
 
 -- name: consent
--- The callback has agreed to deliveries from this origin, at this rate (NULL: as it was), for this version; who waited
--- for that is active.
+-- The callback has agreed to deliveries from this origin, at this rate (NULL: unchanged), for this version. Activate a
+-- subscription that waited for it.
 UPDATE hookwire.subscriptions
 SET request_origin = $3, rate_per_second = coalesce($4, rate_per_second), state = 'active', state_reason = NULL,
     version = version + 1, updated_at = now()
@@ -97,7 +98,7 @@ WHERE tenant = $1 AND public_id = $2 AND protocol = 'webhook' AND state IN ('act
 RETURNING id;
 
 -- name: keep_headers
--- Headers of the subscriber's own, sealed; none when $2 is NULL.
+-- Store the subscriber's own headers, sealed; delete them when $2 is NULL.
 UPDATE hookwire.subscriptions SET header_names = $2::text[], headers_key_id = $3, headers_sealed = $4 WHERE id = $1;
 
 -- name: forget_secrets
@@ -130,7 +131,8 @@ UPDATE hookwire.subscriptions SET paused_until = greatest(paused_until, now() + 
 WHERE id = $1;
 
 -- name: end
--- 410, or asked for by the receiver: never sent to again. Unless it was changed since the version that answered so.
+-- End the subscription after a 410 or at the receiver's request: nothing is sent to it again. Keep it if it changed
+-- since the version that answered so.
 UPDATE hookwire.subscriptions SET state = $2, state_reason = $3, version = version + 1, updated_at = now()
 WHERE id = $1 AND state = 'active' AND version = $4
 RETURNING protocol;

@@ -25,7 +25,8 @@ SELECT c.notified, c.freed, c.archived, c.retried, c.compensated, c.abandoned FR
 SELECT p.* FROM hookwire.task_policy($1) AS p;
 
 -- name: beat
--- A worker is there, for so long, and how much it has done. False: it was taken for dead meanwhile, and what it held went on.
+-- Report that a worker lives, for how long that counts, and how much it has done. Return false if it was taken for dead
+-- meanwhile and its tasks were released.
 INSERT INTO hookwire.task_workers AS w (name, kinds, slots, seen_until, completed, failed)
 VALUES ($1, $2, $3, clock_timestamp() + make_interval(secs => $4), $5, $6)
 ON CONFLICT (name) DO UPDATE SET seen_until = excluded.seen_until, completed = excluded.completed, failed = excluded.failed
@@ -52,7 +53,8 @@ SELECT (SELECT count(*) FROM (SELECT FROM hookwire.task_rows t WHERE t.start_tim
        (SELECT count(*) FROM hookwire.dead_tasks) AS dead;
 
 -- name: rates
--- What a scaler compares: tasks that have arrived and have been completed since ever, and what waits now; counted up to 10,000.
+-- Return the rates that a scaler compares: tasks that ever arrived, tasks completed, and tasks that wait now, counted
+-- up to 10,000.
 WITH live AS MATERIALIZED (
     SELECT count(*) AS count FROM (SELECT FROM hookwire.task_rows t WHERE t.id > '' LIMIT 10000) AS s
 ), drawn AS MATERIALIZED (
@@ -81,12 +83,13 @@ SELECT k.* FROM hookwire.task_kinds k ORDER BY k.kind LIMIT 1000;
 SELECT d.* FROM hookwire.dead_tasks d WHERE d.number > $1 AND ($2::text IS NULL OR d.kind = $2) ORDER BY d.number LIMIT $3;
 
 -- name: dead_kinds
--- Of which kinds these dead tasks are; NULL: the oldest 500.
+-- Return the kinds of these dead tasks; NULL: of the oldest 500.
 SELECT d.number, d.kind FROM hookwire.dead_tasks d WHERE $1::bigint[] IS NULL OR d.number = ANY ($1)
 ORDER BY d.number LIMIT 500;
 
 -- name: redrive
--- Under their old ids, with their attempts counted anew; one whose id is live again meanwhile stays dead. NULL: the oldest 500.
+-- Move dead tasks back under their old ids, and count their attempts anew. A task whose id is live again stays dead.
+-- NULL: the oldest 500.
 WITH chosen AS MATERIALIZED (
     SELECT d.number, d.id FROM hookwire.dead_tasks d WHERE $1::bigint[] IS NULL OR d.number = ANY ($1)
     ORDER BY d.number LIMIT 500 FOR UPDATE SKIP LOCKED
@@ -117,7 +120,7 @@ WITH chosen AS MATERIALIZED (
 SELECT g.number FROM gone g;
 
 -- name: cancel
--- Only what nobody has begun.
+-- Cancel only tasks that no worker has begun.
 WITH gone AS (
     DELETE FROM hookwire.task_rows t WHERE t.id = $1 AND t.start_time IS NULL RETURNING t.id
 ), noted AS (
@@ -126,7 +129,7 @@ WITH gone AS (
 SELECT g.id FROM gone g;
 
 -- name: untold
--- Dead tasks of which the command hook and the e-mail do not know yet.
+-- Return dead tasks that the command hook and the e-mail have not reported yet.
 SELECT d.number, d.id, d.kind, d.description, d.reason, d.attempts, d.worker, d.created_at, d.died_at
 FROM hookwire.dead_tasks d WHERE d.told_at IS NULL ORDER BY d.number LIMIT $1;
 

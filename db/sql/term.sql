@@ -1,13 +1,13 @@
--- Terms. Every write that decides something takes FOR KEY SHARE on the term row with the term it believes in;
--- renewals do not touch the key and so do not wait for it (RR-08). A new term has the last batch number on its row, by
--- the trigger note_batch_no (migration 36).
+-- Terms. Every deciding write takes FOR KEY SHARE on the term row with its own term. Renewals do not touch the key and
+-- so do not wait for it (RR-08). The trigger note_batch_no writes the last batch number into the row of a new term
+-- (migration 36).
 
 -- name: keep_layout
--- Until the end of this transaction no other layout is put in force; waits for one that is being put in force.
+-- Keep the layout until the end of this transaction. Wait for a change in progress.
 SELECT FROM hookwire.installation FOR SHARE;
 
 -- name: ensure
--- One lease for each group of the sinks in the present layout.
+-- Create one lease for each group of the sinks in the present layout.
 INSERT INTO hookwire.relay_terms (sink, grp, layout)
 SELECT s.name, g.grp, i.layout
 FROM hookwire.installation i
@@ -16,7 +16,7 @@ CROSS JOIN LATERAL generate_series(0, hookwire.groups_of(i.layout, s.name) - 1) 
 ON CONFLICT DO NOTHING;
 
 -- name: raise
--- Whoever rules. A closed lease is not taken.
+-- Raise the term, even if another process holds the lease. A closed lease is not taken.
 UPDATE hookwire.relay_terms t
 SET term = t.term + 1, owner = $3, member = NULL,
     lease_until = clock_timestamp() + make_interval(secs => $4::double precision)
@@ -25,8 +25,8 @@ RETURNING t.term, t.layout, t.batch_no, hookwire.groups_of(t.layout, t.sink) AS 
        hookwire.scope_of(t.layout) AS order_scope;
 
 -- name: take
--- Only if it is still this term, of whoever was judged to be gone. Never waits: a former leader may hold
--- the row in an open transaction.
+-- Take the lease only if its term is still that of the holder that was judged to be gone. Never wait: a former leader
+-- may hold the row in an open transaction.
 WITH lease AS MATERIALIZED (
     SELECT t.sink, t.grp FROM hookwire.relay_terms t
     WHERE t.sink = $1 AND t.grp = $2 AND t.is_open AND t.term = $5 FOR UPDATE SKIP LOCKED
@@ -41,7 +41,7 @@ WITH lease AS MATERIALIZED (
 SELECT * FROM taken;
 
 -- name: release
--- Whoever is waiting for a lease is told at once (RO-06).
+-- Notify processes that wait for a lease (RO-06).
 WITH released AS (
     UPDATE hookwire.relay_terms SET lease_until = '-infinity', owner = NULL, member = NULL
     WHERE sink = $1 AND grp = $2 AND term = $3 RETURNING 1
@@ -54,7 +54,7 @@ SELECT t.term, t.layout, greatest(t.batch_no, hookwire.last_batch_no(t.sink, t.l
 FROM hookwire.relay_terms t WHERE t.sink = $1 AND t.grp = $2;
 
 -- name: terminate_blockers
--- A stopped leader's backend may hold its KEY SHARE for ever; its successor ends it (RR-08).
+-- A stopped leader's session may hold its KEY SHARE for ever; its successor ends that session (RR-08).
 SELECT count(pg_terminate_backend(l.pid))
 FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
 WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -62,8 +62,8 @@ WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database
   AND a.application_name LIKE 'hookwire%' AND a.xact_start < clock_timestamp() - interval '1 second';
 
 -- name: check
--- The leases of a sink in the present layout, as an election sees them that asks rarely. Those that it holds ($2, $3) say so
--- for $4 seconds more, to whoever changes the layout or looks who leads.
+-- Return the leases of a sink in the present layout, for an election that asks rarely. Extend the held leases ($2, $3)
+-- by $4 seconds, so that a layout change and the leader's display see them.
 WITH held AS (
     UPDATE hookwire.relay_terms t SET lease_until = clock_timestamp() + make_interval(secs => $4::double precision)
     FROM unnest($2::smallint[], $3::bigint[]) AS h(grp, term)

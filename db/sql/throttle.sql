@@ -1,16 +1,16 @@
 -- Throttles: rate limits and breakers of subscriptions, for the whole fleet. delivery.claim applies them.
 
 -- name: ensure
--- Create the throttle of a subscription that has a rate limit; a new one is full.
+-- Create the throttle of a subscription that has a rate limit. A new throttle is full.
 INSERT INTO hookwire.delivery_gates (subscription_id, tenant, tokens)
 SELECT s.id, s.tenant, coalesce(s.rate_burst, greatest(ceil(s.rate_per_second), 1)) FROM hookwire.subscriptions s
 WHERE s.id = $1 AND s.rate_per_second IS NOT NULL
 ON CONFLICT (subscription_id) DO NOTHING;
 
 -- name: trip
--- The breaker opens; again, each time for twice as long, up to $3 seconds, when its probe has failed ($5). Of workers that
--- all find that it has to open, the first one counts; when it has closed, the attempts that opened it are forgotten. Who has failed for $4 seconds (NULL: never) is disabled, with a
--- reason; WebSub's never (WH-R15, WH-I09).
+-- Open the breaker. After a failed probe ($5), open it for twice as long, up to $3 seconds. Of several workers that
+-- open it, the first one counts. When it closes, the attempts that opened it are deleted. Disable a subscription that
+-- has failed for $4 seconds (NULL: never), with a reason; never WebSub's (WH-R15, WH-I09).
 WITH gate AS (
     INSERT INTO hookwire.delivery_gates AS g (subscription_id, tenant, trips, open_until, failing_since, tokens)
     SELECT s.id, s.tenant, 1, now() + make_interval(secs => $2::double precision), now(), 0
@@ -35,7 +35,8 @@ SELECT g.trips, extract(epoch FROM g.open_until - now())::double precision AS op
 FROM gate g;
 
 -- name: close
--- These have succeeded again: a gate without a rate limit goes. Gives whose breaker was open.
+-- These subscriptions have succeeded again: delete a throttle without a rate limit. Return those whose breaker was
+-- open.
 WITH closed AS (
     UPDATE hookwire.delivery_gates g SET trips = 0, open_until = NULL, failing_since = NULL
     FROM hookwire.subscriptions s

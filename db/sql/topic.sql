@@ -1,4 +1,4 @@
--- Topics: created by their first publish, or by hand; their settings.
+-- Topics: created by their first publish or by a request; their settings.
 
 -- name: ensure
 INSERT INTO hookwire.topics (tenant, name) SELECT $1, unnest($2::text[]) ON CONFLICT DO NOTHING;
@@ -15,8 +15,8 @@ SELECT name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on_re
 FROM hookwire.topics WHERE tenant = $1 AND name = $2;
 
 -- name: list
--- max(id) alone comes from the index of topics; with other columns the planner walks the primary key backwards, past
--- every later event of other topics (700 ms for ten topics and 360,000 events).
+-- max(id) alone uses the index of topics. With other columns the planner walks the primary key backwards, past every
+-- later event of other topics (700 ms for ten topics and 360,000 events).
 SELECT t.name, t.sinks, t.ordered, t.created_at, last.id AS last_id, e.accepted_at AS last_accepted_at
 FROM (SELECT * FROM hookwire.topics x WHERE x.tenant = $1 AND x.name > $2 ORDER BY x.name LIMIT $3) AS t
 LEFT JOIN LATERAL (SELECT max(y.id) AS id FROM hookwire.events y WHERE y.tenant = t.tenant AND y.topic = t.name) AS last ON true
@@ -24,7 +24,7 @@ LEFT JOIN hookwire.events e ON e.id = last.id
 ORDER BY t.name;
 
 -- name: put
--- Nothing when $12 names a version, and it is not that of now. The rule of jobs stays for events that wait for it.
+-- Change nothing when $12 names a version that is not the present one. The rule of jobs stays for waiting events.
 INSERT INTO hookwire.topics AS t (tenant, name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on_refused,
                                  validator_url, moved_to, retention_days, job)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $13::text::jsonb)
@@ -38,6 +38,6 @@ RETURNING name, sinks, ordered, kafka_topic, amqp_exchange, amqp_routing_key, on
           CASE WHEN 'jobs' = ANY (sinks) THEN job END AS job, version, created_at, updated_at;
 
 -- name: set_sinks
--- NULL leaves them as they are.
+-- NULL leaves the sinks as they are.
 UPDATE hookwire.topics SET sinks = $3, version = version + 1, updated_at = now()
 WHERE tenant = $1 AND name = $2 AND $3::text[] IS NOT NULL AND sinks IS DISTINCT FROM $3;

@@ -1,8 +1,8 @@
--- Undelivered: which accepted events have not reached which subscription, and why, in three parts: not fanned out yet, on
--- their way, given up. Each part of a page reads an index as far as the page goes.
+-- Undelivered: accepted events that have not reached a subscription, with the reason. There are three parts: not fanned
+-- out yet, open, given up. Each part of a page reads its index only as far as the page goes.
 
 -- name: queued
--- Events that the fan-out has still to reach, by id; of one subscription, those that its topic may match.
+-- Return events that the fan-out has not reached yet, by id; for one subscription, those whose topic may match.
 SELECT q.id AS event_id, e.topic, e.key, e.accepted_at
 FROM (SELECT x.id FROM generate_series(0, 63) AS g(shard) CROSS JOIN LATERAL (
           SELECT o.id FROM hookwire.outbox o WHERE o.sink = 'webhooks' AND o.shard = g.shard AND o.id > $3 ORDER BY o.id LIMIT $4
@@ -14,7 +14,7 @@ WHERE e.tenant = $1
 ORDER BY q.id;
 
 -- name: open
--- Deliveries that are owed, by event.
+-- Return open deliveries, by event.
 SELECT d.event_id, d.subscription_id, s.public_id, s.callback, d.attempts, d.last_outcome, d.last_status,
        d.fence IS NOT NULL AS is_claimed, d.parked_at, nullif(d.due_at, 'infinity') AS due_at,
        s.protocol, s.subscription_state, s.state_reason, s.lease_until, s.paused_until, s.breaker_until, s.rate_until, s.now
@@ -24,8 +24,8 @@ CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = d.subscripti
 ORDER BY d.event_id, d.subscription_id;
 
 -- name: open_of
--- Those of one subscription, by when they are due, after $3 microseconds since 1970 and the event $4. What waits behind
--- others of its key is last, at $5.
+-- Return open deliveries of one subscription by due time, after $3 microseconds since 1970 and event $4. Deliveries
+-- that wait behind others of their key come last, at $5.
 SELECT d.event_id, d.subscription_id, s.public_id, s.callback, d.attempts, d.last_outcome, d.last_status,
        d.fence IS NOT NULL AS is_claimed, d.parked_at, nullif(d.due_at, 'infinity') AS due_at,
        s.protocol, s.subscription_state, s.state_reason, s.lease_until, s.paused_until, s.breaker_until, s.rate_until, s.now,
@@ -39,7 +39,7 @@ CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = d.subscripti
 ORDER BY d.due_at, d.event_id;
 
 -- name: dead
--- Deliveries that were given up, by event.
+-- Return deliveries that were given up, by event.
 SELECT l.event_id, l.subscription_id, s.public_id, s.callback, l.attempts, l.last_outcome, l.last_status, l.kind, l.detail,
        l.died_at AS at, 'dead' AS state
 FROM (SELECT x.* FROM hookwire.dead_letters x WHERE x.tenant = $1 AND (x.event_id, x.subscription_id) > ($2, $3)
@@ -48,7 +48,7 @@ JOIN hookwire.subscriptions s ON s.id = l.subscription_id
 ORDER BY l.event_id, l.subscription_id;
 
 -- name: dead_of
--- Those of one subscription.
+-- Return those of one subscription.
 SELECT l.event_id, l.subscription_id, s.public_id, s.callback, l.attempts, l.last_outcome, l.last_status, l.kind, l.detail,
        l.died_at AS at, 'dead' AS state
 FROM (SELECT x.* FROM hookwire.dead_letters x WHERE x.tenant = $1 AND x.subscription_id = $2 AND x.event_id > $3

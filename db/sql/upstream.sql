@@ -1,7 +1,7 @@
--- Upstreams: subscriptions of ours at other hubs.
+-- Upstreams: our subscriptions at other hubs.
 
 -- name: want
--- A new one, or one that is to be asked for again.
+-- Add an upstream, or ask again for an existing one.
 INSERT INTO hookwire.upstreams AS u (tenant, topic, url, token, key_id, sealed) VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (tenant, topic) DO UPDATE SET state = CASE WHEN u.state = 'active' THEN u.state ELSE 'wanted' END,
     token = CASE WHEN u.state = 'ended' THEN excluded.token ELSE u.token END,
@@ -30,13 +30,14 @@ FROM chosen c WHERE u.tenant = c.tenant AND u.topic = c.topic
 RETURNING u.tenant, u.topic, u.url, u.token, u.key_id, u.sealed, u.state, u.claims, u.failures;
 
 -- name: ask
--- Stored before the request leaves, because some hubs verify before they answer (WS-91). An active one stays active.
+-- Store the request before it leaves, because some hubs verify before they answer (WS-91). An active upstream stays
+-- active.
 UPDATE hookwire.upstreams
 SET hub_url = $4, self_url = $5, state = CASE WHEN state = 'active' THEN state ELSE 'requested' END
 WHERE tenant = $1 AND topic = $2 AND claims = $3 AND state <> 'ended' RETURNING topic;
 
 -- name: asked
--- Asked again when no verification has come after $4 seconds. A denial that came before the answer stays (FX-03).
+-- Ask again when no verification has come after $4 seconds. A denial that came before the answer stays (FX-03).
 UPDATE hookwire.upstreams
 SET claimed_until = NULL, failures = failures + 1,
     reason = CASE WHEN state = 'denied' AND due_at > clock_timestamp() THEN reason END,
@@ -56,14 +57,14 @@ WHERE tenant = $1 AND topic = $2 AND claims = $3 AND state <> 'ended';
 SELECT tenant, topic, url, self_url, key_id, sealed, state, lease_until FROM hookwire.upstreams WHERE token = $1;
 
 -- name: confirm
--- The hub's lease counts (WS-95): we ask again when four fifths of it are over, a little earlier or later.
+-- The hub's lease counts (WS-95). Ask again after about four fifths of it, with jitter.
 UPDATE hookwire.upstreams
 SET state = 'active', reason = NULL, failures = 0, lease_until = clock_timestamp() + make_interval(secs => $2::double precision),
     due_at = clock_timestamp() + make_interval(secs => $2::double precision * (0.75 + random() * 0.1))
 WHERE token = $1 AND state IN ('requested', 'active') RETURNING topic;
 
 -- name: denied
--- Not for ever: it is asked for again after a day (WS-94).
+-- A denial is not final: ask again after a day (WS-94).
 UPDATE hookwire.upstreams
 SET state = 'denied', reason = $2, lease_until = NULL, due_at = clock_timestamp() + interval '1 day'
 WHERE token = $1 AND state IN ('requested', 'active') RETURNING topic;

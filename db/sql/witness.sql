@@ -1,19 +1,19 @@
--- What the witness asks of a database that it watches: publishing as a foreign service does, and whether all is quiet.
+-- The witness's questions to a database that it watches: publish as a foreign service, and check whether all is quiet.
 
 -- name: publish
 SELECT hookwire.publish($1, $2::bytea, key => $3, content_type => 'application/json');
 
 -- name: burst
--- Many events of one transaction, in this order.
+-- Publish many events in one transaction, in this order.
 SELECT hookwire.publish($1, item.payload, key => item.key, content_type => 'application/json')
 FROM unnest($2::text[], $3::bytea[]) WITH ORDINALITY AS item (key, payload, place) ORDER BY item.place;
 
 -- name: window
--- The records of a sink's manifests: what its leader may have under way.
+-- Return the records of a sink's manifests: the records that its leader may have in flight.
 SELECT coalesce(sum(cardinality(ids)), 0) FROM hookwire.relay_batches WHERE sink = $1;
 
 -- name: pending
--- What is still on its way; all zero is quiescence (I13).
+-- Count everything that is still open; all zero is quiescence (I13).
 SELECT (SELECT count(*) FROM hookwire.outbox) AS outbox,
        (SELECT count(*) FROM hookwire.held) AS held,
        (SELECT count(*) FROM hookwire.holds) AS holds,
@@ -22,7 +22,7 @@ SELECT (SELECT count(*) FROM hookwire.outbox) AS outbox,
        (SELECT count(*) FROM hookwire.fanout_cursors) AS fanouts;
 
 -- name: archive
--- Every stored event of a topic in id order, as the arrival log of one more sink.
+-- Return every stored event of a topic in id order, as the arrival log of one more sink.
 SELECT id, payload, ordered FROM hookwire.events WHERE tenant = 'default' AND topic = $1 ORDER BY id;
 
 -- name: dead_letters
@@ -33,9 +33,9 @@ JOIN hookwire.subscriptions s ON s.id = l.subscription_id
 WHERE e.topic = $1 ORDER BY e.id, s.id;
 
 -- name: unanswered
--- Attempts whose answer did not come in time: what they carried may have arrived, and is sent again.
+-- Return attempts whose answer did not come in time. Their events may have arrived, and are sent again.
 SELECT count(*) FROM hookwire.attempts WHERE outcome = 'timeout';
 
 -- name: leader
--- The process that leads a sink's first partition group, as "<host>-<pid>", or nothing.
+-- Return the process that leads a sink's first partition group, as "<host>-<pid>", or nothing.
 SELECT owner FROM hookwire.relay_terms WHERE sink = $1 AND grp = 0 AND lease_until > clock_timestamp();

@@ -22,7 +22,7 @@ def on_event(event: Event) -> None:
 
 
 async def write_orders(database_url: str, stopping: asyncio.Event) -> None:
-    """The service's own work: an event with each row, both or neither."""
+    """Do the service's own work: an event with each row, both or neither."""
     connection = await asyncpg.connect(database_url)
     try:
         number = 0

@@ -20,7 +20,7 @@ engine = create_async_engine(os.environ["DATABASE_URL"])
 
 
 class Order(BaseModel):
-    """What a customer asks for."""
+    """The order of a customer."""
 
     id: int
     customer: str
@@ -38,7 +38,7 @@ async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
 
 
 async def session() -> AsyncIterator[AsyncSession]:
-    """One transaction for each request: committed at its end, rolled back by an exception."""
+    """Open one transaction for each request: committed at its end, rolled back by an exception."""
     async with AsyncSession(engine) as session, session.begin():
         yield session
 

@@ -7,7 +7,7 @@ import time
 
 
 def parser(text: str | None, **defaults: object) -> argparse.ArgumentParser:
-    """An argument parser with the options that all programs have; their values are given by name."""
+    """Return an argument parser with the options that all programs have; their values are given by name."""
     arguments = argparse.ArgumentParser(description=text)
     for name, value in defaults.items():
         kind = type(value) if value is not None else str

@@ -1,5 +1,4 @@
-"""RabbitHub: exchanges and queues as further ways in and out of the hub.
-
-``resource`` has the verbs, ``exchange`` routes by patterns of topics, ``queue`` serves competing consumers, ``binding``
-and ``token`` hold what a subscriber was given, ``batch_import`` takes over another hub's subscriptions.
+"""RabbitHub: exchanges and queues as further inputs and outputs of the hub. ``resource`` has the verbs, ``exchange``
+routes by patterns of topics, and ``queues`` serves competing consumers. ``binding`` and ``token`` implement bindings
+without HTTP. ``batch_import`` imports another hub's subscriptions.
 """

@@ -1,4 +1,4 @@
-"""RabbitHub's batch import: subscriptions that another hub verified are taken over as they are (RH-49)."""
+"""RabbitHub's batch import: import subscriptions that another hub verified, unchanged (RH-49)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["import_subscription"]
 
 
 async def import_subscription(hub: Hub, place: Place, wish: Wish, *, active: bool) -> None:
-    """Make or replace one, without asking its callback; an inactive one stays inactive.
+    """Create or replace a subscription without asking its callback. An inactive subscription stays inactive.
 
     Raises ``Refused``: 400, 403 the callback may not be named, 404 no such exchange or queue.
     """

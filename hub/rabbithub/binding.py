@@ -1,9 +1,9 @@
-"""RabbitHub's shortcut: a queue of ours that subscribes to an exchange of ours is bound to it, without HTTP (RH-18).
+"""RabbitHub's shortcut: bind our own queue to our own exchange, without HTTP (RH-18).
 
     queue --generate_token--> token --hub.verify_token of a subscribe request to the exchange--> binding
 
-What the exchange routes to a binding moves into the queue (`hub.rabbithub.queues`). A binding has no lease. It is
-listed as a subscription whose callback is the queue's endpoint. It ends by unsubscribing with a token for that, by a
+Messages that the exchange routes to a binding move into the queue (`hub.rabbithub.queues`). A binding has no lease. It
+is listed as a subscription whose callback is the queue's endpoint. It ends by unsubscribing with a token for that, by a
 DELETE, or with its exchange or queue.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["bind", "bind_queue_of_key", "bound_queue", "unbind"]
 
 
 async def bound_queue(hub: Hub, exchange: Resource, wish: Wish) -> Resource | None:
-    """The queue whose own token this request brings; None: it is to be verified by HTTP.
+    """Return the queue whose own token this request brings; None: verify it by HTTP.
 
     Raises ``FormRefused`` 400: the token is for another use.
     """
@@ -38,7 +38,7 @@ async def bound_queue(hub: Hub, exchange: Resource, wish: Wish) -> Resource | No
 
 
 async def bind(hub: Hub, exchange: Resource, queue: Resource, hub_topic: str) -> None:
-    """Messages that the exchange routes by ``hub_topic`` go into the queue from now on; once more changes nothing."""
+    """Bind the queue: messages that the exchange routes by ``hub_topic`` go into it from now on. Idempotent."""
     callback = address(hub, "endpoint", queue.place)
     made = made_of(hub, exchange, Wish(Mode.SUBSCRIBE, hub_topic, callback))
     pair = identity(exchange, hub_topic, callback)
@@ -50,9 +50,9 @@ async def bind(hub: Hub, exchange: Resource, queue: Resource, hub_topic: str) ->
 
 
 async def bind_queue_of_key(hub: Hub, exchange: Resource, key: str) -> None:
-    """Bind the queue that a routing key names to the default exchange, as in AMQP each queue is by its own name.
+    """Bind the queue that a routing key names to the default exchange, as AMQP does for each queue by its own name.
 
-    It is done when a message is published there, so a queue that nobody publishes to costs nothing.
+    This happens when a message is published there, so a queue without messages costs nothing.
     """
     try:
         queue = await find(hub, Place(exchange.place.vhost, "q", key))
@@ -63,7 +63,7 @@ async def bind_queue_of_key(hub: Hub, exchange: Resource, key: str) -> None:
 
 
 async def unbind(hub: Hub, exchange: Resource, queue: Resource, hub_topic: str) -> None:
-    """End it; what was routed already stays in the queue. Raises ``FormRefused`` 404."""
+    """Unbind the queue; messages that were routed already stay in it. Raise ``FormRefused`` 404."""
     pair = identity(exchange, hub_topic, address(hub, "endpoint", queue.place))
     async with hub.database.transaction() as session:
         await session.execute("rabbithub.move_bound")

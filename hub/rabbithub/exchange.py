@@ -1,7 +1,7 @@
-"""Exchanges: which topic a message goes to, and which topics a binding chooses (RH-25; AMQP 0-9-1, 3.1.3). Pure.
+"""Exchanges: choose the topic of a message, and the topics of a binding (RH-25; AMQP 0-9-1, 3.1.3). Pure.
 
-A message of exchange 7 with the routing key ``eu.orders`` is an event of ``hookwire.rabbithub.x7.k.eu.orders``. So what
-an exchange does is what patterns of topics do::
+A message of exchange 7 with the routing key ``eu.orders`` is an event of ``hookwire.rabbithub.x7.k.eu.orders``. So
+patterns of topics do the work of an exchange::
 
     direct   key            exactly that topic
     fanout   anything       every topic of the exchange
@@ -35,12 +35,12 @@ _HEADER_LIST_CHARACTERS_MAX = 4_096
 
 
 class RoutingError(ValueError):
-    """A routing key, binding or list of headers that is none; fit for the caller."""
+    """An invalid routing key, binding or list of headers; the text may be shown to the caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What a subscription chooses: a topic or pattern, its regular expression, and a filter's path."""
+    """The choice of a subscription: a topic or pattern, its regular expression, and a filter's path."""
 
     topic: str
     regex: str | None = None
@@ -48,19 +48,19 @@ class Binding:
 
 
 def topic_of_key(exchange: int, key: str) -> str:
-    """The topic of a message with this routing key; raise `RoutingError` for one that is too long."""
+    """Return the topic of a message with this routing key; raise `RoutingError` for one that is too long."""
     _bounded(key)
     words = "".join(f".{_word(word)}" for word in key.split(".")) if key else ""
     return _bounded(f"{_root(exchange)}{words}")
 
 
 def queue_topic(queue: int) -> str:
-    """The topic of a queue's messages."""
+    """Return the topic of a queue's messages."""
     return f"hookwire.rabbithub.q{queue}"
 
 
 def bind(exchange: int, exchange_type: str, hub_topic: str) -> Binding:
-    """What ``hub.topic`` chooses on an exchange of this type; raises `RoutingError`."""
+    """Return the choice of ``hub.topic`` on an exchange of this type; raise `RoutingError`."""
     everything = f"{_root(exchange)}.#"
     if exchange_type == "direct":
         return Binding(topic_of_key(exchange, hub_topic))
@@ -116,7 +116,7 @@ def _word(word: str) -> str:
 
 
 def _bounded(topic: str) -> str:
-    """Refuse what is longer than a topic; a routing key is never longer than the topic that is made of it."""
+    """Refuse a text longer than a topic; a routing key is never longer than the topic that is made of it."""
     if len(topic) > TOPIC_LENGTH_MAX:
         raise RoutingError("the routing key is too long")
     return topic

@@ -1,12 +1,12 @@
-"""RabbitHub's queues: hands each free consumer the oldest message of its queue (RH-27), and ends leases (RH-28).
+"""RabbitHub's queues: give each free consumer the oldest message of its queue (RH-27), and end leases (RH-28).
 
     exchange --binding--> queue --dispatch: the delivery moves--> consumer --worker: POST--> 2xx: done
                             ^                                        |
-                            '---- it failed, or the consumer ended --'   again by the schedule, by whoever is free
+                            '---- it failed, or the consumer ended --'   again by the schedule, by any free consumer
 
-A consumer holds one message at a time, so that a slow or failing one delays nobody else. As long as nobody has
-subscribed to a RabbitHub resource, nothing is asked of the database.
-Operators are told of leases that end soon, where they want to be (RH-56).
+A consumer holds one message at a time, so that a slow or failing one delays no other. Without a subscription to a
+RabbitHub resource the service does not query the database. An operator event announces leases that end soon, where that
+is configured (RH-56).
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ _TELL_SECONDS = 60.0
 
 
 class RabbitHubQueues:
-    """The service; ``due`` is told which subscriptions have something to deliver.
-
-    ``tell_days``: operators hear of a lease so long before it ends; 0: they don't.
+    """The service; ``due`` gets the subscriptions that have something to deliver. ``tell_days``: how long before its
+    end an operator event announces a lease; 0: never.
     """
 
     name = "rabbithub queues"
@@ -45,22 +44,22 @@ class RabbitHubQueues:
         self._stopping = False
 
     def poll_now(self) -> None:
-        """There are subscriptions to look after."""
+        """Serve subscriptions from now on: there are some."""
         self._is_used = True
         self._wake.notify()
 
     def fanned_out(self) -> None:
-        """Events have become deliveries, perhaps to queues."""
+        """Look at the queues: the fan-out has made deliveries."""
         if self._is_used:
             self._wake.notify()
 
     def stop(self) -> None:
-        """Soft stop: what was handed out is the workers'."""
+        """Soft stop: workers finish the messages that were handed out."""
         self._stopping = True
         self._wake.notify()
 
     async def run(self) -> None:
-        """Hand out until stopped. Cancelling is safe: each step is one transaction."""
+        """Hand messages out until stopped. Cancelling is safe: each step is one transaction."""
         while not self._stopping:
             try:
                 await self._step()

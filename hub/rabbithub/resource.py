@@ -1,11 +1,11 @@
 """RabbitHub's verbs: resources, publishing, subscribing (section 4 of the hub's requirements). No HTTP here.
 
     exchange   a space of topics (`hub.rabbithub.exchange`); a subscription is a binding with durable deliveries (RH-26)
-    queue      messages wait as deliveries that nobody fetches, until a consumer is free (`hub.rabbithub.queues`)
-    subscribe  a request of PubSubHubbub 0.3, verified by the machine that verifies WebSub's
+    queue messages wait as deliveries without a receiver, until one is free (`hub.rabbithub.queues`)
+    subscribe  a request of PubSubHubbub 0.3, verified like a request of WebSub
 
-Storage, fan-out, delivery, retries, dead letters and the guard are everybody's. Unsubscribing, and the end of a lease,
-make a subscription inactive; it is kept, and subscribing again activates it (RH-28, RH-29).
+Storage, fan-out, delivery, retries, dead letters and the guard are those of other subscriptions. Unsubscribing, and the
+end of a lease, make a subscription inactive; it is kept, and subscribing again activates it (RH-28, RH-29).
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ _KEY_HEADER = "x-amqp-routing-key"
 _AUTHORIZATION = "authorization"
 _OUR_PREFIX = "hookwire-"
 _DEFAULT_EXCHANGE = "amq.default"
-"""What the AMQP sink calls the exchange without a name."""
+"""The AMQP sink's name for the exchange without a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a resource is: virtual host, ``x`` or ``q``, name."""
+    """The place of a resource: virtual host, ``x`` or ``q``, name."""
 
     vhost: str
     kind: str
@@ -86,17 +86,20 @@ class Resource:
     exchange_type: str | None
     source: int | None
     mirror: bool | None = None
-    """Whether AMQP gets its messages as well; None: as the hub's setting says."""
+    """Whether AMQP gets its messages too; None: the hub's setting decides."""
 
     @property
     def is_default_exchange(self) -> bool:
-        """Whether it is the exchange without a name."""
+        """Return whether this is the exchange without a name."""
         return self.place.kind == "x" and not self.place.name
 
 
 @dataclass(frozen=True, slots=True)
 class RabbitHubMessage:
-    """What is published. ``headers`` are the message's own; ``id_header`` is where subscribers find its id (RH-10)."""
+    """A message to publish.
+
+    ``headers`` are the message's own; ``id_header`` is where subscribers find its id (RH-10).
+    """
 
     body: bytes
     routing_key: str
@@ -124,7 +127,7 @@ class Wish:
 
 
 async def find(hub: Hub, place: Place) -> Resource:
-    """The resource; raises ``FormRefused`` 404."""
+    """Return the resource; raises ``FormRefused`` 404."""
     row = await hub.database.fetchrow("rabbithub.resource", hub.tenant, place.vhost, place.kind, place.name)
     if row is None:
         raise FormRefused(404, "", f"there is no {_word(place)} of this name")
@@ -132,16 +135,16 @@ async def find(hub: Hub, place: Place) -> Resource:
 
 
 async def find_by_id(hub: Hub, number: int) -> Resource | None:
-    """The resource of this number."""
+    """Return the resource of this number."""
     row = await hub.database.fetchrow("rabbithub.resource_by_id", hub.tenant, number)
     return None if row is None else _resource(row)
 
 
 async def create(hub: Hub, place: Place, exchange_type: str | None) -> tuple[Place, bool]:
-    """Make an exchange or a queue; gives where it is and whether it is new (RH-03, RH-04).
+    """Create an exchange or a queue; return its place and whether it is new (RH-03, RH-04).
 
-    An exchange is a fanout exchange unless a type is given. Those that are built in are there (FX-04).
-    Raises ``FormRefused``: 400 a bad name or type, 409 an exchange of another type.
+    An exchange is a fanout exchange unless a type is given. Built-in exchanges always exist (FX-04). Raises
+    ``FormRefused``: 400 a bad name or type, 409 an exchange of another type.
     """
     if place.kind == "x" and place.name in BUILT_IN:
         if exchange_type not in (None, (await find(hub, place)).exchange_type):
@@ -151,7 +154,7 @@ async def create(hub: Hub, place: Place, exchange_type: str | None) -> tuple[Pla
     if place.kind == "q" and not place.name:
         place = Place(place.vhost, "q", f"amq.gen.http-{secrets.token_hex(12)}")
     elif (
-        not (place.name and place.name.isprintable())  # it stands in headers of what is published
+        not (place.name and place.name.isprintable())  # it stands in headers of messages
         or place.name.startswith("amq.")
         or len(place.name.encode()) > _NAME_BYTES_MAX
     ):
@@ -178,7 +181,7 @@ async def delete(hub: Hub, place: Place, *, if_empty: bool) -> None:
         raise FormRefused(403, "", "an exchange that is built in cannot be deleted")
     resource = await find(hub, place)
     async with hub.database.transaction() as session:
-        if place.kind == "x":  # what it has routed to a binding is its queue's
+        if place.kind == "x":  # messages that it has routed to a binding belong to the queue
             await session.execute("rabbithub.move_bound")
         if if_empty and resource.source and await session.fetchval("rabbithub.waiting", resource.source):
             raise FormRefused(409, "", "the queue is not empty")
@@ -188,9 +191,9 @@ async def delete(hub: Hub, place: Place, *, if_empty: bool) -> None:
 
 
 async def _drop_waiting(hub: Hub, source: int) -> None:
-    """What waited in a queue that was deleted; what a failure leaves of it, clean-up turns into dead letters."""
+    """Drop the messages of a deleted queue. After a failure, clean-up turns the rest into dead letters."""
     try:
-        # Until nothing is left: what somebody changes while it is deleted is found by the next look only.
+        # Repeat until nothing is left: only the next round finds rows that changed during the deletion.
         while await hub.database.execute("intent.drop_deliveries_of", source, _BATCH_ROWS):
             continue
     except DatabaseError as error:
@@ -198,7 +201,7 @@ async def _drop_waiting(hub: Hub, source: int) -> None:
 
 
 async def set_mirror(hub: Hub, place: Place, mirror: bool | None) -> None:
-    """Have AMQP get what is published to an exchange from now on, or not, or as the hub's setting says (FM-02).
+    """Turn the AMQP mirror of an exchange on or off from now on, or leave it to the hub's setting (FM-02).
 
     Raises ``FormRefused``: 400 it is no exchange of the virtual host "/", 404, 409 a source reads the exchange.
     """
@@ -210,7 +213,7 @@ async def set_mirror(hub: Hub, place: Place, mirror: bool | None) -> None:
 
 
 async def ensure_topic(hub: Hub, session: Session, resource: Resource, topic: str, routing_key: str) -> None:
-    """Make the topic of a message, or route it anew where the mirror of its exchange was turned on or off."""
+    """Create the topic of a message, or route it anew where the mirror of its exchange was turned on or off."""
     mirror = hub.options.rabbithub_mirror if resource.mirror is None else resource.mirror
     there: tuple[str | None, str | None, str | None] = None, None, None
     if mirror and resource.place.kind == "x" and resource.place.vhost == "/":
@@ -220,7 +223,7 @@ async def ensure_topic(hub: Hub, session: Session, resource: Resource, topic: st
 
 
 async def publish(hub: Hub, resource: Resource, message: RabbitHubMessage) -> int:
-    """Store a message; gives its number once it is committed (RH-06, RH-07, RD-12). Raises ``FormRefused``."""
+    """Store a message; return its number once it is committed (RH-06, RH-07, RD-12). Raises ``FormRefused``."""
     place = resource.place
     about = {_KEY_HEADER: message.routing_key, f"x-amqp-{'queue' if place.kind == 'q' else 'exchange'}": place.name}
     if not all(value.isprintable() for value in (*about.values(), *message.headers.values())):
@@ -249,7 +252,7 @@ async def publish(hub: Hub, resource: Resource, message: RabbitHubMessage) -> in
 
 
 async def subscribe(hub: Hub, resource: Resource, wish: Wish) -> int:
-    """Take a request in; gives its id when it is committed. Raises ``FormRefused``: 400, 403, 429."""
+    """Store a request; return its id when it is committed. Raise ``FormRefused``: 400, 403, 429."""
     target = callback_target(hub, wish.callback)
     pair = identity(resource, wish.hub_topic, wish.callback)
     binding = binding_of(resource, wish.hub_topic)
@@ -277,14 +280,14 @@ async def subscribe(hub: Hub, resource: Resource, wish: Wish) -> int:
 
 
 def address(hub: Hub, what: str, place: Place) -> str:
-    """Where a resource is, as ``endpoint`` or to ``subscribe`` (RH-02)."""
+    """Return the URL of a resource, as ``endpoint`` or to ``subscribe`` (RH-02)."""
     parts = [] if place.vhost == "/" else [place.vhost]
     path = "/".join(quote(part, safe="") for part in (*parts, what, place.kind, place.name))
     return f"{hub.options.public_url}/rabbithub/{path}"
 
 
 def made_of(hub: Hub, resource: Resource, wish: Wish) -> dict[str, Any]:
-    """What a verified request makes: the columns of its subscription; raises ``FormRefused`` 400."""
+    """Return the columns of a verified request's subscription; raise ``FormRefused`` 400."""
     binding = binding_of(resource, wish.hub_topic)
     return {
         "resource": resource.id, "hub_topic": wish.hub_topic, "topic": binding.topic, "regex": binding.regex,
@@ -294,14 +297,14 @@ def made_of(hub: Hub, resource: Resource, wish: Wish) -> dict[str, Any]:
 
 
 def lease_seconds_of(hub: Hub, wish: Wish) -> int:
-    """The lease that is granted; 30 days, RabbitHub's own, where nothing is said (RH-23)."""
+    """Return the lease that is granted; by default 30 days, as in RabbitHub (RH-23)."""
     options = hub.options
     asked = options.lease_seconds_max if wish.lease_seconds is None else wish.lease_seconds
     return min(max(asked, options.lease_seconds_min), options.lease_seconds_max)
 
 
 async def activate(session: Session, secret_box: SecretBox, row: Row, lease_until: datetime) -> Row:
-    """Make the subscription of a verified request, or bring it back; gives it with the number for its next secret."""
+    """Create or reactivate the subscription of a verified request; return it with the number for its next secret."""
     subscription = await session.fetchrow(
         "rabbithub.activate", f"sub_{secrets.token_hex(12)}", row["tenant"], row["rabbithub"],
         row["callback"], lease_until, row["identity"],
@@ -314,7 +317,7 @@ async def activate(session: Session, secret_box: SecretBox, row: Row, lease_unti
 
 
 async def keep_authorization(session: Session, secret_box: SecretBox, subscription: int, value: str | None) -> None:
-    """Have deliveries bring this header, or none (RH-33)."""
+    """Store the header that deliveries send, or none (RH-33)."""
     if value is None:
         await session.execute("subscription.keep_headers", subscription, None, None, None)
         return
@@ -323,7 +326,7 @@ async def keep_authorization(session: Session, secret_box: SecretBox, subscripti
 
 
 def authorization_of(secret_box: SecretBox, row: Row) -> str | None:
-    """The header that the callback of a request's row gets; raises ``db.secret_box.SecretBoxError``."""
+    """Return the header that the callback of a request's row gets; raises ``db.secret_box.SecretBoxError``."""
     made = json.loads(row["rabbithub"]) if row["rabbithub"] is not None else {}
     if "authorization" not in made:
         return None
@@ -346,12 +349,14 @@ def _authorization_context(tenant: str, pair: bytes) -> bytes:
 
 
 async def withdraw(session: Session, row: Row) -> None:
-    """Make the subscription of a verified request inactive; what it held of a queue goes back by itself."""
+    """Make the subscription of a verified request inactive; messages that it held go back to the queue by
+    themselves.
+    """
     await session.execute("rabbithub.deactivate", row["tenant"], row["identity"])
 
 
 async def delete_subscription(hub: Hub, resource: Resource, hub_topic: str, callback: str) -> None:
-    """Without asking the callback (RH-31); raises ``FormRefused`` 404."""
+    """Delete it without asking the callback (RH-31); raise ``FormRefused`` 404."""
     pair = identity(resource, hub_topic, callback)
     async with hub.database.transaction() as session:
         row = await session.fetchrow("rabbithub.delete_subscription", hub.tenant, pair)
@@ -361,12 +366,14 @@ async def delete_subscription(hub: Hub, resource: Resource, hub_topic: str, call
 
 
 def identity(resource: Resource, hub_topic: str, callback: str) -> bytes:
-    """The digest of resource, topic and callback, by which requests and subscriptions belong together (RH-24)."""
+    """Return the digest of resource, topic and callback, by which requests and subscriptions belong together
+    (RH-24).
+    """
     return hashlib.sha256(f"rabbithub\0{resource.id}\0{hub_topic}\0{matching_text(callback)}".encode()).digest()
 
 
 def binding_of(resource: Resource, hub_topic: str) -> Binding:
-    """What ``hub.topic`` chooses here; raises ``FormRefused`` 400."""
+    """Return the choice of ``hub.topic`` here; raise ``FormRefused`` 400."""
     if resource.exchange_type is None:  # events reach it through its queue only
         return Binding("hookwire.rabbithub.consumer")
     try:

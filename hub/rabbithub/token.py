@@ -1,7 +1,7 @@
 """RabbitHub's tokens: proof that a resource itself asked to be subscribed somewhere else (RH-15..RH-17).
 
 Opaque, encrypted and authenticated with the keys that all processes share; names the resource, the use, an expiry, and
-whatever its owner put into it.
+the owner's data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CONTEXT = b"rabbithub token"
 
 
 def generate(secret_box: SecretBox, resource: Resource, use: str, data: str, now: float | None = None) -> str:
-    """A token for one use of one resource."""
+    """Return a token for one use of one resource."""
     expires_at = (time.time() if now is None else now) + LIFETIME_SECONDS
     content = json.dumps([resource.id, use, data, expires_at]).encode()
     key_id, sealed = secret_box.seal(content, _CONTEXT)
@@ -29,7 +29,7 @@ def generate(secret_box: SecretBox, resource: Resource, use: str, data: str, now
 
 
 def read(secret_box: SecretBox, token: str, now: float | None = None) -> tuple[int, str] | None:
-    """The resource's number and the use of a token that was made here and has not expired; else None."""
+    """Return the resource's number and the use of a token that was made here and has not expired; else None."""
     key_id, _, text = token.rpartition(".")
     try:
         sealed = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
@@ -40,5 +40,5 @@ def read(secret_box: SecretBox, token: str, now: float | None = None) -> tuple[i
 
 
 def is_right(secret_box: SecretBox, resource: Resource, use: str, token: str, now: float | None = None) -> bool:
-    """Whether this token was made here, for this resource and use, and has not expired."""
+    """Return whether this token was made here, for this resource and use, and has not expired."""
     return read(secret_box, token, now) == (resource.id, use)

@@ -89,7 +89,7 @@ def _own_headers(record: Record, term: int) -> dict[str, str | int]:
 
 
 def routing_key_of(record: Record) -> str:
-    """Return the routing key of the topic's settings, or its name. Raise `Unsendable` above 255 bytes (RQ-10)."""
+    """Return the routing key of the topic's settings, or its name. Raise :class:`Unsendable` above 255 bytes."""
     routing_key = record.amqp_routing_key if record.amqp_routing_key is not None else record.topic
     if len(routing_key.encode()) > SHORT_BYTES_MAX:
         detail = f"the topic's AMQP routing key has more than {SHORT_BYTES_MAX} bytes"

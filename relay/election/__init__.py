@@ -1,5 +1,4 @@
-"""Election: who relays which partition group of a sink.
-
-``port`` is what a relay asks for. Adapters: ``lease`` (PostgreSQL, the default) and ``neli`` (a Kafka consumer group,
-with its machine without I/O in ``neli_core``).
+"""Election: choose the process that relays a partition group of a sink. ``port`` is the interface for a relay.
+Adapters: ``lease`` (PostgreSQL, the default) and ``neli`` (a Kafka consumer group, with its machine without I/O in
+``neli_core``).
 """

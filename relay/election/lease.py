@@ -2,23 +2,23 @@
 
 ::
 
-    enter --> attend, twice a second --> leases that fall to us --> acquire() hands them out
+    enter --> heartbeat, twice a second --> leases assigned here --> acquire() hands them out
                  |     ^                                                   |
                  |     +------------- released, asked for, lost <----------+
-                 +-- sign on, renew, see who is there and what is vacant
+                 +-- sign on, renew, list members and vacant leases
 
-A *member* is a relay process. It has a row with a time until which it is believed, and a session lock on its id. So two
-signs say that it is gone: its session lock is free, because its connection is closed (it is dead or cut off); or its
-time has come by the database's clock (it hangs). Then its leases are vacant. Both only detect; raising the term is what
-refuses a leader that wakes up, because every deciding write names its term (RO-04).
+A *member* is a relay process. It has a row with an expiry, and a session lock on its id. Two signs show that it is
+gone. Its session lock is free, because its connection is closed (it is dead or cut off). Or it has expired by the
+database's clock (it hangs). Then its leases are vacant. Both signs only detect. A higher term refuses a leader that
+wakes up, because every deciding write names its term (RO-04).
 
-The leases of a sink are shared out fairly (RO-05): of N leases and P members each has N div P, and the N mod P that
-hold most already one more. Who has more than that asks its own harvesters to leave the surplus: they finish what
-is in flight and free the lease; nothing is sent twice. Who has less takes what is vacant. Entering and freeing are told
-by NOTIFY, so a hand-over takes milliseconds; a dead member is noticed at the next look.
+The leases of a sink are shared out fairly (RO-05). Of N leases and P members each has N div P, and the N mod P members
+that hold most have one more. A member with more asks its own harvesters to release the surplus. They finish the records
+in flight and release the lease, so nothing is sent twice. A member with less takes vacant leases. NOTIFY announces new
+members and free leases, so a hand-over takes milliseconds. The next heartbeat notices a dead member.
 
 A leader trusts its lease from the moment *before* the renewal left, on a clock that also runs during suspend (RR-09).
-If it cannot renew in time it gives up the leadership: a watch beside each lease asks only the clock.
+If it cannot renew in time it gives up the leadership: a watch beside each lease reads only the clock.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ _CHANNEL = "hookwire_relay"
 
 
 def quota(holders: Sequence[int | None], members: Sequence[int], me: int) -> int:
-    """How many of a sink's leases are a member's share. ``holders``: who has each lease now; ``members`` are alive.
+    """Return how many of a sink's leases are a member's share. ``holders`` are the present owners; ``members`` are
+    alive.
 
-    Whoever has most already is the first to have one more than the others, so that nothing moves without need.
+    A member that has more already gets the surplus lease, so that nothing moves without need.
 
     >>> [quota([None, 8, 8, 8], [7, 8, 9], member) for member in (7, 8, 9)]
     [1, 2, 1]
@@ -64,10 +65,9 @@ def quota(holders: Sequence[int | None], members: Sequence[int], me: int) -> int
 
 @dataclass(frozen=True, slots=True)
 class LeaseOptions:
-    """``lease_seconds``: how long a silent leader keeps its leases; ``poll_seconds``: between two looks at the others;
-    ``blocked_seconds``: how long a vacant lease's row may be locked before whoever locks it is disconnected.
-
-    A process that is alone looks only as often as it has to renew: whoever joins it says so.
+    """Times of the election. ``lease_seconds``: how long a silent leader keeps its leases. ``poll_seconds``: pause
+    between two heartbeats. ``blocked_seconds``: how long a vacant lease's row may be locked before the locking session
+    is ended. A process that is alone polls only as often as it has to renew, because new members announce themselves.
     """
 
     owner: str
@@ -103,7 +103,7 @@ class Leases:
         self._stopping = asyncio.Event()
 
     def election(self, sink: str) -> LeaseElection:
-        """The election of one sink."""
+        """Return the election of one sink."""
         return self._elections[sink]
 
     def look(self) -> None:
@@ -111,7 +111,7 @@ class Leases:
         self._look.set()
 
     def stop(self) -> None:
-        """Leave; to be called when no lease is held any more."""
+        """Leave. Call it when no lease is held any more."""
         self._stopping.set()
         self.look()
 
@@ -124,14 +124,14 @@ class Leases:
                     await self._heartbeat()
                     self._trouble.over()
                 except (DatabaseError, TimeoutError, asyncio.CancelledError) as error:
-                    end_if_cancelled()  # a client library may cancel a statement of its own accord
+                    end_if_cancelled()  # a client library may cancel a statement by itself
                     self._trouble.tell(error)
                 await self._pause()
         finally:
             await self._leave()
 
     def _patience(self) -> float:
-        """How long to wait for the database: not beyond the end of a lease of ours."""
+        """Return how long to wait for the database: not beyond the end of one of our leases."""
         ends = [
             election.trusted_until(lease) - boot_seconds()
             for election, lease in self._held()
@@ -149,7 +149,7 @@ class Leases:
         return [(election, lease) for election in self._elections.values() for lease in election.leases.values()]
 
     async def _heartbeat(self) -> None:
-        """Sign on and renew where it is time, hear what has happened, give and take leases."""
+        """Sign on, renew where due, read the state, give and take leases."""
         async with asyncio.timeout(self._patience()):
             member = await self._entered()
             asked_at = boot_seconds()
@@ -166,7 +166,7 @@ class Leases:
             await self._elections[sink].heard(member, list(leases), asked_at if renew else None)
 
     async def _entered(self) -> int:
-        """Our id, with a session lock on it where that can be had; without it the others take us for dead."""
+        """Return our id, with a session lock on it if possible; without the lock other members take us for dead."""
         if self._member is None:
             await ensure_leases(self._database, list(self._elections))
             self._member = await self._database.fetchval(
@@ -194,7 +194,9 @@ class Leases:
             await session.aclose()
 
     async def take(self, sink: str, row: Row) -> Term | None:
-        """Raise the term of a vacant lease; None when somebody else was faster, or its last holder blocks the row."""
+        """Raise the term of a vacant lease; return None when another member was faster, or its last holder blocks the
+        row.
+        """
         options, lease = self._options, (sink, row["grp"], row["term"])
         taken = await self._database.fetchrow(
             "term.take", sink, row["grp"], options.owner, options.lease_seconds, row["term"], self._member
@@ -213,7 +215,7 @@ class Leases:
         return None
 
     async def release(self, term: Term) -> None:
-        """Free a lease at once, if the database can be asked; otherwise the lease ends by itself."""
+        """Free a lease at once, if the database answers; otherwise the lease ends by itself."""
         try:
             async with asyncio.timeout(2):
                 await self._database.execute("term.release", term.sink, term.group, term.number)
@@ -222,11 +224,11 @@ class Leases:
 
     @property
     def lease_seconds(self) -> float:
-        """How long a lease lasts."""
+        """Return how long a lease lasts."""
         return self._options.lease_seconds
 
     async def end_candidacy(self, sink: str) -> None:
-        """Stand no more for a sink, so that what it frees falls to others."""
+        """Take no more leases of a sink, so that others get them."""
         self._candidate_for = [name for name in self._candidate_for if name != sink]
         if self._member is None:
             return
@@ -261,25 +263,25 @@ class LeaseElection:
         self._is_candidate = True
 
     async def acquire(self) -> Lease:
-        """The next lease that falls to us."""
+        """Return the next lease that this process gets."""
         return await self._fallen.get()
 
     async def end_candidacy(self) -> None:
-        """Take no more leases; those that we hold stay ours until they are left."""
+        """Take no more leases; held leases stay ours until they are released."""
         self._is_candidate = False
         await self._leases.end_candidacy(self._sink)
 
     def trusted(self, group: int) -> bool:
-        """Whether the lease still holds by our own clock."""
+        """Return whether the lease still holds by our own clock."""
         lease = self.leases.get(group)
         return lease is not None and not lease.lost.is_set() and boot_seconds() < self._trusted_until[group]
 
     def trusted_until(self, lease: Lease) -> float:
-        """The end of a lease by our own clock."""
+        """Return the end of a lease by our own clock."""
         return self._trusted_until[lease.term.group]
 
     async def heard(self, member: int, rows: Sequence[Row], renewed_at: float | None) -> None:
-        """What a look at the leases has shown; ``renewed_at``: when the renewal left, if one did."""
+        """Apply the state of the leases; ``renewed_at`` is when the renewal was sent, if any."""
         by_group: Mapping[int, Row] = {row["grp"]: row for row in rows}
         for group, lease in self.leases.items():
             row = by_group.get(group)
@@ -296,7 +298,7 @@ class LeaseElection:
         await self._take([row for row in open_rows if row["vacant"]], share)
 
     def _give(self, surplus: int) -> None:
-        """Ask for the highest groups back, as many as are too many."""
+        """Ask for the surplus leases back, highest groups first."""
         if surplus <= 0 or not self._is_candidate:
             return
         for group in sorted(self.leases)[-surplus:]:
@@ -323,7 +325,7 @@ class LeaseElection:
             await self.give_up(lease)
 
     async def give_up(self, lease: Lease) -> None:
-        """The lease is held by nobody here any more."""
-        await self._leases.release(lease.term)  # of a lost one too: if nobody has taken it yet, it is free at once
+        """Record that no task here holds the lease any more."""
+        await self._leases.release(lease.term)  # also a lost lease: it is free at once if no member has taken it
         self.leases.pop(lease.term.group, None)
         self._leases.look()

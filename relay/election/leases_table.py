@@ -1,4 +1,4 @@
-"""Leases: one row for each group of a sink in the present layout, made by whoever stands for them first."""
+"""Leases: one row for each group of a sink in the present layout, created by the first candidate."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["ensure_leases"]
 
 
 async def ensure_leases(database: Database, sinks: Sequence[str]) -> None:
-    """Make those that are missing; raises ``db.errors.DatabaseError``.
+    """Create missing leases; raise ``db.errors.DatabaseError``.
 
-    While the layout is being changed it waits: a lease of the layout before would give shards to two leaders (RR-11).
+    While the layout is being changed it waits: a lease of the former layout would give shards to two leaders (RR-11).
     """
     async with database.transaction() as session:
         await session.execute("term.keep_layout")

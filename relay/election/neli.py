@@ -57,11 +57,11 @@ _log = structlog.get_logger(__name__)
 _RETRY_SECONDS = 0.25
 _RETRY_SECONDS_MAX = 4.0
 _LOOK_SECONDS = 2.0
-_SEEN_SECONDS = 3 * _LOOK_SECONDS  # how long a lease counts as held for who asks the database; its holder asks Kafka
+_SEEN_SECONDS = 3 * _LOOK_SECONDS  # how long a lease counts as held in the database; its holder asks Kafka
 
 
 class NeliElection:
-    """The leases of one sink, and the service that attends the election: run it for as long as leases are held."""
+    """The leases of one sink, and the service of the election. Run it for as long as leases are held."""
 
     def __init__(self, database: Database, kafka: KafkaOptions, sink: str, options: NeliOptions) -> None:
         self.name = f"election {sink}"
@@ -87,7 +87,7 @@ class NeliElection:
     # --- the port -----------------------------------------------------------------------------------------------
 
     async def acquire(self) -> Lease:
-        """The next lease that falls to us; one that was lost before anybody took it is passed over."""
+        """Return the next lease that this process gets. A lease that was lost before it was returned is skipped."""
         while True:
             lease = await self._fallen.get()
             if not lease.lost.is_set():
@@ -109,19 +109,19 @@ class NeliElection:
         self._leave_if_idle()
 
     def trusted(self, group: int) -> bool:
-        """Whether we lead by our own clock."""
+        """Return whether we lead by our own clock."""
         lease = self.leases.get(group)
         return lease is not None and not lease.lost.is_set() and boot_seconds() < self._core.trusted_until(group)
 
     # --- the service --------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Leave; to be called when no lease is held any more."""
+        """Leave. Call it when no lease is held any more."""
         self._is_candidate = False
         self._leaving.set()
 
     async def run(self) -> None:
-        """Send a heartbeat until stopped, with one membership after the other."""
+        """Send heartbeats until stopped, with one membership after the other."""
         async with TaskGroup() as tasks:
             self._tasks = tasks
             service = [tasks.create_task(work(), name=self.name) for work in (self._clock, self._send, self._look)]
@@ -140,7 +140,7 @@ class NeliElection:
                 task.cancel()
 
     async def _heartbeat(self) -> None:
-        """One membership, from joining to leaving."""
+        """Run one membership, from joining to leaving."""
         await ensure_leases(self._database, [self._sink])
         self._outdated.clear()
         self._roles = await self._count_roles()
@@ -153,7 +153,7 @@ class NeliElection:
             await self._until_leaving(membership)
         finally:
             self._membership = None
-            self._receive(Revoked())  # the client does not say so when it is stopped (RK-05)
+            self._receive(Revoked())  # the client does not report its stop (RK-05)
             await membership.leave()
 
     async def _until_leaving(self, membership: Membership) -> None:
@@ -169,7 +169,7 @@ class NeliElection:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _until_leases_are_free(self) -> None:
-        """A new machine knows nothing of the old one's leases: their holders leave first."""
+        """Wait until the former leases are free: a new machine does not know them."""
         while self.leases or self._taking:
             for lease in self.leases.values():
                 lease.lose("the membership in the election has ended")
@@ -194,7 +194,9 @@ class NeliElection:
                 await membership.beat(output)
 
     async def _look(self) -> None:
-        """See whether somebody else took a lease of ours, whether one was closed, whether there are more (RR-11)."""
+        """Check whether another member took one of our leases, whether a lease was closed, and whether there are more
+        (RR-11).
+        """
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             try:
@@ -208,7 +210,7 @@ class NeliElection:
                     self._outdated.set()
             except DatabaseError:
                 end_if_cancelled()
-                continue  # the term fences whoever is wrong
+                continue  # the term fences the wrong holder
             for group, lease in list(self.leases.items()):
                 if group not in rows or rows[group]["term"] != lease.term.number:
                     lease.lose(f"term {lease.term.number} of {self._sink}/{group} is over")
@@ -218,9 +220,9 @@ class NeliElection:
     # --- the machine's inputs, outputs and events ---------------------------------------------------------------
 
     def _receive(self, event: Input) -> None:
-        """Never waits, so that nothing comes between an input and what follows from it."""
+        """Apply an input without waiting, so that nothing comes between an input and its outputs."""
         if isinstance(event, Heard) or (isinstance(event, Assigned) and not event.partitions):
-            self._trouble.over(sink=self._sink)  # the group has let us in, and what we have to read can be read
+            self._trouble.over(sink=self._sink)  # the group has admitted us, and our partitions can be read
         outputs, events = self._core.receive(boot_seconds(), event)
         for happened in events:
             self._happened(happened)
@@ -258,7 +260,7 @@ class NeliElection:
             self._taking[role].cancel()
 
     async def _take(self, role: int) -> None:
-        """Raise the term and hand the lease out; tells the machine when nothing came of it."""
+        """Raise the term and return the lease to its taker; tell the machine when that failed."""
         try:
             term = await self._raised(role)
             lease = self.leases[role] = Lease(term)
@@ -270,7 +272,7 @@ class NeliElection:
         self._fallen.put_nowait(lease)
 
     async def _raised(self, role: int) -> Term:
-        """Ask until the database answers and the lease is open; cancelled when we lead no more."""
+        """Repeat until the database answers and the lease is open; cancelled when the leadership ends."""
         while True:
             try:
                 row = await self._database.fetchrow(
@@ -287,14 +289,14 @@ class NeliElection:
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def _end_blockers(self) -> None:
-        """A leader that was stopped in the middle of a deciding statement may hold the row for ever (RR-08)."""
+        """End sessions that block the row: a leader stopped in a deciding statement may hold it for ever (RR-08)."""
         try:
             await self._database.fetchval("term.terminate_blockers")
         except DatabaseError as error:
             _log.warning("term_blockers_not_ended", sink=self._sink, error=str(error))
 
     async def _give_up(self, lease: Lease) -> None:
-        """The lease is held by nobody here any more."""
+        """Record that no task here holds the lease any more."""
         group = lease.term.group
         try:
             async with asyncio.timeout(2):

@@ -1,4 +1,4 @@
-"""How a beat of the election looks in Kafka: a small JSON object, read strictly (RL-18)."""
+"""The form of a beat of the election in Kafka: a small JSON object, read strictly (RL-18)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["beat_of", "value_of"]
 
 
 def value_of(beat: Beat) -> bytes:
-    """``{"sender": "host-1-ab12", "number": 7, "terms": {"0": 12}}``."""
+    """Return ``{"sender": "host-1-ab12", "number": 7, "terms": {"0": 12}}``."""
     terms = {str(role): term for role, term in beat.terms}
     return json.dumps({"sender": beat.sender, "number": beat.number, "terms": terms}).encode()
 
 
 def beat_of(value: bytes | None) -> Beat | None:
-    """None for what is no beat, whoever has written it.
+    """Return the beat of a record; None for any other content.
 
     >>> beat_of(value_of(Beat("me", 7, ((0, 12),))))
     Beat(sender='me', number=7, terms=((0, 12),))

@@ -1,12 +1,13 @@
 """NELI, the leader election of obsidiandynamics over a Kafka consumer group, as a machine without I/O (ADR 16).
 
-The group's coordinator gives each partition of a small topic to one member; whoever has a partition may lead. That is
-only half of an election: a member that was cut off or stopped does not hear that its partition was given away. So a
-leader sends *beats* through its own partition, reads them back, and has each one confirmed by the coordinator. One that
-was confirmed proves that it can reach the brokers and is still a member, and it trusts its lead for ``fence_seconds``
-from the moment before that beat *left*; without one it fences itself, long before the coordinator may give the
-partition to another (session time-out). To read it back is not enough, though goneli stops there: who wakes up after
-its session has ended can still write and read, and would take itself for the leader until it hears of its end.
+The group's coordinator gives each partition of a small topic to one member; the member with the partition may lead.
+That is only half of an election: a member that was cut off or stopped does not learn that it lost its partition. So a
+leader sends *beats* through its own partition, reads them back, and has each one confirmed by the coordinator. A
+confirmed beat proves that the leader can reach the brokers and is still a member. The leader trusts it for
+``fence_seconds`` from the moment before that beat *left*. Without a confirmed beat it fences itself, long before the
+coordinator may give the partition to another member (session time-out). Reading the beat back is not enough, though
+goneli stops there. A member that wakes up after the end of its session can still write and read. It would count as
+leader until it learns of the end.
 
 ::
 
@@ -22,21 +23,22 @@ its session has ended can still write and read, and would take itself for the le
          +------ barrier: LeaderRevoked, then wait until every role is left, <---------------+
                  at most half the rebalance time-out; what is not left by then is LeaderFenced
 
-*Roles.* A relay has N partition groups, the election's topic M partitions: role j belongs to partition j mod M (paper,
-"Non-exclusive and exclusive NELI"; RO-05), so either number may be the larger one.
+*Roles.* A relay has N partition groups, the election's topic M partitions. Role j belongs to partition j mod M (paper,
+"Non-exclusive and exclusive NELI"; RO-05). Either number may be larger.
 
-*Which beats count.* Only our own, from this assignment, told by sender and running number; another's only if its term
-for a role is above ours and the broker stamped it after our first (LogAppendTime; RK-09, RL-18). Nobody's wall clock is
-ever compared with anybody else's: our own times are monotonic (RL-17), the brokers' are compared with each other.
+*Beats that count.* Only our own beats of this assignment count, recognised by sender and running number. Another
+member's beat counts only if its term for a role is above ours and the broker stamped it after our first (LogAppendTime;
+RK-09, RL-18). Wall clocks of different machines are never compared. Our own times are monotonic (RL-17); the brokers'
+times are compared with each other.
 
-*Revoke is a barrier, fence an immediate stop* (RG-07). While the barrier is closed the rebalance waits for us, so our
-successor cannot start; the brokers wait no longer than the rebalance time-out, hence half of it (RL-15, RK-03). A
-fenced leader can hold nobody off.
+*Revoke is a barrier, fence an immediate stop* (RG-07). While the barrier is closed the rebalance waits for this member,
+so a successor cannot start. The brokers wait no longer than the rebalance time-out, so the barrier takes at most half
+of it (RL-15, RK-03). A fenced leader cannot delay its successor.
 
-*Detection is not fencing.* The paper says itself that check-then-act can always be overtaken. The term in PostgreSQL
-and the broker's own fence refuse whoever wakes up too late (RR-08, RO-04); this machine only finds a leader soon.
+*Detection is not fencing.* As the paper says, check-then-act can always be overtaken. The term in PostgreSQL and the
+broker's own fence refuse a leader that wakes up too late (RR-08, RO-04). This machine only finds a leader soon.
 
-The machine takes ``(now, input)`` and gives ``(outputs, events)``; ``now`` is seconds on a clock that nobody sets.
+The machine takes ``(now, input)`` and returns ``(outputs, events)``; ``now`` is seconds on a monotonic clock.
 """
 
 from __future__ import annotations
@@ -74,10 +76,9 @@ _BEATS_OUT_MAX = 64
 class NeliTimes:
     """Seconds. Raises ValueError unless fence_seconds < session_seconds: two leaders could overlap (paper: T + e).
 
-    ``beat_seconds``: between two beats; ``fence_seconds``: how long a confirmed beat is believed;
-    ``session_seconds``: after which the coordinator gives up a silent member; ``rebalance_seconds``: how long it
-    waits for the members at a rebalance; ``grace_seconds``: how long a new leader waits (the paper's grace period;
-    0 where the term fences).
+    ``beat_seconds``: between two beats. ``fence_seconds``: how long a confirmed beat counts. ``session_seconds``: after
+    which the coordinator gives up a silent member. ``rebalance_seconds``: how long it waits for the members at a
+    rebalance. ``grace_seconds``: how long a new leader waits (the paper's grace period; 0 where the term fences).
     """
 
     beat_seconds: float = 0.5
@@ -110,7 +111,7 @@ class Revoked:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Whoever acted for a role has stopped, by itself or because it was told to."""
+    """The holder of a role has stopped, by itself or on request."""
 
     role: int
 
@@ -125,7 +126,7 @@ class TermRaised:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What is written on a partition. ``number`` rises by one with each beat of its sender; terms by role."""
+    """The contents of a beat on a partition. ``number`` rises by one with each beat of its sender; terms by role."""
 
     sender: str
     number: int
@@ -143,7 +144,7 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """The coordinator has confirmed that we are a member of this assignment; asked with this beat of ours."""
+    """The coordinator has confirmed that we are a member of this assignment; asked with this beat."""
 
     partition: int
     number: int
@@ -183,21 +184,21 @@ class BarrierOpen:
 
 @dataclass(frozen=True, slots=True)
 class LeaderAcquired:
-    """We lead a role: raise its term, then act."""
+    """This member leads a role: raise its term, then act."""
 
     role: int
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderRevoked:
-    """We shall not lead any more: finish what is in flight, then :class:`Left`."""
+    """This member stops leading: finish what is in flight, then :class:`Left`."""
 
     role: int
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderFenced:
-    """We may not lead any more: stop at once, then :class:`Left`."""
+    """This member may not lead any more: stop at once, then :class:`Left`."""
 
     role: int
     reason: str
@@ -212,7 +213,7 @@ Event = LeaderAcquired | LeaderRevoked | LeaderFenced
 
 @dataclass(slots=True)
 class _Partition:
-    """One that is assigned to us. ``out``: our beats that are not confirmed, by number, with when they left."""
+    """A partition that is assigned to us. ``out``: our beats that are not confirmed, by number, with when they left."""
 
     assigned_at: float
     state: Literal["candidate", "leader"] = "candidate"
@@ -235,13 +236,13 @@ class Neli:
         self._times = times
         self._partitions: dict[int, _Partition] = {}
         self._acting: dict[int, int] = {}
-        """By role that somebody here acts for, or may still do: its term, 0 until it was raised."""
+        """The term of each role that a task here holds, or may still hold; 0 until it was raised."""
         self._rebalancing = False
         self._barrier_until: float | None = None
         self._number = 0
 
     def receive(self, now: float, event: Input) -> tuple[list[Output], list[Event]]:
-        """What to do, and what has happened; in this order."""
+        """Apply an input; return the outputs and the events."""
         outputs: list[Output] = []
         events: list[Event] = []
         match event:
@@ -268,17 +269,17 @@ class Neli:
         return outputs, events
 
     def leads(self, role: int) -> bool:
-        """Whether we lead a role, as far as we were told."""
+        """Return whether this member leads a role, as far as it knows."""
         partition = self._partitions.get(role % self._partition_count)
         return not self._rebalancing and partition is not None and partition.state == "leader"
 
     def trusted_until(self, role: int) -> float:
-        """Until when that may be believed without asking anybody."""
+        """Return until when the leadership may be trusted without a new confirmation."""
         partition = self._partitions.get(role % self._partition_count)
         return partition.trusted_until if partition is not None and partition.state == "leader" else float("-inf")
 
     def due_at(self, now: float) -> float:
-        """When the next tick is due."""
+        """Return when the next tick is due."""
         due = [now + self._times.beat_seconds]
         due += [p.beaten_at + self._times.beat_seconds for p in self._partitions.values()]
         due += [p.trusted_until for p in self._partitions.values() if p.state == "leader"]
@@ -290,7 +291,7 @@ class Neli:
         return range(partition, self._role_count, self._partition_count)
 
     def _assigned(self, now: float, partitions: frozenset[int]) -> list[Event]:
-        """An assignment ends whatever was before it; nothing is kept across a rebalance."""
+        """Replace the assignment: nothing is kept across a rebalance."""
         events = self._revoked(now)
         self._rebalancing, self._barrier_until = False, None
         self._partitions = {partition: _Partition(now) for partition in sorted(partitions)}
@@ -314,7 +315,7 @@ class Neli:
         return []
 
     def _confirm(self, heard: Heard) -> Iterator[Output]:
-        """Only what has left since we were assigned, or fenced, is worth a question."""
+        """Confirm only beats that left after the assignment, or after a fence."""
         partition = self._partitions.get(heard.partition)
         ours = heard.beat.sender == self._me and not self._rebalancing
         if ours and partition is not None and heard.beat.number in partition.out:
@@ -331,7 +332,7 @@ class Neli:
             partition.state = "leader"
 
     def _heard_rival(self, heard: Heard, partition: _Partition) -> list[Event]:
-        """Another leads what we lead: its term is higher, and it came later by the broker's clock."""
+        """Fence a role that another member leads too: its term is higher, and it came later by the broker's clock."""
         after_us = partition.first_broker_ms is not None and heard.broker_ms >= partition.first_broker_ms
         rivals = dict(heard.beat.terms)
         mine = [role for role in self._roles(heard.partition) if self._acting.get(role)]
@@ -349,14 +350,14 @@ class Neli:
         return events
 
     def _fence(self, number: int, partition: _Partition, reason: str) -> list[Event]:
-        """Stand again with the next beat that leaves from now on."""
+        """Become a candidate again, with the next beat that leaves."""
         partition.state = "candidate"
         partition.trusted_until = float("-inf")
         partition.out.clear()
         return [LeaderFenced(role, reason) for role in self._roles(number) if role in self._acting]
 
     def _retake(self) -> Iterator[Event]:
-        """Roles that we lead and that nobody here acts for: at the start of a lead, or after somebody has left."""
+        """Take our roles without a holder: at the start of a leadership, or after a holder has left."""
         if self._rebalancing:
             return
         for number, partition in self._partitions.items():
@@ -367,7 +368,7 @@ class Neli:
                         yield LeaderAcquired(role)
 
     def _open_barrier(self, now: float, events: list[Event]) -> Iterator[Output]:
-        """Once everybody has left, or half the time is over: whoever acts on is told to stop at once."""
+        """Open the barrier once all holders have left, or half the time is over. The rest must stop at once."""
         if self._barrier_until is None or (self._acting and now < self._barrier_until):
             return
         self._barrier_until = None

@@ -33,7 +33,7 @@ _STOP_SECONDS = 3.0
 
 
 class Membership:
-    """``hear`` is called with each input for the machine; ``barrier`` waits until a rebalance may go on.
+    """``hear`` gets each input for the machine; ``barrier`` waits until a rebalance may go on.
 
     Methods raise :class:`relay.sink.SinkUnavailable`.
     """
@@ -53,12 +53,12 @@ class Membership:
             enable_auto_commit=False,
             auto_offset_reset="latest",
             session_timeout_ms=int(times.session_seconds * 1000),
-            # By its answer a member hears of a rebalance, for which those who heard earlier have stopped (RO-06).
+            # Its answer tells a member of a rebalance, for which other members have stopped already (RO-06).
             heartbeat_interval_ms=int(min(times.session_seconds / 12, 0.2) * 1000),
             rebalance_timeout_ms=int(times.rebalance_seconds * 1000),
             max_poll_interval_ms=int(times.rebalance_seconds * 3000),
             # In turns, because role j sits on partition j mod M: with fewer roles than partitions the roles are the
-            # first few, and an assignor that deals blocks gives all of them to one member (RO-05).
+            # first few. An assignor of blocks would give all of them to one member (RO-05).
             partition_assignment_strategy=(RoundRobinPartitionAssignor,),
             retry_backoff_ms=50,
         )
@@ -69,7 +69,7 @@ class Membership:
         self._sent: set[asyncio.Future[Any]] = set()
 
     async def join(self) -> int:
-        """Connect, see that the topic is there and join; returns how many partitions it has."""
+        """Connect, check that the topic exists and join; return its number of partitions."""
         await _ensure_topic(self._kafka, self._options)
         with translated("joining the election"):
             async with asyncio.timeout(self._kafka.request_seconds):
@@ -95,7 +95,7 @@ class Membership:
 
     def _read(self, record: Any) -> None:
         if record.timestamp_type != _LOG_APPEND_TIME:
-            # Whoever made the topic has forgotten it; a sender's own clock proves nothing (RK-09).
+            # The topic was created without this setting; a sender's own clock proves nothing (RK-09).
             raise SinkUnavailable(f"the topic {record.topic} must have message.timestamp.type=LogAppendTime")
         beat = beat_of(record.value)
         if beat is not None:
@@ -119,12 +119,12 @@ class Membership:
                     continue
                 # A commit that fails leaves the question unanswered; the machine will notice.
                 with suppress(SinkError), translated("confirming a beat"):
-                    # A commit names our member id and generation: the coordinator refuses it from whoever is out.
+                    # A commit names our member id and generation: the coordinator refuses it from a former member.
                     await self._consumer.commit({TopicPartition(self._options.topic, number): offset})
                     self._hear(Confirmed(number, question.number))
 
     async def beat(self, beat: SendBeat) -> None:
-        """Hand a beat to the producer; whether it arrived is seen when it comes back."""
+        """Hand a beat to the producer; reading it back shows whether it arrived."""
         with suppress(SinkError), translated("sending a beat"):
             async with asyncio.timeout(self._options.times.beat_seconds):
                 sent = await self._producer.send(self._options.topic, value_of(beat.beat), partition=beat.partition)
@@ -137,13 +137,13 @@ class Membership:
             sent.exception()
 
     async def leave(self) -> None:
-        """Tell the coordinator, so that the others need not wait for our session to end; bounded, never raises."""
+        """Leave the group, so that the others need not wait for our session to end. Bounded in time; never raises."""
         for client in (self._consumer, self._producer):
             await stop_client(client, _STOP_SECONDS)
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
-    """It only tells; what it raised would be swallowed (RK-04)."""
+    """It only reports: the client would swallow its exceptions (RK-04)."""
 
     def __init__(self, hear: Callable[[Input], None], barrier: Callable[[], Awaitable[None]]) -> None:
         self._hear = hear
@@ -160,7 +160,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 async def _ensure_topic(kafka: KafkaOptions, options: NeliOptions) -> None:
     """Create the election's topic unless it is there; the brokers stamp its records (RK-09).
 
-    Not a word about the topic before that: brokers that create topics by themselves would, without the stamps.
+    Do not mention the topic before that: brokers that create topics by themselves would create it without the stamps.
     """
     admin = AIOKafkaAdminClient(**kafka.client("neli-admin"))
     with translated("creating the election's topic"):
@@ -176,6 +176,6 @@ async def _ensure_topic(kafka: KafkaOptions, options: NeliOptions) -> None:
         finally:
             await close_client(admin._client, 1.0)
     error = for_code(answer.topic_errors[0][1])
-    # Who may not create it may still use one that somebody made; joining will tell.
+    # Without the right to create it, an existing topic may still be used; joining shows that.
     if error.errno and error not in (TopicAlreadyExistsError, TopicAuthorizationFailedError):
         raise SinkUnavailable(f"the topic {options.topic} could not be created: {described(error())}")

@@ -1,4 +1,4 @@
-"""What the election over Kafka is told."""
+"""The options of the election over Kafka."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ __all__ = ["NeliOptions"]
 
 @dataclass(frozen=True, slots=True)
 class NeliOptions:
-    """``owner``: how this process is called; ``partitions``: how many the election's topic gets when we create it, at
-    least as many as relays should share the work. Topic and consumer group belong to one installation: another's beats
-    would be taken for rivals' (RL-18).
+    """``owner`` is the name of this process. ``partitions`` is the number for a new election topic: at least one for
+    each relay. Topic and consumer group belong to one installation: other beats would look like rivals' (RL-18).
     """
 
     owner: str
@@ -23,5 +22,5 @@ class NeliOptions:
 
     @property
     def topic(self) -> str:
-        """The election's own Kafka topic."""
+        """Return the election's own Kafka topic."""
         return f"hookwire.neli.{self.installation}"

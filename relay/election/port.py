@@ -3,7 +3,7 @@
 ::
 
     acquire() --> Lease --> async with hold(lease): carry --> the lease is free again
-                               |  lease.asked: somebody else should have it; finish what is in flight and leave
+                               |  lease.asked: another process should get it; finish the records in flight and leave
                                |  lease.lost:  it is gone; LeadershipLost is raised in the block
 
 There is one lease for each (sink, partition group). A process may hold several at a time, so ``acquire`` is called
@@ -28,14 +28,15 @@ __all__ = ["Election", "LeadershipLost", "Lease", "boot_seconds", "holding", "ne
 
 
 class LeadershipLost(Exception):
-    """This process no longer leads. Stop at once and stand again; never a crash."""
+    """This process no longer leads. Stop at once and become a candidate again; never a crash."""
 
 
 class Lease:
     """The right to carry a group for one term, as its election and its holder see it.
 
-    ``asked`` is set when the holder should finish what is in flight and leave (an orderly hand-over, RG-07); ``lost``
-    when the lease is gone. ``notify`` is the holder's: called when the lease is asked for, to wake it.
+    ``asked`` is set when the holder should finish the records in flight and leave (an orderly hand-over, RG-07).
+    ``lost`` is set when the lease is gone. The holder sets ``notify``, which is called to wake it when the lease is
+    asked for.
     """
 
     def __init__(self, term: Term) -> None:
@@ -61,7 +62,9 @@ class Election(Protocol):
     """The leases of one sink."""
 
     async def acquire(self) -> Lease:
-        """Wait until a lease falls to this process; its term has been raised. Cancelling it gives nothing away."""
+        """Wait until this process gets a lease; its term has been raised. A cancelled call returns no lease and keeps
+        none.
+        """
         ...
 
     def hold(self, lease: Lease) -> AbstractAsyncContextManager[None]:
@@ -69,16 +72,18 @@ class Election(Protocol):
         ...
 
     async def end_candidacy(self) -> None:
-        """Hand out no more leases, because the process stops; those that are held stay until they are left."""
+        """Take no more leases, because the process stops; held leases stay until they are released."""
         ...
 
     def trusted(self, group: int) -> bool:
-        """Whether we lead a group by our own clock; asked before anything is sent without a broker's fence (RR-02)."""
+        """Return whether this process leads a group by its own clock. Ask it before each send without a broker's fence
+        (RR-02).
+        """
         ...
 
 
 async def next_lease(election: Election, stopping: asyncio.Event) -> Lease | None:
-    """The next lease that falls to this process, or None when it is told to stop first."""
+    """Return the next lease that this process gets, or None when it is stopped first."""
     acquiring = asyncio.ensure_future(election.acquire())
     stopped = asyncio.ensure_future(stopping.wait())
     try:
@@ -112,20 +117,19 @@ async def holding(
             for one in watching:
                 one.cancel()
     except BaseExceptionGroup as failed:
-        # A lost leadership outranks whatever the cancelled block made of it.
+        # A lost leadership outranks any error of the cancelled block.
         raise next((e for e in failed.exceptions if isinstance(e, LeadershipLost)), failed.exceptions[0]) from failed
 
 
 def boot_seconds() -> float:
-    """Seconds on a clock that nobody sets and that runs while the machine sleeps (RR-09)."""
+    """Return seconds on a monotonic clock that also runs while the machine sleeps (RR-09)."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 async def until_untrusted(lease: Lease, trusted_until: Callable[[], float], whose: str) -> None:
-    """Ends a term when its lease has run out, whatever became of the renewals: :func:`holding` watches by it.
-
-    It asks the clock and nobody else: a renewal may hang beyond its time-out, while its connection is given back, and
-    a cancellation that the client library made of its own accord ends one without an error.
+    """End a term when its lease has run out, regardless of the renewals: :func:`holding` watches with it. It reads only
+    the clock. A renewal may hang beyond its time-out, while its connection is returned. A cancellation by the client
+    library ends a renewal without an error.
     """
     while (left := trusted_until() - boot_seconds()) > 0:  # noqa: ASYNC110 - the end moves while it sleeps
         await asyncio.sleep(left)

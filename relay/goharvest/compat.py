@@ -2,25 +2,25 @@
 
 ::
 
-    stand for election --> fresh identity --> open sink --> purge what is still owed --> mark, send, purge, mark ...
+    acquire the lease ---> new identity ----> open sink --> purge confirmed rows ------> mark, send, purge, mark ...
           ^                     ^                                                            |          |
           |                     +-- back off <-- SinkUnavailable, DatabaseError -------------+          |
           +----------------------------- LeadershipLost, Fenced -----------------------------------------------+
 
 * A row leaves the table only after Kafka has confirmed it (RG-01); one statement deletes a batch.
-* The key alone is the unit of order, also across topics (RG-10): a batch is sent in *rounds*, and within one a key has
-  records of one topic only. The next round is sent when the last is confirmed. Where the sink's window is "record", a
-  round has one record of each key and is purged before the next: what a lost answer repeats follows its first directly,
-  as with goharvest (RR-01, FM-01).
+* The key alone is the unit of order, also across topics (RG-10). A batch is sent in *rounds*, and within a round a key
+  has records of one topic only. The next round is sent when the last is confirmed. Where the sink's window is "record",
+  a round has one record of each key and is purged before the next. A repeat after a lost answer then follows the
+  original directly, as with goharvest (RR-01, FM-01).
 * A record that Kafka refuses parks its key; the row stays, unmarked, and is tried again after 2 to 300 seconds. All
   other keys go on (RL-07, RO-08).
-* After any unknown outcome the identity is a fresh one, and everything that was not purged is marked and sent again
-  from the lowest id (RG-06).
+* After any unknown outcome the identity is new. Everything that was not purged is marked and sent again from the lowest
+  id (RG-06).
 
 The table is a port, :mod:`relay.goharvest.outbox_table`: in PostgreSQL, or in MariaDB and MySQL.
 
-The lease lies in the same database; the fence is Kafka's transactional id and, for marks, the term's row.
-goharvest knows neither, so one of the two runs at a time: what they share is the table, not the leadership.
+The lease lies in the same database; the fence is Kafka's transactional id and, for marks, the term's row. goharvest
+knows neither, so run only one of the two at a time: they share the table, not the leadership.
 """
 
 from __future__ import annotations
@@ -46,14 +46,16 @@ from runtime.wake import Wake
 __all__ = ["CompatHarvester", "CompatOptions", "rounds"]
 
 _log = structlog.get_logger(__name__)
-_PROBE_SECONDS = 0.25  # between two looks at the parked keys
+_PROBE_SECONDS = 0.25  # between two queries of the parked keys
 
 
 @dataclass(frozen=True, slots=True)
 class CompatOptions:
-    """``batch_records_max``: rows of one mark (goharvest's ``markQueryRecords``); ``backoff_seconds_first``: the first
-    pause after a failure (``ioErrorBackoff``), doubled up to ``backoff_seconds_max``; ``poll_seconds_min`` and ``max``:
-    the pause while the table is empty (``markBackoff``), doubled while it stays so."""
+    """Options, with goharvest's names in parentheses. ``batch_records_max``: rows of one mark (``markQueryRecords``).
+    ``backoff_seconds_first``: the first pause after a failure (``ioErrorBackoff``), doubled up to
+    ``backoff_seconds_max``. ``poll_seconds_min`` and ``max``: the pause while the table is empty (``markBackoff``),
+    doubled while it stays empty.
+    """
 
     batch_records_max: int = 2_000
     backoff_seconds_first: float = 0.5
@@ -87,7 +89,7 @@ class CompatHarvester:
 
     @property
     def last_error(self) -> str:
-        """What went wrong last, in one line."""
+        """Return the last error, in one line."""
         return self._trouble.last_error
 
     def stop(self) -> None:
@@ -125,7 +127,7 @@ class CompatHarvester:
             self._observer.acquired(self._table.leader_id)
             await self._govern(lease.term)
             if self._stopping.is_set():
-                await self._election.end_candidacy()  # or the lease that we leave falls to us again
+                await self._election.end_candidacy()  # or this process gets the released lease again
         self._observer.revoked(self._table.leader_id)
 
     def _is_over(self) -> bool:
@@ -147,7 +149,7 @@ class CompatHarvester:
                 self._observer.refreshed(before, self._table.leader_id)
 
     async def _serve(self, term: Term) -> None:
-        """One life of the sink, from open to close."""
+        """Serve one life of the sink, from open to close."""
         try:
             await self._sink.open(term)
             self.state = "leading"
@@ -160,7 +162,7 @@ class CompatHarvester:
             await self._sink.close()
 
     async def _probe(self, term: Term) -> bool:
-        """Try the parked keys that are due; False when the sink has to be reopened."""
+        """Try the parked keys that are due; return False when the sink has to be reopened."""
         if time.monotonic() < self._probe_at:
             return True
         self._probe_at = time.monotonic() + _PROBE_SECONDS
@@ -172,7 +174,7 @@ class CompatHarvester:
         return not reopen
 
     async def _relay(self, term: Term) -> bool:
-        """Mark, send and purge one batch, or wait; False when the sink has to be reopened."""
+        """Mark, send and purge one batch, or wait; return False when the sink has to be reopened."""
         records = await self._table.mark(term, self._options.batch_records_max)
         if not records:
             self._trouble.over(outbox=self._table.name)
@@ -183,8 +185,9 @@ class CompatHarvester:
         return not reopen
 
     async def _carry(self, term: Term, records: Sequence[Record]) -> tuple[list[Record], bool]:
-        """Send marked records round by round; what was not sent is free again. Returns what was sent, and whether the
-        sink has to be reopened."""
+        """Send marked records round by round, and free the rest. Return the sent records, and whether the sink has to
+        be reopened.
+        """
         self.in_flight = {record.id: record for record in records}
         sent: list[Record] = []
         stuck: set[str | None] = set()
@@ -205,7 +208,7 @@ class CompatHarvester:
         return sent, reopen
 
     async def _send(self, term: Term, records: Sequence[Record]) -> Receipt:
-        """Send one round. A topic that takes nothing is refused for every key that stands before it."""
+        """Send one round. A topic that accepts nothing is refused for every key in it."""
         broken = [record for record in records if record.kafka_headers is None]
         keys = {record.key for record in broken}
         sound = [record for record in records if record.key not in keys]
@@ -220,7 +223,7 @@ class CompatHarvester:
         return Receipt(receipt.acknowledged, list(firsts.values()), receipt.reopen, receipt.trouble)
 
     async def _settle(self, term: Term, sent: int, receipt: Receipt) -> None:
-        """Purge what Kafka keeps, park what it refused, of so many records that it was given."""
+        """Purge the records that Kafka confirmed, and park those that it refused."""
         if receipt.acknowledged:
             self._observer.acknowledged(len(receipt.acknowledged))
             self._backoff_seconds = self._options.backoff_seconds_first
@@ -250,7 +253,9 @@ class CompatHarvester:
 
 
 def rounds(records: Sequence[Record], window: Literal["batch", "record"]) -> Iterator[list[Record]]:
-    """Records in id order, cut so that within one round a key has records of one topic only (RG-10), or one record."""
+    """Return records in id order, cut so that within one round a key has records of one topic only (RG-10), or one
+    record.
+    """
     last: dict[str | None, tuple[int, str]] = {}
     cut: list[list[Record]] = []
     for record in records:

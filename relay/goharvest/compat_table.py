@@ -1,8 +1,8 @@
 """goharvest's outbox table: mark, purge and reset in batches, and the keys that are parked (RO-01, RG-01..RG-10).
 
-The table is not ours: not a column is added, and what we have to remember lies in ``hookwire.compat_parked``. A mark is
-the identity of a term in the column ``leader_id``; a foreign one is claimable, which is goharvest's failover and makes
-it possible that goharvest and hookwire take turns. Only rows that carry a mark of this term are purged or reset.
+The table belongs to goharvest: no column is added, and our own state lies in ``hookwire.compat_parked``. A mark is the
+identity of a term in the column ``leader_id``. A foreign mark can be taken over, as in goharvest's failover, so
+goharvest and hookwire can take turns. Only rows that carry a mark of this term are purged or reset.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class CompatTable:
         self._identities = [uuid.uuid4()]
 
     async def look_at(self) -> None:
-        """Whether a relay can work on it; raises :class:`TableRefused`, DatabaseError."""
+        """Check that a relay can work on the table; raise :class:`TableRefused`, DatabaseError."""
         try:
             await self._database.fetch("compat.columns")
         except ServerTrouble as error:
@@ -55,22 +55,21 @@ class CompatTable:
 
     @property
     def leader_id(self) -> str:
-        """What our marks carry at the moment."""
+        """Return the identity in our present marks."""
         return str(self._identities[-1])
 
     def begin(self) -> None:
-        """A new term: a fresh identity, and every earlier mark is a stranger's."""
+        """Begin a term with a new identity: every earlier mark is foreign."""
         self._identities = [uuid.uuid4()]
 
     def refresh(self) -> None:
-        """A fresh identity within the term, so that everything unpurged is marked again from the lowest id (RG-06).
-
-        The one before is still ours, for what Kafka has confirmed and a purge has not been answered for.
+        """Take a new identity within the term, so that all remaining rows are marked again from the lowest id (RG-06).
+        The former identity still counts as ours, for confirmed rows whose purge got no answer.
         """
         self._identities = [*self._identities[-1:], uuid.uuid4()]
 
     async def mark(self, term: Term, limit: int) -> list[Record]:
-        """Mark the lowest rows that are not ours already, of keys that are not parked; returns them in id order."""
+        """Mark the lowest rows without our mark, of keys that are not parked; return them in id order."""
         rows = await self._database.fetch(
             "compat.mark", self.name, term.group, term.number, self._identities[-1], limit
         )
@@ -85,11 +84,11 @@ class CompatTable:
         return Due(there, [row["key"] for row in rows if row["id"] is None])
 
     async def purge(self, ids: Collection[int]) -> None:
-        """Delete what Kafka keeps; raise :class:`LeadershipLost` when another relay has marked some of it."""
+        """Delete confirmed rows; raise :class:`LeadershipLost` when another relay has marked some of it."""
         foreign = await self._database.fetchval("compat.purge", list(ids), self._identities)
         if foreign:
             raise LeadershipLost(
-                f"another relay marks rows of {self.name} ({foreign} of ours); is goharvest still running?"
+                f"another relay marks rows of {self.name} ({foreign} of our rows); is goharvest still running?"
             )
 
     async def reset(self, ids: Collection[int]) -> None:
@@ -97,7 +96,7 @@ class CompatTable:
         await self._database.execute("compat.reset", list(ids), self._identities)
 
     async def park(self, term: Term, refusals: Sequence[Refusal]) -> None:
-        """Let the keys of refused records wait; raises :class:`LeadershipLost` when the term is over."""
+        """Park the keys of refused records; raise :class:`LeadershipLost` when the term is over."""
         parked = await self._database.execute(
             "compat.park", self.name, term.group, term.number,
             [r.record.key for r in refusals], [r.record.id for r in refusals], [r.record.topic for r in refusals],
@@ -107,6 +106,6 @@ class CompatTable:
             raise LeadershipLost(f"term {term.number} of {self.name} is over")
 
     async def unpark(self, keys: Collection[str]) -> None:
-        """Let keys go on."""
+        """Unpark keys."""
         await self._database.execute("compat.unpark", self.name, list(keys))
         _log.info("compat_keys_go_on", outbox=self.name, keys=len(keys))

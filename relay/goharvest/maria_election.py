@@ -6,12 +6,12 @@
             |                                                               |
             +-- held: renew it, a third of a lease at a time <--------------+--> left: freed at once
 
-Taking is one statement that compares and sets by the server's clock. A leader trusts its lease from the moment
-*before* the renewal left, on a clock that also runs during suspend (RR-09); a watch beside the term asks only the
-clock. Detection is all that this is: what refuses a leader that wakes up is its term, in every deciding statement
-(RO-04), and Kafka's transactional id.
+Taking is one statement that compares and sets by the server's clock. A leader trusts its lease from the moment *before*
+the renewal left, on a clock that also runs during suspend (RR-09). A watch beside the term reads only the clock. All
+this only detects. The term in every deciding statement (RO-04) and Kafka's transactional id refuse a leader that wakes
+up.
 
-A leader that dies is succeeded when its lease has run out: there is no session lock here as with PostgreSQL
+A dead leader has a successor when its lease has run out. There is no session lock as with PostgreSQL
 (:mod:`relay.election.lease`), so choose ``lease_seconds`` by how long the table may wait.
 """
 
@@ -54,15 +54,15 @@ class MariaElection:
         self._stopping = asyncio.Event()
 
     async def acquire(self) -> Lease:
-        """The next time that the lease falls to us."""
+        """Wait until this process gets the lease, and return it."""
         return await self._fallen.get()
 
     async def end_candidacy(self) -> None:
-        """Take it no more; while we hold it, it stays ours until it is left."""
+        """Take the lease no more; a held lease stays ours until it is released."""
         self._is_candidate = False
 
     def trusted(self, group: int) -> bool:
-        """Whether the lease still holds by our own clock."""
+        """Return whether the lease still holds by our own clock."""
         lease = self._lease
         return (
             lease is not None
@@ -72,12 +72,12 @@ class MariaElection:
         )
 
     def stop(self) -> None:
-        """Leave; to be called when the lease is not held any more."""
+        """Leave. Call it when the lease is not held any more."""
         self._stopping.set()
         self._look.set()
 
     async def run(self) -> None:
-        """Stand and renew until stopped, then leave."""
+        """Take and renew the lease until stopped, then leave."""
         try:
             while not self._stopping.is_set():
                 self._look.clear()
@@ -139,7 +139,7 @@ class MariaElection:
             await self._give_up(lease)
 
     async def _give_up(self, lease: Lease) -> None:
-        """The lease is held by nobody here any more; its row is freed if the database can be asked."""
+        """Record that no task here holds the lease any more, and free its row if the database answers."""
         try:
             async with asyncio.timeout(2):
                 await self._database.execute("lease.release", sink=self._sink, term=lease.term.number)

@@ -1,11 +1,11 @@
 """An outbox in MariaDB or MySQL: goharvest's table there, marked or not (issue 4 item 9, RO-01, RG-01..RG-10).
 
-There is no UPDATE that returns rows. So a mark reads the lowest rows (a snapshot, which passes over nothing that is
-committed), marks them by their ids in one statement that the term fences, and sends what carries the mark.
+These servers have no UPDATE that returns rows. So a mark reads the lowest rows in a snapshot, which skips no committed
+row. It marks them by their ids in one statement that the term fences, and sends the rows that carry the mark.
 
-*Fast* writes no marks: reading is the claim, because one term has one batch in flight, and the term alone decides who
-purges. That spares an UPDATE for each row. What marks are for: to see in the table who relays what, and other relays
-of the same table that know marks and no term.
+*Fast* writes no marks: reading is the claim, because one term has one batch in flight, and the term alone permits
+purges. That saves an UPDATE for each row. Marks show in the table which relay has which row. They also serve other
+relays of the same table that know marks and no term.
 """
 
 from __future__ import annotations
@@ -40,19 +40,21 @@ class MariaTable:
 
     @property
     def leader_id(self) -> str:
-        """What our marks carry at the moment; without marks, the term's name."""
+        """Return the identity in our present marks; without marks, the term's name."""
         return self._identities[-1]
 
     def begin(self) -> None:
-        """A new term: a fresh identity, and every earlier mark is a stranger's."""
+        """Begin a term with a new identity: every earlier mark is foreign."""
         self._identities = [str(uuid.uuid4())]
 
     def refresh(self) -> None:
-        """A fresh identity within the term; the one before is still ours, for what is confirmed and not purged."""
+        """Take a new identity within the term. The former one still counts as ours, for confirmed rows that are not
+        purged.
+        """
         self._identities = [*self._identities[-1:], str(uuid.uuid4())]
 
     async def mark(self, term: Term, limit: int) -> list[Record]:
-        """Claim the lowest rows that are not ours already, of keys that are not parked; returns them in id order."""
+        """Claim the lowest rows without our mark, of keys that are not parked; return them in id order."""
         rows = await self._database.fetch(
             "outbox.waiting", outbox=self.name, term=term.number, mark=self.leader_id, limit=limit
         )
@@ -65,22 +67,24 @@ class MariaTable:
         return Due(records, [row["parked_key"].decode() for row in rows if row["id"] is None])
 
     async def _claimed(self, term: Term, rows: Sequence[Mapping[str, Any]]) -> list[Record]:
-        """Mark rows that were read; those that carry our mark then."""
+        """Mark rows that were read; return those that then carry our mark."""
         self._term = term
         if rows and not self._fast:
             ids = as_json([row["id"] for row in rows])
             done = await self._database.execute(
                 "outbox.mark", ids=ids, outbox=self.name, term=term.number, mark=self.leader_id
             )
-            if done.rows != len(rows):  # some are gone meanwhile, or all of the term
+            if done.rows != len(rows):  # some rows, or the whole term, may be gone
                 ours = await self._database.fetch("outbox.marked", ids=ids, mark=self.leader_id)
                 marked = {row["id"] for row in ours}
                 rows = [row for row in rows if row["id"] in marked]
         return [_record(row) for row in rows]
 
     async def purge(self, ids: Collection[int]) -> None:
-        """Delete what Kafka keeps; raise :class:`LeadershipLost` when the term is over or others have marked it."""
-        assert self._term is not None, "what is purged was claimed under a term"
+        """Delete confirmed rows; raise :class:`LeadershipLost` when the term is over or another relay has
+        marked them.
+        """
+        assert self._term is not None, "rows to purge were claimed under a term"
         array = as_json(ids)
         ruled = {"ids": array, "outbox": self.name, "term": self._term.number}
         if self._fast:
@@ -101,7 +105,7 @@ class MariaTable:
             await self._database.execute("outbox.reset", ids=as_json(ids), **self._marks())
 
     async def park(self, term: Term, refusals: Sequence[Refusal]) -> None:
-        """Let the keys of refused records wait; raises :class:`LeadershipLost` when the term is over."""
+        """Park the keys of refused records; raise :class:`LeadershipLost` when the term is over."""
         rows = [
             {"key": r.record.key, "id": r.record.id, "topic": r.record.topic, "reason": r.reason, "detail": r.detail}
             for r in refusals
@@ -114,19 +118,19 @@ class MariaTable:
             raise LeadershipLost(f"term {term.number} of {self.name} is over")
 
     async def unpark(self, keys: Collection[str]) -> None:
-        """Let keys go on."""
+        """Unpark keys."""
         array = as_json(keys)
         await self._database.execute("outbox.probe_topic_now", outbox=self.name, keys=array)
         await self._database.execute("outbox.unpark", outbox=self.name, keys=array)
         _log.info("compat_keys_go_on", outbox=self.name, keys=len(keys))
 
     def _marks(self) -> dict[str, str]:
-        """Our marks: the present one, and the one before it."""
+        """Return our marks: the present one and the former one."""
         return {"mark": self._identities[-1], "mark_before": self._identities[0]}
 
 
 def _record(row: Mapping[str, Any]) -> Record:
-    """A row as a record; headers that are no JSON arrays are as wrong as arrays of unequal lengths (RL-23)."""
+    """Return a row as a record; headers that are no JSON arrays are refused, like arrays of unequal lengths (RL-23)."""
     names, values = _array(row["kafka_header_keys"]), _array(row["kafka_header_values"])
     if names is None or values is None:
         names, values = [None], []

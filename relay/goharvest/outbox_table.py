@@ -1,4 +1,4 @@
-"""Outbox table: what the compat harvester asks of goharvest's table, wherever it lies. A port.
+"""Outbox table: the port of the compat harvester to goharvest's table.
 
 Adapters: :mod:`relay.goharvest.compat_table` (PostgreSQL), :mod:`relay.goharvest.maria_table` (MariaDB and MySQL).
 Both pass ``tests/relay/goharvest/test_compat.py``.
@@ -24,7 +24,7 @@ PROBES_MAX = 100  # keys tried in one round
 
 
 class TableRefused(Exception):
-    """The outbox is not there, or not as it has to be; the text says what to do."""
+    """The outbox is missing or has a wrong form; the text names the cure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +42,15 @@ class OutboxTable(Protocol):
 
     @property
     def leader_id(self) -> str:
-        """The identity of the term, or of its part since the last unknown outcome."""
+        """Return the identity of the term, or of its part since the last unknown outcome."""
         ...
 
     def begin(self) -> None:
-        """A new term: every earlier mark is a stranger's."""
+        """Begin a term: every earlier mark is foreign."""
         ...
 
     def refresh(self) -> None:
-        """After an unknown outcome: everything that was not purged is marked again, from the lowest id (RG-06)."""
+        """Mark everything that was not purged again, from the lowest id: after an unknown outcome (RG-06)."""
         ...
 
     async def mark(self, term: Term, limit: int) -> list[Record]:
@@ -62,7 +62,7 @@ class OutboxTable(Protocol):
         ...
 
     async def purge(self, ids: Collection[int]) -> None:
-        """Delete what Kafka keeps; raise ``relay.election.port.LeadershipLost`` when another relay has marked it."""
+        """Delete confirmed rows; raise ``relay.election.port.LeadershipLost`` when another relay has marked it."""
         ...
 
     async def reset(self, ids: Collection[int]) -> None:
@@ -70,16 +70,16 @@ class OutboxTable(Protocol):
         ...
 
     async def park(self, term: Term, refusals: Sequence[Refusal]) -> None:
-        """Let the keys of refused records wait; :class:`relay.election.port.LeadershipLost` when the term is over."""
+        """Park the keys of refused records; raise :class:`relay.election.port.LeadershipLost` when the term is over."""
         ...
 
     async def unpark(self, keys: Collection[str]) -> None:
-        """Let keys go on."""
+        """Unpark keys."""
         ...
 
 
 def compat_record(row: Mapping[str, Any]) -> Record:
-    """A row as a record of the Kafka sink: its headers as they are, nothing of ours added.
+    """Return a row as a record of the Kafka sink: with its own headers only.
 
     Arrays of unequal lengths, and names that are no texts, cannot be headers; ``kafka_headers`` is then None, and the
     harvester refuses the record alone (RL-23).
@@ -100,5 +100,5 @@ def _headers(names: Sequence[Any], values: Sequence[Any]) -> tuple[tuple[str, by
     try:
         "".join(names).encode()
         return tuple((n, b"" if v is None else str(v).encode()) for n, v in zip(names, values, strict=True))
-    except UnicodeEncodeError:  # half of a pair of surrogates, which JSON can write
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON allows
         return None

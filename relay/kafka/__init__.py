@@ -1,5 +1,6 @@
-"""Kafka as a sink: the only package, with the NELI election, that knows aiokafka.
+"""Kafka as a sink. Only this package and the NELI election use aiokafka.
 
-``sink`` is the adapter of :mod:`relay.sink`. ``producer`` sends batches with a fence, ``batches`` packs them, ``admin``
-and ``topics`` ask about topics, ``reader`` reads markers back, ``connection_check`` says why a broker refuses us.
+``sink`` is the adapter of :mod:`relay.sink`. ``producer`` sends batches with a fence, and ``batches`` packs them.
+``admin`` and ``topics`` describe topics, ``reader`` reads topics back, and ``connection_check`` finds why a broker
+refuses the connection.
 """

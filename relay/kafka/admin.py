@@ -1,4 +1,4 @@
-"""What the relay asks of a Kafka cluster besides producing: topics, their limits, the progress marker."""
+"""The relay's queries of a Kafka cluster: topics, their limits, the progress marker."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TopicLimits:
 
 
 class KafkaAdmin:
-    """Every method raises :class:`SinkUnavailable` when the cluster can't be asked, and waits a bounded time."""
+    """Every method raises :class:`SinkUnavailable` when the cluster does not answer in a bounded time."""
 
     def __init__(self, options: KafkaOptions) -> None:
         self._options = options
@@ -57,14 +57,14 @@ class KafkaAdmin:
             raise SinkUnavailable(str(error) if answer.ok else answer.detail) from error
 
     async def describe(self, names: Collection[str]) -> Mapping[str, TopicDescription]:
-        """What the cluster says of topics; asking makes those it creates by itself."""
+        """Describe topics. The request creates missing topics where the cluster does that by itself."""
         with translated("describing topics"):
             async with asyncio.timeout(self._options.request_seconds):
                 answer = await self._client.describe_topics(sorted(names))
         return {topic["topic"]: _description(topic) for topic in answer}
 
     async def limits(self, names: Collection[str]) -> Mapping[str, TopicLimits]:
-        """The limits of topics; those that we may not read are left out."""
+        """Return the limits of topics; topics without the right to read are left out."""
         resources = [ConfigResource(ConfigResourceType.TOPIC, name, dict.fromkeys(_LIMITS)) for name in sorted(names)]
         with translated("reading topic settings"):
             async with asyncio.timeout(self._options.request_seconds):
@@ -77,7 +77,7 @@ class KafkaAdmin:
         return found
 
     async def ensure_topic(self, name: str, replicas: int) -> None:
-        """Create a topic of one partition unless it is there."""
+        """Create a topic of one partition unless it exists."""
         topic = NewTopic(name, num_partitions=1, replication_factor=replicas)
         with translated(f"creating {name}"):
             async with asyncio.timeout(self._options.request_seconds):
@@ -87,10 +87,10 @@ class KafkaAdmin:
             raise SinkUnavailable(f"the topic {name} could not be created: {described(error())}")
 
     async def committed(self, group: str, topic: str) -> int:
-        """The offset that a consumer group has committed for partition 0 of a topic; 0 when it has none.
+        """Return the offset that a consumer group has committed for partition 0 of a topic; 0 when it has none.
 
-        The caller bounds the wait: a coordinator that is still loading answers with nothing at all, which must not be
-        taken for "none".
+        The caller bounds the wait: a coordinator that is still loading gives no answer, which must not be read as
+        "none".
         """
         partition = TopicPartition(topic, 0)
         while True:

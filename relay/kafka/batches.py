@@ -1,7 +1,7 @@
 """Kafka batches: the records of one call, laid out per partition in order, each batch closed and within its limits.
 
-aiokafka's own accumulator costs five times as much per record and decides by itself where a batch ends; here a batch
-ends where the topic's size limit, our own limit, or the search for a poison record says so (RK-20).
+aiokafka's own accumulator costs five times as much per record and decides by itself where a batch ends. Here a batch
+ends at the topic's size limit, at our own limit, or in the search for a poison record (RK-20).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class KafkaBatch:
 
 @dataclass(frozen=True, slots=True)
 class BatchLayout:
-    """Per partition the batches in order, and what cannot be sent at all."""
+    """The batches of each partition in order, and the refused records."""
 
     partitions: Sequence[Sequence[KafkaBatch]]
     refused: Sequence[Refusal]
@@ -69,8 +69,8 @@ class Packer:
     def pack(self, records: Sequence[Record], topics: Sequence[KafkaTopic | Unusable]) -> BatchLayout:
         """Lay out records; ``topics`` has the Kafka topic of each, one for one.
 
-        Refused are the first record of a topic that is unusable, and records that are too large; what follows of that
-        topic or key is left out.
+        The first record of an unusable topic and records that are too large are refused. Later records of that topic or
+        key are left out.
         """
         lanes: dict[tuple[str, int], list[KafkaBatch]] = {}
         refused: list[Refusal] = []
@@ -112,7 +112,7 @@ class Packer:
     def _with_room(
         self, lane: list[KafkaBatch], record: Record, size: int, topic: KafkaTopic, partition: int
     ) -> KafkaBatch:
-        """The lane's last batch, or a new one where the last has no room for this record."""
+        """Return the lane's last batch, or a new one where the last has no room for this record."""
         share = self._suspects.get(record.id, _ANY_NUMBER) if self._suspects else _ANY_NUMBER
         if lane:
             last = lane[-1]
@@ -126,15 +126,15 @@ class Packer:
 
 
 def _waits_behind(record: Record) -> tuple[tuple[str, str, str | None], tuple[str, str, str | None]]:
-    """What would hold a record: its topic, and its key. A keyless record waits behind no other, only behind itself."""
+    """Return the names that can hold a record: its topic and its key. A keyless record waits only behind itself."""
     own = record.key if record.key is not None else f"\x1f{record.id}"
     return (record.tenant, record.topic, None), (record.tenant, record.topic, own)
 
 
 def waves(partitions: Sequence[Sequence[KafkaBatch]]) -> Iterator[list[KafkaBatch]]:
-    """What may be on the wire at the same time: one batch of each partition, and not more bytes than a request takes.
-
-    One at a time, because the broker takes a new producer's second batch even if it has just refused the first.
+    """Yield the batches that may be sent at the same time: one for each partition, within the bytes of a request. They
+    hold one batch of a partition at a time. Otherwise the broker takes a new producer's second batch even if it has
+    just refused the first.
     """
     queues = [deque(batches) for batches in partitions]
     while queues:

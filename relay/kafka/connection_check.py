@@ -1,7 +1,7 @@
 """Check the connection to Kafka; the answer names the setting to change.
 
-aiokafka's clients swallow what the single connection said ("unable to bootstrap"), so the question is asked again on a
-connection of its own: by the sink when it cannot connect, and by ``hookwire doctor``.
+aiokafka's clients hide the error of a single connection ("unable to bootstrap"). So the sink, when it cannot connect,
+and ``hookwire doctor`` ask again on a separate connection.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TROUBLE = (errors.KafkaError, OSError, TimeoutError, EOFError, SinkUnavailable)
 
 @dataclass(frozen=True, slots=True)
 class ConnectionCheck:
-    """``detail`` says of each server what became of it; ``refused``: one was there and wants other settings."""
+    """``detail`` has the outcome of each server; ``refused``: a server answered and needs other settings."""
 
     ok: bool
     detail: str
@@ -34,7 +34,7 @@ class ConnectionCheck:
 
 
 async def check_connection(options: KafkaOptions) -> ConnectionCheck:
-    """Connect, prove who we are and ask one question; the first server of the list that answers will do."""
+    """Connect, authenticate and send one request; the first server of the list that answers is enough."""
     failures, refused = [], False
     for server in filter(None, (part.strip() for part in options.bootstrap_servers.split(","))):
         try:
@@ -63,7 +63,7 @@ async def _ask(server: str, options: KafkaOptions) -> None:
 
 
 def _blame(error: BaseException, security: KafkaSecurity) -> str:
-    """Which setting is wrong, '' when it is not known to be one."""
+    """Return which setting is wrong, '' when none is known to be wrong."""
     protocol = f"HOOKWIRE_KAFKA_SECURITY_PROTOCOL is {security.protocol}"
     if tls := security.tls.blame(error):
         return f"{tls} ({protocol})" if tls.startswith("there is no TLS") else tls
@@ -77,4 +77,4 @@ def _blame(error: BaseException, security: KafkaSecurity) -> str:
         error, errors.KafkaConnectionError | ConnectionError
     ):
         return ""
-    return f"it closed the connection, as one does that speaks another protocol: {protocol}"
+    return f"it closed the connection, like a server with another protocol: {protocol}"

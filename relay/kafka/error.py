@@ -1,10 +1,9 @@
-"""What a Kafka error means for the relay (RO-08), and the edge where aiokafka's exceptions end.
-
-aiokafka raises ``KafkaError`` for what the brokers say, and ``OSError`` and ``TimeoutError`` for what the network does.
-Others leave its internals where its picture of the cluster is empty or an answer is missing: ``AssertionError`` ("Did
-we not perform bootstrap?") while all brokers are fenced, ``RuntimeError`` of the event loop for a connection that has
-gone, ``EOFError``, ``KeyError`` or ``AttributeError``. All of them mean that the cluster cannot be used at the moment.
-An exception that was raised in our own code is not the client's and passes; see :mod:`db.foreign`.
+"""Map Kafka errors to the relay's (RO-08). aiokafka's exceptions end here. aiokafka raises ``KafkaError`` for a
+broker's error, and ``OSError`` and ``TimeoutError`` for a network error. Others leave its own code where its view of
+the cluster is empty or an answer is missing. It raises ``AssertionError`` ("Did we not perform bootstrap?") while all
+brokers are fenced, and ``RuntimeError`` of the event loop for a lost connection. ``EOFError``, ``KeyError`` and
+``AttributeError`` occur too. All of them mean that the cluster cannot be used at the moment. An exception that was
+raised in our own code is not the client's and passes; see :mod:`db.foreign`.
 """
 
 from __future__ import annotations
@@ -41,26 +40,26 @@ _HAS_GONE = "the handler is closed"
 
 
 def blame(error: BaseException) -> Blame:
-    """Whom a refused Kafka batch tells against. Whoever is not known to be the record or the topic is the broker."""
+    """Return the cause of a refused Kafka batch: the record, the topic, or in any other case the broker."""
     if isinstance(error, _TOPIC):
         return "topic"
     return "record" if isinstance(error, _RECORD) else "sink"
 
 
 def described(error: BaseException) -> str:
-    """One safe line: the error's name and the broker's standing description of it, nothing of our data."""
+    """Return one safe line: the error's name and the broker's fixed description, without our data."""
     detail = getattr(error, "description", "") or str(error)
     return f"{type(error).__name__}: {detail}".replace("\n", " ")[:300]
 
 
 def sink_error(error: BaseException) -> SinkError:
-    """The same in the port's words."""
+    """Return the port's error for it."""
     return Fenced(described(error)) if isinstance(error, _FENCED) else SinkUnavailable(described(error))
 
 
 @contextmanager
 def translated(doing: str) -> Iterator[None]:
-    """Map what aiokafka raises onto the port's exceptions; ``doing`` says what took too long.
+    """Map aiokafka's exceptions onto the port's; ``doing`` names the action that took too long.
 
     Raises :class:`Fenced`, :class:`SinkUnavailable`.
     """
@@ -79,15 +78,15 @@ def translated(doing: str) -> Iterator[None]:
 
 
 def thrown_at(error: BaseException) -> str:
-    """Return where aiokafka itself raised an error; "" for an error of ours."""
+    """Return where aiokafka itself raised an error; "" for our own error."""
     return origin(error, "aiokafka")
 
 
 async def close_client(client: AIOKafkaClient, seconds: float) -> None:
     """Disconnect, within so many seconds: a peer that reads nothing keeps a socket open; it goes with its buffer.
 
-    The task that looks after the metadata may have died of a connection that had gone. The client raises that when it
-    is closed, and before it closes any connection, so it is then closed without that task.
+    The task that updates the metadata may have failed with a lost connection. The client raises that error when it is
+    closed, before it closes any connection. It is then closed without that task.
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
@@ -100,9 +99,8 @@ async def close_client(client: AIOKafkaClient, seconds: float) -> None:
 
 
 async def stop_client(client: AIOKafkaConsumer | AIOKafkaProducer, seconds: float) -> None:
-    """Stop, within so many seconds, and disconnect within as many more where that failed; never raises what Kafka does.
-
-    Disconnecting is the last step of stopping, so what fails before it, or takes too long, leaves the sockets open.
+    """Stop within so many seconds; where that failed, disconnect within as many more. Never raise a Kafka error.
+    Disconnecting is the last step of stopping, so an earlier failure or time-out leaves the sockets open.
     """
     with suppress(SinkError), translated("stopping"):
         async with asyncio.timeout(seconds):

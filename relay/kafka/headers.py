@@ -7,10 +7,9 @@
 * ``hookwire-term``: the term under which it was sent;
 * ``hookwire-accepted-at``: ISO 8601, in UTC.
 
-A publisher's header that begins with ``hookwire-`` is left out, because consumers trust ours; all but
-``hookwire-hops``, which a consumer that publishes again has to pass on, or events go in circles (EG-17).
-
-Ours can be switched off; a publisher's of such names are left out all the same.
+A publisher's header that begins with ``hookwire-`` is left out, because consumers trust these names. The exception is
+``hookwire-hops``: a consumer that publishes again has to pass it on, or events loop (EG-17). Our own headers can be
+switched off; a publisher's headers with such names are still left out.
 """
 
 from __future__ import annotations
@@ -31,8 +30,9 @@ _PASSED_ON = (HOPS_HEADER, TOMBSTONE_HEADER)
 
 
 class Headers:
-    """Writes the headers of one term's records, remembering what does not change from record to record. ``own``: also
-    those that tell event, sequence, term and moment."""
+    """Writes the headers of one term's records, and caches the constant parts. ``own``: also write event, sequence,
+    term and moment.
+    """
 
     def __init__(self, term: int, *, own: bool = True) -> None:
         self._own = own
@@ -43,7 +43,7 @@ class Headers:
         self._milliseconds = 0
 
     def of(self, record: Record) -> tuple[list[KafkaHeader], int]:
-        """The headers of a record, and its timestamp: when it was accepted, in milliseconds since 1970."""
+        """Return the headers of a record, and its timestamp: its acceptance, in milliseconds since 1970."""
         if record.accepted_at != self._moment:
             self._set_moment(record.accepted_at)
         if record.kafka_headers is not None:

@@ -1,4 +1,4 @@
-"""What the Kafka sink is told, checked before anything is connected (RG-09, SC-01, SC-20)."""
+"""The options of the Kafka sink, checked before any connection (RG-09, SC-01, SC-20)."""
 
 from __future__ import annotations
 
@@ -22,26 +22,25 @@ _CODEC_INSTALLED = {
 
 @dataclass(frozen=True, slots=True)
 class KafkaOptions:
-    """Raises ValueError for what could not work or would not be safe.
+    """Raises ValueError for options that cannot work or are not safe.
 
-    ``bootstrap_servers``: host:port, several of them separated by commas. ``installation``: the incarnation; it is
-    part of the transactional id, so that a clone of the database never fences the original (RR-06). ``relay``: how
-    this process is called in the broker's logs.
+    ``bootstrap_servers``: host:port, several of them separated by commas. ``installation``: the incarnation; it is part
+    of the transactional id, so that a clone of the database never fences the original (RR-06). ``relay``: the name of
+    this process in the broker's logs.
 
-    ``mode``: "transactional" is fenced and gives read-committed readers no duplicates; "idempotent" is faster and
-    may, after a pause of the leader, write behind its successor's back (RR-02). ``manifests=False``: transactions
-    without progress marker, fenced and at least once, for an outbox that has no manifests (compat mode).
-    ``window``: what may be repeated where no marker excludes it, an unacknowledged "batch" or one "record" of each key
-    (RR-01).
+    ``mode``: "transactional" is fenced and gives read-committed readers no duplicates. "idempotent" is faster and may,
+    after a pause of the leader, write after its successor (RR-02). ``manifests=False``: transactions without progress
+    marker, fenced and at least once, for an outbox that has no manifests (compat mode). ``window``: the unit of a
+    repeat where no marker prevents it, an unacknowledged "batch" or one "record" of each key (RR-01).
 
     ``batch_bytes`` bounds one Kafka batch (one partition), ``batch_records_max`` one call of send over all partitions.
     ``message_bytes_default`` is the limit of a topic whose own ``max.message.bytes`` we may not read. Sizes are judged
-    before compression. ``security`` is all that can be said to the client directly; acks and idempotence cannot.
+    before compression. ``security`` is the only group of client options; acks and idempotence are fixed.
 
     A batch that has no answer after ``delivery_seconds`` is given up; the broker aborts a transaction after
-    ``transaction_seconds``, which must be longer. ``topic_wait_seconds``: how long a topic that does not exist yet may
-    take to appear after the broker was asked for it, where the broker creates topics by itself.
-    ``own_headers``: whether a record carries our headers beside the publisher's (RO-15).
+    ``transaction_seconds``, which must be longer. ``topic_wait_seconds``: how long a missing topic may take to appear,
+    where the broker creates topics by itself. ``own_headers``: whether a record carries our headers beside the
+    publisher's (RO-15).
     """
 
     bootstrap_servers: str
@@ -79,7 +78,7 @@ class KafkaOptions:
             raise ValueError("delivery_seconds must be shorter than transaction_seconds")
 
     def client(self, role: str) -> dict[str, Any]:
-        """The settings that every aiokafka client of ours shares; raises SinkUnavailable if a file cannot be read."""
+        """Return the settings that all our aiokafka clients share; raise SinkUnavailable if a file cannot be read."""
         return {
             "bootstrap_servers": [server.strip() for server in self.bootstrap_servers.split(",")],
             "client_id": f"{self.relay}-{role}",

@@ -1,9 +1,9 @@
-"""One Kafka producer between two failures: aiokafka's, with bounds and an end that never sends anything more.
+"""One Kafka producer between two failures: aiokafka's, with time limits and a close that never sends anything more.
 
-After any batch that failed for good, the next one of its partition would be out of sequence for ever, so a producer is
-thrown away at the first failure and never repaired (RK-15). aiokafka has no way to close without flushing and without
-waiting for an unreachable broker (RK-27); :meth:`KafkaProducer.discard` therefore ends its sender task itself, which
-is why the version is pinned to 0.14.
+After a batch that failed for good, the next one of its partition would be out of sequence for ever. So a producer is
+discarded at the first failure and never repaired (RK-15). aiokafka cannot close without flushing and without waiting
+for an unreachable broker (RK-27). :meth:`KafkaProducer.discard` therefore ends its sender task itself, and the version
+is pinned to 0.14.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ class KafkaProducer:
 
     @property
     def brokers(self) -> int:
-        """How many brokers the cluster has."""
+        """Return how many brokers the cluster has."""
         return len(self._producer.client.cluster.brokers())
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has, as last heard; 0 when nothing is known of it."""
+        """Return how many partitions a topic has, by the latest metadata; 0 when nothing is known of it."""
         return len(self._producer.client.cluster.partitions_for_topic(topic) or ())
 
     async def learn(self, topic: str) -> int:
-        """Follow a topic that exists from now on; returns the number of its partitions."""
+        """Follow the metadata of an existing topic; return the number of its partitions."""
         with translated(f"reading the metadata of {topic}"):
             async with asyncio.timeout(self._options.request_seconds):
                 return len(await self._producer.partitions_for(topic))
 
     def new_builder(self) -> Any:
-        """An empty batch of aiokafka's."""
+        """Return an empty batch of aiokafka's."""
         return self._producer.create_batch()
 
     async def begin(self) -> None:
@@ -86,9 +86,8 @@ class KafkaProducer:
                     self._unanswered.append(future)
 
     async def answers(self, seconds: float | None = None) -> list[BaseException | None]:
-        """Wait for all that was submitted, or so long; per batch None (kept by the broker) or its error.
-
-        What has no answer by then may still get one: :meth:`discard` knows of it.
+        """Wait for all submitted batches, at most so long; return for each None (kept by the broker) or its error. A
+        batch without an answer by then may still get one: :meth:`discard` knows of it.
         """
         await asyncio.wait(self._unanswered, timeout=seconds)
         answers = [future.exception() if future.done() else _UNANSWERED for future in self._unanswered]
@@ -102,12 +101,13 @@ class KafkaProducer:
             await self._producer.send_offsets_to_transaction(offsets, group)
 
     async def commit(self) -> None:
-        """Commit the transaction. After :class:`relay.sink.SinkUnavailable` nobody knows whether it was."""
+        """Commit the transaction. After :class:`relay.sink.SinkUnavailable` the outcome is unknown."""
         with translated("committing"):
             await self._producer.commit_transaction()
 
     async def discard(self) -> bool:
-        """End it without sending anything more, within a few seconds; False when requests were left unanswered.
+        """End the producer without sending anything more, within a few seconds; return False when requests got no
+        answer.
 
         An open transaction is left to the next producer of the same id, or to its time-out.
         """
@@ -126,7 +126,9 @@ class KafkaProducer:
         return all_answered
 
     def _retrieve(self) -> None:
-        """Take the exceptions of futures that nobody awaits, or asyncio reports them at some later time (RK-21)."""
+        """Retrieve the exceptions of futures that no task awaits, or asyncio reports them at some later time
+        (RK-21).
+        """
         undrained = self._producer._message_accumulator._batches.values()
         waiters = [batch._drain_waiter for batches in undrained for batch in batches]
         transaction_end = self._producer._txn_manager.wait_for_transaction_end()

@@ -1,4 +1,4 @@
-"""Reading a Kafka topic once, to verify what a relay wrote: every partition, from its first record, as committed."""
+"""Read a Kafka topic once, to verify a relay's output: every partition, from its first record, as committed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class KafkaArrival(NamedTuple):
 
 
 class KafkaReader:
-    """``async with``; in no consumer group, so it moves nobody's offsets. Raises SinkUnavailable."""
+    """Use it by ``async with``. It joins no consumer group, so it moves no offsets. Raises SinkUnavailable."""
 
     def __init__(self, options: KafkaOptions, topic: str) -> None:
         self._options = options
@@ -42,9 +42,8 @@ class KafkaReader:
         await self._close()
 
     async def arrivals(self) -> AsyncIterator[KafkaArrival | None]:
-        """Records as they come, in each partition's order; None whenever none came for a moment.
-
-        A topic that is not there yet is waited for.
+        """Yield records as they come, in each partition's order; yield None whenever none came for a moment. Wait for a
+        topic that does not exist yet.
         """
         while not await self._open():
             await asyncio.sleep(_POLL_SECONDS)
@@ -61,7 +60,7 @@ class KafkaReader:
                 yield None
 
     async def _open(self) -> bool:
-        """Begin at the first record of every partition; False while the topic is not there."""
+        """Begin at the first record of every partition; return False while the topic does not exist."""
         self._consumer = AIOKafkaConsumer(
             self._topic, **self._options.client("reader"), isolation_level="read_committed", enable_auto_commit=False,
             auto_offset_reset="earliest",

@@ -1,4 +1,4 @@
-"""How the Kafka client proves who it is: protocol, TLS files, SASL; checked before anything is connected."""
+"""Authentication of the Kafka client: protocol, TLS files, SASL; checked before any connection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 class KafkaSecurity:
     """Words as in Kafka's own ``security.protocol`` and ``sasl.mechanism``.
 
-    Raises ValueError, naming the setting, for what cannot work together or cannot be read.
+    Raises ValueError, naming the setting, for combinations that cannot work and files that cannot be read.
     """
 
     protocol: SecurityProtocol = "PLAINTEXT"
@@ -48,7 +48,9 @@ class KafkaSecurity:
         return self.protocol.startswith("SASL")
 
     def client(self) -> dict[str, Any]:
-        """The arguments of aiokafka's clients; raises :class:`SinkUnavailable` when a file cannot be read any more."""
+        """Return the arguments of aiokafka's clients; raises :class:`SinkUnavailable` when a file cannot be read any
+        more.
+        """
         arguments: dict[str, Any] = {"security_protocol": self.protocol}
         if self._is_tls:
             try:

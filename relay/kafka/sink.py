@@ -10,15 +10,15 @@ Two modes::
 
     idempotent      no fence and no marker: the lease is asked before each request (RR-02)
 
-      open ---> producer; waits until a request of ours that had no answer can't arrive any more (RK-16)
+      open ---> producer; waits until a former request without an answer cannot arrive any more (RK-16)
       send ---> records
 
-What the broker says, and what follows:
+The broker's errors and their results:
 
 =========================================  ===========================================================================
 topic missing, illegal, not authorised     refusal of the topic
 record larger than the topic takes         refusal of the record, before anything is sent
-a batch is refused for what it holds       reopen; its records travel in batches half as large until the one that is
+a batch is refused for its contents       reopen; its records travel in batches half as large until the one that is
                                            refused is alone: refusal of the record (RO-08)
 another producer has our id                Fenced (RK-25)
 anything else, or no answer in time        SinkUnavailable; in idempotent mode, if some of the records were kept, a
@@ -68,7 +68,7 @@ class _Life:
 class KafkaSink:
     """The adapter of :class:`relay.sink.Sink` for Apache Kafka.
 
-    ``trusted`` tells whether our lease still holds by our own clock; the idempotent mode asks it before each request.
+    ``trusted`` returns whether our lease still holds by our own clock; the idempotent mode asks it before each request.
     """
 
     def __init__(self, options: KafkaOptions, trusted: Callable[[], bool] = lambda: True) -> None:
@@ -130,7 +130,7 @@ class KafkaSink:
             raise SinkUnavailable("the Kafka sink is not open")
         setbacks = life.setbacks
         try:
-            # Hand over hand: the first to lay out is the first to have its turn.
+            # Keep the order: the first call to lay out is the first to send.
             async with life.laying_out:
                 layout = await self._lay_out(life, batch)
                 await life.turn.acquire()
@@ -155,7 +155,7 @@ class KafkaSink:
         layout = life.packer.pack(batch.records, [topics[name] for name in names])
         too_large = {refusal.record.id for refusal in layout.refused if refusal.reason == "too_large"}
         if too_large:
-            # Somebody may have raised the limit since it was asked for.
+            # The limit may have been raised since it was read.
             doubtful = {name for record, name in zip(batch.records, names, strict=True) if record.id in too_large}
             life.topics.forget(doubtful)
             topics_now = {**topics, **await life.topics.resolve(doubtful)}
@@ -171,7 +171,9 @@ class KafkaSink:
                 return await self._commit(life, batch, layout)
 
     async def _produce(self, life: _Life, layout: BatchLayout) -> Receipt:
-        """What has no answer in time leaves the rest acknowledged: there is no transaction that would take it back."""
+        """Send in idempotent mode. Without an answer in time for some, the rest stays acknowledged: no transaction
+        takes it back.
+        """
         acknowledged: list[Record] = []
         deadline = time.monotonic() + self._options.delivery_seconds
         for wave in waves(layout.partitions):
@@ -222,7 +224,7 @@ class KafkaSink:
         return Receipt(batch.records)
 
     async def _mark(self, life: _Life, number: int) -> SinkError | None:
-        """Returns what went wrong, because the answers to the records may say more about it."""
+        """Write the marker; return its error, because the answers to the records may say more."""
         try:
             await life.producer.mark(life.progress_group, self._options.progress_topic, number)
         except SinkError as error:
@@ -235,7 +237,7 @@ class KafkaSink:
         acknowledged: Sequence[Record],
         refused: Sequence[Refusal],
     ) -> Receipt:
-        """What failed Kafka batches mean; raises what they say of the broker where they say nothing of the records."""
+        """Judge failed Kafka batches; raise their error where it concerns the broker and not the records."""
         verdicts = [sink_error(error) for _, error in failed]
         if fenced := next((verdict for verdict in verdicts if isinstance(verdict, Fenced)), None):
             raise fenced
@@ -260,7 +262,7 @@ class KafkaSink:
         raise verdicts[0]
 
     def _search(self, batches: Sequence[KafkaBatch]) -> None:
-        """Halve the batches that hold a record which the broker refuses; once one is alone, the search is over."""
+        """Halve the batches that hold a record which the broker refuses; once a record is alone, the search is over."""
         self._suspects.clear()
         if all(len(batch.records) > 1 for batch in batches):
             for batch in batches:
@@ -268,7 +270,7 @@ class KafkaSink:
                 self._suspects.update((record.id, share) for record in batch.records)
 
     async def close(self) -> None:
-        """Throw the producer away, within a few seconds and without sending what still waits."""
+        """Discard the producer, within a few seconds and without sending waiting records."""
         life, self._life = self._life, None
         if life is None:
             return

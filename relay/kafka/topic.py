@@ -1,4 +1,4 @@
-"""One Kafka topic, as far as a producer cares."""
+"""One Kafka topic, as a producer needs to know it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class KafkaTopic:
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """A topic that takes none, and why; ``detail`` is one safe line."""
+    """A topic that takes no records, and why; ``detail`` is one safe line."""
 
     reason: str
     detail: str
 
 
 def fragility(brokers: int, replicas: int, in_sync_replicas_min: int) -> str:
-    """Why a topic on a cluster of three or more could lose what it confirmed, or '' (SC-02)."""
+    """Return why a topic on a cluster of three or more could lose confirmed records, or '' (SC-02)."""
     if brokers < 3:
         return ""
     if replicas < 2:

@@ -1,7 +1,6 @@
-"""Kafka topics as the sink knows them: how many partitions, how large a message, or why they can't be used.
-
-A topic that is not there is waited for once, as long as a broker needs that creates topics by itself; after that it
-is asked for without waiting, so that a missing topic holds up nobody but its own records.
+"""Kafka topics as the sink knows them: partitions, largest message, or why they cannot be used. The sink waits once for
+a missing topic, because some brokers create topics by themselves. After that it asks without waiting, so that a missing
+topic delays only its own records.
 """
 
 from __future__ import annotations
@@ -32,9 +31,8 @@ _FINAL = (errors.InvalidTopicError, errors.TopicAuthorizationFailedError)
 
 
 class KafkaTopics:
-    """What is known during one life of the producer.
-
-    ``absent`` are the topics that were waited for in vain; it outlives the producer.
+    """The topics known during one life of the producer. ``absent`` are the topics that did not appear in time; it
+    outlives the producer.
     """
 
     def __init__(self, admin: KafkaAdmin, producer: KafkaProducer, options: KafkaOptions, absent: set[str]) -> None:
@@ -45,7 +43,9 @@ class KafkaTopics:
         self._known: dict[str, KafkaTopic] = {}
 
     async def resolve(self, names: Collection[str]) -> Mapping[str, KafkaTopic | Unusable]:
-        """Look topics up, each as of now (RK-23); raises :class:`SinkUnavailable` when the cluster can't be asked."""
+        """Look up the present state of topics (RK-23); raise :class:`SinkUnavailable` when the cluster does not
+        answer.
+        """
         found: dict[str, KafkaTopic | Unusable] = {}
         strange = []
         for name in names:
@@ -83,10 +83,8 @@ class KafkaTopics:
         return found
 
     async def _wait_for(self, names: Collection[str]) -> Mapping[str, TopicDescription]:
-        """Describe topics; those that may be in the making are asked for again for a while.
-
-        The while begins with the first answer: it is our question that makes a broker create a topic, and a busy one
-        may take longer to answer it than to do it.
+        """Describe topics; ask again for some time about those that the broker may be creating. The time begins with
+        the first answer: our request makes a broker create a topic, and a busy broker may answer late.
         """
         described = dict(await self._admin.describe(names))
         pending = _not_yet(described)
@@ -101,7 +99,7 @@ class KafkaTopics:
 
 
 def _not_yet(described: Mapping[str, TopicDescription]) -> set[str]:
-    """Topics that are not there and may still come."""
+    """Return missing topics that may still appear."""
     return {name for name, one in described.items() if one.error is not None and one.error not in _FINAL}
 
 

@@ -22,7 +22,7 @@ Role = Literal["primary", "backup"]
 
 
 class PeerState(IntEnum):
-    """The present state; its number is what the peers send each other. PRIMARY and BACKUP are pending."""
+    """The present state; the peers send each other its number. PRIMARY and BACKUP are pending."""
 
     PRIMARY = 1
     BACKUP = 2

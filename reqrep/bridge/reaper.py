@@ -45,7 +45,7 @@ class RequestReaper(Periodic):
         self._purge_at = time.monotonic() + _ADOPT_SECONDS
 
     async def once(self) -> None:
-        """Reap what is due, then look after the services when it is time."""
+        """Reap due requests; maintain the services when their time has come."""
         await self.reap()
         now = time.monotonic()
         if now >= self._adopt_at:
@@ -71,7 +71,7 @@ class RequestReaper(Periodic):
             _log.info("requests_reaped", **done)
 
     async def purge(self) -> None:
-        """Delete old keys of requests, and what the archive has kept long enough."""
+        """Delete old keys of requests and old lines of the archive."""
         await self._purge("request.purge_keys")
         if self._archive_days:
             await self._purge("request.purge_archive", self._archive_days)

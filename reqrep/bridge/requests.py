@@ -112,7 +112,7 @@ class Requests:
         return state
 
     async def get(self, request_id: str, principal: str | None) -> Row | None:
-        """Return the row of ``request.get``, or None for what is unknown or not this principal's (ZU-12)."""
+        """Return the row of ``request.get``, or None for a request that is unknown or not this principal's (ZU-12)."""
         return await self._database.fetchrow("request.get", request_id, principal)
 
     async def service_of(self, request_id: str) -> str | None:
@@ -121,7 +121,7 @@ class Requests:
         return service
 
     async def close(self, request_id: str, principal: str | None, actor: str) -> None:
-        """Forget a request and its reply; what is unknown or not this principal's stays as it is (ZU-03)."""
+        """Forget a request and its reply; a request of another principal stays as it is (ZU-03)."""
         if await self._database.fetchval("request.close", request_id, principal, actor):
             self._on_over(request_id)
 

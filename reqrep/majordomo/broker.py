@@ -57,7 +57,7 @@ class Broker:
             MessageKind.UNEXPECTED: self._on_unexpected,
         }
 
-    # --- what the shell calls -----------------------------------------------------------------------------------
+    # --- called by the shell ------------------------------------------------------------------------------------
 
     def receive(self, now: float, frames: Frames, user: str = "") -> Step:
         """Take a message that came through the ROUTER; ``user`` is the authenticated sender, or empty."""
@@ -70,7 +70,7 @@ class Broker:
         return self._step()
 
     def tick(self, now: float) -> Step:
-        """Do what is due: heartbeats to idle workers, lost workers, expired requests, forgotten services."""
+        """Do the work that is due: heartbeats to idle workers, lost workers, expired requests, forgotten services."""
         due = self.deadline()
         if due is not None and now - due > self.options.heartbeat_seconds:
             self._forgive_silence(now)
@@ -192,7 +192,7 @@ class Broker:
         return None
 
     def _refuse(self, request: ServiceRequest, reason: str) -> None:
-        """Count a request that gets no answer; tell a client that asked to be told (MD-35)."""
+        """Count a request that gets no answer; report the reason to a client that called ``mmi.call`` (MD-35)."""
         self.counters.drop(reason)
         service = self.services.get(request.service)
         if service is not None:

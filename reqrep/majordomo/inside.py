@@ -23,7 +23,7 @@ class CallOfProcess(ServiceRequest):
 
 
 class Inside:
-    """What is under way between the broker and its process.
+    """Requests and calls under way between the broker and its process.
 
     ``names``: services that the process answers. ``counts``: the numbers that ``mmi.titanic`` shows.
     """
@@ -60,7 +60,7 @@ class Inside:
         return self._tickets.pop(ticket)
 
     def taken(self) -> tuple[list[RequestTaken], list[CallAnswered]]:
-        """Return what was put down since the last time."""
+        """Return the requests and answers since the last call."""
         taken = (self._requests, self._answers)
         if self._requests or self._answers:
             self._requests, self._answers = [], []

@@ -28,7 +28,9 @@ class BrokerMetrics(Collector):
     @override
     def collect(self) -> Iterator[Metric]:
         found = self._snapshot()
-        totals = CounterMetricFamily("hookwire_broker_messages", "What the broker did, by kind.", labels=["kind"])
+        totals = CounterMetricFamily(
+            "hookwire_broker_messages", "Messages and changes that the broker counted, by kind.", labels=["kind"]
+        )
         for kind, count in sorted(found["totals"].items()):
             totals.add_metric([kind], count)
         drops = CounterMetricFamily("hookwire_broker_drops", "Messages that went no further.", labels=["reason"])

@@ -21,7 +21,7 @@ REFUSAL_STATUS: Final = {
 class ServiceRequest:
     """A client's request. ``deadline``: until then it may wait in the queue. ``user``: authenticated, or empty.
 
-    ``reports``: the client called ``mmi.call`` and is told the reason of a failure (MD-35). ``parts``: bodies of
+    ``reports``: the client called ``mmi.call`` and gets the reason of a failure (MD-35). ``parts``: bodies of
     PARTIAL that wait for the last one. ``is_streaming``: a PARTIAL has left for the client, so no second worker may
     run the request.
     """

@@ -15,7 +15,7 @@ __all__ = ["ParanoidQueue"]
 
 @dataclass(slots=True, eq=False)
 class _Worker:
-    """A registered worker; ``client`` is the one whose request it has, or None when it is ready."""
+    """A registered worker; ``client``: the client whose request it has, or None while it is ready."""
 
     address: bytes
     expires_at: float
@@ -73,7 +73,7 @@ class ParanoidQueue:
         return self._take()
 
     def failed(self, now: float, frames: Frames, to_worker: bool, reason: str) -> QueueStep:
-        """Take back what the socket refused: the worker is removed and its request goes to the next one."""
+        """Take back a message that the socket refused: remove the worker, give its request to the next."""
         self.counters.drop(f"{'worker' if to_worker else 'client'}-{reason}")
         worker = self._workers.get(frames[0]) if to_worker else None
         if worker is not None:
@@ -83,7 +83,7 @@ class ParanoidQueue:
         return self._take()
 
     def tick(self, now: float) -> QueueStep:
-        """Remove silent workers and send heartbeats to ready ones, whatever the sockets do (PP-08, ZD-26)."""
+        """Remove silent workers and send heartbeats to ready ones, also while the sockets are silent (PP-08, ZD-26)."""
         self._forgive_own_pause(now)
         for _, worker in self._deadlines.due(now):
             if self._workers.get(worker.address) is not worker:

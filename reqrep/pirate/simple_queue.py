@@ -62,7 +62,7 @@ class SimpleQueue:
         return self._take()
 
     def failed(self, now: float, frames: Frames, to_worker: bool, reason: str) -> QueueStep:
-        """Take back what the socket refused: a request goes to the next worker, a reply is counted (ZL-09)."""
+        """Take back a refused message: a request goes to the next worker, a reply is counted (ZL-09)."""
         self.counters.drop(f"{'worker' if to_worker else 'client'}-{reason}")
         return self.from_client(now, frames[2:]) if to_worker else self._take()
 

@@ -43,7 +43,7 @@ class Batches(Generic[Given, Result]):
         self._running = 0
 
     async def add(self, item: Given) -> Result:
-        """Return the item's result, or raise what its run has raised."""
+        """Return the item's result, or raise the exception of its run."""
         call: _Call[Given, Result] = _Call(item)
         self._waiting.append(call)
         self._pass_turn()

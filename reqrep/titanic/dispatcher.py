@@ -1,4 +1,4 @@
-"""The dispatcher: executes what was accepted, keeps its leases, stores the replies, forgets what is old.
+"""The dispatcher: executes accepted requests, keeps their leases, stores the replies, forgets old requests.
 
 ::
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Dispatcher:
-    """Run :meth:`run`; cancel it to stop. What it had claimed is claimed again after its lease."""
+    """Run :meth:`run`; cancel it to stop. Its claimed requests are claimed again after their leases."""
 
     def __init__(self, store: RequestStore, caller: ServiceCaller, options: TitanicOptions | None = None) -> None:
         self.counters = Counters()

@@ -147,12 +147,12 @@ class LogFile:
         return places
 
     def trim(self) -> None:
-        """Give back what was allocated ahead."""
+        """Free the room that was allocated ahead."""
         os.ftruncate(self._descriptor, self.end)
         self._allocated = self.end
 
     def close(self) -> None:
-        """Give back what was allocated ahead, and let go of the file."""
+        """Free the room that was allocated ahead, and close the file."""
         self.trim()
         os.close(self._descriptor)
 

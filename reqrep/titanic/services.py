@@ -96,5 +96,5 @@ def _service_in(body: Frames) -> str | None:
 
 
 def _id_in(body: Frames) -> str:
-    """Return the id as text; what is no id is unknown to the store (TI-20)."""
+    """Return the id as text; any other text is unknown to the store (TI-20)."""
     return body[0].decode("ascii", "replace") if body else ""

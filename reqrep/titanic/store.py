@@ -66,7 +66,7 @@ class StoreError(Exception):
 
 
 class StoreFull(StoreError):
-    """No room for a new request: the disk is full, or a limit is reached. What was accepted stays."""
+    """No room for a new request: the disk is full, or a limit is reached. Accepted requests stay."""
 
 
 class StoreUnavailable(StoreError):

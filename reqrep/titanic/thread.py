@@ -37,10 +37,10 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TitanicPlan:
-    """How to open the store, inside the thread's event loop, and how to execute what is in it.
+    """How to open the store, inside the thread's event loop, and how to execute its requests.
 
     ``others``: services that this thread answers beside those of Titanic; they run while the store is open.
-    ``announce``: gets the services that have workers, every ten seconds, for those who do not ask the broker.
+    ``announce``: gets the services that have workers, every ten seconds, for callers that do not ask the broker.
     """
 
     open_store: OpenStore

@@ -1,9 +1,9 @@
 """The real servers of the tests, the demo and a developer's afternoon: PostgreSQL twice, MariaDB, Kafka, RabbitMQ,
 Prosody.
 
-Nothing here needs a container engine, and nothing is mocked. Each server is an ordinary child process in a session
-of its own, with its own folder (data, configuration, log) and its own loopback ports, so that several suites run side
-by side and a fault can be injected with a signal (DESIGN decision 17; IT-01, IT-08 to IT-11; HN-01).
+Nothing here needs a container engine, and nothing is mocked. Each server is an ordinary child process with its own
+session, its own folder (data, configuration, log) and its own loopback ports. So several suites run side by side, and a
+signal can inject a fault (IT-01, IT-08 to IT-11; HN-01).
 
 ::
 
@@ -15,19 +15,19 @@ by side and a fault can be injected with a signal (DESIGN decision 17; IT-01, IT
         stop (orderly), kill (SIGKILL), or its owner is gone
 
 Every verb acts on the whole process tree, because PostgreSQL's backends and the Erlang machine's helpers leave the
-process group of their parent. "Ready" always means that the server answered a greeting in its own protocol; a port
-that merely accepts is not enough for PostgreSQL in recovery or RabbitMQ in boot.
+process group of their parent. "Ready" always means that the server answered in its own protocol. A port that only
+accepts is not enough for PostgreSQL in recovery or RabbitMQ in boot.
 
 Two kinds of owner:
 
-* A test session owns its servers. If it dies, even by SIGKILL, a small warden process notices that its pipe closed and
-  ends every tree and folder that the session left (`warden`). The kernel's parent-death signal would be shorter, but it
-  fires when the *thread* that started a child ends, and fault tests restart servers from short-lived threads.
-* `python -m scripts.servers up` starts servers that outlive it. What is needed to find them again (pid, start time,
-  ports) is in each folder's `server.json`; a pid whose start time differs is a stranger and is never signalled.
+* A test session owns its servers. If it dies, even by SIGKILL, a small warden process notices its closed pipe. It ends
+  every tree and removes every folder of the session (`warden`). The kernel's parent-death signal would be shorter. But
+  it fires at the end of the *thread* that started a child, and fault tests restart servers from short-lived threads.
+* `python -m scripts.servers up` starts servers that outlive it. Each folder's `server.json` has pid, start time and
+  ports, to find them again. A pid with another start time is a foreign process and never gets a signal.
 
-Where what is: `process` is one server's life, `tree` its processes, `probe` the question whether it answers, `port` a
-free one, `warden` the clean-up; `postgres`, `mariadb`, `kafka` with `kafka_jars` and `kafka_classes`, `rabbitmq` with
-`epmd`, `prosody` are the servers;
-`fleet` gives them their names, `given` stands for a server whose address the environment supplied.
+The files: `process` is one server's life, `tree` its processes, `probe` the check whether it answers. `port` finds a
+free port, and `warden` cleans up. The servers are `postgres`, `mariadb`, `kafka` with `kafka_jars` and `kafka_classes`,
+`rabbitmq` with `epmd`, and `prosody`. `fleet` names them, and `given` stands for a server whose address the environment
+has.
 """

@@ -21,9 +21,9 @@ _API_VERSIONS = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
 class KafkaServer(ServerProcess):
     """One broker and controller on loopback, 512 MB of heap, everything with one replica.
 
-    Two listeners for clients. `bootstrap` is the direct one. The other is for a TCP fault proxy: the broker listens
-    on `proxied_port` and advertises `advertised_port`, where the test's proxy must listen, because a Kafka client
-    connects to what is advertised and would otherwise go round the proxy (IT-02, IT-11). Both can be used at once.
+    Two listeners for clients. `bootstrap` is the direct one. The other is for a TCP fault proxy: the broker listens on
+    `proxied_port` and advertises `advertised_port`, where the test's proxy must listen. A Kafka client connects to the
+    advertised address, and would otherwise go round the proxy (IT-02, IT-11). Both can be used at once.
     """
 
     software: ClassVar[str] = "Apache Kafka"
@@ -45,9 +45,8 @@ class KafkaServer(ServerProcess):
     ) -> None:
         """`advertised_port`: where the fault proxy will listen (default: a free one); `partitions`: of a new topic.
 
-        `authorizes`: it goes by access control lists; what has none is everybody's.
-        `lasting`: it runs long enough, or its speed matters enough, for the JVM to optimise what runs often. A broker
-        of a test ends before that pays.
+        `authorizes`: it uses access control lists; a resource without one is open to all. `lasting`: it runs long
+        enough, or its speed matters enough, for the JVM's optimiser. A broker of a test ends before that pays.
         """
         super().__init__(name, folder, outlives_us=outlives_us)
         self.ports["advertised"] = advertised_port or self.ports.get("advertised") or free_port()
@@ -64,12 +63,12 @@ class KafkaServer(ServerProcess):
 
     @property
     def advertised_port(self) -> int:
-        """Where a fault proxy must listen; it forwards to `proxied_port`."""
+        """Return where a fault proxy must listen; it forwards to `proxied_port`."""
         return self.ports["advertised"]
 
     @property
     def proxied_port(self) -> int:
-        """Where the broker listens for what comes through the fault proxy."""
+        """Return where the broker listens for connections of the fault proxy."""
         return self.ports["proxied"]
 
     @property
@@ -84,7 +83,7 @@ class KafkaServer(ServerProcess):
 
     @property
     def version(self) -> str:
-        """The version that pom.xml names."""
+        """Return the version that pom.xml names."""
         return kafka_version()
 
     def _prepare(self) -> None:
@@ -155,7 +154,7 @@ class KafkaServer(ServerProcess):
         return base64.urlsafe_b64encode(b"hookwire" + os.urandom(8)).decode().rstrip("=")
 
     def _format_options(self) -> list[str]:
-        """What a variant of this server writes into its first metadata."""
+        """Return the first metadata of this variant of the server."""
         return []
 
     def _command(self) -> list[str]:
@@ -168,7 +167,7 @@ class KafkaServer(ServerProcess):
         return [java_program(), *options, "-cp", str(kafka_jars() / "*")]
 
     def _start_options(self) -> list[str]:
-        """What makes a start cheap."""
+        """Return the options for a cheap start."""
         compiler = [] if self.lasting else ["-XX:TieredStopAtLevel=1"]
         archive = class_archive(_run_broker)
         return [*compiler, f"-XX:SharedArchiveFile={archive}"] if archive else compiler

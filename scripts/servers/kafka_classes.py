@@ -33,10 +33,10 @@ def class_archive(run_broker: Callable[[str], None]) -> Path | None:
 def _make(archive: Path, run_broker: Callable[[str], None]) -> None:
     draft = archive.with_suffix(f".{os.getpid()}")
     run_broker(f"-XX:ArchiveClassesAtExit={draft}")
-    draft.touch()  # stays empty where the JVM wrote nothing, so that nobody tries again
+    draft.touch()  # stays empty where the JVM wrote nothing, so that no run tries again
     draft.rename(archive)
 
 
 def _java_build() -> int:
-    """A JVM takes only its own archives."""
+    """Return the JVM's build: a JVM takes only its own archives."""
     return zlib.crc32(subprocess.run([java_program(), "-Xinternalversion"], capture_output=True, check=True).stdout)

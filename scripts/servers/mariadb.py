@@ -23,7 +23,7 @@ _SETTINGS = {
     "innodb-log-file-size": "16M",
     "innodb-flush-log-at-trx-commit": "1",  # what was committed survives SIGKILL, as with its default
     "innodb-use-native-aio": "0",  # the kernel's contexts are few, and data may lie in memory
-    "character-set-server": "latin1",  # as an old installation has it: nobody may rely on the server's default
+    "character-set-server": "latin1",  # like an old installation: no test may rely on the server's default
     "max-connections": "200",
     "bind-address": "127.0.0.1",
     "skip-name-resolve": "1",
@@ -33,7 +33,7 @@ _SETTINGS = {
 class MariaServer(ServerProcess):
     """A MariaDB server on TCP loopback; `url` is that of its administrator, with a password, and of no database.
 
-    MariaDB refuses to run as root; root runs it as the account `mysql`, else `nobody`.
+    MariaDB refuses to run as root, so root runs it as an unprivileged account, `mysql` if it exists.
     """
 
     software: ClassVar[str] = "MariaDB"
@@ -42,12 +42,12 @@ class MariaServer(ServerProcess):
 
     @property
     def data_dir(self) -> Path:
-        """The server's data."""
+        """Return the server's data."""
         return self.folder / "data"
 
     @property
     def url(self) -> str:
-        """The administrator's URL."""
+        """Return the administrator's URL."""
         return f"mysql://hookwire:secret@127.0.0.1:{self.port}"
 
     @property
@@ -57,7 +57,7 @@ class MariaServer(ServerProcess):
 
     @cached_property
     def version(self) -> str:
-        """What the program says, such as "10.11.19"."""
+        """Return the program's version, such as "10.11.19"."""
         answer = subprocess.run([_program(), "--version"], capture_output=True, text=True, check=True)
         found = re.search(r"\d+\.\d+\.\d+", answer.stdout)
         return found[0] if found else answer.stdout.strip()
@@ -69,7 +69,7 @@ class MariaServer(ServerProcess):
             self._make_data()
 
     def _make_data(self) -> None:
-        """What `mariadb-install-db` does, which needs programs of another package."""
+        """Create the data like `mariadb-install-db`, which needs programs of another package."""
         draft = self.folder / "data.draft"  # complete, or not there under its own name
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(mode=0o700)

@@ -12,7 +12,7 @@ from scripts.servers.postgres import start_up_packet
 from scripts.servers.probe import Probe
 from scripts.servers.process import ServerProcess
 
-# What PgBouncer does not know it refuses, unless it is told to pass over it.
+# PgBouncer refuses an unknown parameter unless its settings ignore it.
 _IGNORED = (
     "extra_float_digits", "statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout",
     "tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "jit", "enable_seqscan",
@@ -36,7 +36,7 @@ ignore_startup_parameters = {ignored}
 class PgBouncer(ServerProcess):
     """A pooler in transaction or session mode; every database of the server behind it is reached by its name.
 
-    It lets everybody in as the superuser `postgres`. Root runs it as `nobody`, because it refuses to run as root.
+    Every user is the superuser `postgres`. Root runs it as an unprivileged account, because it refuses to run as root.
     """
 
     software: ClassVar[str] = "PgBouncer"
@@ -50,7 +50,7 @@ class PgBouncer(ServerProcess):
 
     @property
     def address(self) -> str:
-        """The maintenance database through the pooler."""
+        """Return the maintenance database through the pooler."""
         return self.through(urlunsplit(self._server))
 
     @cached_property
@@ -59,7 +59,7 @@ class PgBouncer(ServerProcess):
         return "unknown"
 
     def through(self, database_url: str) -> str:
-        """The URL of one of the server's databases through the pooler."""
+        """Return the URL of one of the server's databases through the pooler."""
         return urlunsplit(urlsplit(database_url)._replace(netloc=f"postgres@127.0.0.1:{self.port}"))
 
     def _prepare(self) -> None:

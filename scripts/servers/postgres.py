@@ -44,8 +44,8 @@ def start_up_packet(**parameters: str) -> bytes:
 class PostgresServer(ServerProcess):
     """A PostgreSQL server on TCP loopback with trust authentication, superuser `postgres`, fsync on.
 
-    PostgreSQL refuses to run as root; root runs it as the account `postgres`, else `nobody`, and opens the folders
-    on the way to binaries and data for passing through (mode o+x, EC-P07).
+    PostgreSQL refuses to run as root, so root runs it as an unprivileged account, `postgres` if it exists. It gives the
+    folders on the way to binaries and data the mode o+x (EC-P07).
     """
 
     software: ClassVar[str] = "PostgreSQL"
@@ -61,12 +61,12 @@ class PostgresServer(ServerProcess):
 
     @property
     def data_dir(self) -> Path:
-        """The cluster's data."""
+        """Return the cluster's data."""
         return self.folder / "data"
 
     @property
     def url(self) -> str:
-        """The URL of the maintenance database `postgres`."""
+        """Return the URL of the maintenance database `postgres`."""
         return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
 
     @property
@@ -76,7 +76,7 @@ class PostgresServer(ServerProcess):
 
     @cached_property
     def version(self) -> str:
-        """What the binaries say, such as "18.6"."""
+        """Return the binaries' version, such as "18.6"."""
         answer = subprocess.run([self.bin_dir / "postgres", "--version"], capture_output=True, text=True, check=True)
         found = re.search(r"\d+(\.\d+)*", answer.stdout)
         return found[0] if found else answer.stdout.strip()
@@ -102,10 +102,8 @@ class PostgresServer(ServerProcess):
         self._remove_stale_lock()
 
     def _remove_stale_lock(self) -> None:
-        """Removes the lock file of our own last run, which has certainly ended.
-
-        PostgreSQL would believe it as long as the pid exists, and a killed process exists until its parent waits for
-        it; where the parent is a container's lazy first process, that may be never.
+        """Remove the lock file of our own last run, which has certainly ended. PostgreSQL trusts it as long as the pid
+        exists. A killed process exists until its parent waits for it, which a container's first process may never do.
         """
         lock = self.data_dir / "postmaster.pid"
         if lock.exists() and self.tree is not None and lock.read_text().split()[0] == str(self.tree.pid):

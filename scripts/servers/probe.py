@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Probe:
-    """A greeting, and what the reply of a server that is ready starts with (empty: any reply)."""
+    """A greeting, and the beginning of a ready server's reply (empty: any reply)."""
 
     greeting: bytes
     reply_prefix: bytes = b""

@@ -1,7 +1,7 @@
 """One server's life: a child process with its own folder, log and ports, that can be hurt and healed.
 
-The folder holds `server.json` (pid, start time, ports: enough for another process to find the server again),
-`server.log` (standard output and error of every run, appended) and whatever the server itself keeps there.
+The folder holds `server.json` (pid, start time, ports), by which another process finds the server again. It also holds
+`server.log` (standard output and error of every run, appended) and the server's own files.
 """
 
 import json
@@ -32,7 +32,7 @@ class ServerOverdueError(ServerFailedError, TimeoutError):
 
 
 class Account(TypedDict, total=False):
-    """Whom a child process runs as, in the words of subprocess; empty: ourselves."""
+    """The account of a child process, in the terms of subprocess; empty: our own."""
 
     user: int
     group: int
@@ -47,7 +47,7 @@ class ServerProcess(ABC):
     """
 
     software: ClassVar[str]
-    """What it is, for people: "Apache Kafka"."""
+    """Its name for people: "Apache Kafka"."""
     port_names: ClassVar[tuple[str, ...]]
     """Which ports it needs; the first one is where clients connect."""
     probe: ClassVar[Probe]
@@ -71,26 +71,26 @@ class ServerProcess(ABC):
     @property
     @abstractmethod
     def address(self) -> str:
-        """What a client is given: a URL, or host:port for Kafka."""
+        """Return the address for a client: a URL, or host:port for Kafka."""
 
     @property
     @abstractmethod
     def version(self) -> str:
-        """The version of the software, such as "18.6"."""
+        """Return the version of the software, such as "18.6"."""
 
     @property
     def port(self) -> int:
-        """Where clients connect."""
+        """Return where clients connect."""
         return self.ports[self.port_names[0]]
 
     @property
     def log_path(self) -> Path:
-        """Everything that the server printed, all runs one after the other."""
+        """Return everything that the server printed, all runs one after the other."""
         return self.folder / "server.log"
 
     @property
     def pid(self) -> int | None:
-        """The root process, or None while the server is down."""
+        """Return the root process, or None while the server is down."""
         return self.tree.pid if self.tree and self.tree.is_alive() else None
 
     @abstractmethod
@@ -99,7 +99,7 @@ class ServerProcess(ABC):
 
     @abstractmethod
     def _command(self) -> list[str]:
-        """The program and its arguments."""
+        """Return the program and its arguments."""
 
     def _environment(self) -> dict[str, str]:
         return dict(os.environ)
@@ -108,7 +108,7 @@ class ServerProcess(ABC):
         return Account()
 
     def start(self) -> None:
-        """Brings the server up and waits until it answers, whatever state it is in; one that is paused is resumed.
+        """Start the server from any state and wait until it answers; resume a paused server.
 
         Raises MissingServerError when the software is not installed, ServerFailedError when it does not come up.
         """
@@ -245,7 +245,7 @@ class ServerProcess(ABC):
 
 
 def let_pass(path: Path) -> None:
-    """Adds o+x to every folder from the root to the path that lacks it; nobody can list more than before."""
+    """Add o+x to every folder from the root to the path that lacks it; no account can list more than before."""
     for folder in [path, *path.parents]:
         mode = folder.stat().st_mode
         if not mode & stat.S_IXOTH:

@@ -64,22 +64,22 @@ class ProsodyServer(ServerProcess):
 
     @property
     def direct_port(self) -> int:
-        """Where TLS begins at once."""
+        """Return where TLS begins at once."""
         return self.ports["xmpps"]
 
     @property
     def component_port(self) -> int:
-        """Where components come in."""
+        """Return where components come in."""
         return self.ports["component"]
 
     @property
     def ca_path(self) -> Path:
-        """PEM file of who signed the server's certificate: itself."""
+        """Return the PEM file of the signer of the server's certificate: itself."""
         return self.folder / "server.pem"
 
     @property
     def url(self) -> str:
-        """Where it is, and the file of its authority."""
+        """Return where it is, and the file of its authority."""
         return (
             f"xmpp://127.0.0.1:{self.port}/?direct={self.direct_port}&ca={self.ca_path}&component={self.component_port}"
         )
@@ -91,7 +91,7 @@ class ProsodyServer(ServerProcess):
 
     @cached_property
     def version(self) -> str:
-        """What the package says, such as "0.12.3"; "unknown" where nobody does."""
+        """Return the package's version, such as "0.12.3"; "unknown" without a package."""
         try:
             answer = subprocess.run(
                 ["dpkg-query", "-W", "-f", "${Version}", "prosody"], capture_output=True, text=True, check=True

@@ -42,7 +42,7 @@ class RabbitServer(ServerProcess):
 
     @property
     def url(self) -> str:
-        """The AMQP URL."""
+        """Return the AMQP URL."""
         return f"amqp://guest:guest@127.0.0.1:{self.port}/"
 
     @property
@@ -52,7 +52,7 @@ class RabbitServer(ServerProcess):
 
     @property
     def version(self) -> str:
-        """What the node wrote into its log, such as "3.10.8"; "unknown" before its first start."""
+        """Return the version in the node's log, such as "3.10.8"; "unknown" before its first start."""
         log = self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
         found = re.findall(r"Starting RabbitMQ (\S+) on Erlang", log)
         return found[-1] if found else "unknown"
@@ -132,7 +132,7 @@ class RabbitServer(ServerProcess):
             cookie.chmod(0o400)
 
     def _configuration(self) -> str:
-        """The node's own settings."""
+        """Return the node's own settings."""
         return _CONFIGURATION
 
     def _command(self) -> list[str]:

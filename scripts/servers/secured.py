@@ -1,5 +1,4 @@
-"""Kafka, RabbitMQ and MariaDB as a careful operator runs them: nobody gets in without TLS, and a password or a
-certificate.
+"""Kafka, RabbitMQ and MariaDB as a careful operator runs them: every client needs TLS, and a password or a certificate.
 
 The certificates are the caller's; these servers only serve them. All present one that was made for 127.0.0.1.
 """
@@ -26,8 +25,9 @@ _MECHANISMS = {
 
 @dataclass(frozen=True)
 class Identity:
-    """PEM files: `ca` is whom the server trusts, `chain` its own key and certificate; `client` a client's of the same
-    authority, with which readiness is asked where a certificate is demanded."""
+    """PEM files: `ca` is the authority that the server trusts, `chain` its own key and certificate. `client` is a
+    client's of the same authority, for the probe where a certificate is demanded.
+    """
 
     ca: Path
     chain: Path
@@ -100,7 +100,7 @@ class SecuredRabbit(RabbitServer):
 
     @property
     def url(self) -> str:
-        """The AMQP URL."""
+        """Return the AMQP URL."""
         return f"amqps://guest:guest@127.0.0.1:{self.port}/"
 
     def is_ready(self) -> bool:
@@ -129,13 +129,13 @@ class SecuredRabbit(RabbitServer):
         )
 
     def _node_environment(self) -> dict[str, str]:
-        # These two would open the plain listener again, whatever the configuration says.
+        # These two would open the plain listener again, against the configuration.
         plain = ("RABBITMQ_NODE_IP_ADDRESS", "RABBITMQ_NODE_PORT")
         return {name: value for name, value in super()._node_environment().items() if name not in plain}
 
 
 class SecuredMaria(MariaServer):
-    """TLS is a condition for everybody; an account may demand a certificate of the identity's authority as well."""
+    """TLS is a condition for every client; an account may demand a certificate of the identity's authority as well."""
 
     def __init__(self, name: str, folder: Path, identity: Identity) -> None:
         super().__init__(name, folder)

@@ -27,7 +27,7 @@ class ProcessTree:
 
     @classmethod
     def of(cls, pid: int) -> "ProcessTree":
-        """Returns the tree below a process that is certainly running, such as one's own child."""
+        """Return the tree below a process that is certainly running, such as a child."""
         return cls(pid, psutil.Process(pid).create_time())
 
     def is_alive(self) -> bool:
@@ -112,7 +112,7 @@ def _status(process: psutil.Process) -> str:
 
 
 def _is_running(process: psutil.Process) -> bool:
-    """Returns whether it still runs; what has ended and was not waited for, by whomever, does not."""
+    """Return whether it still runs; an ended process without a wait of its parent does not."""
     return bool(_status(process) != psutil.STATUS_ZOMBIE)
 
 

@@ -1,9 +1,9 @@
 """The warden: a small process that cleans up after an owner that died without doing so.
 
-The owner holds the only write end of a pipe and reports over it, one JSON object a line: `{"watch": [pid, created_at,
-signal]}`, `{"forget": [pid, created_at]}`, `{"remove": folder}`. When the owner ends, however it ends, the kernel
-closes the pipe; the warden then ends every tree that is still watched and removes the folders. It lives in a session
-of its own, so that Ctrl-C in a terminal reaches the owner and not the warden.
+The owner holds the only write end of a pipe and reports over it, one JSON object a line. These are `{"watch": [pid,
+created_at, signal]}`, `{"forget": [pid, created_at]}`, `{"remove": folder}`. At any end of the owner the kernel closes
+the pipe. The warden then ends every tree that is still watched and removes the folders. It lives in a session of its
+own, so that Ctrl-C in a terminal reaches the owner and not the warden.
 """
 
 import json

@@ -284,6 +284,36 @@ async def test_a_reply_without_a_frame_is_refused(harness: Harness) -> None:
         await harness.store.settle(await claim_one(harness.store), [])
 
 
+async def test_a_request_is_not_given_up_however_many_of_its_workers_are_lost(harness: Harness) -> None:
+    """TI-08: after more lost leases than a service's ``tries_max`` allows a request of HTTP, its reply is fetched."""
+    store = harness.store
+    request_id = await accept(store)
+    for _ in range(7):
+        await claim_one(store)
+        await harness.pass_time(LEASE_SECONDS + 1)
+    settled = await store.settle(await claim_one(store), [b"done"])
+    assert (settled, await store.fetch(request_id)) == (Settled.STORED, answered(b"done"))
+
+
+async def test_two_brokers_of_one_database_share_requests_and_the_first_reply_stands(database_url: str) -> None:
+    """ZU-20: both sides of a pair are active; each request is leased to one of them, and a late reply is refused."""
+    async with STORES["postgresql"](Ground(Path(), lambda: database_url)) as harness:
+        assert harness.reopened is not None
+        brokers = harness.store, await harness.reopened()
+        ids = {await accept(brokers[number % 2], b"%d" % number) for number in range(40)}
+        taken = await asyncio.gather(*(claim(broker, 20) for broker in brokers))
+        late = [claimed.receipt for claimed in taken[0]]
+        await harness.pass_time(LEASE_SECONDS + 1)
+        again = [claimed.receipt for claimed in await claim(brokers[1], 40)]
+        settled = [await brokers[1].settle(receipt, [b"second"]) for receipt in again]
+        refused = [await brokers[0].settle(receipt, [b"first"]) for receipt in late]
+        replies = [await broker.fetch(id_) for id_ in ids for broker in brokers]
+    claimed = [each.receipt.id for part in taken for each in part]
+    assert (set(claimed), len(claimed)) == (ids, 40)
+    assert (set(settled), set(refused)) == ({Settled.STORED}, {Settled.STALE})
+    assert replies == [answered(b"second")] * 80
+
+
 async def test_old_requests_expire_unless_they_are_leased(harness: Harness) -> None:
     """TI-16: pending or answered, the id is unknown afterwards."""
     store = harness.store

@@ -67,18 +67,19 @@ def s3_server(folder: Path) -> Iterator[tuple[S3Options, Path]]:
     """Start an S3 server with the bucket ``lakes``; yield how it is reached, and the file of its trouble."""
     port, trouble = free_port(), folder / "trouble"
     command = [sys.executable, "-m", "tests.pipeline.s3_server", str(port), str(trouble)]
-    with (folder / "s3.log").open("w") as log, _child(command, {"PYTHONPATH": str(moto_folder())}, log):
+    with (folder / "s3.log").open("w") as log, _child(command, {"PYTHONPATH": str(moto_folder())}, log) as child:
         endpoint = f"http://127.0.0.1:{port}"
-        _make_bucket(f"{endpoint}/lakes")
+        _make_bucket(f"{endpoint}/lakes", child)
         yield S3Options(endpoint, "us-east-1", "an-access-key", "a-secret-key"), trouble
 
 
-def _make_bucket(url: str) -> None:
+def _make_bucket(url: str, server: subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
         try:
             urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=10).close()
         except (urllib.error.URLError, ConnectionError):
+            assert server.poll() is None, "the S3 server has ended: see s3.log"
             if time.monotonic() > deadline:
                 raise TimeoutError(url) from None
             block_poll()

@@ -46,7 +46,7 @@ class Troubled:
 def main() -> None:
     port, trouble = int(sys.argv[1]), Path(sys.argv[2])
     moto, serving = importlib.import_module("moto.server"), importlib.import_module("werkzeug.serving")
-    application = moto.DomainDispatcherApplication(moto.create_backend_app, service="s3")
+    application = moto.create_backend_app("s3")
     serving.run_simple("127.0.0.1", port, Troubled(application, trouble), threaded=True)
 
 

@@ -24,7 +24,7 @@ SLOW = Outcome("delivered", 204, total_seconds=1.0)
 FAILED = Outcome("server_error", 500, total_seconds=0.01)
 THROTTLED = Outcome("throttled", 429, total_seconds=0.01)
 TOO_LARGE = Outcome("client_error", 413, total_seconds=0.01)
-SLOTS = SlotOptions(total=6, per_subscription=4, per_host=4)
+SLOTS = SlotOptions(total=8, per_subscription=4, per_host=5)
 
 
 def options(slots: SlotOptions = SLOTS, claim_max: int = 12, claim_subscriptions_max: int = 3) -> WorkerOptions:
@@ -82,7 +82,7 @@ class Model:
         self.unsettled: list[Result] = []
         self.proven: dict[int, bool] = {}
         self.windows: dict[int, int] = {}
-        self.starts: Counter[int] = Counter()
+        self.broken: list[str] = []
         self.sent: list[tuple[int, str | None, int]] = []
         self._numbers = iter(range(1, 1_000_000))
 
@@ -144,21 +144,27 @@ class Model:
             wanted = self.schedule.wanted()
             if not wanted:
                 return
+            if sum(most for id_, most in wanted.items() if not self.proven.get(id_)) > max(self._unproven_room(), 0):
+                self.broken.append("claims of the unproven")
             found = self._claim(wanted)
             self.schedule.admit(found)
             self.schedule.answered(wanted, Counter(one.subscriber.id for one in found))
 
     def _start(self) -> None:
         while (dispatch := self.schedule.start(self.now)) is not None:
+            id_ = dispatch.claims[0].subscriber.id
+            if self.flights(lambda one, id_=id_: one.claims[0].subscriber.id == id_) >= self.window(id_):
+                self.broken.append(f"window of {id_}")
             for claim in dispatch.claims:
-                del self.waiting[claim.event.id]
+                if self.now + self.given.timeout_seconds > claim.leased_until:
+                    self.broken.append(f"lease of {claim.event.id}")
+                del self.waiting[claim.fence]
                 self.sent.append((claim.subscriber.id, claim.lane[1] if claim.lane else None, claim.event.id))
             self.flying.append(dispatch)
-            self.starts[dispatch.claims[0].subscriber.id] += 1
 
     def _give_back(self) -> None:
         for claim in self.schedule.take_returned(self.now):
-            self.waiting.pop(claim.event.id, None)
+            self.waiting.pop(claim.fence, None)
             row = self.rows.get(claim.event.id)
             if row is not None and row.fence == claim.fence:
                 row.due_at, row.fence = self.now, None
@@ -173,7 +179,7 @@ class Model:
                 found.append(
                     claim(row.number, self.receivers[id_], row.lane, row.due_at)._replace(fence=row.fence)
                 )  # fmt: skip
-        self.waiting.update({one.event.id: one for one in found})
+        self.waiting.update({one.fence: one for one in found})
         return sorted(found, key=lambda one: one.event.id)
 
     def _is_due(self, row: Row) -> bool:
@@ -201,6 +207,7 @@ class Model:
 
     def broken_limits(self) -> Iterator[str]:
         slots = self.given.slots
+        yield from self.broken
         if self.flights() > slots.total:
             yield "in all"
         if self.flights(lambda one: not one.was_proven) > slots.total // 2:
@@ -208,6 +215,8 @@ class Model:
         for host in {one.host for one in self.flying}:
             if self.flights(lambda one, host=host: one.host == host) > slots.per_host:
                 yield f"at {host}"
+            if self.flights(lambda one, host=host: one.host == host and not one.was_proven) > slots.per_host // 2:
+                yield f"unproven at {host}"
         for id_ in self.receivers:
             if self.flights(lambda one, id_=id_: one.claims[0].subscriber.id == id_) > slots.per_subscription:
                 yield f"of {id_}"
@@ -228,15 +237,14 @@ class Model:
 
     def forgotten_starts(self) -> list[int]:
         """Claims that wait although they may start."""
-        return [number for number, one in self.waiting.items() if self._may_start(one)]
+        return [one.event.id for one in self.waiting.values() if self._may_start(one)]
 
     def forgotten_claims(self) -> set[int]:
         """Subscriptions with something due and nothing waiting, while there is room for them."""
         if len(self.waiting) > self.given.claim_max // 2:
             return set()
         waiting = {one.subscriber.id for one in self.waiting.values()}
-        unproven_room = self.given.slots.total // 2 - self.flights(lambda one: not one.was_proven)
-        unproven_room -= sum(not self.proven.get(one.subscriber.id) for one in self.waiting.values())
+        unproven_room = self._unproven_room()
         return {
             row.subscription
             for row in self.rows.values()
@@ -244,6 +252,10 @@ class Model:
             and row.subscription not in waiting | self.resting
             and (self.proven.get(row.subscription) or unproven_room > 0)
         }
+
+    def _unproven_room(self) -> int:
+        room = self.given.slots.total // 2 - self.flights(lambda one: not one.was_proven)
+        return room - sum(not self.proven.get(one.subscriber.id) for one in self.waiting.values())
 
     def _may_start(self, waits: Claim) -> bool:
         id_, slots = waits.subscriber.id, self.given.slots

@@ -185,6 +185,16 @@ def test_of_a_lane_one_claim_is_in_flight_and_other_lanes_pass_it() -> None:
     assert (first.claims, second.claims, blocked, third.claims) == (claims[:1], claims[2:], None, claims[1:2])
 
 
+def test_of_a_lane_one_claim_is_in_a_batch() -> None:
+    """WH-O02."""
+    given = Schedule(options())
+    claims = [claim(number, receiver(1, "a", 8), key) for number, key in ((1, "x"), (2, "y"), (3, "x"), (4, "y"))]
+    given.admit(claims)
+    started = given.start(0.0)
+    assert started is not None
+    assert (started.claims, given.start(0.0)) == (claims[:2], None)
+
+
 def test_a_batch_that_was_too_large_is_returned_and_the_next_has_half_as_many() -> None:
     """DL-6."""
     given = Schedule(options(WIDE))

@@ -56,10 +56,7 @@ class ScheduleMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.5, 6.0, 30.0]))
     def pass_time(self, seconds: float) -> None:
-        """An attempt lasts for ten seconds at most, so those in flight end before their leases."""
-        if seconds > 5.0:
-            while self.model.flying:
-                self.model.end(0, FAILED)
+        """Leases end while attempts are in flight when the process was stopped for a while."""
         self.model.pass_time(seconds)
         self.model.work()
 
@@ -81,7 +78,8 @@ class ScheduleMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_is_counted_is_there(self) -> None:
-        held = {claim.event.id for one in self.model.flying for claim in one.claims} | self.model.waiting.keys()
+        held = {claim.event.id for one in self.model.flying for claim in one.claims}
+        held |= {claim.event.id for claim in self.model.waiting.values()}
         assert (self.model.schedule.waiting, self.model.schedule.in_flight, self.model.schedule.payload_bytes) == (
             len(self.model.waiting), len(self.model.flying), 7 * len(held),
         )  # fmt: skip
@@ -134,26 +132,29 @@ def test_those_that_hang_for_ever_starve_nobody(hosts: list[str], hanging: set[i
     assert {row.subscription for row in around.rows.values()} & living == set()
 
 
-@settings(max_examples=40, deadline=None)
-@given(hosts=st.lists(st.sampled_from("abc"), min_size=2, max_size=9), total=st.integers(1, 6), seed=st.randoms())
-def test_between_two_turns_of_a_subscription_the_others_have_few(hosts: list[str], total: int, seed: object) -> None:
-    """WH-I01: whatever ends first, with a backlog for all: hosts take turns, and the subscriptions of a host."""
+@settings(max_examples=30, deadline=None)
+@given(hosts=st.lists(st.sampled_from("abc"), min_size=2, max_size=9), total=st.integers(2, 6))
+def test_between_two_turns_of_a_subscription_the_others_have_few(hosts: list[str], total: int) -> None:
+    """WH-I01: with a backlog for all, hosts take turns, and so do the subscriptions of a host."""
     slots = SlotOptions(total=total, per_subscription=4, per_host=4)
     around = Model(
         {id_: receiver(id_, host) for id_, host in enumerate(hosts, 1)}, given=options(slots, 100, len(hosts))
     )
-    for _ in range(100):
+    for turn in range(150):
         for id_ in around.receivers:
-            if sum(row.subscription == id_ for row in around.rows.values()) < 6:
+            if sum(row.subscription == id_ for row in around.rows.values()) < 4:
                 around.publish(id_)
         around.work()
-        around.end(seed.randrange(100), DELIVERED)  # type: ignore[attr-defined]
+        around.end(0, DELIVERED)
         around.settle()
-    # A subscription that has just become proven, or a host that was full, begins at the end of its line.
-    most_turns = 2 * len(set(hosts)) * max(Counter(hosts).values()) + 2 * total
+        if turn == 50:
+            assert around.proven.keys() == around.receivers.keys()
+            around.sent.clear()
+    # A host that was full begins at the end of the line.
+    most = 2 * len(set(hosts)) * max(Counter(hosts).values())
     order = [id_ for id_, *_ in around.sent]
     gaps = {id_: longest_gap(order, id_) for id_ in around.receivers}
-    assert {id_: gap for id_, gap in gaps.items() if gap > most_turns} == {}
+    assert {id_: gap for id_, gap in gaps.items() if gap > most} == {}
 
 
 def longest_gap(order: list[int], wanted: int) -> int:

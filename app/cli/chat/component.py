@@ -248,7 +248,7 @@ class ChatComponent:
                         await pulling.ack([one["receipt"]])
 
     async def _hand_over(self, topic: str, line: str) -> bool:
-        """Send a line to all contacts; whether the server has dealt with it."""
+        """Send a line to all contacts; return whether the server has handled it."""
         await self._ready.wait()
         sender = JID(f"{topic}@{self._options.domain}")
         contacts = self._contacts.of(topic)

@@ -59,7 +59,7 @@ def _print(found: list[dict[str, Any]]) -> None:
         for item in found
     ]  # fmt: skip
     if not rows:
-        say("no attempts on record")
+        say("no attempts are stored")
         return
     show(("Delivery", "No.", "Started", "Trigger", "Answer", "Seconds", "Decision"), rows, folds=("Answer",))
 

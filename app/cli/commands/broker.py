@@ -41,7 +41,7 @@ Partials = Annotated[
     Literal["join", "drop"], typer.Option("--partials", help="Partial replies for a client of version 0.1.")
 ]
 Control = Annotated[
-    list[str] | None, typer.Option("--control", help="User that may disable services; '*' means everybody.")
+    list[str] | None, typer.Option("--control", help="User that may disable services; '*' means all users.")
 ]
 Keys = Annotated[Path | None, typer.Option("--keys", help="CURVE: folder of public keys, USER.key.")]
 ServerKey = Annotated[Path | None, typer.Option("--server-key", help="CURVE: secret key file of this broker.")]
@@ -95,8 +95,8 @@ def broker(
 ) -> None:  # fmt: skip
     """Run a Majordomo broker: clients and workers of 7/MDP and 18/MDP connect to it. It needs no database.
 
-    With --titanic database it works with the hub: a request sent here is answered by a worker of HTTP or SQL too,
-    and the reverse, and the service hub.publish publishes events.
+    With --titanic database it works with the hub. A worker of HTTP or SQL may answer a request sent here, and the
+    reverse. The service hub.publish publishes events.
 
     Exit codes: 0 stopped, 1 both sides of a pair were active, 2 wrong use.
 
@@ -224,7 +224,7 @@ def _program(
 
     program = BrokerProgram(endpoints, options, curve, pair, report, tell if trace else None, titanic)
     if curve is None and any("127.0.0.1" not in endpoint and "ipc://" not in endpoint for endpoint in endpoints):
-        tell("anybody who reaches this endpoint may call and offer services; --keys and --server-key change that")
+        tell("any program that reaches this endpoint may call and offer services; --keys and --server-key change that")
     return program
 
 
@@ -264,6 +264,6 @@ def _run(program: BrokerProgram, as_json: bool) -> None:
 
 
 def _print_json(value: Mapping[str, object]) -> None:
-    """One line that a reader of a pipe sees at once."""
+    """Print one line that a reader of a pipe sees at once."""
     say(json.dumps(value))
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""``hookwire deadletters``: what waits behind a refusal, and what was given up, for brokers and webhooks."""
+"""``hookwire deadletters``: held and dead records of brokers, and dead deliveries of webhooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``hookwire jobs``: enqueue, look, and what people and operators do with a job."""
+"""``hookwire jobs``: enqueue, read and manage jobs, for people and operators."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Pool = Annotated[bool, typer.Option("--pool", help="Only those that wait for a p
 Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="So many at most.")]
 Why = Annotated[str | None, typer.Option("--why", help="Goes into the audit trail.")]
 Uniq = Annotated[str | None, typer.Option("--uniq", help="One live job of the kind has it; - is the arguments.")]
-Key = Annotated[str | None, typer.Option("--key", help="What limits count by.")]
+Key = Annotated[str | None, typer.Option("--key", help="Key by which limits count.")]
 Priority = Annotated[int | None, typer.Option("--priority", min=-1000, max=1000, help="Higher is sooner.")]
 Delay = Annotated[float | None, typer.Option("--delay", min=0, help="Seconds before it is available.")]
 To = Annotated[str | None, typer.Option("--to", help="The person. Default: yourself.")]
@@ -75,7 +75,7 @@ def list_all(
 
 @jobs.command()
 def show(job: Id, url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """Print one job and who did what with it.
+    """Print one job and its trail of actions.
 
     Example:
 
@@ -159,7 +159,7 @@ def retry(job: Id, why: Why = None, url: Url = None, config: Config = None) -> N
 
 @jobs.command()
 def stats(days: Days = 14, url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """Print what there is, and who did how much.
+    """Print the numbers of jobs, and of ended jobs by performer.
 
     Example:
 
@@ -170,7 +170,7 @@ def stats(days: Days = 14, url: Url = None, as_json: Json = False, config: Confi
 
 @jobs.command()
 def kind(name: KindName, settings: Settings, url: Url = None, config: Config = None) -> None:
-    """Set how jobs of a kind are treated. What is not named is as for all kinds.
+    """Set how jobs of a kind are treated. A missing setting is that of all kinds.
 
     Example:
 

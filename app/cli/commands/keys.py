@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["keys"]
 
 keys = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
-Name = Annotated[str, typer.Argument(help="For people: who uses it.")]
+Name = Annotated[str, typer.Argument(help="Name of its user, for people.")]
 Scopes = Annotated[
     list[str],
     typer.Option(
@@ -162,7 +162,7 @@ def _print(found: Sequence[dict[str, Any]]) -> None:
 
 
 def _reach(key: Mapping[str, Any]) -> str:
-    """Patterns of topics bare, all others with what they are of."""
+    """Return patterns of topics bare, and all others with their type."""
     named = [*(key["topics"] or ())]
     for which in ("queues", "kinds", "services"):
         named += [f"{which.removesuffix('s')}:{pattern}" for pattern in key[which] or ()]

@@ -1,4 +1,4 @@
-"""``hookwire layout``: how many partition groups a sink has and what is kept in order, shown and changed."""
+"""``hookwire layout``: show and change the partition groups of sinks and the order scope."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["layout"]
 
 _APPLICATION = "hookwire layout"
 layout = typer.Typer(
-    help="Partition groups of each sink, and what is kept in order: show and change them while relays run.",
+    help="Partition groups of each sink, and the order scope: show and change them while relays run.",
     no_args_is_help=True,
 )
 
 
 @layout.command()
 def show(as_json: Json = False, config: Config = None) -> None:
-    """Print the layout, and who carries which group.
+    """Print the layout, and the leader of each group.
 
     Example:
 
@@ -135,7 +135,7 @@ async def _change(
 
 
 def _fencing_sink(settings: Settings, name: str, incarnation: str) -> Sink | None:
-    """What an inner sink makes is made in the statement that names the term: nothing outside has to be fenced."""
+    """Return the sink to fence. An inner sink names its term in its statement, so it needs no other fence."""
     from app.sinks import INNER_SINKS, sink_maker
 
     return None if name in INNER_SINKS else sink_maker(name, settings, incarnation)(lambda: True)

@@ -25,7 +25,7 @@ def prove(
 ) -> None:  # fmt: skip
     """Kill and pause services of its own under load, then count what their clients saw: PASS or FAIL.
 
-    It starts two services on a database of its own, so it touches nothing of yours. A run takes some 45 seconds.
+    It starts two services on a database of its own, so it touches none of your data. A run takes some 45 seconds.
 
     Exit code 0: nothing lost, nothing reordered. 1: a promise was broken. 2: with --seed-bug, a run that failed
     although the counts did not find the bug, for example by the crash of a process.

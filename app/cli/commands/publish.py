@@ -35,7 +35,7 @@ def publish(
     idempotency_key: IdempotencyKey = None, url: Url = None, timeout: Deadline = 30.0, as_json: Json = False,
     config: Config = None,
 ) -> None:  # fmt: skip
-    """Publish an event and print its id. What is printed is stored: the answer comes after COMMIT.
+    """Publish an event and print its id. A printed event is stored: the answer comes after COMMIT.
 
     Examples:
 

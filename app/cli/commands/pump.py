@@ -1,4 +1,4 @@
-"""``hookwire pump``: load for a relay, and a check of what arrives. The work is ``app.cli.goharvest.pump``'s."""
+"""``hookwire pump``: load for a relay, and a check of the arrivals. ``app.cli.goharvest.pump`` does the work."""
 
 from __future__ import annotations
 
@@ -83,8 +83,9 @@ def pump(
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Which database: ``postgres`` is a URL, or None for the one that the settings name; ``maria`` are settings whose
-    ``outbox_url`` is it. ``named`` says by what, for people."""
+    """The database: ``postgres`` is a URL, or None for that of the settings. ``maria`` are settings with an
+    ``outbox_url``. ``named`` is its source, for people.
+    """
 
     named: str
     postgres: str | None = None
@@ -134,7 +135,7 @@ async def _stash(
     stack: AsyncExitStack, settings: Settings, source: _Source, outbox: str | None, options: PumpOptions, *,
     create: bool,
 ) -> Stash:  # fmt: skip
-    """A writer to the database, which is open as long as the stack."""
+    """Return a writer to the database, which is open as long as the stack."""
     from app.cli.database import database_url
     from app.cli.goharvest.pump import stash_in_maria, stash_in_postgres
 
@@ -185,7 +186,7 @@ async def _verified(settings: Settings, options: PumpOptions, idle_seconds: floa
 
 
 def _progress(doing: str, total: int) -> Callable[[int], None]:
-    """A line that is written over, on a terminal only; about ten times a second."""
+    """Return a line that is written over, on a terminal only; about ten times a second."""
     shown_at = 0.0
 
     def show(number: int) -> None:

@@ -1,4 +1,4 @@
-"""``hookwire queues``: what is in the queues, and what people do about it."""
+"""``hookwire queues``: list and manage queues, for people."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HEADS = ("Queue", "Available", "Claimed", "Delayed", "Dead", "Oldest", "State")
 
 @queues.command(name="list")
 def list_all(url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """List queues with what is in them.
+    """List queues with their counts.
 
     Example:
 
@@ -134,8 +134,7 @@ def resume(name: Name, why: Why = None, url: Url = None, config: Config = None) 
 def graduate(name: Name, config: Config = None) -> None:
     """Give a queue a table of its own, and move its messages there. Works on the database itself.
 
-    The table may then get columns of its own that link to rows of yours. Nothing is lost, doubled or re-ordered
-    meanwhile.
+    The table may then get columns of its own that link to your rows. Nothing is lost, doubled or re-ordered meanwhile.
 
     Example:
 

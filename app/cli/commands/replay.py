@@ -32,7 +32,7 @@ _DEADLINE_SECONDS = 60.0
 
 
 def operator() -> dict[str, str]:
-    """The headers of a verb that goes on record: JSON, by this person."""
+    """Return the headers of an audited action: JSON, by this person."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):

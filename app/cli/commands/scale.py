@@ -35,7 +35,7 @@ def scale(
 ) -> None:  # fmt: skip
     """Start and stop workers by the rates at which tasks arrive and are completed.
 
-    A worker that is not needed any more gets SIGTERM and finishes what it does. One that ends by itself is replaced.
+    A worker that is not needed any more gets SIGTERM and finishes its task. A worker that ends by itself is replaced.
     When this command dies, its workers go on; when it is stopped, they are drained.
 
     Example:
@@ -106,7 +106,7 @@ class _Crew:
             tell(f"{wanted} workers")
 
     async def drain(self) -> None:
-        """Stop all, and wait for what they do."""
+        """Stop all, and wait for their tasks."""
         for worker in self._workers:
             self._stop(worker)
         with suppress(TimeoutError):

@@ -14,7 +14,7 @@ from app.cli.entry import Config, Json, Url, run, say, settings_from
 __all__ = ["samples", "seed"]
 
 Count = Annotated[int, typer.Option("--count", min=1, max=100_000, help="How many events.")]
-Prefix = Annotated[str, typer.Option("--prefix", help="What the topics begin with.")]
+Prefix = Annotated[str, typer.Option("--prefix", help="Prefix of the topics.")]
 Deadline = Annotated[float, typer.Option("--timeout", min=0.1, max=3600, help="Seconds for each.")]
 _CUSTOMERS = 5
 _STEPS = ("order.placed", "order.paid", "parcel.sent", "parcel.delivered")

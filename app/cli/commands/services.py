@@ -1,4 +1,4 @@
-"""``hookwire services``: which services there are, and what people do about them."""
+"""``hookwire services``: list and manage services, for people."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SETTINGS = (
 
 @services.command(name="list")
 def list_all(url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """List services with what is under way.
+    """List services with their open requests.
 
     Example:
 

@@ -16,7 +16,7 @@ _FIRST = ("failing", "paused", "disabled", "gone", "denied", "expired", "untried
 
 
 def status(url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """Show each subscription's health, why, and what happens next. Exit code 1: one fails.
+    """Show each subscription's health, its reason and its next attempt. Exit code 1: one fails.
 
     Example:
 

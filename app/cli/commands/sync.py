@@ -33,7 +33,7 @@ def sync(
     file: File, dry_run: DryRun = False, prune: Prune = False, url: Url = None, as_json: Json = False,
     config: Config = None,
 ) -> None:  # fmt: skip
-    """Make the hub's topics and subscriptions match a file. What the file leaves out stays as it is.
+    """Make the hub's topics and subscriptions match a file. Options that the file leaves out stay unchanged.
 
     The whole file is checked before anything is changed.
 

@@ -65,7 +65,7 @@ def _of_model(model: type[BaseModel], given: Json) -> Iterator[str]:
 
 
 def _of_values(one: Json) -> Iterator[str]:
-    """What the models do not know: filters, and formats that need another option."""
+    """Check rules outside the models: filters, and formats that need another option."""
     try:
         if isinstance(one.get("filter"), dict):
             compile_filter(one["filter"])

@@ -35,7 +35,7 @@ class SyncStep:
 
     @property
     def method(self) -> str:
-        """The HTTP method that does it."""
+        """Return the HTTP method that does it."""
         if self.what == "topic":
             return "PUT"
         return {"make": "POST", "change": "PATCH", "end": "DELETE"}[self.action]
@@ -68,7 +68,7 @@ def summary(steps: Sequence[SyncStep], *, is_done: bool) -> str | None:
 
 
 def read_wanted(document: Json) -> tuple[dict[str, Json], list[Json]]:
-    """Topics by name, and subscriptions, of a file; raises ``CommandFailed`` for what it cannot mean."""
+    """Return topics by name, and subscriptions, of a file; raise ``CommandFailed`` for invalid contents."""
     unknown = document.keys() - {"topics", "subscriptions"}
     if unknown:
         raise CommandFailed(f"the file holds {', '.join(sorted(unknown))}; it may hold topics and subscriptions", 2)
@@ -112,7 +112,7 @@ def plan(
     *,
     prune: bool,
 ) -> list[SyncStep]:
-    """What to do, topics first. ``topics`` are the hub's settings of the named ones, None for one that is not there.
+    """Return the steps, topics first. ``topics`` are the hub's settings of the named topics, None for a missing topic.
 
     ``prune``: API subscriptions of the hub that the file does not name are ended.
     """

@@ -1,4 +1,4 @@
-"""``hookwire tasks``: what waits, runs and died of the transactional tasks, and what people do about it."""
+"""``hookwire tasks``: list and manage transactional tasks, for people."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def purge(number: Numbers = None, why: Why = None, url: Url = None, config: Conf
 
 @tasks.command()
 def kind(name: KindName, settings: Settings, url: Url = None, config: Config = None) -> None:
-    """Set how tasks of a kind are treated. What is not named is as for all kinds.
+    """Set how tasks of a kind are treated. A missing setting is that of all kinds.
 
     Example:
 

@@ -13,7 +13,7 @@ from app.cli.entry import Config, Json, Url, parsed, run, say, settings_from
 __all__ = ["test_filter"]
 
 Filter = Annotated[str, typer.Argument(metavar="filter", help="The filter, JSON.")]
-Data = Annotated[str | None, typer.Argument(help="What the event says, JSON.")]
+Data = Annotated[str | None, typer.Argument(help="Data of the event, JSON.")]
 Event = Annotated[str | None, typer.Option("--event-id", help="A stored event instead of DATA.")]
 Topic = Annotated[str, typer.Option("--topic", help="The sample's topic.")]
 Key = Annotated[str | None, typer.Option("--key", help="The sample's ordering key.")]

@@ -161,7 +161,7 @@ async def _work_queue(
 
 
 def _stop_by_signal(stop: Callable[[], None], script: Script) -> None:
-    """The first signal asks for a soft stop, the second ends the programs."""
+    """Stop softly at the first signal, and end the programs at the second."""
     stopped = asyncio.Event()
 
     def asked() -> None:

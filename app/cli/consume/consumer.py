@@ -11,14 +11,14 @@
                                                                +-fails--> pause, doubled --> give back
                                                                '-fails for the last time--> <queue>.dead, acknowledge
 
-A message is acknowledged after the program has succeeded and never before, so whatever happens to us, to the program
-or to the broker, it comes back. It may come twice: the program has to bear that. One repeat is spared: a program that
-succeeded while the connection broke is not run again for the same event by this process.
+A message is acknowledged only after the program has succeeded. So it comes back after any failure of this process, the
+program or the broker. It may come twice, and the program has to handle that. One repeat is avoided: after a success
+during a lost connection this process does not run the program again for that event.
 
-With ``--concurrency 1`` (the default) messages are dealt with in the queue's order and a failing one holds up those
-behind it; more concurrency gives that up. Attempts are counted in this process, and by the broker for quorum queues.
-RabbitMQ takes a message back that is held for longer than its ``consumer_timeout`` (30 minutes): keep ``--timeout``
-below.
+With ``--concurrency 1`` (the default) messages are processed in the queue's order, and a failing message delays those
+behind it. More concurrency gives up the order. Attempts are counted in this process, and by the broker for quorum
+queues. RabbitMQ takes a message back that is held for longer than its ``consumer_timeout`` (30 minutes): keep
+``--timeout`` below.
 
 SIGTERM or SIGINT: finish the running programs, acknowledge, exit 0. A second one kills them; their messages go back.
 
@@ -39,8 +39,9 @@ Options of the command, as typer has them:
 ``--retry-seconds S``       pause after the first failure; default 1; doubled up to 60
 ==========================  ========================================================================================
 
-Exit codes: 0 done or stopped, 1 killed by a second signal, 2 wrong use (or a queue that we may not use), 3 no broker
-within ten seconds of the start, or wrong credentials. Once connected, a lost broker is waited for without end.
+Exit codes: 0 done or stopped, 1 killed by a second signal, 2 wrong use, or a queue that may not be used. 3 means no
+broker within ten seconds of the start, or wrong credentials. Once connected, the command waits for a lost broker
+without end.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ async def consume(options: ConsumeOptions) -> int:
 
 
 class _Consumer:
-    """Sessions with the broker, one after the other, and what outlives them."""
+    """Sessions with the broker, one after the other, and the state that outlives them."""
 
     def __init__(self, options: ConsumeOptions) -> None:
         self._options = options
@@ -94,7 +95,7 @@ class _Consumer:
         """Soft stop; the second time a hard one."""
         if self._stopping.is_set():
             self._script.kill()
-            # A thread that writes to a pipe nobody reads cannot be cancelled; it must not keep us alive.
+            # A thread that writes to a pipe without a reader cannot be cancelled; it must not keep the process alive.
             asyncio.get_running_loop().call_later(_HARD_STOP_SECONDS, os._exit, 1)
         self._stopping.set()
         if self._session is not None:

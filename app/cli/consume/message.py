@@ -1,4 +1,4 @@
-"""Consumed message: what we remember of it between its deliveries, and what we say about it."""
+"""Consumed message: its memory between deliveries, and its line of output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REMEMBERED_MAX = 10_000
 
 
 class Memory:
-    """Failures so far, and what was settled although its acknowledgement may be lost; the oldest is forgotten.
+    """Failures so far, and settled messages whose acknowledgement may be lost; the oldest is forgotten.
 
     ``count``: how many messages were settled, done or dead.
     """
@@ -27,7 +27,7 @@ class Memory:
         self._settled: OrderedDict[str, None] = OrderedDict()
 
     def attempt(self, message: AbstractIncomingMessage) -> int:
-        """Which attempt this delivery is, from 1. A quorum queue counts too, across consumers and restarts."""
+        """Return which attempt this delivery is, from 1. A quorum queue counts too, across consumers and restarts."""
         counted = message.headers.get("x-delivery-count", 0)
         by_broker = counted if isinstance(counted, int) else 0
         return max(self._failures.get(_identity(message), 0), by_broker) + 1
@@ -48,12 +48,15 @@ class Memory:
             self._settled.popitem(last=False)
 
     def is_settled(self, message: AbstractIncomingMessage) -> bool:
-        """Whether this is the return of a message that was settled here. A replay is a new message, and is run."""
+        """Return whether this is the return of a message that was settled here.
+
+        A replay is a new message, and is run.
+        """
         return bool(message.redelivered) and _identity(message) in self._settled
 
 
 def buried(message: AbstractIncomingMessage, attempts: int, reason: str) -> Message:
-    """A copy for the queue of dead messages that tells why it is there."""
+    """Return a copy for the queue of dead messages that tells why it is there."""
     told: dict[str, str | int | None] = {
         "hookwire-attempts": attempts,
         "hookwire-failure": reason,
@@ -73,7 +76,7 @@ def buried(message: AbstractIncomingMessage, attempts: int, reason: str) -> Mess
 
 
 def line_of(message: AbstractIncomingMessage, *, body: bool, **more: object) -> str:
-    """One line of JSON about a message, with its body (as text where it is UTF-8) if asked."""
+    """Return one line of JSON about a message, with its body (as text where it is UTF-8) if asked."""
     line: dict[str, object] = {
         "event_id": message.message_id,
         "topic": message.headers.get("hookwire-topic", message.routing_key),
@@ -92,5 +95,5 @@ def line_of(message: AbstractIncomingMessage, *, body: bool, **more: object) -> 
 
 
 def _identity(message: AbstractIncomingMessage) -> str:
-    """The event's id; for a stranger's message without one, what it consists of."""
+    """Return the event's id; for a stranger's message without one, what it consists of."""
     return message.message_id or hashlib.sha256(f"{message.routing_key}\n".encode() + message.body).hexdigest()

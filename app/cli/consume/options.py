@@ -34,11 +34,11 @@ class ConsumeOptions:
 
     @property
     def dead_queue(self) -> str:
-        """Where a message goes that failed ``attempts_max`` times."""
+        """Return where a message goes that failed ``attempts_max`` times."""
         return f"{self.queue}.dead"
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the options, one sentence each."""
+        """Return the errors of the options, one sentence each."""
         if not self.url.startswith(("amqp://", "amqps://")):
             yield "--amqp is a URL that starts with amqp:// or amqps://"
         if not 1 <= len(self.queue.encode()) <= 250 or self.queue.startswith("amq."):

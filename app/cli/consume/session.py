@@ -120,7 +120,7 @@ class ConsumeSession:
 
     @contextmanager
     def _idling(self) -> Iterator[None]:
-        """A worker that waits may be sent home; a message that it has just been given goes back by itself."""
+        """Let an idle worker be stopped; a message that it has just got goes back by itself."""
         worker = asyncio.current_task()
         assert worker is not None
         self._idle.add(worker)
@@ -161,7 +161,7 @@ class ConsumeSession:
         self, message: AbstractIncomingMessage, channel: AbstractChannel, attempt: int, outcome: ScriptOutcome
     ) -> None:
         """Put a copy where dead messages lie and, once the broker has confirmed it, acknowledge the original."""
-        with _edge("cannot bury a message"):
+        with _edge("cannot dead-letter a message"):
             await channel.default_exchange.publish(
                 buried(message, attempt, outcome.reason), self._options.dead_queue, timeout=_ANSWER_SECONDS
             )
@@ -189,7 +189,7 @@ class ConsumeSession:
             await self._print(line)
 
     async def _print(self, text: str | bytes) -> ScriptOutcome:
-        """Write one line to standard output; when nobody reads any more, the session ends (B-52)."""
+        """Write one line to standard output; without a reader the session ends (B-52)."""
         raw = text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
         try:
             async with self._printing:
@@ -213,7 +213,7 @@ def _write(raw: bytes) -> None:
         sys.stdout.buffer.write(raw)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        # What is still buffered must not fail a second time when the interpreter ends.
+        # Buffered output must not fail a second time when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise
 

@@ -19,8 +19,8 @@ __all__ = ["relay_compat"]
 
 _PARTITIONERS = (
     "choose where keys go: --partitioner crc32 is goharvest's default (librdkafka's), each key stays on its partition;"
-    " --partitioner murmur2 is that of Java clients, keys move to other partitions, so let every consumer read to the"
-    " end of what goharvest wrote first (RK-22)"
+    " --partitioner murmur2 is that of Java clients, keys move to other partitions, so let every consumer first read"
+    " all of goharvest's records (RK-22)"
 )
 
 
@@ -50,7 +50,7 @@ def relay_compat(
 
 
 def _settings(config: Path | None, imported: Imported) -> Settings:
-    """The file's settings, under those of the environment and of our own file."""
+    """Return the file's settings, under those of the environment and of our own file."""
     settings = load_settings(file=config, defaults=imported.settings)
     configure_logging(settings.log_format, settings.log_level)
     return settings

@@ -14,7 +14,7 @@ _PART = re.compile(r"(?<![a-z_])([a-z_]+)\s*=\s*('(?:[^'\\]|\\.)*'|[^\s']*)")
 
 
 def postgres_url(source: str) -> str:
-    """A PostgreSQL URL for what lib/pq calls a connection string, or the URL that it is already; raises ValueError."""
+    """Return a PostgreSQL URL for a connection string of lib/pq, or an existing URL; raise ValueError."""
     if source.startswith(("postgres://", "postgresql://")):
         return source
     parts = _parts(source)
@@ -57,7 +57,7 @@ def _unquoted(value: str) -> str:
 
 
 def described(source: str) -> str:
-    """Which database a connection string means, for people."""
+    """Return which database a connection string means, for people."""
     at = urlsplit(postgres_url(source))
     host = at.netloc.rpartition("@")[2] or dict(parse_qsl(at.query)).get("host", "")
     return f"database {unquote(at.path[1:]) or at.username} at {host}, user {unquote(at.username or '')}"

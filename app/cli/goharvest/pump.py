@@ -1,9 +1,8 @@
-"""``hookwire pump``: a load generator with goharvest's flags, and a reader that verifies what arrives.
+"""``hookwire pump``: a load generator with goharvest's flags, and a reader that verifies the arrivals.
 
-It writes numbered records (header ``Seq``) of random keys, 20 in a transaction, to goharvest's table in PostgreSQL or
-MariaDB, or through ``hookwire.publish``; one writer, so the numbers of a key rise in the order of its commits. The
-reader holds the Kafka topic to what a relay promises (RR-01): per key the first occurrences rise and none is missing;
-repeats are counted.
+It writes numbered records (header ``Seq``) of random keys, 20 in a transaction, to goharvest's table or through
+``hookwire.publish``. There is one writer, so the numbers of a key rise in the order of its commits. The reader checks a
+relay's promise in the Kafka topic (RR-01): per key the first occurrences rise and none is missing; repeats are counted.
 """
 
 from __future__ import annotations
@@ -54,8 +53,9 @@ class Pumped:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """``arrived`` counts different records; ``lost`` is what was written and did not arrive; ``disordered`` are first
-    occurrences below an earlier one of their key; ``repeated`` are further occurrences."""
+    """``arrived`` counts different records; ``lost`` counts written records that did not arrive. ``disordered`` are
+    first occurrences below an earlier one of their key; ``repeated`` are further occurrences.
+    """
 
     arrived: int
     lost: int
@@ -64,7 +64,7 @@ class Verified:
 
     @property
     def holds(self) -> bool:
-        """Whether what a relay promises was kept."""
+        """Return whether what a relay promises was kept."""
         return self.lost == 0 and self.disordered == 0
 
 
@@ -89,12 +89,12 @@ def stash_in_maria(database: MariaDatabase, options: PumpOptions) -> Stash:
 
 
 def _row(key: str, value: str | None, number: int) -> dict[str, object]:
-    """For JSON_TABLE. What is not there is NULL; of a JSON null MySQL 8.0.15 makes the text "null"."""
+    """Return a row for JSON_TABLE. A missing value is NULL; MySQL 8.0.15 turns a JSON null into the text "null"."""
     return {"key": key, "seq": number} | ({} if value is None else {"value": value})
 
 
 async def pump(stash: Stash, options: PumpOptions, progress: Callable[[int], None]) -> Pumped:
-    """Write the records; ``progress`` is told the number written, after each commit. Raises DatabaseError."""
+    """Write the records; ``progress`` gets the number written, after each commit. Raises DatabaseError."""
     started_at = time.monotonic()
     for first in range(1, options.records + 1, _IN_TRANSACTION):
         numbers = range(first, min(first + _IN_TRANSACTION, options.records + 1))

@@ -1,6 +1,6 @@
-"""``reaper.yaml``, goharvest's configuration, key by key: what each becomes here, or that it is refused (RO-12, RG-09).
+"""``reaper.yaml``, goharvest's configuration, key by key: its setting here, or its refusal (RO-12, RG-09).
 
-Nothing is passed over: a key is taken, has no meaning here (and the report says why), or is refused, and one refusal
+No key is ignored silently. A key is taken, has no meaning here (and the report says why), or is refused. One refusal
 refuses the file. goharvest's own rules hold too: an unknown key and a reserved client property are errors.
 """
 
@@ -45,7 +45,7 @@ class Imported:
 
     @property
     def refused(self) -> list[Line]:
-        """The lines that refuse the file."""
+        """Return the lines that refuse the file."""
         return [line for line in self.lines if line.verdict == "refused"]
 
 
@@ -84,7 +84,7 @@ _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping
 
 
 def import_reaper(path: Path) -> Imported:
-    """Read the file; raises SettingsRefused when it is no YAML mapping. What it holds is judged in the report."""
+    """Read the file; raises SettingsRefused when it is no YAML mapping. The report judges its contents."""
     document = _read(path)
     if not isinstance(document, _Mapping):
         raise SettingsRefused(f"{path}: a mapping with the key harvest is expected")
@@ -151,7 +151,7 @@ def _judged(imported: Imported, name: str, value: Any, entry: _Entry, line: int)
 
 
 def _seconds(value: Any) -> float:
-    """A duration of Go: ``1.5s``, ``1m30s``; a bare number counts nanoseconds."""
+    """Return a duration of Go: ``1.5s``, ``1m30s``; a bare number counts nanoseconds."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value * 1e-9
     text = str(value)
@@ -232,7 +232,7 @@ def _take_level(imported: Imported, value: Any) -> str:
 
 
 def _word(*words: str) -> Callable[[Any], str]:
-    """One of these words, in any case."""
+    """Return a word of this list, in any case."""
 
     def read(value: Any) -> str:
         if str(value).upper() not in words:

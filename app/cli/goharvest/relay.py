@@ -33,8 +33,9 @@ __all__ = ["Compat", "open_compat", "serve_compat"]
 
 @dataclass(frozen=True, slots=True)
 class Compat:
-    """What ``reaper.yaml``, or the command line, says beyond the settings. ``meter_seconds`` is how often the meter is
-    read."""
+    """Options of ``reaper.yaml``, or of the command line, beyond the settings. ``meter_seconds`` is how often the meter
+    is read.
+    """
 
     table: str = "outbox"
     options: CompatOptions = field(default_factory=CompatOptions)
@@ -43,10 +44,9 @@ class Compat:
 
 @asynccontextmanager
 async def open_compat(settings: Settings, compat: Compat, on_event: Handler | None = None) -> AsyncIterator[Relay]:
-    """A relay of goharvest's table, not started yet; its connections are closed on exit.
-
-    What hookwire has to remember, the lease and the parked keys, lies in the table's own database: PostgreSQL, or the
-    MariaDB or MySQL that ``outbox_url`` names. Raises SettingsRefused, OutboxUnavailable, DatabaseError.
+    """Yield a relay of goharvest's table, not started yet; close its connections on exit. The lease and the parked keys
+    lie in the table's own database: PostgreSQL, or the MariaDB or MySQL of ``outbox_url``. Raise SettingsRefused,
+    OutboxUnavailable, DatabaseError.
     """
     if not settings.kafka_bootstrap_servers:
         raise SettingsRefused("HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS: goharvest's table is relayed to Kafka; name a server")
@@ -75,7 +75,7 @@ async def open_compat(settings: Settings, compat: Compat, on_event: Handler | No
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the table is: the two ports, whom the election needs running, the installation's name."""
+    """The place of the table: the two ports, the service of the election, the installation's name."""
 
     table: OutboxTable
     election: Election

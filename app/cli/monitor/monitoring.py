@@ -1,4 +1,4 @@
-"""Monitoring: events become lines of a chat; what comes too fast is summed up in one.
+"""Monitoring: events become lines of a chat; events that come too fast are summed up in one line.
 
 ::
 
@@ -6,8 +6,8 @@
               |                                              ^                            ^
               '-- too fast --> left out, held --> "... 214 more: orders.paid 200, ..." ---'
 
-Nothing is acknowledged before the line that stands for it was taken. Until then its lease is renewed, however long the
-chat server is away; whatever happens to us, what was not acknowledged is fetched again (at least once).
+No event is acknowledged before the chat server has accepted its line. Until then its lease is renewed, for any time
+that the chat server is down. An event without an acknowledgement is fetched again (at least once).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Pace:
         self._counted_at = clock()
 
     def take(self) -> bool:
-        """Whether there is room for a line; then it is taken."""
+        """Return whether there is room for a line; then it is taken."""
         self._refill()
         if self._room < 1:
             return False
@@ -51,7 +51,7 @@ class Pace:
         return True
 
     def wait_seconds(self) -> float:
-        """How long until there is room."""
+        """Return how long until there is room."""
         self._refill()
         return max(0.0, 1 - self._room) / self._per_second
 
@@ -120,7 +120,7 @@ class Monitoring:
 
 
 def event_of(pulled: dict[str, Any]) -> Event:
-    """The event that the hub's JSON tells of."""
+    """Return the event that the hub's JSON tells of."""
     incarnation, number = parse_event_id(pulled["id"])
     names = ("topic", "key", "content_type", "headers", "sequence")
     accepted_at = datetime.fromisoformat(pulled["accepted_at"])
@@ -131,7 +131,7 @@ def event_of(pulled: dict[str, Any]) -> Event:
 
 
 def summary(topics: Sequence[str]) -> str:
-    """The line for events that were left out, by the topics of most of them."""
+    """Return the line for events that were left out, by the topics of most of them."""
     counts = Counter(topics).most_common()
     named = ", ".join(f"{topic} {count}" for topic, count in counts[:_TOPICS_NAMED])
     others = sum(count for _, count in counts[_TOPICS_NAMED:])

@@ -1,4 +1,4 @@
-"""XMPP options: who writes to whom, over which connection; what is wrong with them, by the setting's name."""
+"""XMPP options: sender, receiver and connection; their errors by the setting's name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class XmppOptions:
 
     @property
     def place(self) -> str:
-        """Where we connect, for people."""
+        """Return where we connect, for people."""
         return f"{self.server[0]}:{self.server[1]}" if self.server else self.account.partition("@")[2]
 
 

@@ -1,14 +1,14 @@
-"""XMPP: lines of text for an address or a room (RFC 6120, RFC 6121, XEP-0045), each one handed over for certain.
+"""XMPP: lines of text for an address or a room (RFC 6120, RFC 6121, XEP-0045), each one delivered for certain.
 
 ::
 
     open --TLS, password, room--> ready --line--> handed over --> ready ...
       ^                             |
-      '------- pause, doubled ------'  whatever is lost: connection, answer, place in the room
+      '------- pause, doubled ------'  any loss: connection, answer, place in the room
 
-A line has been handed over when the room has sent it back to us, as it does to everybody in it; towards an address when
-the server has answered a ping that we sent behind it (XEP-0199): it deals with a client's stanzas in their order. What
-was not handed over when the connection broke is sent again, so that a line may come twice and none is lost.
+A line to a room is delivered when the room has sent it back to us, as to all its members. A line to an address is
+delivered when the server has answered a ping after it (XEP-0199), because it processes a client's stanzas in order.
+Other lines are sent again after a lost connection, so that a line may come twice and none is lost.
 
 slixmpp, the optional extra ``chat``, is imported here and nowhere else.
 """
@@ -39,7 +39,7 @@ _REFUSED: Final = 2
 _UNREACHABLE: Final = 3
 _ROOM_MADE: Final = 201
 _CURES: Final = {
-    "conflict": "somebody has that name there: --nick",
+    "conflict": "another member has that name there: --nick",
     "forbidden": "the account is banned from it",
     "registration-required": "it is for members, and the account is none",
     "not-authorized": "it wants a password, which we have not",
@@ -149,7 +149,7 @@ class Xmpp:
             raise XmppLost(f"--room: {room} is new, and could not be opened to others", _REFUSED) from None
 
     async def _unlock(self, room: JID) -> None:
-        """A new room is closed to others until its maker accepts its settings (XEP-0045, 10.1.2)."""
+        """Accept the settings of a new room, which is closed to others before that (XEP-0045, 10.1.2)."""
         settings = ElementTree.Element("{jabber:x:data}x", {"type": "submit"})
         request = ElementTree.Element("{http://jabber.org/protocol/muc#owner}query")
         request.append(settings)
@@ -157,7 +157,7 @@ class Xmpp:
         await made.send(timeout=self._options.answer_seconds)
 
     async def _close(self) -> None:
-        """Without a word. Whatever the old connection still has to tell must not be taken for the next one's."""
+        """Close silently: late messages of the old connection must not count for the next one."""
         self._is_ready = False
         client = self._client
         client.cancel_connection_attempt()
@@ -188,7 +188,7 @@ class Xmpp:
             answer.cancel()
 
     def _ponged(self, pong: asyncio.Future[Any]) -> None:
-        """An error is an answer as well: not every server knows the ping."""
+        """Take a ping's answer; an error counts too, because not every server knows the ping."""
         error = None if pong.cancelled() else pong.exception()
         if not isinstance(error, IqTimeout):
             _settle(self._answer, None)
@@ -196,7 +196,7 @@ class Xmpp:
     # --- what the library tells ---
 
     def _room_refused(self, presence: Any) -> None:
-        """Who waits to be let in hears of it, also where the answer does not repeat that it is about a room."""
+        """Report the refusal to the waiting join, also where the answer does not name the room."""
         self._client.event(f"muc::{presence['from'].bare}::presence-error", presence)
 
     def _session_began(self, _: object) -> None:
@@ -266,7 +266,7 @@ class _Client(ClientXMPP):
 
     @override
     def get_ssl_context(self) -> ssl.SSLContext:
-        """Ours: it trusts nobody but whom the settings name."""
+        """Return our own context: it trusts only the authorities of the settings."""
         return self._context
 
     @override

@@ -1,4 +1,4 @@
-"""Actor: who asks for something that goes on record, and why."""
+"""Actor: the caller of an audited action, and the reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ACTOR_MAX = 100
 
 
 class Reason(BaseModel):
-    """Why; it goes into the audit trail."""
+    """The reason, for the audit trail."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"reason": "schema fixed in ticket 4711"}]}
@@ -25,11 +25,11 @@ class Reason(BaseModel):
 
 
 Reasoned = Annotated[Reason, Body(default_factory=Reason)]
-"""A request's body that may be left out, as its only member may be."""
+"""An optional body with one optional member."""
 
 
 def actor_of(request: Request) -> str:
-    """Who asks: the API key, or without one what the header ``Hookwire-Actor`` says at the caller's address."""
+    """Return the caller: the API key, or else the header ``Hookwire-Actor`` with the caller's address."""
     grant = grant_of(request)
     if grant is not None:
         return str(grant.key_id)

@@ -1,4 +1,4 @@
-"""/queues/{queue}/archive: what was accepted from a queue that keeps history (JB-07)."""
+"""/queues/{queue}/archive: accepted messages of a queue that keeps history (JB-07)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ArchivedOut(BaseModel):
     claimed_at: datetime
     accepted_at: datetime
     attempts: int
-    receiver: str | None = Field(description="Which address, or which session of SQL, had it.")
+    receiver: str | None = Field(description="The address, or the session of SQL, that received it.")
     priority: int
     type: str | None
     key: str | None
@@ -72,7 +72,7 @@ async def list_archive(
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> ArchivedPage:
-    """The latest first. It outlives its queue, for the queue's `retention_days`."""
+    """Latest first. The archive outlives its queue by the queue's `retention_days`."""
     before = read_cursor(cursor, [int, int]) or [_LATEST, 2**63 - 1]
     at = _EPOCH + min(int(before[0]), _LATEST) * _MICROSECOND
     rows = await context.database.fetch("message.archived", queue_name(queue), at, before[1], limit + 1)

@@ -1,4 +1,4 @@
-"""/audit: who did what to holds, dead letters and replays, and why."""
+"""/audit: actions on holds, dead letters and replays, with the person and the reason."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class AuditOut(BaseModel):
-    """One act."""
+    """One action."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
@@ -40,11 +40,11 @@ class AuditOut(BaseModel):
     action: str
     subject: str
     reason: str | None
-    records: int = Field(description="How many records it was done to.")
+    records: int = Field(description="Number of records that it changed.")
 
 
 class AuditPage(BaseModel):
-    """A page of acts, newest first."""
+    """A page of actions, newest first."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_EXAMPLE], "next_cursor": None}]})
 
@@ -52,7 +52,7 @@ class AuditPage(BaseModel):
     next_cursor: str | None
 
 
-@router.get("", summary="Who did what", responses=refusals("invalid-cursor", "invalid-parameter"))
+@router.get("", summary="List audit entries", responses=refusals("invalid-cursor", "invalid-parameter"))
 @needs("read")
 async def list_audit(
     request: Request,
@@ -61,7 +61,7 @@ async def list_audit(
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> AuditPage:
-    """Newest first; `Link: rel="next"` and `next_cursor` lead on."""
+    """Newest first; `Link: rel="next"` and `next_cursor` lead to the next page."""
     before = read_cursor(cursor, [int]) or [2**63 - 1]
     rows = await context.database.fetch("audit.page", "default", before[0], limit + 1)
     next_cursor = link_next(request, response, [rows[limit - 1]["id"]] if len(rows) > limit else None)

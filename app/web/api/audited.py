@@ -1,4 +1,4 @@
-"""Entries of the audit trail for what a route has done itself: keys, subscriptions, settings (FT-09)."""
+"""Audit entries of routes that act themselves: keys, subscriptions, settings (FT-09)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log = structlog.get_logger(__name__)
 
 
 async def audited(request: Request, context: Context, action: str, subject: str) -> None:
-    """Record who did it. What was done stays done where the database fails just now; then the log has the entry."""
+    """Record the actor. If the database fails now, the action stays done and the log has the entry."""
     actor = actor_of(request)
     try:
         await context.database.execute("audit.add", "default", actor, action, subject)

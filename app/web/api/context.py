@@ -1,4 +1,4 @@
-"""Context: what the routes work with, put together once by ``app.wiring``."""
+"""Context: the dependencies of the routes, built once by ``app.wiring``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["Context", "JobsContext", "ServicesContext", "context_of"]
 
 @dataclass(frozen=True, slots=True)
 class JobsContext:
-    """Hold what the routes of queues, tasks and jobs need of the room ``jobs``."""
+    """The dependencies of the routes of queues, tasks and jobs."""
 
     queues: Queues
     waiting: Waiting
@@ -45,7 +45,7 @@ class JobsContext:
 
 @dataclass(frozen=True, slots=True)
 class ServicesContext:
-    """Hold what the routes of services and requests need of the room ``reqrep``."""
+    """The dependencies of the routes of services and requests."""
 
     requests: Requests
     waiting: ServiceWaiting
@@ -54,7 +54,7 @@ class ServicesContext:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One per process. ``relay_states`` tells, per sink this process relays, its state and last error."""
+    """One per process. ``relay_states`` returns state and last error of each sink that this process relays."""
 
     settings: Settings
     public_url: str
@@ -77,6 +77,6 @@ class Context:
 
 
 def context_of(request: Request) -> Context:
-    """The context of a request's application."""
+    """Return the context of a request's application."""
     context: Context = request.app.state.context
     return context

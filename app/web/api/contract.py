@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document: what the framework knows of its routes, and the routes that it does not serve itself.
+"""The OpenAPI 3.1 document: the framework's routes, and the routes that it does not serve.
 
 The checked-in copy is ``openapi/openapi.json``, written by ``scripts/openapi.py``; a test proves it fresh.
 """
@@ -28,32 +28,35 @@ __all__ = ["TITLE", "VERSION", "openapi_document", "operation_id"]
 
 TITLE: Final = "hookwire"
 VERSION: Final = "0.1.0"
-_SUMMARY = "POST an event once; it reaches every webhook, Kafka topic and AMQP exchange that asked for it."
+_SUMMARY = "POST an event once; it reaches every subscribed webhook, Kafka topic and AMQP exchange."
 _DESCRIPTION = """\
-An event is stored in one PostgreSQL transaction and delivered in order per key, at least once; nothing that was
-acknowledged is lost.
+An event is stored in one PostgreSQL transaction and delivered in order per key, at least once. No acknowledged event
+is lost.
 
 Every refusal but those of `/hub` and `/rabbithub` is an `application/problem+json` document (RFC 9457) whose `type` is
 the address of a page that explains cause and cure; all of them are listed at `/problems`.
 """
 _TAGS = [
-    {"name": "events", "description": "Publish events and see what became of them."},
-    {"name": "subscriptions", "description": "Who wants which topics delivered where."},
+    {"name": "events", "description": "Publish events and follow their delivery."},
+    {"name": "subscriptions", "description": "Topics and the callbacks that get their events."},
     {"name": "pull", "description": "Fetch deliveries, instead of having them POSTed."},
     {"name": "queues", "description": "Submit, receive, accept, reject: messages for one receiver, or for each."},
-    {"name": "tasks", "description": "Work that exists if and only if the caller's transaction committed."},
+    {"name": "tasks", "description": "Background work that exists only if the caller's transaction committed."},
     {"name": "services", "description": "Ask a service, or work for one."},
     {"name": "requests", "description": "Requests to services: their replies, now or later."},
     {"name": "jobs", "description": "Work for people and machines: assign, delay, review, claim, complete."},
     {"name": "deliveries", "description": "Every event for every subscription, and every attempt."},
     {"name": "holds", "description": "Keys and topics of a broker that wait because a record was refused."},
-    {"name": "dead letters", "description": "What was given up, for a broker or a subscription."},
-    {"name": "replays", "description": "Sending events again, in the background."},
-    {"name": "audit", "description": "Who did what to holds, dead letters and replays."},
-    {"name": "topics", "description": "What there is, how it is routed, its latest content."},
+    {
+        "name": "dead letters",
+        "description": "Deliveries and records that were given up, for a broker or a subscription.",
+    },
+    {"name": "replays", "description": "Events sent again, in the background."},
+    {"name": "audit", "description": "Actions on holds, dead letters and replays, with their actors."},
+    {"name": "topics", "description": "Topics, their routing and their latest content."},
     {"name": "WebSub", "description": "The hub of the W3C WebSub recommendation."},
-    {"name": "RabbitHub", "description": "Exchanges and queues as endpoints, in RabbitHub's own words."},
-    {"name": "keys", "description": "Who may use this API."},
+    {"name": "RabbitHub", "description": "Exchanges and queues as endpoints, in RabbitHub's own terms."},
+    {"name": "keys", "description": "Keys that permit the use of this API."},
     {"name": "operations", "description": "Health and metrics."},
 ]
 _PREVIEW_TAGS = frozenset({"queues", "tasks", "jobs", "services", "requests"})
@@ -61,13 +64,13 @@ _FIRST_PATHS = ("/topics/{topic}/events", "/events/{event_id}")
 _REFUSED_BY_AUTHENTICATION = refusals("unauthorized", "forbidden", "too-many-requests")
 _TOO_LONG = refusals("uri-too-long")
 _READS = ("get", "head")
-_LENIENT = ("/hub", "/rabbithub", "/handshakes")  # others say what may stand in these requests
+_LENIENT = ("/hub", "/rabbithub", "/handshakes")  # other standards define these requests
 _SECURITY_SCHEMES = {
     "key": {
         "type": "http",
         "scheme": "bearer",
         "bearerFormat": "hwk_...",
-        "description": "An API key, where the hub asks for one (`HOOKWIRE_ACCESS`, default in production). "
+        "description": "An API key, where the hub requires one (`HOOKWIRE_ACCESS`, default in production). "
         "An operation names the scopes that its key needs; each alternative is enough. `admin` holds every scope.",
     }
 }
@@ -75,13 +78,13 @@ _FRAMEWORK_SCHEMAS = ("HTTPValidationError", "ValidationError")
 
 
 def operation_id(route: APIRoute) -> str:
-    """The name that generated clients give an operation: ``subscriptions_create``."""
+    """Return the name of an operation in generated clients: ``subscriptions_create``."""
     tag = "_".join(str(tag).lower().replace(" ", "_") for tag in route.tags)
     return f"{tag}_{route.name.removesuffix(f'_{tag}')}"
 
 
 def openapi_document(api: FastAPI) -> dict[str, Any]:
-    """The whole contract as a JSON-ready mapping; the same for every installation."""
+    """Return the whole contract as a JSON-ready mapping; the same for every installation."""
     document = get_openapi(
         title=TITLE, version=VERSION, openapi_version="3.1.0", summary=_SUMMARY, description=_DESCRIPTION,
         routes=api.routes, tags=_tags(), servers=[{"url": "/", "description": "This hub."}],
@@ -118,12 +121,12 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
 
 
 def _tags() -> list[dict[str, Any]]:
-    """The tags, each with the promise for its routes (FT-15)."""
+    """Return the tags, each with the promise for its routes (FT-15)."""
     return [tag | {"x-stability": "preview" if tag["name"] in _PREVIEW_TAGS else "stable"} for tag in _TAGS]
 
 
 def _describe_one_body(body: dict[str, Any]) -> None:
-    """Give a generator one type for a body that may be of any; the others stand in an extension (FT-05)."""
+    """Describe one type for a body of any type, for generators; an extension lists the others (FT-05)."""
     content = body.get("content", {})
     if "*/*" not in content:
         return
@@ -134,7 +137,7 @@ def _describe_one_body(body: dict[str, Any]) -> None:
 
 
 def _describe_defaults(document: dict[str, Any]) -> None:
-    """Say the default of whatever a request may leave out: generators take a ``default`` for required (FT-05)."""
+    """Write defaults into descriptions: generators take a field with ``default`` for required (FT-05)."""
     for place in _requested(document):
         found = place.pop("default", None)
         if found not in (None, []):
@@ -143,7 +146,7 @@ def _describe_defaults(document: dict[str, Any]) -> None:
 
 
 def _requested(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every schema of a parameter or of a request's body, those that it refers to included, once."""
+    """Yield every schema of a parameter or of a request's body, and every schema that it refers to, once."""
     waiting: list[Any] = []
     for path in document["paths"].values():
         for operation in path.values():
@@ -164,14 +167,14 @@ def _requested(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _announce_unstorable(responses: dict[str, Any]) -> None:
-    """Every route that reads JSON refuses U+0000 and lone surrogates with 422 (B-34)."""
+    """Add the refusal of U+0000 and lone surrogates with 422 to every route that reads JSON (B-34)."""
     for answer in deepcopy(refusals("malformed-json")).values():
         found = responses.setdefault("422", answer)
         found["content"][PROBLEM_MEDIA_TYPE]["examples"] |= answer["content"][PROBLEM_MEDIA_TYPE]["examples"]
 
 
 def _announce_unknown_parameter(responses: dict[str, Any]) -> None:
-    """Every request of ours that changes something refuses what it does not know in the query (``StrictRoute``)."""
+    """Add the refusal of unknown query parameters to every request that changes something (``StrictRoute``)."""
     (answer,) = refusals("invalid-parameter").values()
     found = deepcopy(responses.setdefault("400", answer))  # routes share their refusals
     examples = found["content"][PROBLEM_MEDIA_TYPE]["examples"]
@@ -182,7 +185,7 @@ def _announce_unknown_parameter(responses: dict[str, Any]) -> None:
 
 
 def _restore_examples(schemas: dict[str, Any]) -> None:
-    """The framework drops every null of an example, and with it required members."""
+    """Restore examples: the framework drops every null, and with it required members."""
     for model in _models(BaseModel):
         extra = model.model_config.get("json_schema_extra")
         if model.__name__ in schemas and isinstance(extra, dict) and "examples" in extra:
@@ -190,7 +193,7 @@ def _restore_examples(schemas: dict[str, Any]) -> None:
 
 
 def _models(base: type[BaseModel]) -> Iterator[type[BaseModel]]:
-    """The models of our routes."""
+    """Yield the models of our routes."""
     for model in base.__subclasses__():
         if model.__module__.startswith("app.web.api."):
             yield model
@@ -198,7 +201,7 @@ def _models(base: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 
 def _drop_framework_refusal(responses: dict[str, Any]) -> None:
-    """The framework announces its own 422; ours are problems, and most of them are 400."""
+    """Drop the framework's own 422; our refusals are problems, and most of them are 400."""
     content = responses.get("422", {}).get("content", {})
     if "application/json" in content:
         del content["application/json"]

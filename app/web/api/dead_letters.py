@@ -1,4 +1,4 @@
-"""/dead-letters: what was given up, for a broker or for a subscription, under one roof (WH-P05, RO-08)."""
+"""/dead-letters: deliveries and records that were given up, of subscriptions and brokers (WH-P05, RO-08)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class DeadLetterPage(BaseModel):
 
 
 class DeadLetterDone(BaseModel):
-    """What was done to which."""
+    """The action and its dead letter."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"id": "dlv_42_7", "done": "retried"}]})
 
@@ -123,7 +123,9 @@ async def list_dead_letters(
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> DeadLetterPage:
-    """Newest event first; `Link: rel="next"` and `next_cursor` lead on. `since` and `until` are about the event."""
+    """Newest event first; `Link: rel="next"` and `next_cursor` lead to the next page. `since` and `until` refer to the
+    event.
+    """
     subscription = None
     if subscription_id is not None:
         found = await context.subscriptions.get(subscription_id)
@@ -141,20 +143,20 @@ async def list_dead_letters(
     return DeadLetterPage(items=[_out(row, context.incarnation) for row in rows[:limit]], next_cursor=next_cursor)
 
 
-@router.get("/{dead_letter}", summary="One dead letter", responses=refusals("not-found"))
+@router.get("/{dead_letter}", summary="Get a dead letter", responses=refusals("not-found"))
 @needs("read")
 async def show(dead_letter: str, context: In) -> DeadLetterOut:
-    """With the reason; its attempts are at `/deliveries/{id}/attempts`."""
+    """Includes the reason. Its attempts are at `/deliveries/{id}/attempts`."""
     row = await context.database.fetchrow(*_named(dead_letter, "get"))
     if row is None:
         raise Problem("not-found", "There is no such dead letter.")
     return _out(row, context.incarnation)
 
 
-@router.post("/{dead_letter}/retry", summary="Take it up again", responses=_VERB)
+@router.post("/{dead_letter}/retry", summary="Retry a dead letter", responses=_VERB)
 @needs("operate")
 async def retry(dead_letter: str, body: Reasoned, request: Request, context: In) -> DeadLetterDone:
-    """It is sent again, marked as a replay, with a fresh schedule; it comes later than what followed it."""
+    """Sends it again, marked as a replay, with a new schedule. It comes later than events that followed it."""
     await _do(dead_letter, "retry", body, request, context)
     return DeadLetterDone(id=dead_letter, done="retried")
 
@@ -162,7 +164,7 @@ async def retry(dead_letter: str, body: Reasoned, request: Request, context: In)
 @router.post("/{dead_letter}/purge", summary="Forget it", responses=_VERB)
 @needs("operate")
 async def purge(dead_letter: str, body: Reasoned, request: Request, context: In) -> DeadLetterDone:
-    """The event itself stays until its retention ends, and can still be replayed."""
+    """Deletes the dead letter. The event itself stays until its retention ends, and can still be replayed."""
     await _do(dead_letter, "purge", body, request, context)
     return DeadLetterDone(id=dead_letter, done="purged")
 
@@ -174,7 +176,7 @@ async def _do(dead_letter: str, verb: str, body: Reason, request: Request, conte
 
 
 def _named(dead_letter: str, verb: str) -> tuple[str, str, int, int | str]:
-    """The statement of a verb, and whose dead letter it is about."""
+    """Return the statement of a verb, and the kind of its dead letter."""
     of_delivery, of_record = _STATEMENTS[verb]
     if match := _DELIVERY.fullmatch(dead_letter):
         return of_delivery, "default", int(match[1]), int(match[2])

@@ -1,4 +1,4 @@
-"""/deliveries: what became of each event for each subscription, and every attempt."""
+"""/deliveries: the delivery of each event to each subscription, and every attempt."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ID = re.compile(r"dlv_([0-9]{1,19})_([0-9]{1,19})")
 _LARGEST = 2**63 - 1
 Seconds = Annotated[float, AfterValidator(lambda seconds: round(seconds, 6))]
 _MISSING = "There is no such delivery."
-_DONE = "No such delivery waits; it is being sent just now, or is done."
+_DONE = "No such delivery waits; it is being sent now, or has ended."
 _REFUSED = refusals("not-found", "malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large")
 
 
@@ -91,9 +91,9 @@ class DeliveryOut(BaseModel):
     attempts: int
     last_outcome: str | None = Field(description="delivered, timeout, connect, client_error, ...")
     last_status: int | None
-    last_seconds: Seconds | None = Field(description="How long the last attempt took.")
+    last_seconds: Seconds | None = Field(description="Duration of the last attempt.")
     next_attempt_at: NextAttemptAt
-    at: datetime = Field(description="When it was made, delivered or given up.")
+    at: datetime = Field(description="Time of its creation, of its success or of giving it up.")
     detail: str | None
 
 
@@ -107,7 +107,7 @@ class DeliveryPage(BaseModel):
 
 
 class AttemptOut(BaseModel):
-    """One try."""
+    """One attempt."""
 
     number: int
     started_at: datetime
@@ -128,7 +128,7 @@ class AttemptOut(BaseModel):
 
 
 class AttemptList(BaseModel):
-    """All tries of one delivery, first one first."""
+    """All attempts of one delivery, oldest first."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_ATTEMPT_EXAMPLE]}]})
 
@@ -136,7 +136,7 @@ class AttemptList(BaseModel):
 
 
 class DeliveryDone(BaseModel):
-    """What was done."""
+    """The action."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"id": "dlv_42_7", "done": "retried", "reason": "it is due now"}]}
@@ -144,11 +144,11 @@ class DeliveryDone(BaseModel):
 
     id: str
     done: Literal["retried", "given_up"]
-    reason: str = Field(description="What follows from it.")
+    reason: str = Field(description="The result of the action.")
 
 
 def delivery_out(row: Row, incarnation: str) -> dict[str, Any]:
-    """The public shape of a row of ``delivery.list``."""
+    """Return the public shape of a row of ``delivery.list``."""
     return {
         **row,
         **delivery_condition(row)._asdict(),
@@ -161,7 +161,7 @@ def delivery_out(row: Row, incarnation: str) -> dict[str, Any]:
 
 @router.get(
     "",
-    summary="Deliveries by event, subscription and state",
+    summary="List deliveries by event, subscription and state",
     responses=refusals("invalid-cursor", "invalid-parameter", "not-found"),
 )
 @needs("read", reach="route")
@@ -177,7 +177,9 @@ async def list_deliveries(
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> DeliveryPage:
-    """Newest event first; `Link: rel="next"` and `next_cursor` lead on. `since` and `until` are about the event."""
+    """Newest event first; `Link: rel="next"` and `next_cursor` lead to the next page. `since` and `until` refer to the
+    event.
+    """
     event = event_number(event_id, context.incarnation) if event_id is not None else None
     subscription = None
     if subscription_id is not None:
@@ -195,10 +197,10 @@ async def list_deliveries(
     return DeliveryPage.model_validate({"items": items, "next_cursor": next_cursor})
 
 
-@router.get("/{delivery_id}/attempts", summary="Every attempt of one delivery", responses=refusals("not-found"))
+@router.get("/{delivery_id}/attempts", summary="List the attempts of a delivery", responses=refusals("not-found"))
 @needs("read", reach="route")
 async def attempts(request: Request, delivery_id: str, context: In) -> AttemptList:
-    """First one first."""
+    """Oldest first."""
     event, subscription = await _numbers(request, delivery_id, context)
     rows = await context.database.fetch("delivery.attempts", "default", event, subscription)
     return AttemptList.model_validate({"items": [_attempt_out(row, shown=shows_payloads(request)) for row in rows]})
@@ -250,7 +252,7 @@ async def _turn(event: int, subscription: int, actor: str, body: Reason, context
 
 
 async def _numbers(request: Request, delivery_id: str, context: Context) -> tuple[int, int]:
-    """The event's and the subscription's number, if the request's key may know of them; else ``Problem``."""
+    """Return the event's and the subscription's number, if the request's key may see them; else ``Problem``."""
     match = _ID.fullmatch(delivery_id)
     if match is None or max(int(match[1]), int(match[2])) > _LARGEST:
         raise Problem("not-found", _MISSING)

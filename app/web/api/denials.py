@@ -1,4 +1,4 @@
-"""/subscriptions/{id}/denial: the hub takes a WebSub subscription away and tells its callback (WS-38)."""
+"""/subscriptions/{id}/denial: the hub ends a WebSub subscription and notifies its callback (WS-38)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ In = Annotated[Context, Depends(context_of)]
 )
 @needs("subscribe", reach="route")
 async def deny(request: Request, subscription_id: str, body: Reasoned, context: In) -> None:
-    """It ends at once, what it was owed is dropped, and its callback gets a GET with `hub.mode=denied`."""
+    """Ends it at once and drops its open deliveries. Its callback gets a GET with `hub.mode=denied`."""
     row = await find(request, subscription_id, context)
     if not await revoke(context.hub, row["public_id"], body.reason or ""):
         raise Problem("not-found", "There is no active WebSub subscription of this id.")

@@ -31,7 +31,7 @@ _POLICY: Final = (
 
 
 def install_docs(api: FastAPI) -> None:
-    """Serve the page, its two files, and the document; made once, when it is first asked for."""
+    """Serve the page, its two files, and the document; made once, at the first request."""
 
     @lru_cache(maxsize=1)
     def document() -> bytes:

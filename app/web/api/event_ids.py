@@ -9,7 +9,7 @@ __all__ = ["event_number"]
 
 
 def event_number(event_id: str, incarnation: str) -> int:
-    """The row's number of a public event id of this installation; a problem for any other."""
+    """Return the row's number of a public event id of this installation; a problem for any other."""
     try:
         whose, number = parse_event_id(event_id)
     except ValueError:

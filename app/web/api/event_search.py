@@ -25,13 +25,13 @@ router = APIRouter(
     prefix="/events", tags=["events"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
 )
 In = Annotated[Context, Depends(context_of)]
-Since = Annotated[ZonedMoment | None, Query(description="Accepted from then on; RFC 3339 with a zone.")]
-Until = Annotated[ZonedMoment | None, Query(description="And accepted before then.")]
+Since = Annotated[ZonedMoment | None, Query(description="Accepted at or after this moment; RFC 3339 with a zone.")]
+Until = Annotated[ZonedMoment | None, Query(description="Accepted before this moment.")]
 Outcome = Literal["waiting", "dead", "delivered"]
 _LARGEST = 2**63 - 1
 _EXAMINED_MAX = 2_000
 _ROOM_SECONDS = 3_600.0
-"""For how long a transaction may have been open that published: its events have lower ids than those around them."""
+"""The longest time that a publishing transaction may stay open: its events have lower ids than their neighbours."""
 _EXAMPLE: dict[str, Any] = {
     "id": "evt_k3v7q2ha_42",
     "topic": "orders.created",
@@ -57,8 +57,8 @@ class EventSummaryOut(BaseModel):
     accepted_at: datetime
     bytes: int = Field(description="Size of its content.")
     outcome: Outcome = Field(
-        description="dead: something of it was given up. waiting: it is still owed to a sink or a subscription. "
-        "delivered: neither; also where nobody wanted it."
+        description="dead: a delivery or record of it was given up. waiting: it is still owed to a sink or a "
+        "subscription. delivered: neither, also without any receiver."
     )
 
 
@@ -68,11 +68,13 @@ class EventPage(BaseModel):
     model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_EXAMPLE], "next_cursor": None}]})
 
     items: list[EventSummaryOut]
-    next_cursor: str | None = Field(description="Leads on, also from a page that is not full.")
+    next_cursor: str | None = Field(description="Leads to the next page, also from a page that is not full.")
 
 
 @router.get(
-    "", summary="Events by topic, key, time and outcome", responses=refusals("invalid-cursor", "invalid-parameter")
+    "",
+    summary="Search events by topic, key, time and outcome",
+    responses=refusals("invalid-cursor", "invalid-parameter"),
 )
 @needs("read", reach="route")
 async def list_events(
@@ -87,7 +89,7 @@ async def list_events(
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> EventPage:
-    """A page looks at 2,000 events at most; follow `next_cursor` until it is null."""
+    """A page reads 2,000 events at most. Follow `next_cursor` until it is null."""
     if any(text is not None and "\x00" in text for text in (topic, key)):
         raise Problem("invalid-parameter", "topic or key holds a NUL character", parameter="topic")
     if topic is None:
@@ -122,7 +124,7 @@ async def list_events(
 async def id_range(
     context: Context, since: datetime | None, until: datetime | None, room_seconds: float = 0.0
 ) -> tuple[int, int]:
-    """The lowest and, exclusive, the highest id of an event that was accepted in a time, with room at both ends."""
+    """Return the lowest and, exclusive, the highest id of events accepted in a time range, with room at both ends."""
     if since is None and until is None:
         return 0, _LARGEST
     row = await context.database.fetchrow("event.id_range", "default", since, until, room_seconds)

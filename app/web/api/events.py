@@ -1,4 +1,4 @@
-"""/events/{id}: the event and what became of it."""
+"""/events/{id}: the event and its deliveries."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MISSING = "There is no such event; its retention may have ended."
 
 
 class SinkOut(BaseModel):
-    """What one sink was owed."""
+    """The state of an event for one sink."""
 
     sink: Literal["kafka", "amqp", "webhooks", "jobs"]
     state: Literal["pending", "held", "sent"]
@@ -47,7 +47,7 @@ class SinkOut(BaseModel):
 
 
 class EventDeliveryOut(BaseModel):
-    """One subscription's part of the story."""
+    """The state of an event for one subscription."""
 
     id: str
     subscription_id: str
@@ -125,23 +125,23 @@ class EventOut(BaseModel):
         description="The body as JSON, if its content type says so and it has 256 KiB at most; else null."
     )
     state: EventState = Field(
-        description="Of the part that is furthest from being delivered. unrouted: its topic has no sink. unmatched: no "
-        "subscription wanted it."
+        description="State of the part that is furthest from being delivered. unrouted: its topic has no sink. "
+        "unmatched: no subscription matched."
     )
     reason: ConditionReason
     blocked_by: BlockedBy
     next_attempt_at: NextAttemptAt
     sinks: list[SinkOut]
     deliveries: list[EventDeliveryOut] = Field(
-        description="The first hundred; all of them are at /deliveries. A key for some topics sees those of "
-        "subscriptions within its patterns; the summary counts all."
+        description="The first hundred; /deliveries has all of them. A key for some topics sees only subscriptions "
+        "within its patterns; the summary counts all."
     )
-    summary: str = Field(description="One sentence: what became of it.")
+    summary: str = Field(description="One sentence about its outcome.")
 
 
 def _summary(sinks: Sequence[tuple[str, Condition]], deliveries: Sequence[Condition]) -> str:
     if not sinks:
-        return "Nobody asked for it: its topic is routed to no sink. It is stored."
+        return "It has no receiver: its topic is routed to no sink. It is stored."
     waiting = [sink for sink, found in sinks if found.state != "sent"]
     words = [f"still owed to {', '.join(waiting)}"] if waiting else []
     states = [delivery.state for delivery in deliveries]
@@ -159,10 +159,10 @@ def _summary(sinks: Sequence[tuple[str, Condition]], deliveries: Sequence[Condit
     return sentence[0].upper() + sentence[1:] + "."
 
 
-@router.get("/{event_id}", summary="An event and what became of it")
+@router.get("/{event_id}", summary="Get an event and its outcome")
 @needs("read", reach="route")
 async def get(request: Request, event_id: str, context: In) -> EventOut:
-    """Per sink and per subscription. That nobody asked for an event is an answer too, with its reason."""
+    """Shows the outcome per sink and per subscription. For an event without any receiver it gives the reason."""
     number = event_number(event_id, context.incarnation)
     row = await context.database.fetchrow("event.get", "default", number)
     if row is None:
@@ -199,7 +199,7 @@ async def get(request: Request, event_id: str, context: In) -> EventOut:
 
 
 def _json_of(content_type: str | None, text: str | None) -> Any:
-    """The value of a body that says that it is JSON."""
+    """Return the value of a body whose type is JSON."""
     kind = (content_type or "").partition(";")[0].strip().lower()
     if text is None or len(text) > _DATA_MAX or not (kind == "application/json" or kind.endswith("+json")):
         return None
@@ -210,7 +210,7 @@ def _json_of(content_type: str | None, text: str | None) -> Any:
 
 
 def payload_out(payload: bytes) -> tuple[str | None, str | None]:
-    """A body as text, or else in base64."""
+    """Return a body as text, or else in base64."""
     try:
         return payload.decode("utf-8"), None
     except UnicodeDecodeError:

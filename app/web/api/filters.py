@@ -1,4 +1,4 @@
-"""/filters/test: would this event pass that filter?"""
+"""/filters/test: test a filter on an event."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MISSING = "There is no such event; its retention may have ended."
 
 
 class SampleEvent(BaseModel):
-    """An event that nobody published."""
+    """A sample event, which is not stored."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -73,7 +73,7 @@ _DOCUMENT: dict[str, Any] = {
 
 
 class FilterVerdict(BaseModel):
-    """Whether it passes, and what the filter looked at."""
+    """Whether it passes, and the data that the filter read."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"matches": True, "document": _DOCUMENT}]})
 
@@ -91,7 +91,7 @@ class FilterVerdict(BaseModel):
 )  # fmt: skip
 @needs("subscribe", reach="route")
 async def test(request: Request, body: FilterTest, context: In) -> FilterVerdict:
-    """By the same statement that the fan-out uses. Nothing is stored."""
+    """Uses the same statement as the fan-out. Nothing is stored."""
     try:
         path = compile_filter(body.filter)
     except FilterError as error:
@@ -102,8 +102,9 @@ async def test(request: Request, body: FilterTest, context: In) -> FilterVerdict
 
 
 def _read(document: str) -> dict[str, Any]:
-    """PostgreSQL knows numbers that Python refuses, or takes for infinite; those are shown as texts. And it nests
-    deeper than an answer can: ``Problem``."""
+    """Read PostgreSQL's JSON. Numbers that Python refuses or reads as infinite become texts. Too deep nesting is a
+    ``Problem``.
+    """
     try:
         check_shape(document, depth_max=DEPTH_MAX + 1, nodes_max=len(document))
     except StrictJsonError as error:

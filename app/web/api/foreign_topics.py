@@ -1,4 +1,4 @@
-"""/foreign-topics: topics of other publishers that are fetched here; /hub/pairs: where a subscriber stands (UD-12)."""
+"""/foreign-topics: topics of other publishers that are fetched here; /hub/pairs: the status of a subscriber (UD-12)."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = ["SINKS_MEANING", "TopicSink", "foreign", "pair_of", "router", "standi
 router = APIRouter(tags=["WebSub"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy"))
 In = Annotated[Context, Depends(context_of)]
 TopicSink = Literal["kafka", "amqp", "webhooks"]
-SINKS_MEANING = "Where its events go from now on; webhooks alone unless this was given before."
+SINKS_MEANING = "The sinks of its events from now on; webhooks alone unless set before."
 _URL_EXAMPLE = "https://blog.example/feed"
 
 
 class ForeignTopicIn(BaseModel):
-    """A topic of another publisher; what is left out stays, or is false."""
+    """A topic of another publisher; a missing field stays unchanged, or is false."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"url": _URL_EXAMPLE, "feed_diff": True}]}
@@ -38,7 +38,7 @@ class ForeignTopicIn(BaseModel):
 
     url: str = Field(max_length=2048)
     feed_diff: bool | None = Field(None, description="Of Atom and RSS, distribute new and changed entries only.")
-    always_deliver: bool | None = Field(None, description="Distribute after each ping, also what has not changed.")
+    always_deliver: bool | None = Field(None, description="Distribute after each ping, also unchanged content.")
     sinks: list[TopicSink] | None = Field(None, min_length=1, description=SINKS_MEANING)
 
 
@@ -63,20 +63,20 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class ForeignTopicOut(BaseModel):
-    """What is known of it."""
+    """The state of a foreign topic."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     topic: str = Field(description="Its name here, for subscriptions by the API.")
     url: str
-    self_url: str | None = Field(description="As it advertises itself.")
+    self_url: str | None = Field(description="The URL that it advertises as its own.")
     hub_url: str | None
     feed_diff: bool
     always_deliver: bool
-    sinks: list[TopicSink] | None = Field(description="Where its events go; none: every configured sink.")
+    sinks: list[TopicSink] | None = Field(description="The sinks of its events; null: every configured sink.")
     pings: int
-    pings_fetched: int = Field(description="How many of them the last good fetch began with.")
-    due_at: datetime | None = Field(description="When it is fetched next; none: at the next ping.")
+    pings_fetched: int = Field(description="Number of them at the start of the last good fetch.")
+    due_at: datetime | None = Field(description="Time of the next fetch; null: at the next ping.")
     failures: int = Field(description="Failed fetches in a row.")
     last_status: int | None
     last_error: str | None
@@ -101,7 +101,7 @@ class ForeignTopicPage(BaseModel):
 )
 @needs("admin")
 async def register(body: ForeignTopicIn, context: In) -> ForeignTopicOut:
-    """Where only registered topics may be named, it may be from now on."""
+    """Subscribers may name it from now on, where only registered topics are allowed."""
     name = foreign(body.url, context)
     async with context.database.transaction() as session:
         await session.execute("foreign.ensure", "default", name, body.url)
@@ -120,7 +120,7 @@ async def list_foreign_topics(
     cursor: Annotated[str | None, Query(max_length=600)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> ForeignTopicPage:
-    """How often they were pinged, what the last fetch brought, and when the next one is."""
+    """Shows pings, the result of the last fetch and the time of the next."""
     after = read_cursor(cursor, [str]) or [""]
     rows = await context.database.fetch("foreign.list", "default", after[0], limit + 1)
     next_cursor = link_next(request, response, [rows[limit - 1]["topic"]] if len(rows) > limit else None)
@@ -128,7 +128,7 @@ async def list_foreign_topics(
 
 
 def foreign(url: str, context: Context) -> str:
-    """The name of another publisher's topic; else ``Problem``."""
+    """Return the name of another publisher's topic; else ``Problem``."""
     try:
         topic_of(context.public_url, url)
     except TopicUrlRefused as error:
@@ -159,37 +159,41 @@ _PAIR_EXAMPLE: dict[str, Any] = {
 
 
 class PairOut(BaseModel):
-    """Where a topic's subscriber stands."""
+    """The status of a topic's subscriber."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_PAIR_EXAMPLE]})
 
     standing: SubscriptionStatus
     subscription_id: str | None
-    reason: str | None = Field(description="Why the request failed or is tried again, or why the subscription ended.")
+    reason: str | None = Field(description="Reason of the request's failure or retry, or of the subscription's end.")
     lease_until: datetime | None
-    requested_at: datetime | None = Field(description="Of the latest request; decided ones are kept for a day.")
+    requested_at: datetime | None = Field(
+        description="Time of the latest request; decided requests are kept for a day."
+    )
     verified_at: datetime | None
-    attempts: int | None = Field(description="How often the callback, or the publisher, was asked.")
+    attempts: int | None = Field(description="Number of requests to the callback, or to the publisher.")
     next_attempt_at: datetime | None = Field(
-        description="When it is asked next. The next delivery is `next_attempt_at` of the subscription."
+        description="Time of the next request. The next delivery is `next_attempt_at` of the subscription."
     )
     owed: int = Field(description="Deliveries that are still open, counted up to 1,001.")
-    last_outcome: str | None = Field(description="Of the oldest open delivery.")
+    last_outcome: str | None = Field(description="Reason of the oldest open delivery.")
 
 
-@router.get("/hub/pairs", summary="Where a subscriber stands", responses=refusals("invalid-parameter", "uri-too-long"))
+@router.get(
+    "/hub/pairs", summary="Get the status of a subscriber", responses=refusals("invalid-parameter", "uri-too-long")
+)
 @needs("read")
 async def pair(
     context: In,
     topic: Annotated[str, Query(max_length=2048, description="The topic's URL, as in `hub.topic`.")],
     callback: Annotated[str, Query(max_length=2048, description="As in `hub.callback`.")],
 ) -> PairOut:
-    """The state of a topic and a callback: request, subscription, lease, verification, deliveries."""
+    """Shows the status of a topic and a callback: request, subscription, lease, verification, deliveries."""
     return PairOut.model_validate(_pair(await _row(context, *pair_of(context, topic, callback))))
 
 
 def pair_of(context: Context, topic: str, callback: str) -> tuple[str, bytes]:
-    """The topic's name here and the pair's identity, of a topic's URL and a callback; else ``Problem``."""
+    """Return the topic's name here and the pair's identity, of a topic's URL and a callback; else ``Problem``."""
     if "\0" in topic or "\0" in callback:
         raise Problem("invalid-parameter", "A URL holds no NUL character.", parameter="topic")
     try:
@@ -202,7 +206,7 @@ def pair_of(context: Context, topic: str, callback: str) -> tuple[str, bytes]:
 
 
 async def standing_of(context: Context, name: str, pair: bytes) -> SubscriptionStatus:
-    """Where a pair stands, in one word."""
+    """Return the status of a pair, in one word."""
     found: SubscriptionStatus = _pair(await _row(context, name, pair))["standing"]
     return found
 

@@ -26,18 +26,18 @@ _SUMMARY: Final = "Ask the callback for its consent (CloudEvents)"
 
 _REFUSED: Final = refusals("database-unavailable", "busy", "not-found", "no-consent")
 router = APIRouter(tags=["subscriptions"], route_class=StrictRoute, responses=_REFUSED)
-invitations = APIRouter(tags=["subscriptions"], responses=_REFUSED)  # for callbacks: what they add is overlooked
+invitations = APIRouter(tags=["subscriptions"], responses=_REFUSED)  # for callbacks: their extra parameters are ignored
 In = Annotated[Context, Depends(context_of)]
 _DEADLINE_SECONDS: Final = 10.0
 
 
 class Agreed(BaseModel):
-    """What a callback has agreed to."""
+    """The consent of a callback."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"origin": "hub.example", "requests_per_minute": 120}]})
 
-    origin: str = Field(description="Who may deliver there: this hub.")
-    requests_per_minute: int | None = Field(description="How many at most; null: no limit was named.")
+    origin: str = Field(description="The origin that may deliver there: this hub.")
+    requests_per_minute: int | None = Field(description="Allowed requests per minute; null: without a limit.")
 
 
 @router.post(
@@ -47,11 +47,9 @@ class Agreed(BaseModel):
 )
 @needs("subscribe", reach="route")
 async def handshake(request: Request, subscription_id: str, context: In) -> SubscriptionOut:
-    """An `OPTIONS` to the callback. With its consent the subscription is active, at the rate that it allows.
-
-    Make the subscription with `"state": "disabled"`, so that nothing is sent before. Where this hub has an https URL,
-    the callback may also agree later, within a week: by a GET or POST to the `WebHook-Request-Callback` that it is
-    told.
+    """Sends an `OPTIONS` to the callback. With its consent the subscription becomes active, at the rate that it allows.
+    Create the subscription with `"state": "disabled"`, so that nothing is sent before. Where this hub has an https URL,
+    the callback may also agree within a week, by a GET or POST to its `WebHook-Request-Callback`.
     """
     row = await find(request, subscription_id, context)
     target = _target(row["callback"], context)
@@ -71,14 +69,13 @@ async def handshake(request: Request, subscription_id: str, context: In) -> Subs
     return subscription_out(agreed)
 
 
-@invitations.get(
-    "/handshakes/{token}", name="agree", summary="Agree to deliveries, by the URL that the callback was told"
-)
+@invitations.get("/handshakes/{token}", name="agree", summary="Agree to deliveries, by the URL that the callback got")
 @invitations.post("/handshakes/{token}", name="agree_by_post", summary="Agree to deliveries, as by GET")
 @open_to_all
 async def agree(request: Request, token: str, context: In) -> Agreed:
-    """For callbacks, without an API key: the URL is the secret. It is good once, for a week, and until the
-    subscription is changed. `WebHook-Allowed-Rate` in the request limits the rate."""
+    """For callbacks, without an API key: the URL is the secret. It works once, for a week, and until the subscription
+    is changed. `WebHook-Allowed-Rate` in the request limits the rate.
+    """
     try:
         allowed = allowed_rate(request.headers.getlist("webhook-allowed-rate"))
     except NoConsent as error:
@@ -94,7 +91,7 @@ def _origin(context: Context) -> str:
 
 
 def _invitation(row: Row, context: Context) -> str | None:
-    """Only by https: whoever reads the URL on its way may agree."""
+    """Return the invitation, for https only: a reader of the URL could agree."""
     if not context.public_url.startswith("https://"):
         return None
     return f"{context.public_url}/handshakes/{context.subscriptions.invite(row)}"

@@ -1,4 +1,4 @@
-"""/healthz, /readyz, /metrics: what every operator expects (EC-H02)."""
+"""/healthz, /readyz, /metrics: for operators and their tools (EC-H02)."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class SinkHealth(BaseModel):
     """A sink that this process relays."""
 
     state: str = Field(description="leading, standby, backing off, refused, stopped")
-    error: str | None = Field(None, description="Why it backs off.")
+    error: str | None = Field(None, description="Reason of its back-off.")
 
 
 class Ready(BaseModel):
-    """What the hub depends on."""
+    """The state of the hub's dependencies."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -46,23 +46,23 @@ class Ready(BaseModel):
 
     status: Literal["ok", "degraded", "unavailable"]
     database: Literal["ok", "slow", "full", "failing", "unreachable"] = Field(
-        description="slow: its server lets us in, and yet a plain question was not answered within two seconds. "
+        description="slow: its server accepts connections, but did not answer a simple query within two seconds. "
         "full: its server takes no more connections. failing: its server answers and cannot store anything, "
         "because its disk is full, it is read-only, or it lacks memory."
     )
     sinks: dict[str, SinkHealth]
 
 
-@router.get("/healthz", summary="Is the process alive")
+@router.get("/healthz", summary="Check that the process is alive")
 @open_to_all
 async def healthz() -> Alive:
-    """Says nothing about what it depends on: a database that is down is no reason to kill the hub."""
+    """Ignores dependencies: a database that is down is no reason to kill the hub."""
     return Alive(status="ok")
 
 
 @router.get(
     "/readyz",
-    summary="Can it serve",
+    summary="Check that the hub can serve",
     response_model=Ready,
     responses={
         503: {"model": Ready, "description": "The database cannot be reached, is full, is too slow, or cannot write."}
@@ -70,7 +70,7 @@ async def healthz() -> Alive:
 )
 @open_to_all
 async def readyz(context: In) -> JSONResponse:
-    """Ready means that publishing works: the database is asked to write, at most once in five seconds.
+    """Ready means that publishing works: the hub tests a write to the database, at most once in five seconds.
 
     A broker that is down leaves the hub ready, and is named.
     """
@@ -91,6 +91,8 @@ async def readyz(context: In) -> JSONResponse:
 )
 @needs("read")
 async def metrics(context: In) -> Response:
-    """The exposition format. What waits is asked of the database; without it the rest is told all the same."""
+    """Answers in the exposition format. Counts of waiting rows need the database; without it the other metrics are
+    still there.
+    """
     await context.backlog.refresh()
     return Response(generate_latest(context.registry), media_type=CONTENT_TYPE_LATEST)

@@ -45,7 +45,7 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class HoldOut(BaseModel):
-    """What waits, and why."""
+    """A key or topic that waits, and the reason."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
@@ -56,10 +56,10 @@ class HoldOut(BaseModel):
     key: str | None
     reason: str
     detail: str
-    records: int = Field(description="How many wait; counted up to 10,000.")
+    records: int = Field(description="Number of waiting records, counted up to 10,000.")
     attempts: int
     since: datetime
-    next_attempt_at: datetime = Field(description="When its oldest record is tried again.")
+    next_attempt_at: datetime = Field(description="Time of the next try of its oldest record.")
 
 
 class HoldDetail(HoldOut):
@@ -71,7 +71,7 @@ class HoldDetail(HoldOut):
 
 
 class HoldPage(BaseModel):
-    """A page of holds in the order of their making."""
+    """A page of holds in the order of their creation."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_EXAMPLE], "next_cursor": None}]})
 
@@ -80,13 +80,13 @@ class HoldPage(BaseModel):
 
 
 class GiveUpIn(Reason):
-    """What to give up, and why."""
+    """Selects the records to give up, with the reason."""
 
     all: bool = Field(False, description="Every record that waits, not only the oldest.")
 
 
 class VerbOut(BaseModel):
-    """How many records a verb has given up."""
+    """Number of records that were given up."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"id": "hold_3", "dead_letters": 1}]})
 
@@ -109,7 +109,7 @@ def _number(hold: str) -> int:
     return int(hold.removeprefix("hold_"))
 
 
-@router.get("", summary="List what waits", responses=refusals("invalid-cursor", "invalid-parameter"))
+@router.get("", summary="List holds", responses=refusals("invalid-cursor", "invalid-parameter"))
 @needs("read")
 async def list_holds(
     request: Request,
@@ -120,7 +120,7 @@ async def list_holds(
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> HoldPage:
-    """Oldest first; `Link: rel="next"` and `next_cursor` lead on."""
+    """Oldest first; `Link: rel="next"` and `next_cursor` lead to the next page."""
     after = read_cursor(cursor, [int]) or [0]
     rows = await context.database.fetch("hold.page", "default", sink, topic, after[0], limit + 1)
     next_cursor = link_next(request, response, [rows[limit - 1]["id"]] if len(rows) > limit else None)
@@ -130,7 +130,7 @@ async def list_holds(
 @router.get("/{hold}", summary="One hold", responses=refusals("not-found", "invalid-parameter"))
 @needs("read")
 async def show(hold: HoldId, context: In) -> HoldDetail:
-    """What waits, why, and which events are the oldest of it."""
+    """Shows the reason and the oldest events that wait."""
     row = await context.database.fetchrow("hold.get", "default", _number(hold))
     if row is None:
         raise Problem("not-found", "There is no such hold; it may have been lifted.")
@@ -141,7 +141,7 @@ async def show(hold: HoldId, context: In) -> HoldDetail:
 @router.post("/{hold}/retry", summary="Try it now", responses=_VERB)
 @needs("operate")
 async def retry(hold: HoldId, body: Reasoned, request: Request, context: In) -> VerbOut:
-    """Its oldest record is sent at once; when it is taken, the others follow in order."""
+    """Sends its oldest record at once. When the broker accepts it, the others follow in order."""
     done = await context.database.fetchval("hold.retry", "default", _number(hold), actor_of(request), body.reason)
     if done is None:
         raise Problem("not-found", "There is no such hold; it may have been lifted.")
@@ -188,9 +188,8 @@ async def purge(hold: HoldId, body: Reasoned, request: Request, context: In) -> 
 async def _give_up(
     hold: str, body: Reason, request: Request, context: Context, most: int, *, with_refused: bool = True
 ) -> Row | None:
-    """How many of the oldest were chosen, and how many given up; None: there is no such hold.
-
-    ``with_refused``: the oldest is the one for whose sake the others wait.
+    """Return how many of the oldest records were chosen, and how many given up; None when there is no such hold.
+    ``with_refused``: the oldest record is the refused one.
     """
     row = await context.database.fetchrow(
         "hold.skip", "default", _number(hold), actor_of(request), body.reason, most, "hold.give_up", with_refused

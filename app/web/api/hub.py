@@ -1,12 +1,12 @@
 """POST /hub: the one URL of the WebSub hub (W3C WebSub 5.1; table 2.1 of the hub's requirements).
 
-    subscribe, unsubscribe   202 when committed; what comes of it is decided afterwards (WS-28, WS-33)
+    subscribe, unsubscribe   202 when committed; verified afterwards (WS-28, WS-33)
     publish                  204 (WS-76); with the content, in a form or as the body of /hub/content, 202 (WS-86)
     anything wrong           4xx, 503; plain text that names the parameter (WS-31)
     PubSubHubbub 0.3, sync   204 when verified, 409 with the reason when not (PS-05)
     GET                      a page of help; with hub.* in the query 405, because forms are POSTed (WS-09)
 
-Answers are plain text and not problem documents: that is what WebSub's clients show to their users.
+Answers are plain text and not problem documents: WebSub's clients show them to their users.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _log = structlog.get_logger(__name__)
 
 _CHANGES = ("POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _RETRY_AFTER_SECONDS = 5
-_WARNING = "accepted, but hub.secret was sent over plain http: whoever listened can forge deliveries\n"
+_WARNING = "accepted, but hub.secret was sent over plain http: anyone on the network can forge deliveries\n"
 _HELP = """\
 This is a WebSub hub (https://www.w3.org/TR/websub/).
 
@@ -66,7 +66,7 @@ async def _or_refusal(answer: _Answer, request: Request) -> Response:
     except FormRefused as refused:
         return _refusal(refused)
     except DatabaseError as error:
-        # Repeating a request is harmless, so an unknown outcome needs no other words than a certain failure.
+        # Repeating a request is harmless, so an unknown outcome gets the same answer as a certain failure.
         _log.warning("hub_request_not_stored", error=str(error))
         return _refusal(
             FormRefused(503, "", "the hub cannot store anything right now", retry_after_seconds=_RETRY_AFTER_SECONDS)
@@ -99,17 +99,17 @@ async def _ping(hub: Hub, asked: Pinging) -> Response:
 
 
 async def _content(hub: Hub, request: Request) -> Response:
-    """The body is the topic's content (WS-86); the gate has judged who sends it."""
+    """Publish the body as the topic's content (WS-86). Authentication has checked the sender."""
     named = request.query_params.getlist("hub.topic")
     if len(named) != 1 or "\0" in named[0]:
-        raise FormRefused(400, "hub.topic", "is to be given once, in the query")
+        raise FormRefused(400, "hub.topic", "must be given once, in the query")
     body = await _body(request, hub.options.fetch_bytes_max)
     hops = check_hops(request.headers.get(HOPS_HEADER))
     return await _distributed(hub, named[0], body, request.headers.get("content-type"), hops)
 
 
 async def _upstream(hub: Hub, request: Request) -> Response:
-    """Our own callback, at which other hubs verify and deliver (WS-91, WS-92)."""
+    """Serve our own callback, where other hubs verify and deliver (WS-91, WS-92)."""
     token = request.path_params["token"]
     if "\0" in token or any("\0" in value for value in request.query_params.values()):
         raise FormRefused(404, "", "there is no such callback")
@@ -128,7 +128,7 @@ async def _distributed(hub: Hub, topic_url: str, body: bytes, content_type: str 
 
 
 async def _verified(hub: Hub, intent_id: int) -> Response:
-    """PS-05: 204 when the callback has confirmed, else why not."""
+    """Answer 204 when the callback has confirmed, else the reason (PS-05)."""
     reason = await outcome(hub, intent_id)
     return Response(status_code=204) if reason is None else _text(409, reason, {})
 
@@ -141,7 +141,7 @@ def _help(hub: Hub, request: Request) -> Response:
 
 
 async def _body(request: Request, bytes_max: int) -> bytes:
-    """At most one chunk more than that: enough to see that it is too large."""
+    """Read the body, at most one chunk beyond the limit, which shows that it is too large."""
     body = b""
     async for chunk in request.stream():
         body += chunk
@@ -151,7 +151,9 @@ async def _body(request: Request, bytes_max: int) -> bytes:
 
 
 def _check_secret(hub: Hub, request: Request, asked: Subscribing) -> str:
-    """WS-15. The connection counts as https also where the hub's public URL says that somebody before us ended it."""
+    """Check the secret's transport (WS-15). The connection counts as https also where a proxy ended TLS, by the public
+    URL.
+    """
     is_https = request.url.scheme == "https" or hub.options.public_url.startswith("https://")
     policy = hub.options.secret_over_http
     if asked.secret is None or is_https or policy == "allow":

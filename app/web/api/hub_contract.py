@@ -14,14 +14,18 @@ _FORM: dict[str, Any] = {
         "hub.topic": {
             "type": "string",
             "format": "uri",
-            "description": "The topic URL, `<PUBLIC_URL>/topics/{topic}`. Of subscribe and unsubscribe.",
+            "description": "The topic URL, `<PUBLIC_URL>/topics/{topic}`. For subscribe and unsubscribe.",
         },
-        "hub.callback": {"type": "string", "format": "uri", "description": "Of subscribe and unsubscribe."},
-        "hub.lease_seconds": {"type": "integer", "minimum": 1, "description": "A wish; the hub keeps it in bounds."},
+        "hub.callback": {"type": "string", "format": "uri", "description": "For subscribe and unsubscribe."},
+        "hub.lease_seconds": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "The requested lease; the hub limits it.",
+        },
         "hub.secret": {"type": "string", "maxLength": 199, "description": "Signs deliveries (`X-Hub-Signature`)."},
-        "hub.hash_algorithms": {"type": "string", "description": "Of the signature; sha256 if nothing is said."},
+        "hub.hash_algorithms": {"type": "string", "description": "Algorithm of the signature; default sha256."},
         "hub.url": {
-            "description": "Of publish: the topic URLs that changed; `hub.topic` is read as well.",
+            "description": "For publish: the topic URLs that changed; `hub.topic` is read as well.",
             "type": "array",
             "items": {"type": "string", "format": "uri"},
         },
@@ -58,7 +62,7 @@ _TOKEN: dict[str, Any] = {
 _HOPS: dict[str, Any] = {
     "name": "Hookwire-Hops",
     "in": "header",
-    "description": "Through how many hubs the content came.",
+    "description": "The number of hubs that the content has passed.",
     "schema": {"type": "integer", "minimum": 0, "maximum": 7},
 }
 
@@ -67,7 +71,7 @@ HUB_PATHS: dict[str, Any] = {
         "get": {
             "tags": ["WebSub"],
             "operationId": "hub_help",
-            "summary": "How to use this hub",
+            "summary": "Get help for this hub",
             "responses": {
                 "200": _text("A page of help, as text.", "This is a WebSub hub."),
                 "405": _text("`hub.*` parameters belong into a form that is POSTed.", "requests are POSTed"),
@@ -85,9 +89,9 @@ HUB_PATHS: dict[str, Any] = {
                 "content": {"application/x-www-form-urlencoded": {"schema": _FORM, "examples": _EXAMPLES}},
             },
             "responses": {
-                "202": _text("Accepted; the callback will be asked.", ""),
-                "204": {"description": "The publish notification was taken."},
-                "307": {"description": "This hub has moved; `Location` says where to."},
+                "202": _text("Accepted; the callback gets a verification request.", ""),
+                "204": {"description": "The publish notification was accepted."},
+                "307": {"description": "This hub has moved; `Location` has its new URL."},
                 "400": _text(
                     "A parameter is missing, doubled or wrong; the text names it.", "hub.callback: is missing"
                 ),
@@ -130,9 +134,7 @@ HUB_PATHS: dict[str, Any] = {
                         }
                     },
                 },
-                "400": _text(
-                    "`hub.topic` is missing, doubled or wrong.", "hub.topic is to be given once, in the query"
-                ),
+                "400": _text("`hub.topic` is missing, doubled or wrong.", "hub.topic must be given once, in the query"),
                 "403": _text("The topic's URL is refused by policy.", "hub.topic is refused"),
                 "404": _text("The topic does not exist, or is not hosted here.", "hub.topic is not hosted here"),
                 "413": _text("The content is too large.", "the content is larger than 1048576 bytes"),
@@ -154,7 +156,7 @@ HUB_PATHS: dict[str, Any] = {
             ],
             "responses": {
                 "200": _text("The challenge, or nothing for a denial.", "c3VtbWVy"),
-                "404": _text("Nothing of this was asked for here.", "hub.topic is nothing that was asked for here"),
+                "404": _text("This hub did not ask for it.", "hub.topic is nothing that was asked for here"),
                 "503": {**_text("The hub cannot store anything right now.", "repeat later"), "headers": _RETRY},
             },
         },

@@ -14,7 +14,7 @@ __all__ = ["JsonRoute"]
 
 
 class JsonRoute(APIRoute):
-    """Add the line feed to what the framework has serialised."""
+    """Add the line feed to the framework's serialised answer."""
 
     @override
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:

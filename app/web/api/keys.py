@@ -1,4 +1,4 @@
-"""/keys: who may use this API."""
+"""/keys: the keys that permit the use of this API."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class KeyIn(BaseModel):
 
     name: str = Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$", description="For people.")
     scopes: list[KeyScope] = Field(min_length=1, max_length=9, description="`admin` holds every scope.")
-    topics: Patterns | None = Field(None, description="Topics or patterns it is for; none: every topic.")
+    topics: Patterns | None = Field(None, description="Topics or patterns that it permits; null: every topic.")
     queues: Patterns | None = Field(
         None, description="As `topics`, of queues. A key that names only topics reaches no queue, kind or service."
     )
     kinds: Patterns | None = Field(None, description="As `queues`, of kinds of tasks and jobs.")
     services: Patterns | None = Field(None, description="As `queues`, of services.")
-    lifetime_seconds: int | None = Field(None, ge=1, le=_LIFETIME_MAX, description="none: until it is revoked.")
+    lifetime_seconds: int | None = Field(None, ge=1, le=_LIFETIME_MAX, description="null: until it is revoked.")
 
 
 _EXAMPLE: dict[str, Any] = {
@@ -98,14 +98,14 @@ class KeyPage(BaseModel):
 
 
 def key_out(row: Row) -> dict[str, Any]:
-    """The public shape of a row of ``key.list``."""
+    """Return the public shape of a row of ``key.list``."""
     return {name: value for name, value in row.items() if name != "public_id"} | {"id": row["public_id"]}
 
 
 @router.post(
     "",
     status_code=201,
-    summary="Make an API key",
+    summary="Create an API key",
     responses=refusals(
         "malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large",
         "invalid-pattern",
@@ -113,7 +113,7 @@ def key_out(row: Row) -> dict[str, Any]:
 )  # fmt: skip
 @needs("admin")
 async def create(request: Request, body: KeyIn, context: In) -> KeyCreated:
-    """The answer carries the key, once; only its digest is stored."""
+    """Returns the key, only this once. Only its digest is stored."""
     try:
         new = NewKey(body.name, body.scopes, body.topics, body.lifetime_seconds, body.queues, body.kinds, body.services)
     except TopicError as error:
@@ -132,7 +132,7 @@ async def list_keys(
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> KeyPage:
-    """Oldest first, revoked and expired ones too."""
+    """Oldest first, including revoked and expired keys."""
     after = read_cursor(cursor, [int]) or [0]
     assert isinstance(after[0], int), "read_cursor checks the types"
     rows = await Keys(context.database).list(after[0], limit + 1)
@@ -143,7 +143,7 @@ async def list_keys(
 @router.delete("/{key_id}", status_code=204, summary="Revoke an API key", responses=refusals("not-found"))
 @needs("admin")
 async def revoke(request: Request, key_id: str, context: In) -> None:
-    """It is refused by every process within five seconds. Repeating it changes nothing."""
+    """Every process refuses it within five seconds. Repeating it changes nothing."""
     row = await Keys(context.database).revoke(key_id) if key_id.isascii() and key_id.isprintable() else None
     if row is None:
         raise Problem("not-found", "There is no such key.")

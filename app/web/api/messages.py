@@ -41,7 +41,7 @@ _RECEIPT = "msg_42_19"
 
 
 class SubmittedOut(BaseModel):
-    """The ids of what was stored, in the order of the body."""
+    """The ids of the stored messages, in the order of the body."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"queue": "mail", "ids": ["msg_42"]}]})
 
@@ -50,8 +50,9 @@ class SubmittedOut(BaseModel):
 
 
 class FilterIn(BaseModel):
-    """Which messages are wanted; the others stay for others. `headers`, `priority_min` and `age_seconds_min` are judged
-    on the first 1,000 messages that `type` or `key` leaves."""
+    """Selects messages; all others stay in the queue. `headers`, `priority_min` and `age_seconds_min` apply to the
+    first 1,000 messages that match `type` and `key`.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -68,7 +69,7 @@ class ReceiveIn(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"max": 10, "wait_seconds": 20}]})
 
     max: int = Field(1, ge=1, le=500)
-    lease_seconds: float | None = Field(None, ge=1, le=43_200, description="none: the queue's own.")
+    lease_seconds: float | None = Field(None, ge=1, le=43_200, description="null: the queue's own.")
     wait_seconds: float = Field(0, ge=0, le=20, description="How long to wait for a message.")
     filter: FilterIn | None = None
     consumer: str | None = Field(
@@ -91,9 +92,9 @@ class MessageOut(BaseModel):
 
 
 class ReceivedOut(BaseModel):
-    """A message that is yours until its lease ends."""
+    """A message that the receiver holds until its lease ends."""
 
-    receipt: str = Field(description="Settle it by this.")
+    receipt: str = Field(description="The receipt that settles it.")
     attempts: int
     leased_until: datetime
     message: MessageOut
@@ -135,7 +136,7 @@ class BrowsedList(BaseModel):
 
 
 class AcceptIn(BaseModel):
-    """What is done."""
+    """Messages that are done."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"receipts": [_RECEIPT]}]})
 
@@ -143,25 +144,25 @@ class AcceptIn(BaseModel):
 
 
 class RejectIn(AcceptIn):
-    """What is returned."""
+    """Messages to return."""
 
-    delay_seconds: float = Field(0, ge=0, le=604_800, description="Not handed out again before; 0: at once.")
+    delay_seconds: float = Field(0, ge=0, le=604_800, description="Delay before it is handed out again; 0: at once.")
     reason: str | None = Field(None, max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")
     dead: bool = Field(False, description="Never hand it out again: it becomes a dead letter.")
     count: bool = Field(True, description="false: this delivery does not count towards `deliveries_max`.")
 
 
 class ExtendIn(AcceptIn):
-    """What is held for longer."""
+    """Messages to hold for longer."""
 
     lease_seconds: float = Field(30, ge=1, le=43_200, description="From now on.")
 
 
 class ReceiptOut(BaseModel):
-    """What became of one receipt."""
+    """The result of one receipt."""
 
     receipt: str
-    state: Literal["done", "stale"] = Field(description="stale: settled already, or received by somebody else since.")
+    state: Literal["done", "stale"] = Field(description="stale: settled already, or received by another client since.")
 
 
 class ReceiptList(BaseModel):
@@ -202,7 +203,9 @@ async def submit(
     priority: Annotated[int, Header(alias="Hookwire-Priority", ge=-32_768, le=32_767)] = 0,
     delay_seconds: Annotated[float, Header(alias="Hookwire-Delay-Seconds", ge=0, le=315_360_000)] = 0,
 ) -> SubmittedOut:
-    """Stored when this is answered. `Hookwire-Header-<Name>: <value>` becomes the message's header `<name>`."""
+    """The messages are stored before the answer. `Hookwire-Header-<Name>: <value>` becomes the message's header
+    `<name>`.
+    """
     name, body = queue_name(queue), await request.body()
     headers = _own_headers(request)
     drafts = [
@@ -223,7 +226,7 @@ async def browse(
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     after: Annotated[str | None, Query(pattern=r"^msg_[0-9]{1,18}$", description="A message's id.")] = None,
 ) -> BrowsedList:
-    """Oldest first. Looking affects nobody. Payloads are null for a key without the scope `payloads`."""
+    """Oldest first. Browsing changes nothing. Payloads are null for a key without the scope `payloads`."""
     after_id = int(after.removeprefix("msg_")) if after else 0
     found = await context.jobs.queues.browse(queue_name(queue), limit, after_id)
     shown = shows_payloads(request)
@@ -244,10 +247,10 @@ async def receive(request: Request, queue: Queue, body: ReceiveIn, context: In) 
     return ReceivedList.model_validate({"items": [_received_out(one) for one in found]})
 
 
-@router.post("/{queue}/accept", summary="Done with messages", responses=refusals(*_BODY))
+@router.post("/{queue}/accept", summary="Accept messages", responses=refusals(*_BODY))
 @needs("work", reach="queue")
 async def accept(queue: Queue, body: AcceptIn, context: In) -> ReceiptList:
-    """They leave the queue, into the archive where it keeps history."""
+    """Removes them from the queue, and archives them where it keeps history."""
     done = await context.jobs.queues.accept(queue_name(queue), _receipts(body.receipts))
     return _settled("accept", body.receipts, done, context)
 
@@ -255,7 +258,7 @@ async def accept(queue: Queue, body: AcceptIn, context: In) -> ReceiptList:
 @router.post("/{queue}/reject", summary="Return messages", responses=refusals(*_BODY))
 @needs("work", reach="queue")
 async def reject(queue: Queue, body: RejectIn, context: In) -> ReceiptList:
-    """They are available again in their old places, or after the delay, or are dead letters."""
+    """Returns them to their old places, after the delay if any, or makes them dead letters."""
     done = await context.jobs.queues.reject(
         queue_name(queue), _receipts(body.receipts), delay_seconds=body.delay_seconds, reason=body.reason,
         dead=body.dead, counts=body.count,
@@ -307,7 +310,7 @@ def _own_headers(request: Request) -> dict[str, str]:
 
 
 def _receipts(texts: Sequence[str]) -> list[ClaimReceipt]:
-    """Those that can be receipts; all others are stale."""
+    """Return the texts that can be receipts; all others are stale."""
     parsed = (parse_receipt(text) for text in dict.fromkeys(texts))
     return [receipt for receipt in parsed if receipt is not None]
 

@@ -1,4 +1,4 @@
-"""Moments that a caller names: in UTC, and within the years that everybody behind us can write."""
+"""Moments of a caller: in UTC, and within the years that every receiver can write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/subscriptions/{id}/replay: a subscriber asks for what it missed, within the topics of its key (FM-12)."""
+"""/subscriptions/{id}/replay: a subscriber replays missed events, within the topics of its key (FM-12)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ In = Annotated[Context, Depends(context_of)]
 
 
 class OwnReplayIn(BaseModel):
-    """From where it begins."""
+    """The start of the replay."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"start": "2026-01-15T00:00:00Z"}]})
 
@@ -46,7 +46,7 @@ class OwnReplayOut(BaseModel):
 @router.post(
     "/{subscription_id}/replay",
     status_code=202,
-    summary="Get again what was missed",
+    summary="Replay missed events",
     responses=refusals(
         "not-found", "malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type",
         "body-too-large",
@@ -54,7 +54,7 @@ class OwnReplayOut(BaseModel):
 )  # fmt: skip
 @needs("subscribe", reach="route")
 async def replay(request: Request, subscription_id: str, body: OwnReplayIn, context: In) -> OwnReplayOut:
-    """Deliver again all events since then that the subscription chooses. They are marked `hookwire-replay: true`."""
+    """Delivers all matching events since then again. They are marked `hookwire-replay: true`."""
     row = await find(request, subscription_id, context)
     if row["state"] != "active":
         raise Problem("invalid-parameter", f"The subscription is {row['state']}.", parameter="subscription_id")

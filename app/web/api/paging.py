@@ -19,7 +19,7 @@ PAGE_MAX = 500
 
 
 def read_cursor(cursor: str | None, types: Sequence[type]) -> list[str | int] | None:
-    """The key after which the page begins; None at the beginning. A cursor that we did not write is a problem."""
+    """Return the key after which the page begins; None at the beginning. A foreign cursor is a problem."""
     if cursor is None:
         return None
     try:
@@ -37,7 +37,7 @@ def read_cursor(cursor: str | None, types: Sequence[type]) -> list[str | int] | 
 
 
 def link_next(request: Request, response: Response, key: Sequence[str | int] | None) -> str | None:
-    """Add ``Link: <...>; rel="next"`` when there is more; returns the cursor."""
+    """Add ``Link: <...>; rel="next"`` when there is more; return the cursor."""
     if key is None:
         return None
     cursor = base64.urlsafe_b64encode(json.dumps(list(key)).encode()).decode().rstrip("=")

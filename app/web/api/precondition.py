@@ -11,17 +11,18 @@ from app.web.problem import Problem
 __all__ = ["IfMatch", "etag", "version_meant"]
 
 IfMatch = Annotated[
-    str | None, Header(max_length=100, description="Change this version only: the `ETag` of a GET. None: whichever.")
+    str | None,
+    Header(max_length=100, description="Change only this version: the `ETag` of a GET. Without it: any version."),
 ]
 
 
 def etag(version: int) -> str:
-    """The entity tag of a version."""
+    """Return the entity tag of a version."""
     return f'"{version}"'
 
 
 def version_meant(if_match: str | None) -> int | None:
-    """The version in an If-Match; None: whichever there is. Else ``Problem``."""
+    """Return the version in an If-Match; None: any version. Else raise ``Problem``."""
     if if_match is None or if_match.strip() == "*":
         return None
     text = if_match.strip().removeprefix('"').removesuffix('"')

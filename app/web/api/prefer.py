@@ -24,7 +24,7 @@ class Preference:
 
 
 def preference_of(request: Request, default_seconds: int = _WAIT_SECONDS) -> Preference:
-    """Read ``wait=n`` and ``respond-async``; what is no preference that we know is ignored, as the RFC asks.
+    """Read ``wait=n`` and ``respond-async``; unknown preferences are ignored, as the RFC demands.
 
     The first ``wait`` counts. ``respond-async`` alone waits for nothing; beside ``wait=n`` it changes nothing.
     """

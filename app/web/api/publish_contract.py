@@ -1,4 +1,4 @@
-"""The OpenAPI part of publishing, which is no FastAPI route (``app.web.ingest``) and so is written out by hand."""
+"""The OpenAPI part of publishing, which is no FastAPI route (``app.web.ingest``) and so is written here."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ PUBLISH_SCHEMAS: dict[str, Any] = {
                 "type": ["array", "null"],
                 "items": {"type": "string"},
                 "maxItems": 100,
-                "description": "With `matched=true`: the subscriptions it goes to, the oldest 100; null: the event is "
-                "stored, and the question could not be answered just now.",
+                "description": "With `matched=true`: the matching subscriptions, the oldest 100. null: the event is "
+                "stored, but the matches could not be read now.",
             },
         },
         "examples": [_ACCEPTED],
@@ -44,7 +44,7 @@ PUBLISH_SCHEMAS: dict[str, Any] = {
     "Refused": {
         "type": "object",
         "title": "Refused",
-        "description": "In a partial batch: in the place of an event that was not stored.",
+        "description": "In a partial batch: in place of an event that was not stored.",
         "required": ["error"],
         "properties": {
             "error": {
@@ -86,21 +86,21 @@ _PARAMETERS: list[dict[str, Any]] = [
     {
         "name": "partial",
         "in": "query",
-        "description": "`application/x-ndjson` only. true: lines that cannot be stored don't keep the others from it; "
-        "each has an `error` in its place in the answer.",
+        "description": "`application/x-ndjson` only. true: all other lines are stored if some cannot be; each refused "
+        "line has an `error` in its place in the answer.",
         "schema": {"type": "boolean", "default": False},
     },
     {
         "name": "matched",
         "in": "query",
-        "description": "true: the answer names the subscriptions that the event goes to. Not for a batch.",
+        "description": "true: the answer names the matching subscriptions. Not for a batch.",
         "schema": {"type": "boolean", "default": False},
     },
     {
         "name": "ignore",
         "in": "query",
-        "description": "Names, comma separated, of parameters that the sender adds to every URL and that are none of "
-        "ours. Any other unknown parameter is refused.",
+        "description": "Names, comma separated, of foreign parameters that the sender adds to every URL. Any other "
+        "unknown parameter is refused.",
         "schema": {"type": "string"},
         "example": "bodySHA256",
     },
@@ -142,8 +142,8 @@ _PARAMETERS: list[dict[str, Any]] = [
     {
         "name": "Idempotency-Key",
         "in": "header",
-        "description": "Makes repeating safe: the same key with the same request answers with the first event's id and "
-        "`Idempotency-Replayed: true`; with another request it is refused by 422. Remembered for a day by default.",
+        "description": "Makes repeats safe. The same key with the same request answers with the first event's id and "
+        "`Idempotency-Replayed: true`. With another request it is refused by 422. Remembered for a day by default.",
         "schema": {"type": "string", "minLength": 1, "maxLength": 255},
     },
     {
@@ -162,7 +162,7 @@ _PARAMETERS: list[dict[str, Any]] = [
 
 _BODY: dict[str, Any] = {
     "description": "The event, byte for byte; any type, also empty. `application/x-ndjson` makes one event of each "
-    "line, `application/cloudevents-batch+json` one of each element: such a batch is stored whole or not at all, and "
+    "line, `application/cloudevents-batch+json` one of each element. Such a batch is stored whole or not at all, and "
     "holds at most 1,000 events. CloudEvents in binary mode (`ce-*` headers) and structured mode are recognised.",
     "content": {
         "application/json": {
@@ -185,7 +185,7 @@ _HEADERS: dict[str, Any] = {
         "schema": {"type": "string", "enum": ["true"]},
     },
     "Hookwire-Notice": {
-        "description": "Says when nobody listens: the topic goes to no configured broker and matches no subscription.",
+        "description": "The event has no receiver: the topic goes to no configured broker and matches no subscription.",
         "schema": {"type": "string"},
     },
 }
@@ -196,8 +196,8 @@ PUBLISH_PATHS: dict[str, Any] = {
             "tags": ["events"],
             "operationId": "events_publish",
             "summary": "Publish an event, or a batch",
-            "description": "The answer comes after COMMIT: what was answered with 202 is never lost. An unknown topic "
-            "is created, unless the hub is set not to.",
+            "description": "The answer comes after COMMIT: an event answered with 202 is never lost. An unknown topic "
+            "is created, unless a setting forbids that.",
             "parameters": _PARAMETERS,
             "requestBody": _BODY,
             "responses": {

@@ -45,13 +45,13 @@ class PullIn(BaseModel):
 
     topic: str = Field(description="A topic's name or a pattern.")
     ordered: bool = Field(False, description="Hand out each key's events one after the other.")
-    filter: dict[str, Any] | None = Field(None, description="Which events it wants, by content; none: all.")
+    filter: dict[str, Any] | None = Field(None, description="Filter on content; null: all events.")
     lifetime_seconds: int | None = Field(
-        None, ge=60, le=31_536_000, description="It ends when nobody has asked for so long; none: it stays."
+        None, ge=60, le=31_536_000, description="It ends after so long without a request; null: never."
     )
     start: Start | None = Field(None, description=f"{START_MEANING} None: from now on.")
     on_end: Literal["dead_letters", "drop"] = Field(
-        "dead_letters", description="What it is still owed when it ends becomes dead letters, or nothing."
+        "dead_letters", description="Whether its open deliveries become dead letters at its end, or are dropped."
     )
 
 
@@ -61,8 +61,8 @@ class DequeueIn(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"max": 10, "wait_seconds": 20}]})
 
     max: int = Field(10, ge=1, le=500)
-    lease_seconds: float = Field(30, ge=1, le=43_200, description="Then it is handed out again, unless settled.")
-    wait_seconds: float = Field(0, ge=0, le=20, description="How long to wait for something to arrive.")
+    lease_seconds: float = Field(30, ge=1, le=43_200, description="After that it is handed out again, unless settled.")
+    wait_seconds: float = Field(0, ge=0, le=20, description="How long to wait for a delivery.")
 
 
 class PulledEvent(BaseModel):
@@ -80,9 +80,9 @@ class PulledEvent(BaseModel):
 
 
 class PulledOut(BaseModel):
-    """A delivery that is yours until its lease ends."""
+    """A delivery that the client holds until its lease ends."""
 
-    receipt: str = Field(description="Settle it by this.")
+    receipt: str = Field(description="The receipt that settles it.")
     attempts: int
     leased_until: datetime
     event: PulledEvent
@@ -107,7 +107,7 @@ _PULLED: dict[str, Any] = {
 
 
 class PulledList(BaseModel):
-    """What was due."""
+    """The due deliveries."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_PULLED]}]})
 
@@ -115,7 +115,7 @@ class PulledList(BaseModel):
 
 
 class AckIn(BaseModel):
-    """What is done."""
+    """Deliveries that are done."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"receipts": [_RECEIPT]}]})
 
@@ -123,9 +123,9 @@ class AckIn(BaseModel):
 
 
 class NackIn(AckIn):
-    """What is given back."""
+    """Deliveries to return."""
 
-    delay_seconds: float = Field(0, ge=0, le=604_800, description="How long it rests before it is handed out again.")
+    delay_seconds: float = Field(0, ge=0, le=604_800, description="Delay before it is handed out again.")
     reason: str | None = Field(
         None, max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$", description="Kept in its attempts."
     )
@@ -133,16 +133,16 @@ class NackIn(AckIn):
 
 
 class PullExtendIn(AckIn):
-    """What is held for longer."""
+    """Deliveries to hold for longer."""
 
     lease_seconds: float = Field(30, ge=1, le=43_200, description="From now on.")
 
 
 class SettledOut(BaseModel):
-    """What became of one receipt."""
+    """The result of one receipt."""
 
     receipt: str
-    state: Literal["done", "stale"] = Field(description="stale: settled already, or fetched by somebody else since.")
+    state: Literal["done", "stale"] = Field(description="stale: settled already, or fetched by another client since.")
 
 
 class SettledList(BaseModel):
@@ -156,12 +156,12 @@ class SettledList(BaseModel):
 @router.post(
     "/pull",
     status_code=201,
-    summary="Make a pull subscription",
+    summary="Create a pull subscription",
     responses=refusals(*_BODY, "invalid-pattern", "invalid-filter", "not-found"),
 )
 @needs("subscribe", reach="route")
 async def create(request: Request, body: PullIn, response: Response, context: In) -> SubscriptionOut:
-    """Its deliveries wait to be fetched, so that it needs no public address."""
+    """Its deliveries wait for a fetch, so it needs no public address."""
     pattern = pattern_of(body.topic)
     require_topic(request, pattern)
     try:
@@ -196,19 +196,19 @@ async def dequeue(request: Request, subscription_id: str, body: DequeueIn, conte
     return PulledList.model_validate({"items": [_out(one) for one in found]})
 
 
-@router.post("/{subscription_id}/ack", summary="Done with deliveries", responses=refusals(*_BODY, "not-found"))
+@router.post("/{subscription_id}/ack", summary="Acknowledge deliveries", responses=refusals(*_BODY, "not-found"))
 @needs("subscribe", reach="route")
 async def ack(request: Request, subscription_id: str, body: AckIn, context: In) -> SettledList:
-    """They are delivered."""
+    """Marks them as delivered."""
     number = await _number(request, subscription_id, context)
     receipts = _receipts(number, body.receipts)
     return _settled(body.receipts, await context.pull.ack(number, receipts))
 
 
-@router.post("/{subscription_id}/nack", summary="Give deliveries back", responses=refusals(*_BODY, "not-found"))
+@router.post("/{subscription_id}/nack", summary="Return deliveries", responses=refusals(*_BODY, "not-found"))
 @needs("subscribe", reach="route")
 async def nack(request: Request, subscription_id: str, body: NackIn, context: In) -> SettledList:
-    """They are handed out again after the delay, at most 20 times in all; or never, as dead letters."""
+    """Hands them out again after the delay, at most 20 times in all, or makes them dead letters."""
     number = await _number(request, subscription_id, context)
     receipts = _receipts(number, body.receipts)
     held = await context.pull.nack(number, receipts, body.delay_seconds, body.reason, dead=body.dead)
@@ -233,7 +233,7 @@ async def _number(request: Request, identity: str, context: Context) -> int:
 
 
 def _receipts(subscription: int, texts: Sequence[str]) -> list[PullReceipt]:
-    """Those that can be of this subscription; all others are stale."""
+    """Return the receipts that can be of this subscription; all others are stale."""
     parsed = (parse_receipt(text) for text in dict.fromkeys(texts))
     return [receipt for receipt in parsed if receipt is not None and receipt.subscription_id == subscription]
 

@@ -1,4 +1,4 @@
-"""/queues: what queues there are, their settings, counts, dead letters, and consumers of copies."""
+"""/queues: queues, their settings, counts and dead letters, and consumers of copies."""
 
 from __future__ import annotations
 
@@ -44,13 +44,17 @@ class QueueSettings(BaseModel):
     moves: bool = Field(True, description="Receivers compete: each message goes to one of them.")
     copies: bool = Field(False, description="Each named consumer reads every message.")
     history: bool = Field(False, description="Accepted messages go into the archive.")
-    lease_seconds: float = Field(30, ge=1, le=43_200, description="Where a receiver does not say.")
-    deliveries_max: int = Field(5, ge=1, le=1000, description="Then a message is a dead letter.")
-    retention_days: int = Field(14, ge=1, le=3660, description="Of the archive, the copies and the dead letters.")
+    lease_seconds: float = Field(30, ge=1, le=43_200, description="Default lease of a receiver.")
+    deliveries_max: int = Field(
+        5, ge=1, le=1000, description="After so many deliveries a message becomes a dead letter."
+    )
+    retention_days: int = Field(
+        14, ge=1, le=3660, description="Retention of the archive, the copies and the dead letters."
+    )
 
 
 class QueueCounts(BaseModel):
-    """What is in it."""
+    """The contents of a queue, counted."""
 
     available: int
     claimed: int
@@ -81,7 +85,7 @@ class QueueOut(QueueSettings):
     paused: bool
     graduated: bool = Field(description="Its messages lie in a table of their own.")
     owner: str | None
-    expires_at: datetime | None = Field(description="Of a temporary queue; put off by every receive.")
+    expires_at: datetime | None = Field(description="End of a temporary queue; every receive postpones it.")
     created_at: datetime
     counts: QueueCounts
 
@@ -96,7 +100,7 @@ class QueuePage(BaseModel):
 
 
 class TemporaryIn(BaseModel):
-    """A queue for replies: it is removed by its owner, or when nobody has received from it for its lifetime."""
+    """A queue for replies: its owner removes it, or it ends after its lifetime without a receive."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"lifetime_seconds": 300}]})
 
@@ -129,13 +133,13 @@ class DeadMessagePage(BaseModel):
 
 
 class ChosenIn(Reason):
-    """Which dead letters; none: the oldest 500."""
+    """Selects dead letters; null: the oldest 500."""
 
     ids: list[Annotated[str, Field(pattern=r"^msg_[0-9]{1,18}$")]] | None = Field(None, min_length=1, max_length=500)
 
 
 class ChosenOut(BaseModel):
-    """Which were there."""
+    """The ids that existed."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"ids": ["msg_42"]}]})
 
@@ -143,12 +147,12 @@ class ChosenOut(BaseModel):
 
 
 class ConsumerIn(BaseModel):
-    """Where a new consumer begins."""
+    """The start of a new consumer."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"since": None}]})
 
     since: ZonedMoment | None = Field(
-        None, description="With what the queue still has from then on; none: from now on."
+        None, description="Begin with the copies that the queue still has since then; null: from now on."
     )
 
 
@@ -158,7 +162,7 @@ class ConsumerOut(BaseModel):
     name: str
     created_at: datetime
     leased_until: datetime | None = Field(
-        validation_alias="lease_until", description="Until then one reader has its next batch."
+        validation_alias="lease_until", description="Until then one reader holds its next batch."
     )
 
 
@@ -175,7 +179,7 @@ class ConsumerList(BaseModel):
 
 
 def _removal(scope: Scope) -> Need:
-    """Return the need of a removal: a temporary queue is removed by those that use it."""
+    """Return the need of a removal: users of a temporary queue may remove it."""
     queue = scope["path_params"]["queue"]
     return Need(("work",) if queue.startswith("tmp.") else ("admin",), reach="queue")
 
@@ -189,7 +193,7 @@ async def list_queues(
     cursor: Annotated[str | None, Query(max_length=600)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> QueuePage:
-    """By name, with counts. A queue that an SQL transaction has just made appears within a minute."""
+    """By name, with counts. A queue that an SQL transaction has just created appears within a minute."""
     after = read_cursor(cursor, [str]) or [""]
     rows = await context.database.fetch("queue.list", after[0], limit + 1)
     next_cursor = link_next(request, response, [rows[limit - 1]["name"]] if len(rows) > limit else None)
@@ -197,10 +201,10 @@ async def list_queues(
     return QueuePage.model_validate({"items": await _queues_out(mine, context), "next_cursor": next_cursor})
 
 
-@router.post("", status_code=201, summary="Make a temporary queue", responses=refusals(*_BODY, "too-many-queues"))
+@router.post("", status_code=201, summary="Create a temporary queue", responses=refusals(*_BODY, "too-many-queues"))
 @needs("work", reach="route")
 async def make_temporary(request: Request, body: TemporaryIn, response: Response, context: In) -> QueueOut:
-    """Its name is made up. Every receive puts its end off; after its end receivers get 404."""
+    """The hub chooses its name. Every receive postpones its end; after its end receivers get 404."""
     name, most = f"tmp.{secrets.token_hex(10)}", context.settings.temporary_queues_max
     if not may_reach_queue(request, name):
         raise Problem("forbidden", "The key is not for temporary queues; their names begin with tmp.")
@@ -230,7 +234,7 @@ async def get(queue: Queue, context: In) -> QueueOut:
 @router.put("/{queue}", summary="Set a queue's settings", responses=refusals(*_BODY))
 @needs("admin", reach="queue")
 async def put(queue: Queue, body: QueueSettings, context: In) -> QueueOut:
-    """Makes the queue if there is none. Counts from now on."""
+    """Creates the queue if there is none. The settings apply from now on."""
     if not (body.moves or body.copies):
         raise Problem("invalid-parameter", "moves, copies, or both must be true.", parameter="moves")
     if (name := queue_name(queue)).startswith("tmp."):
@@ -247,7 +251,7 @@ async def put(queue: Queue, body: QueueSettings, context: In) -> QueueOut:
 @router.delete("/{queue}", status_code=204, summary="Remove a queue", responses=refusals("unknown-queue"))
 @needs_by(_removal)
 async def remove(request: Request, queue: Queue, context: In) -> None:
-    """With everything in it but its archive. Receivers that wait are answered with nothing, or 404."""
+    """Removes it with its contents, except its archive. Waiting receivers get an empty answer, or 404."""
     if not await context.database.fetch("queue.remove", queue_name(queue), actor_of(request), None):
         raise Problem("unknown-queue", f"There is no queue {queue}.")
 
@@ -289,12 +293,12 @@ async def list_dead(
 @router.post("/{queue}/dead/redrive", summary="Return dead letters to their queue", responses=refusals(*_BODY))
 @needs("operate", reach="queue")
 async def redrive(request: Request, queue: Queue, body: ChosenIn, context: In) -> ChosenOut:
-    """In their old places, with their deliveries counted anew. At most 500 at a time."""
+    """Returns them to their old places and counts their deliveries anew. At most 500 at a time."""
     ids = await context.jobs.queues.redrive(queue_name(queue), _numbers(body), actor_of(request), body.reason)
     return ChosenOut(ids=[f"msg_{number}" for number in ids])
 
 
-@router.post("/{queue}/dead/purge", summary="Forget dead letters", responses=refusals(*_BODY))
+@router.post("/{queue}/dead/purge", summary="Delete dead letters", responses=refusals(*_BODY))
 @needs("operate", reach="queue")
 async def purge_dead(request: Request, queue: Queue, body: ChosenIn, context: In) -> ChosenOut:
     """At most 500 at a time."""
@@ -314,7 +318,7 @@ async def list_consumers(queue: Queue, context: In) -> ConsumerList:
             responses=refusals(*_BODY, "unknown-queue"))  # fmt: skip
 @needs("work", reach="queue")
 async def register(queue: Queue, consumer: str, body: ConsumerIn, context: In) -> None:
-    """It misses nothing that is committed after this, up to the queue's retention. Repeating it changes nothing."""
+    """It misses no message that is committed after this, up to the queue's retention. Repeating it changes nothing."""
     since = body.since if body.since is not None else datetime.max
     with refused_as_problems():
         await context.database.fetchval("consumer.register", queue_name(queue), queue_name(consumer), since)
@@ -324,7 +328,7 @@ async def register(queue: Queue, consumer: str, body: ConsumerIn, context: In) -
                responses=refusals("not-found"))  # fmt: skip
 @needs("work", reach="queue")
 async def remove_consumer(queue: Queue, consumer: str, context: In) -> None:
-    """Its position is forgotten; the queue goes on keeping copies."""
+    """Deletes its position; the queue goes on keeping copies."""
     if not await context.database.execute("consumer.remove", queue_name(queue), queue_name(consumer)):
         raise Problem("not-found", f"The queue {queue} has no consumer {consumer}.")
 

@@ -1,15 +1,16 @@
-"""/rabbithub/...: exchanges and queues as endpoints, in RabbitHub's own words (section 4 of the hub's requirements).
+"""/rabbithub/...: exchanges and queues as endpoints, in RabbitHub's own terms (section 4 of the hub's requirements).
 
     PUT, DELETE endpoint/{x,q}/NAME            make it, delete it                                 (RH-03..RH-05)
     POST        endpoint/{x,q}/NAME            publish the body                                   (RH-06..RH-12)
-    GET         endpoint/..., subscribe/...    what can be done with it, as XML or JSON           (RH-13)
+    GET         endpoint/..., subscribe/...    its description, as XML or JSON           (RH-13)
     GET         ...?hub.mode=generate_token    a token, by which it may be subscribed elsewhere   (RH-15)
     GET         ...?hub.challenge=...          the answer to another hub's verification           (RH-17)
     POST        subscribe/{x,q}/NAME           subscribe, unsubscribe: a form, or JSON            (RH-19..RH-25)
     DELETE      subscribe/{x,q}/NAME           delete a subscription                              (RH-31)
     GET         subscriptions[/{x,q}/NAME]     all of them, or one                                (RH-46..RH-48)
-    POST        subscriptions                  take over what was exported elsewhere              (RH-49)
-    GET         subscriptions/errors           whose deliveries fail                              (RH-44)
+    POST        subscriptions                  import subscriptions exported elsewhere              (RH-49)
+    GET         subscriptions/errors           subscriptions with failing deliveries
+    (RH-44)
 
 A virtual host may stand before each of them (RH-01). Segments of the path are percent-decoded, so a name may hold a
 slash. Answers are plain text where they are no documents.
@@ -70,13 +71,15 @@ _PAGE_MAX = 1_000
 _QUERY_FIELDS_MAX = 64
 _DAY_SECONDS = 86_400
 _DAYS_MAX = 36_500
-"""Further than any lease; moments beyond the calendar are none to the database."""
+"""Longer than any lease; the database refuses moments beyond the calendar."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A request, taken apart. ``what`` is endpoint, subscribe, subscriptions or errors; ``place`` None where none is
-    named."""
+    """A parsed request.
+
+    ``what`` is endpoint, subscribe, subscriptions or errors; ``place`` None where none is named.
+    """
 
     request: Request
     what: str
@@ -90,7 +93,7 @@ class _Call:
 
 
 class _Whole(StringConvertor):
-    """All that follows, also line breaks, which the framework's own ``path`` does not take for part of a path."""
+    """Matches the rest of the path, also line breaks, which the framework's own ``path`` refuses."""
 
     regex = "(?s:.*)"
 
@@ -106,7 +109,9 @@ def _need_of(scope: Scope) -> Need:
 
 
 def _brings_token(scope: Scope) -> bool:
-    """Another hub that verifies one of our exchanges or queues (RH-17): the token in its query is what is judged."""
+    """Return whether another hub verifies one of our exchanges or queues (RH-17): the token in its query is then
+    checked.
+    """
     query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
     return query.get("hub.mode", [""])[-1] in _USES and "hub.verify_token" in query
 
@@ -129,7 +134,7 @@ RABBITHUB_ROUTES: Final = (Route("/rabbithub/{path:whole}", _endpoint, methods=_
 
 
 def _raw_path(scope: Scope) -> str:
-    """The path as it was sent: a slash within a name must not look like one between names."""
+    """Return the path as it was sent: a slash within a name must not look like one between names."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     return raw.decode("latin-1")
 
@@ -168,7 +173,7 @@ async def _create(hub: Hub, call: _Call) -> Response:
 
 
 def _mirror(call: _Call) -> str | None:
-    """``amqp.mirror``; None: it stays as it is. Raises ``FormRefused`` 400."""
+    """``amqp.mirror``; None: unchanged. Raise ``FormRefused`` 400."""
     mirror = call.query.get("amqp.mirror")
     if mirror is not None and mirror not in _MIRRORS:
         raise FormRefused(400, "amqp.mirror", f"is one of {', '.join(_MIRRORS)}")
@@ -205,21 +210,21 @@ async def _publish(hub: Hub, call: _Call) -> Response:
 
 
 def _correlation(hub: Hub, call: _Call) -> dict[str, str]:
-    """``set_correlation_id=HEADER``: taken from the request, logged, returned and forwarded (RH-11)."""
+    """Read the header that ``set_correlation_id=HEADER`` names; it is logged, returned and forwarded (RH-11)."""
     name = _chosen_header(call, "set_correlation_id", hub.options.correlation_id_header)
     value = call.request.headers.get(name) if name is not None else None
     return {} if name is None or value is None else {name: value}
 
 
 def _chosen_header(call: _Call, parameter: str, configured: str) -> str | None:
-    """A header's name, of the query or of the hub's settings; raises ``FormRefused`` 400."""
+    """Return a header's name, of the query or of the hub's settings; raises ``FormRefused`` 400."""
     name = call.query.get(parameter, configured).lower()
     if not name:
         return None
     if not _HEADER_NAME.fullmatch(name) or is_ours(name):
         raise FormRefused(400, parameter, "is no header's name, or one that the hub sets itself")
     if is_private(name):
-        raise FormRefused(400, parameter, f"is {name}, which may hold a secret of the publisher and goes to nobody")
+        raise FormRefused(400, parameter, f"is {name}, which may hold a secret of the publisher and is never forwarded")
     return name
 
 
@@ -228,7 +233,7 @@ async def _subscribe(hub: Hub, call: _Call) -> Response:
     wish = read_wish(call.request.headers.get("content-type", ""), body)
     resource = await find(hub, call.named())
     if resource.is_default_exchange:
-        raise FormRefused(403, "", "nobody binds to the default exchange: subscribe to a queue")
+        raise FormRefused(403, "", "the default exchange takes no subscription: subscribe to a queue")
     queue = await bound_queue(hub, resource, wish)
     if queue is not None:
         await (bind if wish.mode is Mode.SUBSCRIBE else unbind)(hub, resource, queue, wish.hub_topic)
@@ -274,7 +279,7 @@ async def _errors(hub: Hub, call: _Call) -> Response:
 
 
 async def _import(hub: Hub, call: _Call) -> Response:
-    """Each item by itself: one that cannot be taken over says why and keeps nobody else (RH-49)."""
+    """Import each item by itself: an item that fails has its reason and does not stop the others (RH-49)."""
     if call.place is not None:
         raise FormRefused(405, "", "Invalid operation")
     results = []
@@ -297,7 +302,7 @@ async def _get(hub: Hub, call: _Call) -> Response:
     try:
         resource = await find(hub, call.named())
     except FormRefused:
-        if mode in _USES:  # asked without a key: it is not told what there is (FS-17 b)
+        if mode in _USES:  # without a key: do not reveal which resources exist (FS-17 b)
             raise FormRefused(400, "", _NOT_TOLD) from None
         raise
     if mode is None:

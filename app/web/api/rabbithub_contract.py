@@ -1,4 +1,4 @@
-"""The OpenAPI part of ``/rabbithub``: plain routes of ``app.web.api.rabbithub``, so it is written out by hand."""
+"""The OpenAPI part of ``/rabbithub``: plain routes of ``app.web.api.rabbithub``, so it is written here."""
 
 from __future__ import annotations
 
@@ -61,7 +61,10 @@ _PLACE = (
     ),
 )
 _KEY = _parameter("hub.topic", "The routing key.")
-_PAIR = (_parameter("hub.callback", "As it was subscribed."), _parameter("hub.topic", "As it was subscribed."))
+_PAIR = (
+    _parameter("hub.callback", "Value of the subscribe request."),
+    _parameter("hub.topic", "As it was subscribed."),
+)
 _RECORD = {
     "vhost": "/", "resource_type": "queue", "resource_name": "orders", "topic": "t", "callback": "https://shop.example/",
     "lease_expiry_time_microsec": 1_768_469_400_000_000, "lease_seconds": 2_592_000, "ha_mode": "none",
@@ -78,7 +81,7 @@ _SUBSCRIBE_BODY = {
             "properties": {
                 "hub.mode": {"type": "string", "enum": ["subscribe", "unsubscribe"]},
                 "hub.callback": {"type": "string", "format": "uri"},
-                "hub.topic": {"type": "string", "description": "Of an exchange: the binding; of a queue: a name."},
+                "hub.topic": {"type": "string", "description": "For an exchange: the binding; for a queue: a name."},
                 "hub.verify": {"type": "string", "enum": ["sync", "async"]},
                 "hub.verify_token": {"type": "string"},
                 "hub.lease_seconds": {"type": "integer", "minimum": 1},
@@ -104,7 +107,7 @@ _DESCRIPTION = {
 }
 _ENDPOINT = {
     "get": _operation(
-        "describe", "What can be done with an exchange or a queue; tokens and verifications by `hub.mode`",
+        "describe", "Describe an exchange or a queue; tokens and verifications by `hub.mode`",
         {
             "200": {
                 "description": "A description, as XML or JSON; a token; or the challenge.",
@@ -119,19 +122,19 @@ _ENDPOINT = {
         ("403", "404"),
         (
             _parameter("hub.mode", "None: describe it.", enum=["generate_token", "subscribe", "unsubscribe"]),
-            _parameter("hub.intended_use", "Of the token.", enum=["subscribe", "unsubscribe"]),
-            _parameter("hub.verify_token", "Of another hub's verification."),
-            _parameter("hub.challenge", "Of another hub's verification; echoed."),
+            _parameter("hub.intended_use", "Use of the token.", enum=["subscribe", "unsubscribe"]),
+            _parameter("hub.verify_token", "For another hub's verification."),
+            _parameter("hub.challenge", "For another hub's verification; echoed."),
         ),
     ),
     "put": _operation(
-        "create", "Make an exchange or a queue",
+        "create", "Create an exchange or a queue",
         {
             "201": {"description": "Made.", "headers": {"Location": {"schema": {"type": "string"}}}},
             "204": {"description": "It exists."},
         },
         ("404", "409"),
-        (_parameter("amqp.exchange_type", "Of an exchange.", enum=["fanout", "direct", "topic", "headers"]),),
+        (_parameter("amqp.exchange_type", "Type of an exchange.", enum=["fanout", "direct", "topic", "headers"]),),
     ),
     "post": _operation(
         "publish", "Publish the body",
@@ -142,7 +145,7 @@ _ENDPOINT = {
     ),
     "delete": _operation(
         "delete", "Delete it with its subscriptions and messages", {"204": {"description": "Deleted."}},
-        ("403", "404", "409"), (_parameter("if-empty", "Only where no message waits."),),
+        ("403", "404", "409"), (_parameter("if-empty", "Only delete it where no message waits."),),
     ),
 }  # fmt: skip
 _SUBSCRIBE = {
@@ -179,15 +182,15 @@ RABBITHUB_PATHS: dict[str, Any] = {
             ),
         ),
         "post": _operation(
-            "import", "Import what was exported, without asking callbacks",
-            {"202": _json("A result for each.", {"subscriptions": [{"resource_name": "orders", "status": "ok"}]})},
+            "import", "Import exported subscriptions, without asking callbacks",
+            {"202": _json("A result for each item.", {"subscriptions": [{"resource_name": "orders", "status": "ok"}]})},
             ("413",), (),
             {"application/json": {"schema": {"type": "object"}, "example": {"subscriptions": [_RECORD]}}},
         ),
     },
     "/rabbithub/subscriptions/errors": {
         "get": _operation(
-            "errors", "Whose deliveries fail", {"200": _json("Up to 1,000 of them.", {"errors": []})}, (),
+            "errors", "List subscriptions that fail", {"200": _json("Up to 1,000 of them.", {"errors": []})}, (),
             (_parameter("after", "The last `id` of the page before.", pattern="^[0-9]{1,9}$"),),
         )
     },

@@ -64,7 +64,7 @@ def read_wish(content_type: str, body: bytes) -> Wish:
 
 
 def read_import(body: bytes) -> list[dict[str, Any]]:
-    """The items of a batch as they were exported (RH-49); raises ``FormRefused`` 400."""
+    """Return the items of an exported batch (RH-49); raise ``FormRefused`` 400."""
     document = _strict(body)
     items = document.get("subscriptions") if isinstance(document, dict) else None
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
@@ -75,7 +75,7 @@ def read_import(body: bytes) -> list[dict[str, Any]]:
 
 
 def imported(item: Mapping[str, Any]) -> tuple[Place, Wish, bool]:
-    """Where an item belongs, what it asks for and whether it is active; raises ``FormRefused`` 400."""
+    """Return an item's resource, its request and whether it is active; raise ``FormRefused`` 400."""
     for name in ("resource_type", "resource_name", "topic", "callback"):
         if not isinstance(item.get(name), str) or not (item[name] or name == "topic"):
             raise FormRefused(400, name, "is missing, or is no text")
@@ -96,7 +96,7 @@ def imported(item: Mapping[str, Any]) -> tuple[Place, Wish, bool]:
 
 
 def error_record(row: Row) -> dict[str, Any]:
-    """How often deliveries of a subscription have failed since it was last subscribed (RH-44)."""
+    """Return how often deliveries of a subscription have failed since it was last subscribed (RH-44)."""
     return {
         "resource": row["vhost"],
         "resource_type": _type(row),
@@ -112,7 +112,9 @@ def error_record(row: Row) -> dict[str, Any]:
 
 
 def record(row: Row) -> dict[str, Any]:
-    """A subscription as RabbitHub's listing shows it, bindings without a lease; credentials are never in it (RH-46)."""
+    """Return a subscription as RabbitHub's listing shows it, bindings without a lease; credentials are never in it
+    (RH-46).
+    """
     details = json.loads(row["details"])
     return {
         "vhost": row["vhost"],
@@ -140,7 +142,7 @@ def _microseconds(moment: datetime | None) -> int | None:
 
 
 def description(resource: Resource, address: str, *, as_json: bool) -> Response:
-    """What can be done with an exchange or a queue (RH-13)."""
+    """Return the description of an exchange or a queue (RH-13)."""
     resource_class = "amqp.exchange" if resource.place.kind == "x" else "amqp.queue"
     if as_json:
         facets = {
@@ -214,9 +216,9 @@ def _strict(body: bytes) -> Any:
 
 
 def _without_trailing_commas(body: bytes) -> bytes:
-    """The same JSON without commas before a closing bracket: the example of RabbitHub's README has one (FX-04).
+    """Return the same JSON without commas before a closing bracket: the example of RabbitHub's README has one (FX-04).
 
-    A string, also one without an end, is one match: no part of it is tried again, so the time is linear in the text.
+    A string, also without an end, is one match, so the time is linear in the text.
     """
     return _STRING_OR_COMMA.sub(lambda match: match[1] or b"", body)
 
@@ -228,7 +230,7 @@ def _clean(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _verify(given: object) -> Verify:
-    """The first word that is known (RH-21)."""
+    """Return the first known word (RH-21)."""
     words = given if isinstance(given, list) else str(given).split(",")
     for word in words:
         if str(word).strip().lower() in tuple(Verify):
@@ -237,7 +239,7 @@ def _verify(given: object) -> Verify:
 
 
 def _lease_seconds(given: object) -> int | None:
-    """Nothing, garbage and what is below one are the default, here only (RH-23)."""
+    """Return the requested lease. An empty or invalid value, or one below one, means the default (RH-23)."""
     text = str(given or "")
     return int(text) if text.isascii() and text.isdigit() and 0 < len(text) <= 12 and int(text) else None
 
@@ -264,7 +266,7 @@ def _details(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _authorization(given: object) -> str | None:
-    """``hub.basic_auth``, which is base64 of ``user:password``, as a header's value (RH-33)."""
+    """Return ``hub.basic_auth``, which is base64 of ``user:password``, as a header's value (RH-33)."""
     if not given:
         return None
     try:

@@ -18,19 +18,19 @@ PROBLEM_SCHEMA: dict[str, Any] = {
         "type": {"type": "string", "format": "uri-reference", "description": "Names the kind; open it in a browser."},
         "title": {"type": "string", "description": "The kind in a few words; always the same for one `type`."},
         "status": {"type": "integer", "minimum": 400, "maximum": 599},
-        "detail": {"type": "string", "description": "What happened this time."},
+        "detail": {"type": "string", "description": "The event that caused it."},
         "request_id": {
             "type": "string",
-            "description": "By which the operator finds it in the log; also X-Request-Id.",
+            "description": "The id of the request in the log; also X-Request-Id.",
         },
-        "parameter": {"type": "string", "description": "The header, parameter or field that is meant."},
+        "parameter": {"type": "string", "description": "The wrong header, parameter or field."},
         "setting": {
             "description": "The setting that decides it.",
             "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
         },
         "errors": {
             "type": "array",
-            "description": "All that is wrong with the request, where that is known.",
+            "description": "All errors of the request, where they are known.",
             "items": {
                 "type": "object",
                 "required": ["in", "parameter", "message"],
@@ -45,7 +45,7 @@ _RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait before repeating
 
 
 def refusals(*slugs: str) -> dict[int | str, dict[str, Any]]:
-    """The ``responses`` of a route that may answer with these kinds, grouped by status, one example each."""
+    """Return the ``responses`` of a route with these problem kinds, grouped by status, one example each."""
     found: dict[int | str, dict[str, Any]] = {}
     for kind in sorted((KINDS[slug] for slug in slugs), key=lambda kind: (kind.status, kind.slug)):
         response = found.setdefault(kind.status, _response())

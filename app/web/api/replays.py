@@ -54,7 +54,7 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class ReplayIn(BaseModel):
-    """What to send again. Everything that is given has to be fulfilled."""
+    """Selects events to send again. All given conditions must hold."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -62,31 +62,34 @@ class ReplayIn(BaseModel):
     )
 
     source: Literal["events", "dead_letters"] = Field(
-        description="events: whatever the subscription's topic covers, delivered before or not. dead_letters: only "
-        "what was given up."
+        description="events: every event of the subscription's topic, delivered before or not. dead_letters: only "
+        "deliveries that were given up."
     )
     subscription_id: str | None = Field(
-        None, max_length=60, pattern=r"^[ -~]*$", description="Needed for events; none: the dead letters of all."
+        None,
+        max_length=60,
+        pattern=r"^[ -~]*$",
+        description="Required for events; null: the dead letters of all subscriptions.",
     )
     topic: str | None = Field(None, max_length=249, pattern=r"^[A-Za-z0-9._-]+$", description="This topic alone.")
     event_ids: Annotated[list[EventId], Field(min_length=1, max_length=1000)] | None = None
-    since: ZonedMoment | None = Field(None, description="Events accepted, or dead letters made, from then on.")
-    until: ZonedMoment | None = Field(None, description="And before then.")
+    since: ZonedMoment | None = Field(
+        None, description="Events accepted, or dead letters created, at or after this moment."
+    )
+    until: ZonedMoment | None = Field(None, description="And before this moment.")
     kinds: list[Literal["exhausted", "declined", "aborted", "gone", "internal"]] | None = Field(
-        None, min_length=1, description="Of dead letters."
+        None, min_length=1, description="Kinds of dead letters."
     )
     statuses: Annotated[list[Annotated[int, Field(ge=100, le=599)]], Field(min_length=1, max_length=100)] | None = (
-        Field(None, description="Of dead letters: the last answer's status.")
+        Field(None, description="Status of the last answer, for dead letters.")
     )
-    rate_per_second: int | None = Field(
-        None, ge=1, le=100_000, description="At most so many; none: as fast as it goes."
-    )
-    reason: str | None = Field(None, max_length=500, description="Why; it goes into the audit trail.")
-    dry_run: bool = Field(False, description="Only count what would be sent.")
+    rate_per_second: int | None = Field(None, ge=1, le=100_000, description="Limit of deliveries; null: no limit.")
+    reason: str | None = Field(None, max_length=500, description="The reason, for the audit trail.")
+    dry_run: bool = Field(False, description="Only count the deliveries.")
 
 
 class ReplayOut(BaseModel):
-    """A replay and how far it has got."""
+    """A replay and its progress."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
@@ -104,13 +107,13 @@ class ReplayOut(BaseModel):
     reason: str | None
     created_at: datetime
     updated_at: datetime
-    progress: float = Field(description="From 0 to 1: how much of the range has been walked.")
+    progress: float = Field(description="From 0 to 1: the part of the range that is done.")
     examined: int
-    replayed: int = Field(description="Deliveries made. What was on its way already is not made twice.")
+    replayed: int = Field(description="Deliveries made. Open deliveries are not made twice.")
 
 
 class DryRunOut(BaseModel):
-    """What a replay would take up."""
+    """The result of a dry run."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -128,7 +131,7 @@ class DryRunOut(BaseModel):
 
     dry_run: Literal[True] = True
     records: int
-    more: bool = Field(description="Counting ended there; there are more.")
+    more: bool = Field(description="The count stopped there; there are more.")
     oldest: str | None
     newest: str | None
 
@@ -160,8 +163,9 @@ def _number(replay: str) -> int:
 )
 @needs("operate")
 async def create(body: ReplayIn, request: Request, response: Response, context: In) -> ReplayOut | Response:
-    """Starts at once, in the background. Deliveries are marked `hookwire-replay: true` and have a fresh schedule; a
-    subscription that is ordered gets them late, so only they carry the mark."""
+    """Starts at once, in the background. Deliveries are marked `hookwire-replay: true` and have a new schedule. An
+    ordered subscription gets them after later events.
+    """
     selection = await _selection(body, context)
     if body.dry_run:
         return JSONResponse((await _count(selection, context)).model_dump())
@@ -173,7 +177,7 @@ async def create(body: ReplayIn, request: Request, response: Response, context: 
 
 
 async def _selection(body: ReplayIn, context: Context) -> list[object]:
-    """The first nine parameters of ``replay.create`` and ``replay.count``."""
+    """Return the first nine parameters of ``replay.create`` and ``replay.count``."""
     subscription = None
     if body.subscription_id is not None:
         row = await context.subscriptions.get(body.subscription_id)
@@ -222,38 +226,38 @@ async def list_replays(
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> ReplayPage:
-    """Newest first; `Link: rel="next"` and `next_cursor` lead on."""
+    """Newest first; `Link: rel="next"` and `next_cursor` lead to the next page."""
     before = read_cursor(cursor, [int]) or [_LARGEST]
     rows = await context.database.fetch("replay.list", "default", None, before[0], limit + 1)
     next_cursor = link_next(request, response, [rows[limit - 1]["id"]] if len(rows) > limit else None)
     return ReplayPage(items=[_out(row) for row in rows[:limit]], next_cursor=next_cursor)
 
 
-@router.get("/{replay}", summary="How far a replay has got", responses=refusals("not-found", "invalid-parameter"))
+@router.get("/{replay}", summary="Get the progress of a replay", responses=refusals("not-found", "invalid-parameter"))
 @needs("read")
 async def get(replay: ReplayId, context: In) -> ReplayOut:
-    """Ask again until its state is `done`."""
+    """Repeat the request until its state is `done`."""
     return await _get(_number(replay), context)
 
 
 @router.post("/{replay}/pause", summary="Pause a replay", responses=refusals("not-found", "replay-over", *_BODY))
 @needs("operate")
 async def pause(replay: ReplayId, body: Reasoned, request: Request, context: In) -> ReplayOut:
-    """What it has made already is delivered; it can be resumed."""
+    """Deliveries that it has made are still sent. It can be resumed."""
     return await _turn(replay, ["running", "paused"], "paused", body, request, context)
 
 
 @router.post("/{replay}/resume", summary="Resume a replay", responses=refusals("not-found", "replay-over", *_BODY))
 @needs("operate")
 async def resume(replay: ReplayId, body: Reasoned, request: Request, context: In) -> ReplayOut:
-    """It goes on where it was."""
+    """Continues where it stopped."""
     return await _turn(replay, ["running", "paused"], "running", body, request, context)
 
 
 @router.post("/{replay}/cancel", summary="Cancel a replay", responses=refusals("not-found", "replay-over", *_BODY))
 @needs("operate")
 async def cancel(replay: ReplayId, body: Reasoned, request: Request, context: In) -> ReplayOut:
-    """It makes no more deliveries; what it has made already is delivered."""
+    """Stops it for good. Deliveries that it has made are still sent."""
     return await _turn(replay, ["running", "paused", "cancelled"], "cancelled", body, request, context)
 
 

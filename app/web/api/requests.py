@@ -1,4 +1,4 @@
-"""/requests: what became of a request to a service, its reply, and the worker's answer (ZU-01..ZU-05, ZU-12)."""
+"""/requests: requests to services, their replies, and the worker's answer (ZU-01..ZU-05, ZU-12)."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class PendingOut(BaseModel):
     id: str
     service: str
     state: Literal["waiting", "delayed", "leased"] = Field(description="leased: a worker has it.")
-    attempts: int = Field(description="How often it was given to a worker.")
+    attempts: int = Field(description="Number of claims by workers.")
     created_at: datetime
-    expires_at: datetime | None = Field(description="Not given to a worker after this; null: no such time.")
+    expires_at: datetime | None = Field(description="No worker gets it after this; null: no limit.")
 
 
 class RequestOut(BaseModel):
@@ -66,14 +66,14 @@ class RequestOut(BaseModel):
     id: str
     service: str
     state: State
-    via: Literal["http", "sql", "zeromq"] = Field(description="How it came.")
-    caller: str | None = Field(description="The key, or the user of ZeroMQ, that has made it.")
-    worker: str | None = Field(description="Who had it last.")
+    via: Literal["http", "sql", "zeromq"] = Field(description="Transport of the request.")
+    caller: str | None = Field(description="The key, or the user of ZeroMQ, of its caller.")
+    worker: str | None = Field(description="The last worker that claimed it.")
     attempts: int
     created_at: datetime
     expires_at: datetime | None
     answered_at: datetime | None
-    last_error: str | None = Field(description="Why the last try has failed.")
+    last_error: str | None = Field(description="Reason of the last failed try.")
 
 
 class RequestPage(BaseModel):
@@ -97,7 +97,7 @@ _ID_HEADER: Final = {"Hookwire-Request-Id": {"schema": {"type": "string"}, "desc
 ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The reply, with the content type that the worker gave it.",
-        "content": {"*/*": {"schema": {"description": "Whatever the worker has answered."}}},
+        "content": {"*/*": {"schema": {"description": "The worker's answer."}}},
         "headers": _ID_HEADER,
     },
     202: {
@@ -105,7 +105,7 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
         "description": "No reply yet: ask `Location` later, after Retry-After.",
         "headers": {
             **_ID_HEADER,
-            "Location": {"schema": {"type": "string"}, "description": "Where the reply will be."},
+            "Location": {"schema": {"type": "string"}, "description": "URL of the reply."},
             "Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait before asking."},
         },
     },
@@ -128,7 +128,7 @@ async def list_requests(
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> RequestPage:
-    """Newest first, without contents. A key for some services sees those of its services."""
+    """Newest first, without contents. A key for some services sees only their requests."""
     before = read_cursor(cursor, [int]) or [_LAST]
     named = service_name(service) if service is not None else None
     rows = await context.database.fetch_filtered("request.list", before[0], named, state, limit + 1)
@@ -143,7 +143,7 @@ async def list_requests(
 )  # fmt: skip
 @needs("call", reach="route")
 async def get(request: Request, request_id: Id, context: In, prefer: Prefer = None) -> Response:
-    """As often as one likes. A request that was made with a key answers to that key only."""
+    """Can be repeated. The reply to a request with a key is for that key only."""
     if _ID.fullmatch(request_id) is None:
         raise Problem("not-found", _MISSING)
     return await answer_within(request, request_id.lower(), preference_of(request, 0), context)
@@ -152,7 +152,7 @@ async def get(request: Request, request_id: Id, context: In, prefer: Prefer = No
 @router.delete("/{request_id}", status_code=204, summary="Close a request")
 @needs("call", reach="route")
 async def close(request: Request, request_id: Id, context: In) -> None:
-    """It is not executed any more, and its reply is gone. What is unknown is as good as closed."""
+    """Cancels its execution and deletes its reply. An unknown request counts as closed."""
     if _ID.fullmatch(request_id) is None:
         return
     service = await context.services.requests.service_of(request_id.lower())
@@ -169,7 +169,7 @@ async def reply(
     request: Request, request_id: Id, context: In,
     receipt: Annotated[str, Header(alias="Hookwire-Receipt", max_length=80, description="Of the claim.")],
 ) -> None:  # fmt: skip
-    """The body is the reply. The first reply wins; the same receipt may repeat it, another one is stale."""
+    """The body is the reply. The first reply wins. The same receipt may repeat it; another receipt is stale."""
     held, body = parse_receipt(receipt), await request.body()
     outcome = "unknown"
     if held is not None and held.request_id == request_id.lower():
@@ -182,7 +182,7 @@ async def reply(
 
 
 async def _require_service(request: Request, request_id: str, context: Context) -> None:
-    """Raise ``Problem`` where the key of this request is for other services; only such a key costs a question."""
+    """Raise ``Problem`` where the key of this request is for other services; only such a key needs a query."""
     grant = grant_of(request)
     if grant is not None and (grant.services is not None or grant.topics is not None):
         service = await context.services.requests.service_of(request_id)
@@ -191,7 +191,9 @@ async def _require_service(request: Request, request_id: str, context: Context) 
 
 
 def principal_of(request: Request) -> str | None:
-    """Whose requests the key of this request may see: its own; None for all, with `admin` or an open gate (ZU-12)."""
+    """Return the principal whose requests this key may see; None for all, with `admin` or without authentication
+    (ZU-12).
+    """
     grant = grant_of(request)
     return None if grant is None or "admin" in grant.scopes else grant.key_id
 
@@ -199,9 +201,8 @@ def principal_of(request: Request) -> str | None:
 async def answer_within(
     request: Request, request_id: str, preference: Preference, context: Context, *, is_new: bool = False
 ) -> Response:
-    """The reply, waiting for it as the caller prefers; 202 while there is none; raises ``Problem`` for what has none.
-
-    A new request is waited for before it is looked at, so that no reply slips between the two.
+    """Return the reply, waiting for it as the caller prefers; 202 while there is none. Raise ``Problem`` for a request
+    that never gets one. The wait for a new request begins before the first look, so that no reply is missed.
     """
     until = time.monotonic() + preference.wait_seconds
     if is_new:
@@ -241,6 +242,6 @@ def _headers(row: Row, preference: Preference) -> dict[str, str]:
 
 
 def _listed(row: Row) -> dict[str, Any]:
-    """A row with null for a time that never comes, which PostgreSQL calls infinity."""
+    """Return a row with null for a time that never comes, which PostgreSQL calls infinity."""
     expires_at = row["expires_at"]
     return {**row, "expires_at": None if expires_at.replace(tzinfo=None) == datetime.max else expires_at}

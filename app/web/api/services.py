@@ -1,4 +1,4 @@
-"""/services: call a service, work for it, and its settings (ZU-05..ZU-08)."""
+"""/services: call a service, work for it, change its settings (ZU-05..ZU-08)."""
 
 from __future__ import annotations
 
@@ -36,25 +36,27 @@ Name = Annotated[str, Path(description="1 to 200 characters of `A-Z a-z 0-9 . _ 
 
 
 class ServiceSettings(BaseModel):
-    """How a service's requests are treated."""
+    """Settings for the requests of a service."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"tries_max": 3, "lease_seconds": 60}]})
 
-    lease_seconds: float = Field(30, ge=1, le=43_200, description="Where a worker does not say.")
-    tries_max: int = Field(5, ge=1, le=1000, description="Workers that may be lost, or fail, before it is given up.")
+    lease_seconds: float = Field(30, ge=1, le=43_200, description="Default lease of a worker.")
+    tries_max: int = Field(5, ge=1, le=1000, description="Lost or failed workers before a request is given up.")
     idempotent: bool = Field(
-        True, description="false: a request whose worker was lost is given to no other, because it may have run."
+        True, description="false: a request of a lost worker goes to no other worker, because it may have run."
     )
-    expiry_seconds: float = Field(86_400, ge=1, le=31_536_000, description="Not given to a worker after this.")
+    expiry_seconds: float = Field(86_400, ge=1, le=31_536_000, description="No worker gets it after this.")
     retention_seconds: float = Field(604_800, ge=1, le=31_536_000, description="How long a reply is kept.")
-    concurrency_max: int | None = Field(None, ge=1, le=100_000, description="With workers at once; none: no limit.")
+    concurrency_max: int | None = Field(
+        None, ge=1, le=100_000, description="Requests with workers at the same time; null: no limit."
+    )
     without_workers: Literal["queue", "refuse"] = Field(
         "queue", description="refuse: 503 at once while no worker is present."
     )
 
 
 class ServiceCounts(BaseModel):
-    """What is under way."""
+    """The requests of a service, counted."""
 
     waiting: int
     leased: int
@@ -86,7 +88,7 @@ class ServiceOut(ServiceSettings):
     model_config = ConfigDict(extra="ignore", json_schema_extra={"examples": [_SERVICE]})
 
     name: str
-    disabled: bool = Field(description="It refuses new requests; those that wait are still worked off.")
+    disabled: bool = Field(description="It refuses new requests; waiting requests are still done.")
     created_at: datetime
     counts: ServiceCounts
 
@@ -106,7 +108,7 @@ class ClaimRequestsIn(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"max": 1, "wait_seconds": 20}]})
 
     max: int = Field(1, ge=1, le=100)
-    lease_seconds: float | None = Field(None, ge=1, le=43_200, description="none: the service's own.")
+    lease_seconds: float | None = Field(None, ge=1, le=43_200, description="null: the service's own.")
     wait_seconds: float = Field(0, ge=0, le=20, description="How long to wait for a request.")
 
 
@@ -122,9 +124,9 @@ class ServiceRequestOut(BaseModel):
 
 
 class HeldRequestOut(BaseModel):
-    """A request that is yours until its lease ends."""
+    """A request that the worker holds until its lease ends."""
 
-    receipt: str = Field(description="Answer it by this.")
+    receipt: str = Field(description="The receipt for the answer.")
     attempts: int
     leased_until: datetime
     request: ServiceRequestOut
@@ -147,7 +149,7 @@ async def list_services(
     cursor: Annotated[str | None, Query(max_length=600)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> ServicePage:
-    """By name, with counts. A service that an SQL transaction has just asked appears within a minute."""
+    """By name, with counts. A service that an SQL transaction has just called appears within a minute."""
     after = read_cursor(cursor, [str]) or [""]
     rows = await context.database.fetch("service.list", after[0], limit + 1)
     next_cursor = link_next(request, response, [rows[limit - 1]["name"]] if len(rows) > limit else None)
@@ -170,7 +172,7 @@ async def get(name: Name, context: In) -> ServiceOut:
 @router.put("/{name}", summary="Set a service's settings", responses=refusals(*_BODY))
 @needs("admin", reach="service", parameter="name")
 async def put(name: Name, body: ServiceSettings, context: In) -> ServiceOut:
-    """Makes the service if there is none. Counts from now on."""
+    """Creates the service if there is none. The settings apply from now on."""
     found = service_name(name)
     row = await context.database.fetchrow(
         "service.put", found, body.lease_seconds, body.tries_max, body.idempotent, body.expiry_seconds,
@@ -198,10 +200,10 @@ async def call(
     ] = None,
     expiry_seconds: Annotated[
         float | None,
-        Header(alias="Hookwire-Expiry-Seconds", ge=1, le=31_536_000, description="none: the service's own."),
+        Header(alias="Hookwire-Expiry-Seconds", ge=1, le=31_536_000, description="null: the service's own."),
     ] = None,
 ) -> Response:  # fmt: skip
-    """The body is the request. It is stored when this is answered, and waits for a worker until it expires."""
+    """The body is the request. It is stored before the answer, and waits for a worker until it expires."""
     service, body, preference = service_name(name), await request.body(), preference_of(request)
     grant = grant_of(request)
     caller = grant.key_id if grant is not None else None
@@ -223,7 +225,7 @@ async def call(
 @router.post("/{name}/claim", summary="Claim requests to work on", responses=refusals(*_BODY, "unknown-service"))
 @needs("work", reach="service", parameter="name")
 async def claim(request: Request, name: Name, body: ClaimRequestsIn, context: In) -> HeldRequestList:
-    """Oldest first. Answer each within its lease, by `POST /requests/{id}/reply`; after that it is given to another."""
+    """Oldest first. Answer each within its lease, by `POST /requests/{id}/reply`; after that another worker gets it."""
     service, until = service_name(name), time.monotonic() + body.wait_seconds
     worker = actor_of(request)
     with service_refusals():
@@ -237,14 +239,14 @@ async def claim(request: Request, name: Name, body: ClaimRequestsIn, context: In
 @router.post("/{name}/disable", status_code=204, summary="Disable a service", responses=refusals("unknown-service"))
 @needs("operate", reach="service", parameter="name")
 async def disable(request: Request, name: Name, body: Reasoned, context: In) -> None:
-    """It refuses new requests; those that wait are still worked off."""
+    """Refuses new requests; waiting requests are still done."""
     await _disable(request, name, body, context, disabled=True)
 
 
 @router.post("/{name}/enable", status_code=204, summary="Enable a service", responses=refusals("unknown-service"))
 @needs("operate", reach="service", parameter="name")
 async def enable(request: Request, name: Name, body: Reasoned, context: In) -> None:
-    """It takes requests again."""
+    """Accepts requests again."""
     await _disable(request, name, body, context, disabled=False)
 
 

@@ -1,4 +1,4 @@
-"""/subscriptions/{id}/keys: what its deliveries are signed with, rotated without a gap (WH-S17)."""
+"""/subscriptions/{id}/keys: the keys that sign its deliveries, rotated without a gap (WH-S17)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SigningKeyIn(BaseModel):
     secret: str | None = Field(None, max_length=200, description="Your own, `whsec_...` or `whsk_...`; none: made.")
     overlap_seconds: int | None = Field(
         _OVERLAP_SECONDS, ge=0, le=31_536_000,
-        description="How long the keys before it sign beside it; 0: not at all; null: without end.",
+        description="How long the former keys still sign too; 0: not at all; null: without end.",
     )  # fmt: skip
 
 
@@ -55,9 +55,9 @@ class SigningKeyOut(BaseModel):
 
     number: int
     type: Literal["hmac", "ed25519"]
-    public_key: str | None = Field(description="ed25519: `whpk_...`, which signatures are checked with.")
+    public_key: str | None = Field(description="ed25519: `whpk_...`, which checks signatures.")
     created_at: datetime
-    expires_at: datetime | None = Field(description="It signs until then.")
+    expires_at: datetime | None = Field(description="End of its validity.")
 
 
 class SigningKeyMade(SigningKeyOut):
@@ -83,7 +83,7 @@ def _out(info: KeyInfo) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@router.get("", name="list_keys", summary="The keys that sign")
+@router.get("", name="list_keys", summary="List the signing keys")
 @needs("subscribe", "read", reach="route")
 async def list_keys(request: Request, subscription_id: str, context: In) -> SigningKeyList:
     """Newest first. Secrets are not shown."""
@@ -96,7 +96,7 @@ async def list_keys(request: Request, subscription_id: str, context: In) -> Sign
     "",
     name="rotate_key",
     status_code=201,
-    summary="Rotate: make a new key",
+    summary="Rotate: create a new key",
     responses=refusals(
         "malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large", "keys-refused"
     ),
@@ -105,7 +105,7 @@ async def list_keys(request: Request, subscription_id: str, context: In) -> Sign
 async def rotate_key(
     request: Request, subscription_id: str, body: SigningKeyIn, response: Response, context: In
 ) -> SigningKeyMade:
-    """Deliveries carry the signatures of all live keys, newest first, so that a receiver may change over meanwhile."""
+    """Deliveries carry the signatures of all live keys, newest first, so a receiver may change over at any time."""
     row = await find(request, subscription_id, context)
     try:
         made = await context.signing_keys.rotate(row["public_id"], body.type, body.secret, body.overlap_seconds)
@@ -130,7 +130,7 @@ async def rotate_key(
 )
 @needs("subscribe", reach="route")
 async def end_key(request: Request, subscription_id: str, number: int, context: In) -> None:
-    """It signs no more, within seconds. The last one cannot be ended: nothing leaves unsigned."""
+    """Stops its use within seconds. The last key cannot end, because no delivery is sent unsigned."""
     row = await find(request, subscription_id, context)
     try:
         ended = await context.signing_keys.end(row["public_id"], number) if 0 < number < 2**31 else False

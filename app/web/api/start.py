@@ -1,4 +1,4 @@
-"""From where a subscriber wants what it missed: an event, a moment, or the earliest event that is kept (FM-12)."""
+"""Start of a replay for a subscriber: an event, a moment, or the earliest stored event (FM-12)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from hub.subscriptions import ReplayStart
 __all__ = ["START_MEANING", "Start", "start_of"]
 
 START_MEANING: Final = (
-    "Also what was published before: from this event on (its id), from this moment on (RFC 3339, with a time zone), or "
-    "`earliest`, from the oldest event that is kept."
+    "Also deliver earlier events: from this event on (its id), from this moment on (RFC 3339, with a time zone), or "
+    "`earliest`, from the oldest stored event."
 )
 Start = Annotated[str, Field(max_length=60, pattern=r"^[ -~]+$", examples=["2026-01-15T00:00:00Z"])]
 _MOMENT: Final[TypeAdapter[datetime]] = TypeAdapter(ZonedMoment)
 
 
 def start_of(text: str, incarnation: str) -> ReplayStart:
-    """Read it; else ``Problem``."""
+    """Read the parameter; raise ``Problem`` for an invalid one."""
     if text == "earliest":
         return ReplayStart()
     if text.startswith("evt_"):

@@ -1,8 +1,8 @@
-"""StrictRoute: a route whose JSON body is read strictly before anything is made of it (PA-02, B-30..B-37).
+"""StrictRoute: a route that reads its JSON body strictly (PA-02, B-30..B-37).
 
-The framework's own parser takes NaN, the last of two equal keys, lone surrogates and U+0000; the first to notice would
-be the database. It also overlooks a parameter of the query that it does not know: a list whose filter is misspelt would
-be answered with everything, and a purge with ``?dry_run=true`` would be done (ADR 33).
+The framework's own parser accepts NaN, the last of two equal keys, lone surrogates and U+0000, which the database would
+refuse. It also ignores an unknown parameter of the query. A list with a misspelt filter would return everything, and a
+purge with ``?dry_run=true`` would be done (ADR 33).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from event.strict_json import StrictJsonError, loads
 
 __all__ = ["NO_NUL", "StrictRoute"]
 
-NO_NUL: Final = r"^[^\x00]*$"  # for a text in an address: the database knows no such character
+NO_NUL: Final = r"^[^\x00]*$"  # for a text in an address: the database has no such character
 
 _READS = frozenset({"GET", "HEAD"})
 
@@ -31,13 +31,13 @@ _READS = frozenset({"GET", "HEAD"})
 class StrictRoute(JsonRoute):
     """Refuses a body that is not announced as JSON (415) or that is no strict JSON (400, 422).
 
-    Where the query has parameters, and where something is changed, others are refused as well (400). A plain read with
-    more in its query than it knows is what it was: links to it may have been decorated on their way.
+    Routes with query parameters and routes that change something also refuse unknown parameters (400). A plain read
+    without parameters ignores them, because links to it may carry extra ones.
     """
 
     @override
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The framework's handler behind our reading of the body."""
+        """Return the framework's handler with our strict reading of the body."""
         handle = super().get_route_handler()
         known = [field.alias for field in self.dependant.query_params]
         is_strict = bool(known) or not _READS.issuperset(self.methods or ())
@@ -65,6 +65,6 @@ def _judge(content_type: str, body: bytes) -> None:
 
 
 def _is_application_json(content_type: str) -> bool:
-    """Tell by the text before the first semicolon; nothing of RFC 2231 is read (FS-05)."""
+    """Return whether the text before the first semicolon is JSON's type; RFC 2231 is ignored (FS-05)."""
     media_type = content_type.partition(";")[0].strip().lower()
     return media_type.startswith("application/") and media_type.count("/") == 1 and is_json_type(media_type)

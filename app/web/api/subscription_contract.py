@@ -1,4 +1,4 @@
-"""What the routes of /subscriptions take and answer."""
+"""Bodies of the routes of /subscriptions: requests and answers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Schedule = Annotated[list[Annotated[int, Field(ge=0, le=604_800)]], Field(max_le
 
 
 class Naming(BaseModel):
-    """What people know a subscription by; it changes nothing else."""
+    """Names of a subscription for people; they change nothing else."""
 
     name: Annotated[str, Field(max_length=100)] | None = None
     description: Annotated[str, Field(max_length=1_000)] | None = None
@@ -38,11 +38,11 @@ class Naming(BaseModel):
 
 
 class DeliveryOptions(Naming):
-    """How its events are delivered."""
+    """Options of the delivery of events."""
 
-    retry_schedule_seconds: Schedule | None = Field(None, description="Pauses between attempts; none: the hub's.")
+    retry_schedule_seconds: Schedule | None = Field(None, description="Pauses between attempts; null: the hub's.")
     retry_age_seconds_max: int | None = Field(
-        None, ge=1, le=31_536_000, description="No attempt of a delivery older than that; none: the hub's."
+        None, ge=1, le=31_536_000, description="Largest age of a delivery at an attempt; null: the hub's."
     )
     on_4xx: Literal["retry", "give_up"] | None = Field(
         None, description="give_up: a 4xx other than 408, 425 and 429 is final for the delivery. None: retry."
@@ -55,19 +55,22 @@ class DeliveryOptions(Naming):
         description="Ordered: when the schedule of a key's head is used up, the key waits (park), or the head becomes "
         "a dead letter and the key goes on (skip). None: park, for one that is made ordered.",
     )
-    timeout_seconds: float | None = Field(None, ge=1, le=30, description="Deadline of one attempt; none: the hub's.")
+    timeout_seconds: float | None = Field(None, ge=1, le=30, description="Deadline of one attempt; null: the hub's.")
     rate_per_second: float | None = Field(
-        None, ge=0.001, le=100_000, description="Attempts in the whole fleet; what is above waits. None: no limit."
+        None,
+        ge=0.001,
+        le=100_000,
+        description="Attempts in the whole fleet; further deliveries wait. None: no limit.",
     )
     rate_burst: int | None = Field(
-        None, ge=1, le=100_000, description="How many may be made at once after a rest; none: those of a second."
+        None, ge=1, le=100_000, description="Attempts at once after a pause; null: those of a second."
     )
     format: Format | None = Field(
         None,
-        description="as_published: CloudEvents binary mode for what was published as one, else the bare content. raw: "
+        description="as_published: CloudEvents binary mode for published CloudEvents, else the bare content. raw: "
         "never a CloudEvent. binary, structured: always one. batch: a JSON array of them, up to `batch_max`. "
-        "websub_ping: the callback is another WebSub hub, which is told by hub.mode=publish that the topic has "
-        "changed, and fetches it. slack, mattermost: a line for a chat's incoming webhook, written by `template`. "
+        "websub_ping: the callback is another WebSub hub, which gets hub.mode=publish and fetches the topic. slack, "
+        "mattermost: a line for a chat's incoming webhook, written by `template`. "
         "None: as_published.",
     )
     batch_max: int | None = Field(
@@ -80,7 +83,7 @@ class DeliveryOptions(Naming):
         "None: topic and content.",
     )
     headers: dict[str, str] | None = Field(
-        None, description="Sent with each delivery, such as Authorization. Sealed; nobody is shown their values again."
+        None, description="Sent with each delivery, such as Authorization. Sealed; their values are never shown again."
     )
 
 
@@ -111,18 +114,18 @@ class SubscriptionIn(DeliveryOptions):
     secret: str | None = Field(
         None, description="`whsec_` + base64 of 24-64 bytes, or `whsk_`; none: one is made.", max_length=200
     )
-    state: Literal["active", "disabled"] = Field("active", description="A disabled subscription gets nothing.")
+    state: Literal["active", "disabled"] = Field("active", description="A disabled subscription gets no deliveries.")
     mode: Mode | None = Field(
         None,
         description="at_least_once: repeats are possible. at_most_once: each event is tried once and may be missed. "
         "ordered: at least once, each key's events one after the other. None: as `ordered` says.",
     )
-    ordered: bool = Field(False, description="Short for mode ordered.")
-    filter: dict[str, Any] | None = Field(None, description="Which events it wants, by content; none: all.")
+    ordered: bool = Field(False, description="Short for `mode` ordered.")
+    filter: dict[str, Any] | None = Field(None, description="Filter on content; null: all events.")
 
 
 class SubscriptionChange(DeliveryOptions):
-    """What to change; what is left out stays. An option that is null is as usual again."""
+    """Changes of a subscription; a missing field stays. A null option gets its default again."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"state": "disabled"}]})
 
@@ -131,10 +134,10 @@ class SubscriptionChange(DeliveryOptions):
     state: Literal["active", "disabled"] | None = None
     mode: Mode | None = None
     ordered: bool | None = None
-    filter: dict[str, Any] | None = Field(None, description="An empty one ends filtering.")
+    filter: dict[str, Any] | None = Field(None, description="An empty filter ends filtering.")
 
 
-_SECRET_EXAMPLE = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105 - of nobody
+_SECRET_EXAMPLE = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105 - an example
 _EXAMPLE: dict[str, Any] = {
     "id": "sub_3f1c0a9be2d45c7780aa",
     "protocol": "webhook",
@@ -180,7 +183,7 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class SubscriptionOut(BaseModel):
-    """A subscription as it stands."""
+    """A subscription in its present state."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
@@ -210,11 +213,12 @@ class SubscriptionOut(BaseModel):
     batch_max: int | None
     template: str | None
     request_origin: str | None = Field(description="CloudEvents handshake: the origin that the callback agreed to.")
-    header_names: list[str] | None = Field(description="Headers of its own that are sent with each delivery.")
+    header_names: list[str] | None = Field(description="Its own headers, sent with each delivery.")
     lease_until: datetime | None = Field(description="WebSub: when the lease ends.")
-    paused_until: datetime | None = Field(description="The receiver asked for a rest until then (429).")
+    paused_until: datetime | None = Field(description="The receiver asked for a pause until then (429).")
     breaker_open_until: datetime | None = Field(
-        description="It fails so often that it is left alone until then; after that one delivery at a time is tried."
+        description="Its breaker is open until then, because it fails often; after that one delivery at a time is "
+        "tried."
     )
     health: Health = Field(
         description="Whether its receiver answers: healthy, untried (nothing was sent yet), failing (no success since "
@@ -224,9 +228,9 @@ class SubscriptionOut(BaseModel):
     blocked_by: BlockedBy
     failing_since: datetime | None = Field(description="The first failure since the last success.")
     last_success_at: datetime | None = Field(description="None: no success is known.")
-    waiting: int = Field(description="Deliveries that it is owed, counted up to 1,000.")
+    waiting: int = Field(description="Open deliveries, counted up to 1,000.")
     next_attempt_at: NextAttemptAt
-    filter: dict[str, Any] | None = Field(description="Which events it wants, by content; none: all.")
+    filter: dict[str, Any] | None = Field(description="Filter on content; null: all events.")
     created_at: datetime
     updated_at: datetime
 

@@ -1,4 +1,4 @@
-"""/subscriptions: who wants which topics delivered where."""
+"""/subscriptions: topics, filters and callbacks of receivers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _out(row: Row) -> dict[str, object]:
 
 
 def _in(body: SubscriptionIn | SubscriptionChange, context: Context) -> dict[str, Any]:
-    """What is named, as ``hub.subscriptions`` takes it; else ``Problem``."""
+    """Return the request for ``hub.subscriptions``; raise ``Problem`` for an invalid one."""
     named = {name: value for name in body.model_fields_set if (value := getattr(body, name)) is not None}
     if "topic" in named:
         named["topic"] = pattern_of(named["topic"])
@@ -120,7 +120,7 @@ def _refuse_others(body: BaseModel, worker_for: str, *own: str) -> None:
 
 
 def pattern_of(topic: str) -> str:
-    """A pattern in its canonical form; else ``Problem``."""
+    """Return a pattern in its canonical form; else ``Problem``."""
     try:
         return validate_pattern(topic)
     except TopicError as error:
@@ -135,7 +135,7 @@ def _headers(headers: dict[str, str]) -> dict[str, str]:
 
 
 def _callback(callback: str, context: Context) -> str:
-    """Static judgement only; names are judged when they are dialled."""
+    """Check the callback's text only; names are judged when they are dialled."""
     try:
         parse_target(callback, context.policy)
     except UrlRefused as error:
@@ -159,7 +159,7 @@ def _callback(callback: str, context: Context) -> str:
 )  # fmt: skip
 @needs("subscribe", reach="route")
 async def create(request: Request, body: SubscriptionIn, response: Response, context: In) -> SubscriptionCreated:
-    """The answer carries the signing secret, once. Whatever is accepted from then on reaches the callback."""
+    """Returns the signing secret, only this once. Every event accepted from then on reaches the callback."""
     named = _work_in(request, body) | _in(body, context)
     _check_format(named)
     if body.service is None and body.kind is None:
@@ -186,7 +186,7 @@ async def list_subscriptions(
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> SubscriptionPage:
-    """Oldest first; `Link: rel="next"` and `next_cursor` lead on."""
+    """Oldest first; `Link: rel="next"` and `next_cursor` lead to the next page."""
     after = read_cursor(cursor, [int]) or [0]
     if topic is not None and "\x00" in topic:
         raise Problem("invalid-parameter", "topic holds a NUL character", parameter="topic")
@@ -204,7 +204,7 @@ _MISSING = "There is no such subscription."
 
 
 async def find(request: Request, identity: str, context: Context) -> Row:
-    """The subscription of this id, if the request's key may know of it; else ``Problem``."""
+    """Return the subscription of this id, if the request's key may see it; else ``Problem``."""
     named = identity.isascii() and identity.isprintable() and len(identity) <= 60
     row = await context.subscriptions.get(identity) if named else None
     if row is None:
@@ -222,7 +222,7 @@ async def find(request: Request, identity: str, context: Context) -> Row:
 
 
 def subscription_out(row: Row | None) -> SubscriptionOut:
-    """The public shape of a row of ``subscription.get``; ``Problem`` for none."""
+    """Return the public shape of a row of ``subscription.get``; ``Problem`` for none."""
     if row is None:
         raise Problem("not-found", _MISSING)
     return SubscriptionOut.model_validate(_out(row))
@@ -231,7 +231,7 @@ def subscription_out(row: Row | None) -> SubscriptionOut:
 @router.get("/{subscription_id}", summary="One subscription", responses=refusals("not-found"))
 @needs("subscribe", "read", reach="route")
 async def get(request: Request, subscription_id: str, response: Response, context: In) -> SubscriptionOut:
-    """As it stands now. Its `ETag` names this version."""
+    """Shows its present state. Its `ETag` names this version."""
     row = await find(request, subscription_id, context)
     response.headers["ETag"] = etag(row["version"])
     return subscription_out(row)
@@ -250,7 +250,7 @@ async def change(
     request: Request, subscription_id: str, body: SubscriptionChange, response: Response, context: In,
     if_match: IfMatch = None,
 ) -> SubscriptionOut:  # fmt: skip
-    """What is left out stays. Setting `state` to `active` also ends a pause and closes the breaker."""
+    """Missing fields stay. Setting `state` to `active` also ends a pause and closes the breaker."""
     row = await find(request, subscription_id, context)
     if row["service"] is not None or row["kind"] is not None:
         _refuse_others(body, "a service" if row["service"] is not None else "a kind of jobs")
@@ -281,7 +281,7 @@ async def change(
 )
 @needs("subscribe", reach="route")
 async def delete(request: Request, subscription_id: str, context: In, if_match: IfMatch = None) -> None:
-    """What it was still owed becomes dead letters of kind `gone`."""
+    """Its open deliveries become dead letters of kind `gone`."""
     row = await find(request, subscription_id, context)
     try:
         deleted = await context.subscriptions.delete(row["public_id"], version_meant(if_match))

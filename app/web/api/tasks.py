@@ -1,4 +1,4 @@
-"""/tasks: what waits, runs and died of the transactional tasks, and how each kind is treated (JB-20..JB-39)."""
+"""/tasks: transactional tasks that wait, run or died, and the settings of each kind (JB-20..JB-39)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TaskOut(BaseModel):
     description: str | None = Field(description="Null for a key without the scope `payloads`.")
     created_at: datetime
     start_time: datetime | None
-    due_at: datetime | None = Field(description="Not begun before; null: at once.")
+    due_at: datetime | None = Field(description="Earliest start; null: at once.")
     attempts: int
     worker: str | None
     leased_until: datetime | None = Field(
@@ -79,7 +79,7 @@ class TaskPage(BaseModel):
 
 
 class TaskCounts(BaseModel):
-    """How many there are."""
+    """Numbers of tasks."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_COUNTS]})
 
@@ -113,13 +113,13 @@ class DeadTaskPage(BaseModel):
 
 
 class NumbersIn(Reason):
-    """Which dead tasks; none: the oldest 500."""
+    """Selects dead tasks; null: the oldest 500."""
 
     numbers: list[Annotated[int, Field(ge=1, le=_LARGEST)]] | None = Field(None, min_length=1, max_length=500)
 
 
 class NumbersOut(BaseModel):
-    """Which were there."""
+    """The numbers that existed."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"numbers": [7]}]})
 
@@ -127,7 +127,7 @@ class NumbersOut(BaseModel):
 
 
 class KindIn(BaseModel):
-    """How tasks of a kind are treated; null: as those of all kinds, which are the kind `*`."""
+    """Settings for tasks of a kind; null: the settings of all kinds, which are the kind `*`."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"on_crash": "abandon", "crash_seconds": 600}]}
@@ -136,14 +136,23 @@ class KindIn(BaseModel):
     on_crash: Literal["retry", "compensate", "abandon"] | None = None
     compensation_kind: str | None = Field(None, max_length=200, description="null: the kind and `.compensate`.")
     notify: Literal["nobody", "notify", "relay", "enqueuer"] | None = Field(
-        None, description="Who tells workers. `*` and null: the relay where AMQP is configured, else nobody."
+        None,
+        description="How workers are notified. `*` and null: by the relay where AMQP is configured, else not at all.",
     )
-    lookup_seconds: float | None = Field(None, ge=0.01, le=60, description="Between looks for a row that is not there.")
-    giveup_seconds: float | None = Field(None, ge=0, le=600, description="Then a notification is dropped.")
-    cleanup_seconds: float | None = Field(None, ge=0.1, le=86_400, description="Between notifications of one task.")
-    crash_seconds: float | None = Field(None, ge=0.1, le=2_592_000, description="Begun for longer: crashed.")
+    lookup_seconds: float | None = Field(
+        None, ge=0.01, le=60, description="Pause between two queries for a missing row."
+    )
+    giveup_seconds: float | None = Field(None, ge=0, le=600, description="After that a notification is dropped.")
+    cleanup_seconds: float | None = Field(
+        None, ge=0.1, le=86_400, description="Pause between notifications of one task."
+    )
+    crash_seconds: float | None = Field(
+        None, ge=0.1, le=2_592_000, description="A task that runs for longer counts as crashed."
+    )
     attempts_max: int | None = Field(None, ge=1, le=1_000_000)
-    age_seconds_max: float | None = Field(None, gt=0, le=315_360_000, description="Dead when both limits are passed.")
+    age_seconds_max: float | None = Field(
+        None, gt=0, le=315_360_000, description="A task is dead when both limits are passed."
+    )
     backoff_seconds_min: float | None = Field(None, ge=0, le=86_400)
     backoff_seconds_max: float | None = Field(None, ge=0, le=2_592_000)
     doublings_max: int | None = Field(None, ge=0, le=60)
@@ -189,10 +198,10 @@ async def list_tasks(
     return TaskPage.model_validate({"items": items, "next_cursor": next_cursor})
 
 
-@router.get("/counts", summary="How many tasks there are")
+@router.get("/counts", summary="Count tasks")
 @needs("read", reach="route")
 async def counts(request: Request, context: In) -> TaskCounts:
-    """By state."""
+    """Counts by state."""
     require_every_kind(request)
     row = await context.database.fetchrow("task.counts")
     assert row is not None, "counts are one row"
@@ -222,13 +231,13 @@ async def list_dead(
 @router.post("/dead/redrive", summary="Return dead tasks", responses=refusals(*_BODY))
 @needs("operate", reach="route")
 async def redrive(request: Request, body: NumbersIn, context: In) -> NumbersOut:
-    """Under their ids, with their attempts counted anew; one whose id is live again stays dead."""
+    """Returns them under their ids and counts their attempts anew. A task whose id is live again stays dead."""
     numbers = await _reached(request, body.numbers, context)
     rows = await context.database.fetch("task.redrive", numbers, actor_of(request), body.reason)
     return NumbersOut(numbers=[row["number"] for row in rows])
 
 
-@router.post("/dead/purge", summary="Forget dead tasks", responses=refusals(*_BODY))
+@router.post("/dead/purge", summary="Delete dead tasks", responses=refusals(*_BODY))
 @needs("operate", reach="route")
 async def purge(request: Request, body: NumbersIn, context: In) -> NumbersOut:
     """At most 500 at a time."""
@@ -240,7 +249,7 @@ async def purge(request: Request, body: NumbersIn, context: In) -> NumbersOut:
 @router.get("/kinds", summary="List the settings of kinds")
 @needs("read", reach="route")
 async def list_kinds(request: Request, context: In) -> KindList:
-    """`*` are those of all kinds."""
+    """`*` has the settings of all kinds."""
     rows = await context.database.fetch("task.kinds")
     mine = [dict(row) for row in rows if row["kind"] == "*" or may_reach_kind(request, row["kind"])]
     return KindList.model_validate({"items": mine})
@@ -249,7 +258,7 @@ async def list_kinds(request: Request, context: In) -> KindList:
 @router.put("/kinds/{kind}", summary="Set how tasks of a kind are treated", responses=refusals(*_BODY))
 @needs("admin", reach="route")
 async def put_kind(request: Request, kind: str, body: KindIn, context: In) -> KindOut:
-    """Counts at once, without a restart. `*` needs all but `notify`, `compensation_kind` and `age_seconds_max`."""
+    """Applies at once, without a restart. `*` needs all but `notify`, `compensation_kind` and `age_seconds_max`."""
     if not may_reach_kind(request, "#" if kind == "*" else kind):
         require_every_kind(request)
     needed = KindIn.model_fields.keys() - {"notify", "compensation_kind", "age_seconds_max"}
@@ -264,21 +273,21 @@ async def put_kind(request: Request, kind: str, body: KindIn, context: In) -> Ki
     return KindOut.model_validate(dict(row))
 
 
-@router.get("/{task_id}", summary="A task that is not finished", responses=refusals("not-found"))
+@router.get("/{task_id}", summary="Get an unfinished task", responses=refusals("not-found"))
 @needs("read", reach="route")
 async def get(request: Request, task_id: TaskId, context: In) -> TaskOut:
-    """A finished one is gone, or in the archive."""
+    """A finished task is deleted, or in the archive."""
     row = await context.database.fetchrow("task.get", task_id)
     if row is None or not may_reach_kind(request, row["kind"]):
         raise Problem("not-found", "There is no such task; it may be finished.")
     return TaskOut.model_validate(_task_out(request, row))
 
 
-@router.post("/{task_id}/cancel", status_code=204, summary="Cancel a task that nobody has begun",
+@router.post("/{task_id}/cancel", status_code=204, summary="Cancel a task that no worker has begun",
              responses=refusals(*_BODY, "not-found"))  # fmt: skip
 @needs("operate", reach="route")
 async def cancel(request: Request, task_id: TaskId, body: Reasoned, context: In) -> None:
-    """It is gone; the audit trail has it."""
+    """Deletes the task and adds an audit entry."""
     row = await context.database.fetchrow("task.get", task_id)
     is_mine = row is not None and may_reach_kind(request, row["kind"])
     if not is_mine or not await context.database.fetch("task.cancel", task_id, actor_of(request), body.reason):
@@ -286,7 +295,7 @@ async def cancel(request: Request, task_id: TaskId, body: Reasoned, context: In)
 
 
 async def _reached(request: Request, numbers: list[int] | None, context: Context) -> list[int]:
-    """Those of the dead tasks that the key of this request is for; None: of the oldest 500."""
+    """Return the dead tasks that the key of this request permits; None: of the oldest 500."""
     rows = await context.database.fetch("task.dead_kinds", numbers)
     return [row["number"] for row in rows if may_reach_kind(request, row["kind"])]
 

@@ -1,4 +1,4 @@
-"""/topics: what there is, how each is routed, and its latest content (the WebSub topic URL)."""
+"""/topics: topics, their routing, and their latest content (the WebSub topic URL)."""
 
 from __future__ import annotations
 
@@ -36,28 +36,30 @@ Sink = Literal["kafka", "amqp", "webhooks", "jobs"]
 
 
 class TopicSettings(BaseModel):
-    """How a topic is routed and ordered."""
+    """Routing and order of a topic."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"sinks": ["webhooks"], "order": "key"}]})
 
     sinks: list[Sink] | None = Field(
-        None, description="Where events go; none: every configured sink but `jobs`, which needs a rule."
+        None, description="The sinks of its events; null: every configured sink but `jobs`, which needs a rule."
     )
     order: Literal["key", "none"] = Field("key", description="none: no key locks and no sequence.")
-    kafka_topic: str | None = Field(None, pattern=r"^[A-Za-z0-9._-]{1,249}$", description="none: the topic's name.")
-    amqp_exchange: str | None = Field(None, min_length=1, max_length=127, description="none: the configured one.")
-    amqp_routing_key: str | None = Field(None, max_length=255, description="none: the topic's name.")
+    kafka_topic: str | None = Field(None, pattern=r"^[A-Za-z0-9._-]{1,249}$", description="null: the topic's name.")
+    amqp_exchange: str | None = Field(None, min_length=1, max_length=127, description="null: the configured exchange.")
+    amqp_routing_key: str | None = Field(None, max_length=255, description="null: the topic's name.")
     on_refused: Literal["hold_key", "skip", "stop"] | None = Field(
-        None, description="What follows when a broker refuses a record for good; none: as the sink's setting says."
+        None, description="Action after a broker refuses a record for good; null: by the sink's setting."
     )
     validator_url: str | None = Field(
-        None, max_length=2048, description="WebSub: asked who may subscribe, by a POST of JSON; none: everybody may."
+        None,
+        max_length=2048,
+        description="WebSub: gets a POST of JSON and decides about each subscriber; null: all are allowed.",
     )
     moved_to: str | None = Field(
-        None, max_length=2048, description="WebSub: the topic's URL redirects there; none: it is served here."
+        None, max_length=2048, description="WebSub: the topic's URL redirects there; null: it is served here."
     )
     retention_days: int | None = Field(
-        None, ge=0, le=36_500, description="How long its events are kept; 0: for ever; none: as the hub's setting says."
+        None, ge=0, le=36_500, description="How long its events are kept; 0: for ever; null: by the hub's setting."
     )
     job: JobRule | None = Field(None, description="With the sink `jobs`: the job that each event enqueues.")
 
@@ -88,7 +90,7 @@ _TOPIC_EXAMPLE: dict[str, Any] = {
 
 
 class TopicSettingsOut(TopicSettings):
-    """The settings as they stand."""
+    """The present settings."""
 
     model_config = ConfigDict(extra="ignore", json_schema_extra={"examples": [_SETTINGS_EXAMPLE]})
 
@@ -137,7 +139,7 @@ async def list_topics(
     cursor: Annotated[str | None, Query(max_length=600)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> TopicPage:
-    """By name; `Link: rel="next"` and `next_cursor` lead on."""
+    """By name; `Link: rel="next"` and `next_cursor` lead to the next page."""
     after = read_cursor(cursor, [str]) or [""]
     rows = await context.database.fetch("topic.list", "default", after[0], limit + 1)
     next_cursor = link_next(request, response, [rows[limit - 1]["name"]] if len(rows) > limit else None)
@@ -158,13 +160,13 @@ _INERT = {"Content-Security-Policy": "default-src 'none'; sandbox"}
 _LATEST: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The latest event's body, with the Content-Type it was published with.",
-        "content": {"*/*": {"schema": {"description": "Whatever was published."}}},
+        "content": {"*/*": {"schema": {"description": "The published content."}}},
         "headers": {
             "Link": {"schema": {"type": "string"}, "description": "`hub` and `self`, for WebSub subscribers."},
             "ETag": {"schema": {"type": "string"}, "description": "The event's id."},
         },
     },
-    204: {"description": "The topic exists; nothing was published to it yet."},
+    204: {"description": "The topic exists; it has no event yet."},
     301: {"description": "The topic has moved to the `Location`, which has links of its own (WS-75)."},
     304: {"description": "If-None-Match names the latest event."},
     **refusals("unknown-topic", "invalid-topic"),
@@ -172,10 +174,13 @@ _LATEST: dict[int | str, dict[str, Any]] = {
 
 
 @router.head("/{topic}", include_in_schema=False)
-@router.get("/{topic}", summary="The topic's latest content", response_class=Response, responses=_LATEST)
+@router.get("/{topic}", summary="Get the topic's latest content", response_class=Response, responses=_LATEST)
 @needs("read", payloads=True, reach="topic", websub=True)
 async def latest(request: Request, topic: str, context: In) -> Response:
-    """The latest event's body with its type, and `Link` headers `hub` and `self`: this is the WebSub topic URL."""
+    """Returns the latest event's body with its type, and `Link` headers `hub` and `self`.
+
+    This is the WebSub topic URL.
+    """
     name = _name(topic)
     moved_to = await context.database.fetchval("topic.moved_to", "default", name)
     if moved_to is not None:
@@ -186,7 +191,7 @@ async def latest(request: Request, topic: str, context: In) -> Response:
         if not await context.database.fetch("topic.known", "default", [name]):
             raise Problem("unknown-topic", f"There is no topic {name}.", headers=links)
         return Response(status_code=204, headers=links)
-    # Content of strangers, possibly HTML, in the origin of our own pages: a browser must not run it (SV-08).
+    # Untrusted content, possibly HTML, in the origin of our own pages: a browser must not run it (SV-08).
     headers = {**links, "ETag": f'"{format_event_id(context.incarnation, row["id"])}"', **_INERT}
     if headers["ETag"] in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
@@ -197,7 +202,7 @@ async def latest(request: Request, topic: str, context: In) -> Response:
 
 
 def _check_url(url: str | None, parameter: str, context: Context) -> None:
-    """The text only; an address is judged when it is dialled, as every callback's."""
+    """Check the text only; an address is judged when it is dialled, as for callbacks."""
     try:
         if url is not None:
             parse_target(url, context.policy)
@@ -227,10 +232,10 @@ async def _rule_of(topic: str, body: TopicSettings, context: Context) -> str | N
     return rule
 
 
-@router.get("/{topic}/settings", summary="A topic's settings", responses=refusals("unknown-topic", "invalid-topic"))
+@router.get("/{topic}/settings", summary="Get a topic's settings", responses=refusals("unknown-topic", "invalid-topic"))
 @needs("read", reach="topic")
 async def get_settings(topic: str, response: Response, context: In) -> TopicSettingsOut:
-    """Routing, order, retention. Their `ETag` names this version."""
+    """Shows routing, order and retention. Their `ETag` names this version."""
     row = await context.database.fetchrow("topic.get", "default", _name(topic))
     if row is None:
         raise Problem("unknown-topic", f"There is no topic {topic}.")
@@ -250,9 +255,9 @@ async def get_settings(topic: str, response: Response, context: In) -> TopicSett
 async def put_settings(
     request: Request, topic: str, body: TopicSettings, response: Response, context: In, if_match: IfMatch = None
 ) -> TopicSettingsOut:
-    """Create the topic if there is none.
+    """Creates the topic if there is none.
 
-    `sinks` and `order` count for events accepted from now on. The other settings count at once, also for what waits.
+    `sinks` and `order` apply to events accepted from now on. The other settings apply at once, also to waiting events.
     """
     _check_url(body.validator_url, "validator_url", context)
     _check_url(body.moved_to, "moved_to", context)

@@ -1,4 +1,4 @@
-"""/undelivered: exactly which accepted events have not reached which subscriber, and why (WH-P01, WH-R14, WH-10)."""
+"""/undelivered: accepted events that have not reached a subscriber, and why (WH-P01, WH-R14, WH-10)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class UndeliveredOut(BaseModel):
 class UndeliveredPage(BaseModel):
     """A page: first events that are not fanned out yet, then open deliveries, then dead letters.
 
-    Each part begins with its oldest event; of one subscription, open deliveries begin with what is due next.
+    Each part begins with its oldest event; of one subscription, open deliveries begin with the next due one.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_EXAMPLE], "next_cursor": None}]})
@@ -117,7 +117,7 @@ async def list_undelivered(
 
 
 def _begin(cursor: str | None) -> list[Place]:
-    """The parts that are still to come, the first one from behind the cursor."""
+    """Return the remaining parts, the first from behind the cursor."""
     part, due_us, event, subscription = read_cursor(cursor, [str, int, int, int]) or ("queued", 0, 0, 0)
     if part not in _PARTS or int(due_us) > _NEVER_US:
         raise Problem("invalid-cursor")
@@ -128,7 +128,7 @@ def _begin(cursor: str | None) -> list[Place]:
 async def _read(
     context: Context, place: Place, subscription: int | None, most: int
 ) -> list[tuple[dict[str, Any], Place]]:
-    """Up to so many items of one part behind a place, each with its own place."""
+    """Return up to so many items of one part after a place, each with its own place."""
     part, due_us, event, last = place
     fetch, tenant = context.database.fetch, "default"
     if part == "queued":

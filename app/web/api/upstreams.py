@@ -51,19 +51,19 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class UpstreamOut(BaseModel):
-    """How the subscription at the other hub stands."""
+    """The state of the subscription at the other hub."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     topic: str = Field(description="Its name here.")
     url: str
-    hub_url: str | None = Field(description="As discovered last.")
+    hub_url: str | None = Field(description="The hub that was discovered last.")
     self_url: str | None
-    sinks: list[TopicSink] | None = Field(description="Where its events go; none: every configured sink.")
+    sinks: list[TopicSink] | None = Field(description="The sinks of its events; null: every configured sink.")
     state: Literal["wanted", "requested", "active", "denied", "ended"]
     reason: str | None
     lease_until: datetime | None
-    due_at: datetime | None = Field(description="When its hub is asked next.")
+    due_at: datetime | None = Field(description="Time of the next request to its hub.")
     failures: int
     created_at: datetime
 
@@ -85,7 +85,7 @@ class UpstreamPage(BaseModel):
 )
 @needs("admin")
 async def subscribe(body: UpstreamIn, context: In) -> UpstreamIn:
-    """Its hub is discovered and asked; what it delivers becomes events of the foreign topic."""
+    """Discovers its hub and asks it. The hub's deliveries become events of the foreign topic."""
     name = foreign(body.url, context)
     await want(context.hub, body.url)
     await context.database.execute("topic.set_sinks", "default", name, body.sinks)
@@ -101,7 +101,7 @@ async def list_upstreams(
     cursor: Annotated[str | None, Query(max_length=600)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> UpstreamPage:
-    """State, hub and lease of each."""
+    """Shows state, hub and lease of each."""
     after = read_cursor(cursor, [str]) or [""]
     rows = await context.database.fetch("upstream.list", "default", after[0], limit + 1)
     next_cursor = link_next(request, response, [rows[limit - 1]["topic"]] if len(rows) > limit else None)
@@ -111,12 +111,12 @@ async def list_upstreams(
 @router.delete(
     "",
     status_code=204,
-    summary="Take no more deliveries of it",
+    summary="Unsubscribe from another publisher's topic",
     responses=refusals("not-found", "invalid-parameter", "uri-too-long"),
 )
 @needs("admin")
 async def unsubscribe(context: In, url: Annotated[str, Query(max_length=2048)]) -> None:
-    """The other hub is told by 410 at its next delivery."""
+    """The other hub gets 410 at its next delivery."""
     foreign(url, context)
     if not await end(context.hub, url):
         raise Problem("not-found", "There is no subscription to this topic.")

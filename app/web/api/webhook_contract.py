@@ -1,4 +1,4 @@
-"""The OpenAPI part of what the hub itself sends: one event, POSTed to a callback (Standard Webhooks)."""
+"""The OpenAPI part of the hub's own requests: one event, POSTed to a callback (Standard Webhooks)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ WEBHOOKS: dict[str, Any] = {
             "operationId": "webhooks_event",
             "summary": "An event arrives at a callback",
             "description": "The body is the event as it was published, in the format of the subscription. Any 2xx "
-            "answer means delivered; everything else is tried again by the retry schedule.",
+            "answer means delivered; any other answer is retried by the schedule.",
             "parameters": [
-                _header("webhook-id", "The event's id, the same at each attempt: by it a receiver sees a repeat."),
+                _header(
+                    "webhook-id", "The event's id, the same at each attempt: a receiver recognises a repeat by it."
+                ),
                 _header("webhook-timestamp", "When this attempt was made, in seconds since 1970."),
                 _header("webhook-signature", "`v1,` and an HMAC-SHA256 of id, timestamp and body in base64."),
             ],
@@ -28,7 +30,7 @@ WEBHOOKS: dict[str, Any] = {
                 "required": True,
                 "content": {"application/json": {"schema": {"description": "The content of the event."}}},
             },
-            "responses": {"2XX": {"description": "It has arrived."}},
+            "responses": {"2XX": {"description": "The event has arrived."}},
         }
     }
 }

@@ -1,4 +1,4 @@
-"""The pages a problem's `type` points to: what happened, why, and what to do about it (design section 8, "errors").
+"""The pages of problem types: the event, its cause and its cure.
 
 GET /problems lists every kind, GET /problems/{slug} explains one; with `Accept: application/json` (or problem+json) the
 same facts come as JSON. The pages carry their style with them and load nothing, so they work without a network; links
@@ -37,7 +37,7 @@ _PAGE_HEADERS: Final = {
 
 
 def install_problem_pages(app: FastAPI) -> None:
-    """Serve the index and one page per kind; they are documentation and stay outside of the API's schema."""
+    """Serve the index and one page per kind; they are documentation and no part of the API's schema."""
 
     @app.get("/favicon.ico", include_in_schema=False)
     @open_to_all
@@ -64,7 +64,7 @@ def install_problem_pages(app: FastAPI) -> None:
 
 
 def problem_content(kind: ProblemKind) -> str:
-    """The explanation of one kind, as the HTML inside the page."""
+    """Return the explanation of one kind, as the HTML inside the page."""
     again = ""
     if kind.retry_after_seconds is not None:
         again = f"<h2>When to try again</h2>\n<p>After {kind.retry_after_seconds} s, or as Retry-After says.</p>\n"
@@ -78,7 +78,7 @@ def problem_content(kind: ProblemKind) -> str:
 
 
 def index_content(kinds: list[ProblemKind]) -> str:
-    """The table of all kinds, as the HTML inside the page."""
+    """Return the table of all kinds, as the HTML inside the page."""
     rows = "\n".join(map(_row, kinds))
     return (
         "<h1>Problems</h1>\n"
@@ -101,7 +101,7 @@ def _wants_json(request: Request) -> bool:
 
 
 def html_page(title: str, content: str) -> Response:
-    """A page of the problems' look; it may load nothing and run nothing."""
+    """Return a page of the problems' look; it may load nothing and run nothing."""
     page = Template(_SHELL).substitute(title=escape(title), content=content)
     return Response(page, media_type="text/html", headers=_PAGE_HEADERS)
 

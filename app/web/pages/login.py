@@ -1,4 +1,4 @@
-"""The page of a 401 where a browser asks: what a person sees who closes the browser's login (FT-02)."""
+"""The page of a 401 for a browser: shown when a person closes the browser's login (FT-02)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["login_page", "wants_page"]
 
 
 def wants_page(scope: Scope) -> bool:
-    """Whether the request is a browser's for a page."""
+    """Return whether the request is a browser's for a page."""
     return scope["method"] == "GET" and any(
         name == b"accept" and b"text/html" in value.lower() for name, value in scope["headers"]
     )
 
 
 def login_page(problem: Problem, path: str) -> Response:
-    """The refusal of this path in HTML, with its status and challenges. Links are relative, as on all pages."""
+    """Return the refusal of this path in HTML, with its status and challenges. Links are relative, as on all pages."""
     root = "../" * (path.count("/") - 1)
     content = (
         f"<h1>{escape(problem.kind.title)}</h1>\n<p>{escape(problem.detail)}</p>\n"

@@ -1,4 +1,4 @@
-"""Small pieces of the pages: escaped text, tables, pills, moments in words (AB-05: what strangers wrote is escaped)."""
+"""Small pieces of the pages: escaped text, tables, pills, moments in words (AB-05: untrusted text is escaped)."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 def code(text: str) -> str:
-    """A name, as it is."""
+    """Return a name as code, unchanged."""
     return f"<code>{escape(text)}</code>"
 
 
 def link(path: str, text: str) -> str:
-    """A link inside this service; ``path`` is relative, so that it works behind any prefix."""
+    """Return a link inside this service; ``path`` is relative, so that it works behind any prefix."""
     return f'<a href="{escape(path)}">{code(text)}</a>'
 
 
 def pill(text: str, tone: str = "") -> str:
-    """A state; ``tone`` is good, warn, bad or nothing."""
+    """Return a state; ``tone`` is good, warn, bad or nothing."""
     return f'<span class="pill {tone}">{escape(text)}</span>'
 
 
 def count(number: int, counted_max: int) -> str:
-    """A number that was counted up to a bound: ``1,000+`` beyond it."""
+    """Return a number that was counted up to a bound: ``1,000+`` beyond it."""
     return f"{counted_max:,}+" if number > counted_max else f"{number:,}"
 
 
 def ago(then: datetime | None, now: datetime) -> str:
-    """How long ago, or in how long, in one unit; a dash for never."""
+    """Return how long ago, or in how long, in one unit; a dash for never."""
     if then is None:
         return "&ndash;"
     seconds = (now - then).total_seconds()
@@ -44,7 +44,7 @@ def ago(then: datetime | None, now: datetime) -> str:
 
 
 def moment(then: datetime | None, now: datetime) -> str:
-    """As :func:`ago`, with the exact time when the pointer rests on it."""
+    """Return :func:`ago`, with the exact time when the pointer rests on it."""
     if then is None:
         return ago(None, now)
     exact = then.isoformat(sep=" ", timespec="seconds")
@@ -52,7 +52,7 @@ def moment(then: datetime | None, now: datetime) -> str:
 
 
 def callback(url: str) -> str:
-    """A callback without its query, which may hold a capability (SE-09); a pull subscription has none."""
+    """Return a callback without its query, which may hold a capability (SE-09); a pull subscription has none."""
     if not url:
         return '<span class="soft">fetched by its subscriber</span>'
     parts = urlsplit(url)
@@ -61,12 +61,12 @@ def callback(url: str) -> str:
 
 
 def tile(value: str, words: str) -> str:
-    """One number that matters."""
+    """Return a tile with one number."""
     return f'<div class="tile"><b>{value}</b><span>{words}</span></div>'
 
 
 def section(title: str, content: str, aside: str = "") -> str:
-    """A titled block."""
+    """Return a titled block."""
     return (
         f'<section><div class="head"><h2>{escape(title)}</h2><span class="soft">{aside}</span></div>{content}</section>'
     )

@@ -1,10 +1,10 @@
--- What hookwire keeps beside an outbox in MariaDB or MySQL. Nothing is added to the outbox itself.
+-- hookwire's own tables beside an outbox in MariaDB or MySQL. Nothing is added to the outbox itself.
 
 -- name: version
 SELECT VERSION() AS version;
 
 -- name: made
--- How many of the three tables below exist: a role without CREATE needs only to find them.
+-- Return how many of the three tables below exist: a role without CREATE needs only to find them.
 SELECT COUNT(*) AS tables FROM information_schema.tables
 WHERE table_schema = DATABASE() AND table_name IN ('hookwire_installation', 'hookwire_terms', 'hookwire_parked');
 
@@ -24,7 +24,8 @@ CREATE TABLE IF NOT EXISTS hookwire_terms (
 ) ENGINE = InnoDB;
 
 -- name: create_parked
--- Keys that wait because Kafka refuses their record. Bytes: no collation makes two keys one, nor a trailing space.
+-- Keys that wait because Kafka refuses their record. Stored as bytes, so that no collation and no trailing space makes
+-- two keys equal.
 CREATE TABLE IF NOT EXISTS hookwire_parked (
     outbox varchar(200) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     kafka_key varbinary(2048) NOT NULL,
@@ -44,12 +45,12 @@ INSERT INTO hookwire_installation (id, incarnation) VALUES (1, %(incarnation)s) 
 SELECT incarnation FROM hookwire_installation WHERE id = 1;
 
 -- name: columns
--- The outbox has what it must have, whether or not there is a row.
+-- Check that the outbox has its columns, also when it has no rows.
 SELECT o.id, o.kafka_topic, o.kafka_key, o.kafka_value, o.kafka_header_keys, o.kafka_header_values, o.leader_id
 FROM compat_outbox o LIMIT 0;
 
 -- name: texts
--- What a row's topic and key are kept as: without a character set they are bytes.
+-- Return the types of a row's topic and key: without a character set they are bytes.
 SELECT c.column_name AS name, c.character_set_name AS charset, c.character_octet_length AS bytes_max
 FROM information_schema.columns c
 WHERE c.table_schema = COALESCE(%(database)s, DATABASE()) AND c.table_name = %(table)s

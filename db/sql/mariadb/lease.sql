@@ -4,14 +4,14 @@
 INSERT INTO hookwire_terms (sink) VALUES (%(sink)s) ON DUPLICATE KEY UPDATE sink = hookwire_terms.sink;
 
 -- name: take
--- Only a lease that has run out. The new term comes back as the statement's LAST_INSERT_ID: set and read in one.
+-- Take a lease that has run out. LAST_INSERT_ID sets the new term and returns it in one statement.
 UPDATE hookwire_terms
 SET term = LAST_INSERT_ID(term + 1), owner = %(owner)s,
     lease_until = UTC_TIMESTAMP(6) + INTERVAL %(lease_seconds)s SECOND
 WHERE sink = %(sink)s AND lease_until <= UTC_TIMESTAMP(6);
 
 -- name: renew
--- Not one that was left meanwhile.
+-- Renew the lease unless it was released meanwhile.
 UPDATE hookwire_terms SET lease_until = UTC_TIMESTAMP(6) + INTERVAL %(lease_seconds)s SECOND
 WHERE sink = %(sink)s AND term = %(term)s AND owner IS NOT NULL;
 

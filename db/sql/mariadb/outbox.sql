@@ -1,16 +1,16 @@
--- An outbox in MariaDB or MySQL: mark, purge, reset, in batches. `compat_outbox` stands for the table's own name, which
--- db.mariadb.database.for_outbox puts in, quoted.
+-- An outbox in MariaDB or MySQL: mark, purge and reset in batches. db.mariadb.database.for_outbox replaces
+-- `compat_outbox` by the quoted name of the table.
 --
--- Every deciding statement is a transaction of its own that reads the term's row, and under REPEATABLE READ InnoDB
--- locks what an UPDATE, DELETE or INSERT SELECT reads (a shared lock): it is refused when the term is over, and nobody
--- raises the term in the midst of it (RR-08). No lock outlives a statement, so a leader that is stopped holds none.
+-- Every deciding statement is a transaction of its own that reads the term's row. Under REPEATABLE READ, InnoDB takes a
+-- shared lock on rows that an UPDATE, DELETE or INSERT SELECT reads. So the statement is refused when the term is over,
+-- and the term cannot rise during it (RR-08). No lock outlives a statement, so a leader that is stopped holds none.
 --
 -- Ids come as a JSON array. STRAIGHT_JOIN looks each up by the primary key: a scan would wait for the locks of rows
 -- that their writers have not committed yet.
 
 -- name: waiting
--- The lowest rows that are not marked by `mark` already, of keys that are not parked; from the lowest id on, each time
--- (RG-05). A snapshot: it waits for nobody's lock and passes over no row that is committed. Keys are compared as bytes.
+-- Return the lowest rows of keys that are not parked, without those that `mark` has marked; each time from the lowest
+-- id (RG-05). A snapshot read waits for no lock and skips no committed row. Keys are compared as bytes.
 SELECT o.id, o.kafka_topic, o.kafka_key, o.kafka_value, o.kafka_header_keys, o.kafka_header_values
 FROM compat_outbox o FORCE INDEX (PRIMARY)
 WHERE (o.leader_id IS NULL OR o.leader_id <> %(mark)s)
@@ -21,7 +21,7 @@ WHERE (o.leader_id IS NULL OR o.leader_id <> %(mark)s)
 ORDER BY o.id LIMIT %(limit)s;
 
 -- name: due
--- The first rows of parked keys whose probe is due; of a row that is gone only the key comes back.
+-- Return the first row of each parked key whose probe is due. For a row that is gone, return only the key.
 SELECT p.kafka_key AS parked_key, o.id, o.kafka_topic, o.kafka_key, o.kafka_value, o.kafka_header_keys,
        o.kafka_header_values
 FROM hookwire_parked p
@@ -41,32 +41,32 @@ SELECT o.id FROM JSON_TABLE(%(ids)s, '$[*]' COLUMNS (id bigint PATH '$')) AS j
 STRAIGHT_JOIN compat_outbox o FORCE INDEX (PRIMARY) ON o.id = j.id AND o.leader_id = %(mark)s;
 
 -- name: purge
--- What Kafka keeps; only rows that still carry one of our marks (RL-05).
+-- Delete the rows that Kafka has confirmed, if they still carry one of our marks (RL-05).
 DELETE o FROM JSON_TABLE(%(ids)s, '$[*]' COLUMNS (id bigint PATH '$')) AS j
 STRAIGHT_JOIN hookwire_terms t ON t.sink = %(outbox)s AND t.term = %(term)s
 STRAIGHT_JOIN compat_outbox o FORCE INDEX (PRIMARY) ON o.id = j.id
 WHERE o.leader_id IN (%(mark)s, %(mark_before)s);
 
 -- name: purge_unmarked
--- The same without marks: the term alone decides.
+-- As purge, without marks: the term alone decides.
 DELETE o FROM JSON_TABLE(%(ids)s, '$[*]' COLUMNS (id bigint PATH '$')) AS j
 STRAIGHT_JOIN hookwire_terms t ON t.sink = %(outbox)s AND t.term = %(term)s
 STRAIGHT_JOIN compat_outbox o FORCE INDEX (PRIMARY) ON o.id = j.id;
 
 -- name: left
--- How many of them a purge has left, and whether the term still rules.
+-- Return how many rows a purge has left, and whether the term still holds.
 SELECT (SELECT COUNT(*) FROM JSON_TABLE(%(ids)s, '$[*]' COLUMNS (id bigint PATH '$')) AS j
         STRAIGHT_JOIN compat_outbox o FORCE INDEX (PRIMARY) ON o.id = j.id) AS rows_left,
        (SELECT COUNT(*) FROM hookwire_terms t WHERE t.sink = %(outbox)s AND t.term = %(term)s) AS rules;
 
 -- name: reset
--- What was marked and not sent is free for anybody again.
+-- Free the rows that were marked and not sent, so that any relay may take them.
 UPDATE JSON_TABLE(%(ids)s, '$[*]' COLUMNS (id bigint PATH '$')) AS j
 STRAIGHT_JOIN compat_outbox o FORCE INDEX (PRIMARY) ON o.id = j.id
 SET o.leader_id = NULL WHERE o.leader_id IN (%(mark)s, %(mark_before)s);
 
 -- name: park
--- Keys whose record was refused wait from now on; one that waits already waits twice as long, up to a limit.
+-- Park the keys whose record was refused. For a key that is parked already, double the wait, up to a limit.
 INSERT INTO hookwire_parked (outbox, kafka_key, record_id, topic, reason, detail, probe_at)
 SELECT t.sink, CAST(r.kafka_key AS BINARY), r.record_id, LEFT(r.topic, 249), r.reason, r.detail,
        UTC_TIMESTAMP(6) + INTERVAL %(seconds_first)s SECOND
@@ -82,7 +82,7 @@ ON DUPLICATE KEY UPDATE
     attempts = attempts + 1;
 
 -- name: probe_topic_now
--- What waits for the same topics as these keys is tried at once, because the topic takes records again.
+-- Probe keys that wait for the same topics as these keys now: the topic takes records again.
 UPDATE JSON_TABLE(%(keys)s, '$[*]' COLUMNS (kafka_key text CHARACTER SET utf8mb4 PATH '$')) AS j
 STRAIGHT_JOIN hookwire_parked freed FORCE INDEX (PRIMARY) ON freed.outbox = %(outbox)s AND freed.kafka_key = CAST(j.kafka_key AS BINARY)
 STRAIGHT_JOIN hookwire_parked p ON p.outbox = freed.outbox AND p.topic = freed.topic
@@ -93,7 +93,7 @@ DELETE p FROM JSON_TABLE(%(keys)s, '$[*]' COLUMNS (kafka_key text CHARACTER SET 
 STRAIGHT_JOIN hookwire_parked p FORCE INDEX (PRIMARY) ON p.outbox = %(outbox)s AND p.kafka_key = CAST(j.kafka_key AS BINARY);
 
 -- name: create_table
--- goharvest's table in the words of this database, as docs/how-to/mariadb.md has it; for trying out.
+-- Create goharvest's table as docs/how-to/mariadb.md has it, for trials.
 CREATE TABLE IF NOT EXISTS compat_outbox (
     id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY,
     create_time timestamp(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
@@ -106,7 +106,7 @@ CREATE TABLE IF NOT EXISTS compat_outbox (
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- name: stash
--- As goharvest's stasher writes; one row for each element, in their order. The headers are Seq, and Run.
+-- Insert one row for each element, in their order, like goharvest's stasher. The headers are Seq and Run.
 INSERT INTO compat_outbox (create_time, kafka_topic, kafka_key, kafka_value, kafka_header_keys, kafka_header_values)
 SELECT CURRENT_TIMESTAMP(6), %(topic)s, r.kafka_key, r.kafka_value, JSON_ARRAY('Seq', 'Run'),
        JSON_ARRAY(CAST(r.seq AS CHAR), %(run)s)

@@ -66,7 +66,7 @@ async def test_an_event_of_a_topic_without_sinks_is_stored_and_says_so(running_h
         accepted = (await hub.publish("a")).json()
         event = (await hub.client.get(f"/events/{accepted['id']}")).json()
 
-        assert event["summary"] == "Nobody asked for it: its topic is routed to no sink. It is stored."
+        assert event["summary"] == "It has no receiver: its topic is routed to no sink. It is stored."
 
 
 async def test_an_event_that_waits_for_a_sink_that_is_not_configured_names_the_setting(running_hub: RunHub) -> None:

@@ -151,7 +151,7 @@ async def test_load_is_shed_but_health_stays_reachable() -> None:
         opened.set()
         await asyncio.wait(busy)
         after = await ask(server.port, GET)
-    assert (shed.status, shed.headers["retry-after"], shed.document["title"]) == (503, "1", "Too much is going on")
+    assert (shed.status, shed.headers["retry-after"], shed.document["title"]) == (503, "1", "The service is overloaded")
     assert [answer.status for answer in (*health, after)] == [200] * 4
     assert (door.in_flight, door.shed_total) == (0, 1)
 

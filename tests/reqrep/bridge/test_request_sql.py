@@ -187,6 +187,39 @@ async def test_a_request_is_given_up_after_so_many_tries_or_when_its_time_is_ove
     )
 
 
+@pytest.mark.parametrize(("via", "found"), [("http", ("failed", False)), ("zeromq", ("delayed", True))])
+async def test_only_a_request_of_http_or_sql_is_given_up_when_its_tries_have_failed(
+    sql: asyncpg.Connection, via: str, found: tuple[str, bool]
+) -> None:
+    """TI-08: one that came by ZeroMQ is tried once a minute, until it is answered or closed."""
+    await settings(sql, tries_max=1)
+    await ask(sql)
+    await sql.execute("UPDATE hookwire.requests SET via = $1", via)
+    [row] = await claim(sql)
+    state = await sql.fetchval(
+        "SELECT hookwire.release_request($1::text::uuid, $2, 0, 'refused')", row["id"], row["claim"]
+    )
+    due_in_a_minute = await sql.fetchval(
+        "SELECT deadline_at BETWEEN now() AND now() + interval '60 seconds' FROM hookwire.requests"
+    )
+
+    assert (state, due_in_a_minute) == found
+
+
+@pytest.mark.parametrize("via", ["http", "sql", "zeromq"])
+async def test_no_request_of_a_service_that_is_not_idempotent_goes_to_a_second_worker(
+    sql: asyncpg.Connection, via: str
+) -> None:
+    """ID-07: the word of the operator stands above TI-08."""
+    await settings(sql, idempotent=False)
+    await ask(sql)
+    await sql.execute("UPDATE hookwire.requests SET via = $1", via)
+    await claim(sql)
+    await let_pass(sql, 31)
+
+    assert await reap(sql) == {"failed": 1}
+
+
 async def test_a_closed_request_is_unknown_and_leaves_a_line_in_the_archive(sql: asyncpg.Connection) -> None:
     """ZU-03, TI-04, TI-11."""
     request_id = await ask(sql)

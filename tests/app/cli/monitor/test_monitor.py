@@ -254,7 +254,7 @@ async def test_what_cannot_begin_names_what_to_change(
 async def test_a_name_that_somebody_has_in_the_room_is_refused(place: Place, room: str) -> None:
     async with reading(place, room):
         code, text = await refused(place.options(room, "reader"))
-    assert (code, text) == (2, f"--room: {room} is refused, conflict: somebody has that name there: --nick")
+    assert (code, text) == (2, f"--room: {room} is refused, conflict: another member has that name there: --nick")
 
 
 async def test_a_server_that_is_not_there_is_named(place: Place) -> None:
