@@ -51,6 +51,11 @@ unit: ## The tests that need no server (some 15 s); on another Python: make unit
 unit-others: ## `make unit` on each other Python from 3.11 to 3.13 that starts
 	@scripts/unit others
 
+.PHONY: coverage
+coverage: dev-environment ## Each room's coverage by its own tests, on real servers (ROOMS="event egress", or ROOMS=--unit)
+	@scripts/install-servers
+	@$(PYTHON_IN_VENV) -m scripts.room_coverage $(ROOMS)
+
 .PHONY: faults
 faults: dev-environment ## The fault scenarios and every other slow test (PROCESSES=1: one at a time)
 	@scripts/install-servers

@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from db.statements import STATEMENTS
+from tests.waiting import until
 
 WAIT_SECONDS_MAX = 60.0
 SUBSCRIBE = """INSERT INTO hookwire.subscriptions (public_id, protocol, topic, callback, state, ordered)
@@ -199,9 +200,11 @@ async def test_a_transaction_with_an_old_snapshot_takes_the_outbox(sql: asyncpg.
 
 
 async def waits_for_a_lock(sql: asyncpg.Connection, backends: int = 1) -> None:
-    async with asyncio.timeout(WAIT_SECONDS_MAX):
-        while await sql.fetchval(BLOCKED) < backends:  # noqa: ASYNC110 - the database sends no notification
-            await asyncio.sleep(0.01)
+
+    async def holds() -> object:
+        return await sql.fetchval(BLOCKED) >= backends
+
+    await until(holds, WAIT_SECONDS_MAX)
 
 
 async def test_the_conditions_are_read_after_the_wait_for_the_keys_lock(

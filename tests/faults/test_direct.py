@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 
 import asyncpg
 import pytest
-from tests.webhooks.bench import Bench, delivery_bench
 
 from app.chaos.checker import VIOLATIONS, Promise, Report
 from hub.publish_error import KeyBusy
 from tests.hostile.server import Conversation, HostileServer, answer, hostile_server
-from tests.webhooks.direct_rig import Hub, Relay, close_ledger, judge, relaying
+from tests.waiting import lasts, poll
+from tests.webhooks.direct_harness import Hub, Relay, close_ledger, judge, relaying
+from tests.webhooks.harness import Harness, delivery_harness
 
 _KEYS = 40
 _WRITERS = 6
@@ -33,7 +34,7 @@ class Late:
 class Stage:
     """One run. ``left``: events that writers have still to publish."""
 
-    bench: Bench
+    harness: Harness
     relay: Relay
     hubs: list[Hub]
     chance: random.Random
@@ -70,7 +71,7 @@ async def write(stage: Stage, database_url: str) -> None:
                     text = await connection.fetchval(
                         "SELECT hookwire.publish('t', $1::text, key => $2)", str(number), key
                     )
-                    await asyncio.sleep(stage.chance.random() / 200)
+                    await lasts(stage.chance.random() / 200)
                 stage.accepted.append((number, int(text.rpartition("_")[2])))
                 continue
             while True:
@@ -80,7 +81,7 @@ async def write(stage: Stage, database_url: str) -> None:
                     continue
                 stage.accepted.append((number, identity))
                 break
-            await asyncio.sleep(stage.chance.random() / 50)
+            await lasts(stage.chance.random() / 50)
     finally:
         await connection.close()
 
@@ -90,7 +91,7 @@ async def write(stage: Stage, database_url: str) -> None:
 
 async def stop_the_relay(stage: Stage) -> None:
     stage.relay.is_paused = True
-    await asyncio.sleep(0.1 + stage.chance.random() / 5)
+    await lasts(0.1 + stage.chance.random() / 5)
     stage.relay.is_paused = False
 
 
@@ -114,7 +115,7 @@ _HARMS: tuple[Callable[[Stage], Awaitable[None]], ...] = (
 async def harm(stage: Stage) -> None:
     while stage.left:
         await stage.chance.choice(_HARMS)(stage)
-        await asyncio.sleep(stage.chance.random() / 4)
+        await lasts(stage.chance.random() / 4)
 
 
 async def kill_the_worker(stage: Stage, hub: Hub, events: int) -> None:
@@ -122,8 +123,8 @@ async def kill_the_worker(stage: Stage, hub: Hub, events: int) -> None:
     while stage.left:
         async with hub.working():
             until = stage.begun + events
-            while stage.left and stage.begun < until:  # noqa: ASYNC110 - a test waits for its own load
-                await asyncio.sleep(0.02)
+            while stage.left and stage.begun < until:
+                await poll()
 
 
 @asynccontextmanager
@@ -134,9 +135,9 @@ async def subscribed_late(stage: Stage, share: float) -> AsyncIterator[Late]:
 
         async def subscribe() -> None:
             total = stage.left
-            while stage.begun < share * total:  # noqa: ASYNC110 - a test waits for its own load
-                await asyncio.sleep(0.01)
-            await stage.bench.subscribe(server.url())
+            while stage.begun < share * total:
+                await poll()
+            await stage.harness.subscribe(server.url())
             late.after = stage.begun
 
         making = asyncio.ensure_future(subscribe())
@@ -161,14 +162,14 @@ async def test_a_keys_events_arrive_in_order_whichever_way_each_takes(
 ) -> None:
     """I1, I3, RR-01, RR-10, RR-13, PL-A01: nothing is lost, nothing overtakes, both sides of the ledger agree."""
     async with (
-        delivery_bench(database_url) as bench,
+        delivery_harness(database_url) as harness,
         hostile_server(sometimes_failing) as server,
-        relaying(bench) as relay,
+        relaying(harness) as relay,
         asyncio.timeout(120 + events / 25),
     ):
-        await bench.subscribe(server.url(), ordered=True, on_exhausted="park")
+        await harness.subscribe(server.url(), ordered=True, on_exhausted="park")
         hubs = [Hub(relay, name=f"w{number}", **_LEASES) for number in (1, 2)]
-        stage = Stage(bench, relay, hubs, random.Random(seed), await asyncpg.connect(database_url), events)
+        stage = Stage(harness, relay, hubs, random.Random(seed), await asyncpg.connect(database_url), events)
         async with hubs[0].publishing(), hubs[1].publishing(), hubs[1].working(), subscribed_late(stage, 0.3) as late:
             async with asyncio.TaskGroup() as tasks:
                 carrying = tasks.create_task(relay.run())
@@ -177,13 +178,13 @@ async def test_a_keys_events_arrive_in_order_whichever_way_each_takes(
                 await asyncio.wait([*writers, *others])
                 await relay.carried()
                 carrying.cancel()
-            await bench.drained()
+            await harness.drained()
         await stage.sql.close()
-        ordered = await judge(bench, server.requests)
+        ordered = await judge(harness, server.requests)
         wanted = {identity for number, identity in stage.accepted if number > late.after}
-        plain = await judge(bench, late.server.requests, Promise.UNORDERED, wanted=wanted)
+        plain = await judge(harness, late.server.requests, Promise.UNORDERED, wanted=wanted)
         direct = hubs[0].direct + hubs[1].direct
-        ledger = await close_ledger(bench)
+        ledger = await close_ledger(harness)
         print(f"{direct} deliveries made directly, {relay.events} events by the outbox")
         assert (broken(ordered), ordered.accepted, broken(plain)) == ({}, events, {})
         assert (ledger.findings, ledger.owed, ledger.sent) == (0, events, events)

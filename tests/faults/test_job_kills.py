@@ -87,7 +87,7 @@ class Workers:
         pid = self._pids[random.choice(_WAYS)]
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGSTOP)
-            await asyncio.sleep(2 * LEASE_SECONDS)  # the time that is given away is the fault itself
+            await lasts(2 * LEASE_SECONDS)  # the time that is given away is the fault itself
             os.kill(pid, signal.SIGCONT)
 
     async def end(self) -> None:

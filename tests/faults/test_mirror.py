@@ -17,7 +17,7 @@ from scripts.servers.rabbitmq import RabbitServer
 from tests.app.web.test_rabbithub import X, form
 from tests.app.web.test_rabbithub_mirror import bound
 from tests.hub.callback import Callbacks, serve_callbacks
-from tests.waiting import until
+from tests.waiting import poll, until
 
 POSTS = 300
 AGAIN_MAX = 100
@@ -64,7 +64,7 @@ class Mirror:
             while not await self._accepted(number):
                 if not self.child.is_running:
                     await self.start()
-                await asyncio.sleep(0.02)
+                await poll()
 
     async def _accepted(self, number: int) -> bool:
         try:

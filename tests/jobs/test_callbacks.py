@@ -12,6 +12,7 @@ import pytest
 from tests.app.callback_server import LOOPBACK, Answer, CallbackServer, callback_server
 from tests.app.conftest import ALL_ROLES, RunHub, RunningHub, running_hub
 from tests.app.web.test_authentication import authorized, bearer
+from tests.waiting import poll
 from webhooks.signature import parse_key
 
 __all__ = ["running_hub"]
@@ -43,7 +44,7 @@ async def counted(hub: RunningHub, line: str) -> None:
         while True:
             if line in (await hub.client.get("/metrics")).text:
                 return
-            await asyncio.sleep(0.05)
+            await poll()
 
 
 async def ended(hub: RunningHub, job: str) -> dict[str, Any]:

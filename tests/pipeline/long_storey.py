@@ -20,6 +20,7 @@ from runtime.port import free_port
 from scripts.servers.tree import ProcessTree
 from scripts.servers.warden import WARDEN
 from tests.pipeline.fetched import lake_jars, moto_folder
+from tests.waiting import block_poll
 
 WAIT_SECONDS = 240.0
 DELTA = {
@@ -81,7 +82,7 @@ def _make_bucket(url: str, server: subprocess.Popen[str]) -> None:
             assert server.poll() is None, "the S3 server has ended: see s3.log"
             if time.monotonic() > deadline:
                 raise TimeoutError(url) from None
-            time.sleep(0.1)
+            block_poll()
         else:
             return
 

@@ -24,6 +24,7 @@ from pipeline.failure import hadoop_version
 from scripts.demo_stage import running_hub
 from scripts.pipeline_demo import close_the_hour, webhook
 from scripts.servers.kafka import KafkaServer
+from tests.waiting import until
 
 PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 LAKE_PAGES = sorted(page.name for page in [*PAGES.glob("lake-*.md"), PAGES / "pipeline.md"])
@@ -56,9 +57,11 @@ async def published(url: str, callback: str) -> None:
         for key in ("customer-17", "customer-18"):
             answer = await hub.post("/topics/orders/events", json={"order": 1}, headers={"Hookwire-Key": key})
             ids.append(answer.json()["id"])
-        async with asyncio.timeout(60):
-            while not all([await is_through(hub, event_id) for event_id in ids]):  # noqa: ASYNC110 - it is over HTTP
-                await asyncio.sleep(0.1)
+
+        async def holds() -> object:
+            return all([await is_through(hub, event_id) for event_id in ids])
+
+        await until(holds)
 
 
 async def is_through(hub: httpx.AsyncClient, event_id: str) -> bool:

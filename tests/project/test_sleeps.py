@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 HARNESS = {
     "tests/hostile/server.py": "servers that drip and stall; the pace is what they do",
+    "tests/faults/held_peer.py": "a program of its own; it polls a file",
     "tests/faults/job_workers.py": "a program of its own; its work takes that long",
     "tests/faults/titanic_worker.py": "a program of its own; it polls a file",
 }

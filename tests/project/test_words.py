@@ -60,6 +60,8 @@ ONE_NAME_TWICE = {
     "Accepted": "a stored publish, and the counts of an audit; no module uses both",
     "Event": "a published event, and what a socket of the broker reports",
     "KafkaSource": "the option of a command, and the source that it makes",
+    "LowWater": "the low-water marks of claims, of the relay's outbox and of jobs; each room has its own",
+    "Offer": "the port by which the hub hands an event over directly, and the webhooks' side of it",
     "LeaderAcquired": "goharvest's event name, and the same event of NELI's state machine",
     "LeaderFenced": "goharvest's event name, and the same event of NELI's state machine",
     "LeaderRevoked": "goharvest's event name, and the same event of NELI's state machine",

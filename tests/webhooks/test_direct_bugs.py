@@ -9,8 +9,8 @@ import pytest
 
 from app.chaos.checker import Promise
 from tests.hostile.server import HostileServer, answer, answering, hostile_server
-from tests.webhooks.bench import WAIT_SECONDS_MAX, Bench, Gated, delivery_bench, until
-from tests.webhooks.direct_rig import (
+from tests.waiting import until
+from tests.webhooks.direct_harness import (
     Hub,
     Relay,
     close_ledger,
@@ -20,6 +20,7 @@ from tests.webhooks.direct_rig import (
     violations,
     working_hub,
 )
+from tests.webhooks.harness import WAIT_SECONDS_MAX, Gated, Harness, delivery_harness
 from tests.webhooks.test_worker import held
 
 OK = answering(answer(204))
@@ -31,7 +32,7 @@ _LAZY = 3_600.0
 class Stage:
     """What a scenario plays on."""
 
-    bench: Bench
+    harness: Harness
     relay: Relay
     server: HostileServer
 
@@ -44,23 +45,23 @@ Scenario = Callable[[Stage], Awaitable[Found]]
 
 
 async def an_earlier_event_is_in_the_outbox(stage: Stage) -> Found:
-    await stage.bench.subscribe(stage.server.url(), ordered=True)
+    await stage.harness.subscribe(stage.server.url(), ordered=True)
     async with working_hub(stage.relay, poll_seconds=_LAZY) as hub:
-        await stage.bench.publish(b"first", key="k")
+        await stage.harness.publish(b"first", key="k")
         await hub.publish("second")
         if hub.direct:
             await stage.arrived(1)
         await stage.relay.carry()
         await stage.arrived(2)
-        await stage.bench.drained()
-    return violations(await judge(stage.bench, stage.server.requests))
+        await stage.harness.drained()
+    return violations(await judge(stage.harness, stage.server.requests))
 
 
 async def an_earlier_delivery_is_open(stage: Stage) -> Found:
-    subscription = await stage.bench.subscribe(stage.server.url(), ordered=True)
+    subscription = await stage.harness.subscribe(stage.server.url(), ordered=True)
     async with working_hub(stage.relay, poll_seconds=_LAZY) as hub:
-        await stage.bench.publish(b"first", key="k")
-        await stage.bench.fan_out()  # which tells the worker nothing
+        await stage.harness.publish(b"first", key="k")
+        await stage.harness.fan_out()  # which tells the worker nothing
         await hub.publish("second")
         if hub.direct:
             await stage.arrived(1)
@@ -68,14 +69,14 @@ async def an_earlier_delivery_is_open(stage: Stage) -> Found:
         assert hub.worker is not None
         hub.worker.mark_due([subscription])
         await stage.arrived(2)
-        await stage.bench.drained()
-    return violations(await judge(stage.bench, stage.server.requests))
+        await stage.harness.drained()
+    return violations(await judge(stage.harness, stage.server.requests))
 
 
 async def another_transaction_holds_the_key(stage: Stage) -> Found:
     """RR-13: it commits while the direct commit waits for the lock."""
-    await stage.bench.subscribe(stage.server.url(), ordered=True)
-    foreign = await asyncpg.connect(stage.bench.database_url)
+    await stage.harness.subscribe(stage.server.url(), ordered=True)
+    foreign = await asyncpg.connect(stage.harness.database_url)
     async with working_hub(stage.relay, poll_seconds=_LAZY) as hub:
         transaction = foreign.transaction()
         await transaction.start()
@@ -84,21 +85,21 @@ async def another_transaction_holds_the_key(stage: Stage) -> Found:
         offer = hub.worker.offers.make()
         assert offer is not None
         committing = asyncio.ensure_future(hub.commit_directly("second", wait=True))
-        await until(lambda: _waits_for_a_lock(stage.bench))
+        await until(lambda: _waits_for_a_lock(stage.harness))
         await transaction.commit()
         claims = [row for row in await committing if row["subscription_id"] is not None]
         offer.take(claims)
         await stage.arrived(len(claims))
         await stage.relay.carry()
         await stage.arrived(2)
-        await stage.bench.drained()
+        await stage.harness.drained()
     await foreign.close()
-    return violations(await judge(stage.bench, stage.server.requests))
+    return violations(await judge(stage.harness, stage.server.requests))
 
 
-async def _waits_for_a_lock(bench: Bench) -> bool:
+async def _waits_for_a_lock(harness: Harness) -> bool:
     return bool(
-        await bench.sql.fetchval(
+        await harness.sql.fetchval(
             "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND wait_event = 'advisory'"
             " AND datname = current_database())"
         )
@@ -109,18 +110,18 @@ async def another_worker_looks_while_it_is_sent(stage: Stage) -> Found:
     received: list[bytes] = []
     release = asyncio.Event()
     async with hostile_server(held(received, release)) as slow:
-        await stage.bench.subscribe(slow.url())
-        watched = Gated(stage.bench.database)
+        await stage.harness.subscribe(slow.url())
+        watched = Gated(stage.harness.database)
         async with working_hub(stage.relay, poll_seconds=_LAZY) as hub:
             await hub.publish("once")
             await slow.until(lambda server: len(server.requests) == 1)
-            async with stage.bench.working(database=watched, name="w2", poll_seconds=0.01):
+            async with stage.harness.working(database=watched, name="w2", poll_seconds=0.01):
                 await until(lambda: _passed(watched, "delivery.due_subscriptions", 3))
                 if watched.passed["delivery.claim"]:
                     await slow.until(lambda server: len(server.requests) == 2)
                 release.set()
-                await stage.bench.drained()
-        return violations(await judge(stage.bench, slow.requests, Promise.UNORDERED))
+                await stage.harness.drained()
+        return violations(await judge(stage.harness, slow.requests, Promise.UNORDERED))
 
 
 async def _passed(database: Gated, name: str, times: int) -> bool:
@@ -129,48 +130,48 @@ async def _passed(database: Gated, name: str, times: int) -> bool:
 
 async def its_process_dies_between_commit_and_send(stage: Stage) -> Found:
     """Another worker delivers it when the lease has ended."""
-    await stage.bench.subscribe(stage.server.url(), timeout_seconds=0.2)
+    await stage.harness.subscribe(stage.server.url(), timeout_seconds=0.2)
     hub = Hub(stage.relay, timeout_seconds=0.2, lease_margin_seconds=0.2)
     await hub.commit_directly("first")  # and nobody takes what it has claimed
     over = "SELECT bool_and(created_at + interval '1 second' < clock_timestamp()) FROM hookwire.deliveries"
-    await until(lambda: stage.bench.sql.fetchval(over))
-    watched = Gated(stage.bench.database)
-    async with stage.bench.working(database=watched, name="w2", poll_seconds=0.01):
+    await until(lambda: stage.harness.sql.fetchval(over))
+    watched = Gated(stage.harness.database)
+    async with stage.harness.working(database=watched, name="w2", poll_seconds=0.01):
         await until(lambda: _passed(watched, "delivery.due_subscriptions", 3))
         if watched.passed["delivery.claim"]:
-            await stage.bench.drained()
-    return violations(await judge(stage.bench, stage.server.requests, Promise.UNORDERED))
+            await stage.harness.drained()
+    return violations(await judge(stage.harness, stage.server.requests, Promise.UNORDERED))
 
 
 async def a_subscription_is_activated_before_commit(stage: Stage) -> Found:
     """RR-10: what is accepted after its activation was answered is for it."""
     hub = Hub(stage.relay)
-    async with stage.bench.database.transaction() as transaction:
+    async with stage.harness.database.transaction() as transaction:
         hub._database = transaction  # type: ignore[assignment] # the same statement, with COMMIT at the test's will
         rows = await hub.commit_directly("first")
-        answer_of = asyncio.ensure_future(stage.bench.subscribe(stage.server.url()))
-        await until(lambda: _is_done_or_waits(stage.bench, answer_of))
+        answer_of = asyncio.ensure_future(stage.harness.subscribe(stage.server.url()))
+        await until(lambda: _is_done_or_waits(stage.harness, answer_of))
         is_answered = answer_of.done()
     await answer_of
-    async with stage.bench.working(poll_seconds=0.01):
-        await stage.bench.drained()
+    async with stage.harness.working(poll_seconds=0.01):
+        await stage.harness.drained()
     wanted = {row["event_id"] for row in rows} if is_answered else set()
-    return violations(await judge(stage.bench, stage.server.requests, Promise.UNORDERED, wanted=wanted))
+    return violations(await judge(stage.harness, stage.server.requests, Promise.UNORDERED, wanted=wanted))
 
 
-async def _is_done_or_waits(bench: Bench, task: asyncio.Future[int]) -> bool:
-    return task.done() or await _waits_for_a_lock(bench)
+async def _is_done_or_waits(harness: Harness, task: asyncio.Future[int]) -> bool:
+    return task.done() or await _waits_for_a_lock(harness)
 
 
 async def the_ledger_is_closed(stage: Stage) -> Found:
     """PL-A01: both sides agree about events of both ways."""
-    await stage.bench.subscribe(stage.server.url())
+    await stage.harness.subscribe(stage.server.url())
     async with working_hub(stage.relay, poll_seconds=_LAZY) as hub:
         await hub.publish("first")
-        await stage.bench.publish(b"second", key="k")
+        await stage.harness.publish(b"second", key="k")
         await stage.relay.carry()
-        await stage.bench.drained()
-    report = await close_ledger(stage.bench)
+        await stage.harness.drained()
+    report = await close_ledger(stage.harness)
     return {"ledger": report.findings} if report.findings else {}
 
 
@@ -180,22 +181,22 @@ _LEASE = "clock_timestamp() + make_interval(secs => d.lease_seconds)"
 _LEDGER = "array_agg(DISTINCT d.id) FROM delivery d HAVING count(*) > 0"
 
 
-async def _read_before_the_lock(bench: Bench) -> None:
+async def _read_before_the_lock(harness: Harness) -> None:
     """As if the conditions stood in the statement that takes the lock: its snapshot is older than the wait."""
-    text = await bench.sql.fetchval("SELECT pg_get_functiondef('hookwire.publish_batch'::regproc)")
+    text = await harness.sql.fetchval("SELECT pg_get_functiondef('hookwire.publish_batch'::regproc)")
     lock, conditions = text.index("    IF wait THEN\n"), text.index("    IF direct IS NOT NULL THEN\n")
     end = text.index("    moment := clock_timestamp();\n")
-    await bench.sql.execute(text[:lock] + text[conditions:end] + text[lock:conditions] + text[end:])
+    await harness.sql.execute(text[:lock] + text[conditions:end] + text[lock:conditions] + text[end:])
 
 
-BUGS: dict[str, tuple[Callable[[Bench], Awaitable[object]], Scenario, Found]] = {
+BUGS: dict[str, tuple[Callable[[Harness], Awaitable[object]], Scenario, Found]] = {
     "the outbox is not looked at": (
-        lambda bench: rewrite(bench, "direct_audience", (_OUTBOX, "AND o.id < 0")),
+        lambda harness: rewrite(harness, "direct_audience", (_OUTBOX, "AND o.id < 0")),
         an_earlier_event_is_in_the_outbox,
         {"inverted": 1},
     ),
     "the lane is not looked at": (
-        lambda bench: rewrite(bench, "direct_audience", (_LANE, _LANE + " AND x.event_id < 0")),
+        lambda harness: rewrite(harness, "direct_audience", (_LANE, _LANE + " AND x.event_id < 0")),
         an_earlier_delivery_is_open,
         {"inverted": 1},
     ),
@@ -205,38 +206,38 @@ BUGS: dict[str, tuple[Callable[[Bench], Awaitable[object]], Scenario, Found]] = 
         {"inverted": 1},
     ),
     "no lease is set": (
-        lambda bench: rewrite(bench, "publish_batch", (_LEASE, "clock_timestamp()")),
+        lambda harness: rewrite(harness, "publish_batch", (_LEASE, "clock_timestamp()")),
         another_worker_looks_while_it_is_sent,
         {"duplicate_adjacent": 1},
     ),
     "the lease never ends": (
-        lambda bench: rewrite(bench, "publish_batch", (_LEASE, "'infinity'")),
+        lambda harness: rewrite(harness, "publish_batch", (_LEASE, "'infinity'")),
         its_process_dies_between_commit_and_send,
         {"lost": 1},
     ),
     "the ledger entry is left out": (
-        lambda bench: rewrite(bench, "publish_batch", (_LEDGER, _LEDGER.replace("> 0", "< 0"))),
+        lambda harness: rewrite(harness, "publish_batch", (_LEDGER, _LEDGER.replace("> 0", "< 0"))),
         the_ledger_is_closed,
         {"ledger": 1},
     ),
     "an activation does not wait": (
-        lambda bench: bench.sql.execute("DROP TRIGGER await_direct_commits_made ON hookwire.subscriptions"),
+        lambda harness: harness.sql.execute("DROP TRIGGER await_direct_commits_made ON hookwire.subscriptions"),
         a_subscription_is_activated_before_commit,
         {"lost": 1},
     ),
 }
 
 
-async def play(database_url: str, scenario: Scenario, bug: Callable[[Bench], Awaitable[object]] | None) -> Found:
+async def play(database_url: str, scenario: Scenario, bug: Callable[[Harness], Awaitable[object]] | None) -> Found:
     async with (
         asyncio.timeout(2 * WAIT_SECONDS_MAX),
-        delivery_bench(database_url) as bench,
+        delivery_harness(database_url) as harness,
         hostile_server(OK) as server,
-        relaying(bench) as relay,
+        relaying(harness) as relay,
     ):
         if bug is not None:
-            await bug(bench)
-        return await scenario(Stage(bench, relay, server))
+            await bug(harness)
+        return await scenario(Stage(harness, relay, server))
 
 
 @pytest.mark.parametrize("name", BUGS)

@@ -1,7 +1,7 @@
 """The sinks in the database itself at the harness: the webhook fan-out "keeps" deliveries, the sink of jobs keeps jobs.
 
-Their records are rows before they are sent. So the sink of the harness stores each record when it is first sent. Their
-fence is the term in the database, which an election raises before a sink is opened.
+Their records are rows before they are sent, so the harness stores each one when it is first sent; and their fence
+is the term in the database, which an election raises before a sink is opened.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ from hub.unit import Accepted
 from relay.outbox import Outbox
 from relay.sink import Term
 from tests.hostile.server import Received
-from tests.webhooks.bench import INCARNATION, POLICY, TERM, WAIT_SECONDS_MAX, Bench
+from tests.waiting import poll, until
+from tests.webhooks.harness import INCARNATION, POLICY, TERM, WAIT_SECONDS_MAX, Harness
 from webhooks.fanout import FanOut
 from webhooks.metrics import DeliveryMetrics
 from webhooks.worker import Worker
@@ -40,7 +41,7 @@ _LEDGER_HOUR = datetime(2026, 1, 15, 9, tzinfo=UTC)
 class Relay:
     """The relay of the webhooks: claims, fans out, moves its low-water mark. ``is_paused``: it does nothing."""
 
-    bench: Bench
+    harness: Harness
     outbox: Outbox
     workers: list[Worker] = field(default_factory=list)
     is_paused: bool = False
@@ -53,23 +54,25 @@ class Relay:
     async def carry(self) -> None:
         """Carry what is in the outbox now."""
         term = Term("webhooks", 0, TERM, 1, 0)
-        fan_out = FanOut(self.bench.database, self._tell)
+        fan_out = FanOut(self.harness.database, self._tell)
         while records := await self.outbox.claim(term, (), 500, 1_000_000):
             self.events += len(await fan_out.send(0, TERM, records))
 
     async def carried(self) -> None:
         """Wait until the outbox is empty, while :meth:`run` runs."""
         owed = "SELECT EXISTS (SELECT FROM hookwire.outbox WHERE sink = 'webhooks')"
-        async with asyncio.timeout(WAIT_SECONDS_MAX):
-            while await self.bench.sql.fetchval(owed):  # noqa: ASYNC110 - the database sends no notification
-                await asyncio.sleep(0.02)
+
+        async def holds() -> object:
+            return not await self.harness.sql.fetchval(owed)
+
+        await until(holds, WAIT_SECONDS_MAX)
 
     async def run(self) -> None:
         while True:
             if not self.is_paused:
                 await self.carry()
                 await self.outbox.advance_low_water()
-            await asyncio.sleep(0.005)
+            await poll()
 
     def _tell(self, subscriptions: Sequence[int]) -> None:
         for worker in self.workers:
@@ -77,22 +80,22 @@ class Relay:
 
 
 @asynccontextmanager
-async def relaying(bench: Bench) -> AsyncIterator[Relay]:
+async def relaying(harness: Harness) -> AsyncIterator[Relay]:
     """A relay that leads; :meth:`Relay.carry` or :meth:`Relay.run` carry."""
-    await bench.begin_term(TERM)
-    await bench.sql.execute("INSERT INTO hookwire.topics (name) VALUES ('t') ON CONFLICT DO NOTHING")
-    outbox = Outbox(bench.database, "webhooks", INCARNATION, payload=False, horizon_seconds=0.05)
+    await harness.begin_term(TERM)
+    await harness.sql.execute("INSERT INTO hookwire.topics (name) VALUES ('t') ON CONFLICT DO NOTHING")
+    outbox = Outbox(harness.database, "webhooks", INCARNATION, payload=False, horizon_seconds=0.05)
     outbox.begin(range(64))
     await outbox.recognise()
-    yield Relay(bench, outbox)
+    yield Relay(harness, outbox)
 
 
 class Hub:
     """A publisher and its worker: what one process runs. The worker may be killed and another one started."""
 
     def __init__(self, relay: Relay, database: Database | None = None, **options: Any) -> None:
-        self.bench, self._relay, self._options = relay.bench, relay, options
-        self._database = database or relay.bench.database
+        self.harness, self._relay, self._options = relay.harness, relay, options
+        self._database = database or relay.harness.database
         self.metrics = DeliveryMetrics(CollectorRegistry())
         self.worker: Worker | None = None
         self.publisher = Publisher(
@@ -130,7 +133,7 @@ class Hub:
     async def working(self) -> AsyncIterator[Worker]:
         """Its worker; dies at the end, in the middle of whatever it does."""
         client = Client(POLICY, ThreadResolver())
-        worker = self.bench.worker(client, self._database, metrics=self.metrics, **self._options)
+        worker = self.harness.worker(client, self._database, metrics=self.metrics, **self._options)
         running = asyncio.ensure_future(worker.run())
         await asyncio.sleep(0)
         self.worker = worker
@@ -160,9 +163,7 @@ async def working_hub(relay: Relay, **options: Any) -> AsyncIterator[Hub]:
     """A hub that runs, and is ready to make offers."""
     hub = Hub(relay, **options)
     async with hub.publishing(), hub.working() as worker:
-        async with asyncio.timeout(WAIT_SECONDS_MAX):
-            while worker.offers.make() is None:  # noqa: ASYNC110 - it begins with a poll
-                await asyncio.sleep(0.005)
+        await until(lambda: worker.offers.make() is not None, WAIT_SECONDS_MAX)
         yield hub
 
 
@@ -170,11 +171,11 @@ async def working_hub(relay: Relay, **options: Any) -> AsyncIterator[Hub]:
 
 
 async def judge(
-    bench: Bench, arrived: Iterable[Received], promise: Promise = Promise.RECORD, *, wanted: set[int] | None = None
+    harness: Harness, arrived: Iterable[Received], promise: Promise = Promise.RECORD, *, wanted: set[int] | None = None
 ) -> Report:
     """The checker's verdict: every accepted event is to arrive, or those in ``wanted``. Events are numbered in each key
     by their id, which is the order of their commits."""
-    rows = await bench.sql.fetch("SELECT id, key, payload FROM hookwire.events WHERE topic = 't' ORDER BY id")
+    rows = await harness.sql.fetch("SELECT id, key, payload FROM hookwire.events WHERE topic = 't' ORDER BY id")
     numbers: defaultdict[str | None, int] = defaultdict(int)
     marks: dict[str, Mark] = {}
     history = []
@@ -198,22 +199,22 @@ def violations(report: Report) -> dict[str, int]:
     return {kind: count for kind in kinds if (count := report.total(kind))}
 
 
-async def close_ledger(bench: Bench) -> LedgerReport:
+async def close_ledger(harness: Harness) -> LedgerReport:
     """Fold all there is, as if it had happened long ago, and compare: what ``hookwire doctor --ledger`` says."""
-    await bench.sql.execute("UPDATE hookwire.events SET accepted_at = $1", _LEDGER_HOUR + timedelta(minutes=7))
-    await bench.sql.execute("UPDATE hookwire.ledger_cursor SET since_at = $1", _LEDGER_HOUR - timedelta(hours=1))
+    await harness.sql.execute("UPDATE hookwire.events SET accepted_at = $1", _LEDGER_HOUR + timedelta(minutes=7))
+    await harness.sql.execute("UPDATE hookwire.ledger_cursor SET since_at = $1", _LEDGER_HOUR - timedelta(hours=1))
     folded = "SELECT c.through_id >= e.last_value FROM hookwire.ledger_cursor c, hookwire.event_id e"
     async with asyncio.timeout(120):
-        while not await bench.sql.fetchval(folded):
-            await Ledger(bench.database).fold()
-            await asyncio.sleep(0.02)
-    return await compare_ledger(bench.database, INCARNATION)
+        while not await harness.sql.fetchval(folded):
+            await Ledger(harness.database).fold()
+            await poll()
+    return await compare_ledger(harness.database, INCARNATION)
 
 
-async def rewrite(bench: Bench, function: str, *changes: tuple[str, str]) -> None:
+async def rewrite(harness: Harness, function: str, *changes: tuple[str, str]) -> None:
     """Replace parts of a function of the database, each of which must be there."""
-    text = await bench.sql.fetchval(f"SELECT pg_get_functiondef('hookwire.{function}'::regproc)")
+    text = await harness.sql.fetchval(f"SELECT pg_get_functiondef('hookwire.{function}'::regproc)")
     for before, after in changes:
         assert text.count(before) == 1, json.dumps(before)
         text = text.replace(before, after)
-    await bench.sql.execute(text)
+    await harness.sql.execute(text)
