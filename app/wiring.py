@@ -15,6 +15,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
+from app.delivery_options import worker_options
 from app.event_log import EventLog, WatchedOutbound
 from app.failpoints import FailpointDatabase, Failpoints
 from app.fanout_sink import FanOutSink
@@ -63,19 +64,16 @@ from hub.verification import Verification
 from relay.metrics import RelayMetrics
 from relay.observer import Handler
 from runtime.loop_lag import LoopLag
-from runtime.process import Service, process_name
+from runtime.process import Service
 from runtime.sample import EventSample
 from runtime.wake import Wake
-from webhooks.breaker import BreakerOptions
 from webhooks.contents import Contents
-from webhooks.error_policy import ErrorPolicy
 from webhooks.fanout import FanOut
 from webhooks.metrics import DeliveryMetrics
 from webhooks.pull import Pull
 from webhooks.replay import Replayer
 from webhooks.subscriber import Subscribers
 from webhooks.worker import Worker
-from webhooks.worker_options import SlotOptions, WorkerOptions
 
 __all__ = ["ROLES", "Assembly", "open_hub"]
 
@@ -136,12 +134,6 @@ async def open_hub(
 def _url(listen: str, sockets: Sequence[socket.socket]) -> str:
     """Return the URL of a listener, with its real port; '' when nothing listens."""
     return f"http://{listen.rpartition(':')[0]}:{sockets[0].getsockname()[1]}" if sockets else ""
-
-
-def _error_policy(settings: Settings) -> ErrorPolicy:
-    errors_max = {"never": None, "first": 0, "limit": settings.rabbithub_errors_max}[settings.rabbithub_deactivate]
-    requeues = settings.rabbithub_on_http_error == "requeue"
-    return ErrorPolicy(requeues, errors_max, float(settings.rabbithub_errors_seconds or 1))
 
 
 class _Builder:
@@ -411,28 +403,7 @@ class _Builder:
     def _worker(self) -> Worker:
         settings = self._settings
         outbound = WatchedOutbound(self._outbound, self._event_log) if self._event_log else self._outbound
-        options = WorkerOptions(
-            name=process_name(),
-            public_url=self.public_url,
-            schedule_seconds=settings.retry_schedule_seconds,
-            age_seconds_max=settings.retry_age_seconds_max,
-            poll_seconds=_UNASKED_SECONDS,
-            timeout_seconds=settings.delivery_timeout_seconds,
-            retry_after_seconds_max=settings.retry_after_seconds_max,
-            breaker=BreakerOptions(
-                settings.breaker_failure_share,
-                settings.breaker_attempts_min,
-                open_seconds=settings.breaker_seconds,
-                open_seconds_max=settings.breaker_seconds_max,
-                disable_seconds=settings.disable_after_failing_seconds or None,
-            ),
-            errors=_error_policy(settings),
-            appends_hub_topic=settings.rabbithub_append_hub_topic,
-            log_sample=EventSample(settings.log_sample_share),
-            slots=SlotOptions(
-                settings.delivery_slots, settings.delivery_slots_per_subscription, settings.delivery_slots_per_host
-            ),
-        )
+        options = worker_options(settings, self.public_url, _UNASKED_SECONDS)
         contents = Contents(self._database, self._storage.incarnation)
         self._signals.stored.connect(contents.remember_stored)
         return Worker(self._database, outbound, self._subscribers, contents, DeliveryMetrics(self._registry), options)
