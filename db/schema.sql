@@ -5643,6 +5643,8 @@ COMMENT ON COLUMN hookwire.topics.retention_days IS 'How long events are kept; 0
 
 COMMENT ON COLUMN hookwire.topics.version IS 'Rises with each change of the settings; the ETag of the API.';
 
+COMMENT ON COLUMN hookwire.topics.job IS 'The rule by which the sink jobs enqueues a job for each event; NULL: there was never one.';
+
 CREATE TABLE hookwire.upstreams (
     tenant text DEFAULT 'default'::text NOT NULL,
     topic text NOT NULL,

@@ -9,6 +9,7 @@ ALTER TABLE hookwire.topics
     ADD CONSTRAINT topics_job_check CHECK (
         'jobs' = ANY (sinks) IS NOT TRUE
         OR (jsonb_typeof(job) = 'object' AND NOT starts_with(name, 'hookwire.') AND name <> 'hookwire') IS TRUE);
+COMMENT ON COLUMN hookwire.topics.job IS 'The rule by which the sink jobs enqueues a job for each event; NULL: there was never one.';
 
 -- A rule is refused as a job would be. Its kind has a row from now on, so that no setting refuses its jobs later.
 CREATE FUNCTION hookwire.admit_job_rule(rule jsonb) RETURNS void

@@ -158,7 +158,7 @@ async def test_a_worker_killed_after_its_effect_is_replaced_and_its_late_reply_r
 
 @pytest.mark.slow
 async def test_kills_of_two_hubs_lose_no_accepted_request(database_url: str, tmp_path: Path) -> None:
-    """ZU-01, TI-08, XX-05: 20 kills while requests are made and answered; each has one reply and one event."""
+    """ZU-01, ZU-20, TI-08, XX-05: 20 kills while requests are made and answered; each has one reply and one event."""
     async with hubs(database_url, tmp_path, count=2) as fleet:
         workers = [asyncio.create_task(fleet.work()) for _ in range(3)]
         ids: list[str] = []

@@ -69,10 +69,13 @@ class Service:
 
 
 @asynccontextmanager
-async def service(database_url: str, folder: Path, failpoints: str = "") -> AsyncIterator[Service]:
+async def service(
+    database_url: str, folder: Path, failpoints: str = "", *, direct: bool = True
+) -> AsyncIterator[Service]:
     settings = {
         "DATABASE_URL": database_url, "DATA_DIR": str(folder), "PROFILE": "development", "LOG_LEVEL": "warning",
         "EGRESS_ALLOW_CIDRS": "127.0.0.0/8", "DELIVERY_TIMEOUT_SECONDS": "2", "RETRY_SCHEDULE_SECONDS": "1,1,1",
+        "DIRECT_DELIVERIES": str(direct),
     }  # fmt: skip
     child = Child("hub", folder, settings)
     sql = await asyncpg.connect(database_url)
@@ -158,7 +161,7 @@ async def test_a_delivery_goes_on_where_it_was_when_the_service_dies(
 ) -> None:
     """WS-59, WS-60: the same body and id after the restart, and the subscription as it was."""
     failpoints = f"{point}:kill@1"
-    async with service(database_url, tmp_path, failpoints) as hub:
+    async with service(database_url, tmp_path, failpoints, direct=point == "deliver.after_response") as hub:
         await hub.ask("/sentinel", secret="A")
         await hub.decided()
         lease = await hub.sql.fetchval("SELECT lease_until FROM hookwire.subscriptions")

@@ -131,7 +131,7 @@ def test_a_kill_in_the_middle_of_a_batch_loses_and_doubles_nothing(
             stdout=errors, stderr=errors,
         )  # fmt: skip
     try:
-        block_until(lambda: child.poll() is not None or _is_between(lake))
+        block_until(lambda: child.poll() is not None or _is_between(lake), 240)
         assert child.poll() is None, log.read_text()
         family = psutil.Process(child.pid).children(recursive=True)
     finally:

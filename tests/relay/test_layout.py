@@ -171,7 +171,7 @@ async def is_waiting(harness: Harness) -> bool:
 
 async def test_two_changes_at_a_time_are_one_too_many(harness: Harness) -> None:
     await harness.connection.execute("SELECT pg_advisory_lock(1215262571, -5)")
-    with pytest.raises(LayoutRefused, match="somebody else"):
+    with pytest.raises(LayoutRefused, match="another process"):
         await relayout(harness, MemoryBroker()).run(LayoutChange({"kafka": 3}), "me", None)
 
 

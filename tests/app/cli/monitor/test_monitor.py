@@ -168,8 +168,8 @@ def test_without_its_library_it_names_the_extra(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((), "give --to ADDRESS or --room ADDRESS"),
-        (("--to", READER, "--room", "r@x"), "give --to ADDRESS or --room ADDRESS"),
+        ((), "give either --to ADDRESS or --room ADDRESS"),
+        (("--to", READER, "--room", "r@x"), "give either --to ADDRESS or --room ADDRESS"),
         (("--to", READER, "--template", "{nothing}"), "--template: {nothing} is none of"),
         (("--to", READER, "--template", "x" * 2_001), "--template has more than 2000 characters"),
         (("--to", READER), "HOOKWIRE_XMPP_ACCOUNT and HOOKWIRE_XMPP_PASSWORD"),
