@@ -1,8 +1,8 @@
 """Print each room's coverage by its own tests: `make coverage`, or `make coverage ROOMS="event egress"`.
 
-For each room its folder of tests runs in a process of its own, and only the lines and branches of that room count. Other
-processes that a test starts are not measured, nor are tests marked `slow`. With ``--unit`` only tests that need no
-server run. The exit code is 1 if a test has failed; the figures of that room are printed all the same.
+For each room its folder of tests runs in a process of its own, and only the lines and branches of that room count.
+Other processes that a test starts are not measured, nor are tests marked `slow`. With ``--unit`` only tests that need
+no server run. The exit code is 1 if a test has failed; the figures of that room are printed all the same.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def rooms() -> dict[str, Room]:
 
 @dataclass(frozen=True)
 class Measured:
-    """The lines that the tests of a room ran: statements, share of statements and branches in percent, exit code of pytest."""
+    """The coverage of a room: statements, share of statements and branches in percent, exit code of pytest."""
 
     statements: int
     percent: float
