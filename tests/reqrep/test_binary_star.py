@@ -244,7 +244,7 @@ def test_the_handlers_run_once_for_each_transition_and_a_second_voter_is_refused
 
 
 def test_a_real_pair_of_brokers_moves_its_clients_and_back() -> None:
-    """BS-06, BS-07, BS-13, BS-15, BS-21, MD-34, ZU-22: workers register at both; mmi.stats and metrics have the state."""
+    """BS-06, BS-07, BS-13, BS-15, BS-21, MD-34, ZU-22: workers register at both; mmi.stats has the state."""
     options = BinaryStarOptions(heartbeat_seconds=0.1)
     front = {"primary": endpoint(), "backup": endpoint()}
     states = {"primary": endpoint(), "backup": endpoint()}
