@@ -17,9 +17,11 @@ import pytest
 from db import migrate as migrate_module
 from db.errors import ServerTrouble, Unavailable
 from db.migrate import Migration, MigrationRefused, migrate, migrations, pending
+from db.statements import STATEMENTS
 from scripts.dump_schema import SCHEMA_FILE, dump
 from scripts.servers.given import GivenServer
 from scripts.servers.postgres import PostgresServer
+from tests.waiting import until
 
 OURS = Path(migrate_module.__file__).parent / "migrations"
 NAMES = [m.label for m in migrations()]
@@ -147,24 +149,35 @@ async def test_no_server_is_unavailable(free_port: int) -> None:
 _MIGRATE = """
 import asyncio, json, sys
 from db.migrate import migrate
-print("ready", flush=True)
-sys.stdin.readline()
-print(json.dumps([m.label for m in asyncio.run(migrate(sys.argv[1])).to_run]))
+plan = asyncio.run(migrate(sys.argv[1]))
+print(json.dumps([m.label for m in (*plan.to_record, *plan.to_run)]))
 """
+_WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'"
+
+
+async def two_migrate_at_once(url: str) -> list[list[str]]:
+    """Start two processes that migrate, let both wait for the lock, and return what each did; the idle one first."""
+    sql = await asyncpg.connect(url)
+    await sql.execute(STATEMENTS["migration.lock"])
+    processes = [
+        await asyncio.create_subprocess_exec(sys.executable, "-c", _MIGRATE, url, stdout=asyncio.subprocess.PIPE)
+        for _ in range(2)
+    ]
+
+    async def both_wait() -> bool:
+        return await sql.fetchval(_WAITING) == 2
+
+    try:
+        await until(both_wait)
+    finally:
+        await sql.close()
+    outputs = await asyncio.gather(*(process.communicate() for process in processes))
+    return sorted((json.loads(output) for output, _ in outputs), key=len)
 
 
 async def test_of_two_processes_that_start_together_one_migrates(postgres18: PostgresServer | GivenServer) -> None:
     async with empty_database(postgres18.url) as url:
-        starters = [
-            await asyncio.create_subprocess_exec(
-                sys.executable, "-c", _MIGRATE, url, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-            )
-            for _ in range(2)
-        ]
-        ready = [await starter.stdout.readline() for starter in starters]
-        done = [(await starter.communicate(b"go\n"))[0] for starter in starters]
-    assert ready == [b"ready\n"] * 2
-    assert sorted((json.loads(names) for names in done), key=len) == [[], NAMES]
+        assert await two_migrate_at_once(url) == [[], NAMES]
 
 
 def _blocking_indexes(migration: Migration) -> list[str]:

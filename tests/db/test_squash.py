@@ -7,8 +7,6 @@
 import asyncio
 import base64
 import gzip
-import json
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,7 +21,7 @@ from scripts.servers.postgres import PostgresServer
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, receiver, running_hub
 from tests.app.web.test_signing_keys import verifies
 from tests.db.catalog import catalog_of, seeds_of
-from tests.db.test_migrate import applied, empty_database, folder
+from tests.db.test_migrate import applied, empty_database, folder, two_migrate_at_once
 
 __all__ = ["folder", "receiver", "running_hub"]
 
@@ -225,28 +223,10 @@ async def test_the_list_of_replaced_migrations_is_the_history_of_the_release(pos
 
 # --- two at once, and half of it --------------------------------------------------------------------------------
 
-_MIGRATE = """
-import asyncio, json, sys
-from db.migrate import migrate
-print("ready", flush=True)
-sys.stdin.readline()
-print(json.dumps([m.label for m in asyncio.run(migrate(sys.argv[1])).to_record]))
-"""
-
 
 async def test_of_two_processes_that_start_on_an_old_database_one_records(postgres18: Server) -> None:
     async with restored(postgres18) as url:
-        starters = [
-            await asyncio.create_subprocess_exec(
-                sys.executable, "-c", _MIGRATE, url, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-            )
-            for _ in range(2)
-        ]
-        ready = [await starter.stdout.readline() for starter in starters]
-        done = [(await starter.communicate(b"go\n"))[0] for starter in starters]
-        history = await applied(url)
-    assert ready == [b"ready\n"] * 2
-    assert (sorted((json.loads(names) for names in done), key=len), history) == ([[], LABELS], NEW_HISTORY)
+        assert (await two_migrate_at_once(url), await applied(url)) == ([[], LABELS], NEW_HISTORY)
 
 
 async def test_a_crash_in_the_middle_of_the_recording_leaves_the_old_history(postgres: Server) -> None:
