@@ -91,8 +91,11 @@ async def open_storage(settings: Settings) -> AsyncIterator[Storage]:
             url = embedded.dsn
         else:
             url = settings.database_url.get_secret_value()
-        if applied := await migrate(url):
-            _log.info("migrated", migrations=len(applied), last=applied[-1])
+        done = await migrate(url)
+        if done.to_record:
+            _log.info("migration_history_replaced", migrations=len(done.to_record), last=done.to_record[-1].label)
+        if done.to_run:
+            _log.info("migrated", migrations=len(done.to_run), last=done.to_run[-1].label)
         database = await open_database(PoolOptions(url, connections_max=settings.database_connections_max))
         stack.push_async_callback(database.aclose)
         installation = await database.fetchrow("event.installation")

@@ -200,10 +200,13 @@ async def _partitions(connection: Direct) -> list[Check]:
 async def _schema(url: str) -> list[Check]:
     """Check the schema's version (SC-10)."""
     try:
-        names = [f"{migration.version:04}_{migration.name}" for migration in await pending(url)]
+        plan = await pending(url)
     except MigrationRefused as error:
         return [Check("SC-10", "schema", "refuse", str(error))]
-    if names:
+    if not plan.is_empty:
+        names = [migration.label for migration in plan.to_run]
+        if plan.to_record:
+            names.insert(0, f"a record of {plan.to_record[0].label} to {plan.to_record[-1].label}")
         cure = "run: hookwire migrate (or start hookwire serve)"
         return [Check("SC-10", "schema", "warn", f"pending: {', '.join(names)}", cure)]
     return [Check("SC-10", "schema", "ok", "all migrations applied, none changed")]

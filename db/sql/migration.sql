@@ -20,3 +20,7 @@ SELECT version, checksum FROM hookwire.migrations ORDER BY version;
 
 -- name: record
 INSERT INTO hookwire.migrations (version, name, checksum) VALUES ($1, $2, $3);
+
+-- Only where the history is replaced in the same transaction (docs/adr/0054-migrations-squashed-once.md).
+-- name: clear_history
+DELETE FROM hookwire.migrations;

@@ -1,6 +1,5 @@
 -- Terms. Every deciding write takes FOR KEY SHARE on the term row with its own term. Renewals do not touch the key and
--- so do not wait for it (RR-08). The trigger note_batch_no writes the last batch number into the row of a new term
--- (migration 36).
+-- so do not wait for it (RR-08). The trigger note_batch_no writes the last batch number into the row of a new term.
 
 -- name: keep_layout
 -- Keep the layout until the end of this transaction. Wait for a change in progress.

@@ -17,13 +17,14 @@ import pytest
 from db import migrate as migrate_module
 from db.errors import ServerTrouble, Unavailable
 from db.migrate import Migration, MigrationRefused, migrate, migrations, pending
-from event.topic import compile_pattern
+from db.statements import STATEMENTS
 from scripts.dump_schema import SCHEMA_FILE, dump
 from scripts.servers.given import GivenServer
 from scripts.servers.postgres import PostgresServer
+from tests.waiting import until
 
 OURS = Path(migrate_module.__file__).parent / "migrations"
-NAMES = [f"{m.version:04}_{m.name}" for m in migrations()]
+NAMES = [m.label for m in migrations()]
 
 
 @asynccontextmanager
@@ -77,8 +78,8 @@ def test_files_are_numbered_without_a_repeat(folder: Callable[..., Path]) -> Non
 
 
 def test_a_misnamed_file_is_named(folder: Callable[..., Path]) -> None:
-    with pytest.raises(ValueError, match=r"house\.sql is not named NNNN_name\.sql"):
-        migrations(folder(house="SELECT 1;"))
+    with pytest.raises(ValueError, match=r"story\.sql is not named NNNN_name\.sql"):
+        migrations(folder(story="SELECT 1;"))
 
 
 # --- applying ---------------------------------------------------------------------------------------------------
@@ -89,7 +90,7 @@ async def test_every_migration_applies_on_the_newest_and_the_oldest_server(datab
 
 
 async def test_a_second_run_finds_nothing_to_do(database_url: str) -> None:
-    assert (await migrate(database_url), await pending(database_url)) == ([], [])
+    assert [(await migrate(database_url)).is_empty, (await pending(database_url)).is_empty] == [True, True]
 
 
 async def test_a_role_that_may_create_nothing_finds_all_in_place(database_url: str) -> None:
@@ -100,7 +101,7 @@ async def test_a_role_that_may_create_nothing_finds_all_in_place(database_url: s
         f"CREATE ROLE {role}; GRANT USAGE ON SCHEMA hookwire TO {role}; GRANT SELECT ON hookwire.migrations TO {role}"
     )
     try:
-        assert await migrate(f"{database_url}?role={role}") == []
+        assert (await migrate(f"{database_url}?role={role}")).is_empty
     finally:
         await sql.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
         await sql.close()
@@ -111,7 +112,7 @@ async def test_pending_names_what_would_be_applied_and_applies_nothing(
 ) -> None:
     before = await applied(database_url)
     wanted = await pending(database_url, folder(**{f"{len(NAMES) + 1:04}_more": "CREATE TABLE hookwire.more ();"}))
-    assert ([m.name for m in wanted], await applied(database_url)) == (["more"], before)
+    assert ([m.name for m in wanted.to_run], await applied(database_url)) == (["more"], before)
 
 
 async def test_a_migration_that_fails_leaves_nothing_behind(database_url: str, folder: Callable[..., Path]) -> None:
@@ -130,9 +131,9 @@ async def test_a_migration_that_fails_leaves_nothing_behind(database_url: str, f
 
 
 async def test_a_changed_file_is_refused_and_named(database_url: str, folder: Callable[..., Path]) -> None:
-    changed = (OURS / "0001_house.sql").read_text(encoding="utf-8") + "\n-- an afterthought\n"
-    with pytest.raises(MigrationRefused, match="0001_house was changed after it was applied"):
-        await migrate(database_url, folder(_0001_house=changed))
+    changed = (OURS / "0001_publishing.sql").read_text(encoding="utf-8") + "\n-- an afterthought\n"
+    with pytest.raises(MigrationRefused, match="0001_publishing was changed after it was applied"):
+        await migrate(database_url, folder(_0001_publishing=changed))
 
 
 async def test_a_newer_schema_is_refused(database_url: str, folder: Callable[..., Path]) -> None:
@@ -148,72 +149,35 @@ async def test_no_server_is_unavailable(free_port: int) -> None:
 _MIGRATE = """
 import asyncio, json, sys
 from db.migrate import migrate
-print("ready", flush=True)
-sys.stdin.readline()
-print(json.dumps(asyncio.run(migrate(sys.argv[1]))))
+plan = asyncio.run(migrate(sys.argv[1]))
+print(json.dumps([m.label for m in (*plan.to_record, *plan.to_run)]))
 """
+_WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'"
+
+
+async def two_migrate_at_once(url: str) -> list[list[str]]:
+    """Start two processes that migrate, let both wait for the lock, and return what each did; the idle one first."""
+    sql = await asyncpg.connect(url)
+    await sql.execute(STATEMENTS["migration.lock"])
+    processes = [
+        await asyncio.create_subprocess_exec(sys.executable, "-c", _MIGRATE, url, stdout=asyncio.subprocess.PIPE)
+        for _ in range(2)
+    ]
+
+    async def both_wait() -> bool:
+        return await sql.fetchval(_WAITING) == 2
+
+    try:
+        await until(both_wait)
+    finally:
+        await sql.close()
+    outputs = await asyncio.gather(*(process.communicate() for process in processes))
+    return sorted((json.loads(output) for output, _ in outputs), key=len)
 
 
 async def test_of_two_processes_that_start_together_one_migrates(postgres18: PostgresServer | GivenServer) -> None:
     async with empty_database(postgres18.url) as url:
-        starters = [
-            await asyncio.create_subprocess_exec(
-                sys.executable, "-c", _MIGRATE, url, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-            )
-            for _ in range(2)
-        ]
-        ready = [await starter.stdout.readline() for starter in starters]
-        done = [(await starter.communicate(b"go\n"))[0] for starter in starters]
-    assert ready == [b"ready\n"] * 2
-    assert sorted((json.loads(names) for names in done), key=len) == [[], NAMES]
-
-
-async def test_keys_of_before_are_their_events(
-    postgres18: PostgresServer | GivenServer, folder: Callable[..., Path]
-) -> None:
-    """FC-07: 0037 gives each its event's topic; a CloudEvent's repeat is known by what was stored."""
-    drafts = (
-        "SELECT event_id, outcome FROM hookwire.publish_batch('default', ARRAY[1, 2], ARRAY['a', 'a'],"
-        " ARRAY['k', NULL], ARRAY['t/x', NULL], ARRAY['{\"ce-id\": \"1\"}', NULL],"
-        " ARRAY['x', 'y']::bytea[], ARRAY['identity', 'named'],"
-        " ARRAY[sha256('identity'), 'digest'], false) ORDER BY item"
-    )
-    before = folder(**dict.fromkeys(NAMES[36:]))
-    async with empty_database(postgres18.url) as url:
-        await migrate(url, before)
-        sql = await asyncpg.connect(url)
-        first = await sql.fetch(drafts)
-        await sql.close()
-        await migrate(url)
-        sql = await asyncpg.connect(url)
-        again = await sql.fetch(drafts)
-        other = await sql.fetch(drafts.replace("'x', 'y'", "'X', 'Y'").replace("'digest'", "'other'"))
-        elsewhere = await sql.fetch(drafts.replace("'a', 'a'", "'b', 'b'"))
-        await sql.close()
-    assert [[row["outcome"] for row in rows] for rows in (first, again, other, elsewhere)] == [
-        ["stored"] * 2, ["replayed"] * 2, ["conflict"] * 2, ["stored"] * 2,
-    ]  # fmt: skip
-    assert [row["event_id"] for row in again] == [row["event_id"] for row in first]
-
-
-async def test_stored_patterns_choose_no_topic_of_the_hub_s_own_afterwards(
-    postgres18: PostgresServer | GivenServer, folder: Callable[..., Path]
-) -> None:
-    """Their expressions become those that are compiled now; what begins with a word stays as it is."""
-    position = NAMES.index(next(name for name in NAMES if name.endswith("_own_topics")))
-    patterns = {"#": r"\A.+\Z", "*.a": r"\A[^.]+\.a\Z", "hookwire.#": r"\Ahookwire(?:\.[^.]+)*\Z", "a": None}
-    async with empty_database(postgres18.url) as url:
-        await migrate(url, folder(**dict.fromkeys(NAMES[position:])))
-        sql = await asyncpg.connect(url)
-        await sql.executemany(
-            "INSERT INTO hookwire.subscriptions (public_id, protocol, topic, topic_regex, callback, state)"
-            " VALUES ('sub_' || $1, 'pull', $1, $2, '', 'active')",
-            list(patterns.items()),
-        )
-        await migrate(url)
-        found = dict(await sql.fetch("SELECT topic, topic_regex FROM hookwire.subscriptions"))
-        await sql.close()
-    assert found == {pattern: compile_pattern(pattern) for pattern in patterns}
+        assert await two_migrate_at_once(url) == [[], NAMES]
 
 
 def _blocking_indexes(migration: Migration) -> list[str]:
@@ -224,11 +188,15 @@ def _blocking_indexes(migration: Migration) -> list[str]:
 
 
 def test_indexes_of_tables_with_rows_can_be_built_ahead_of_an_upgrade() -> None:
-    """Since 0035, which cannot, and is not edited: docs/adr/0031-migrations-in-one-transaction.md."""
-    assert [_blocking_indexes(migration) for migration in migrations()[34:]] == [
-        ["hookwire.deliveries"] * 2,
-        *[[]] * (len(NAMES) - 35),
-    ]
+    """docs/adr/0031-migrations-in-one-transaction.md; the files of the squash make their tables themselves."""
+    assert [_blocking_indexes(migration) for migration in migrations()] == [[]] * len(NAMES)
+
+
+def test_an_index_that_cannot_be_built_ahead_is_found() -> None:
+    text = (
+        "CREATE TABLE hookwire.a (); CREATE INDEX a_b ON hookwire.a (b); CREATE INDEX events_c ON hookwire.events (c);"
+    )
+    assert _blocking_indexes(Migration(8, "planted", "", text)) == ["hookwire.events"]
 
 
 # --- the schema file --------------------------------------------------------------------------------------------

@@ -225,8 +225,7 @@ async def test_numbering_batches_leaves_the_term_where_it_is_and_reads_past_no_e
 
 
 async def test_a_number_of_before_is_counted_on_from(harness: Harness) -> None:
-    """RR-06, F10: releases before migration 36 count on the term's row; whoever raises the term finds the last there,
-    also when its holder was killed."""
+    """RR-06, F10: a term begins with the last number on its row, also when the holder before was killed."""
     outbox, term = outbox_of(harness), await harness.begin_term()
     await harness.connection.execute("UPDATE hookwire.relay_terms SET batch_no = 41")
     batch = await outbox.write_manifest(term, [])

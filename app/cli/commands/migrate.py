@@ -38,16 +38,17 @@ async def _migrate(plan: bool, verify: bool, as_json: bool, config: Path | None)
     from db.migrate import migrate as apply
     from db.migrate import pending
 
+    is_plan = plan or verify
     async with database_url(settings_from(config)) as url:
-        if plan or verify:
-            names = [f"{migration.version:04}_{migration.name}" for migration in await pending(url)]
-        else:
-            names = await apply(url)
-    word = "pending" if plan or verify else "applied"
+        done = await (pending(url) if is_plan else apply(url))
+    words = ("to_record", "pending") if is_plan else ("recorded", "applied")
+    found = {
+        word: [migration.label for migration in group]
+        for word, group in zip(words, (done.to_record, done.to_run), strict=True)
+    }
     if as_json:
-        say(json.dumps({word: names}))
+        say(json.dumps(found))
     else:
-        say(
-            "\n".join(f"{word} {name}" for name in names) or f"nothing {'is pending' if plan or verify else 'to apply'}"
-        )
-    return 1 if verify and names else 0
+        lines = [f"{word.replace('_', ' ')} {label}" for word, labels in found.items() for label in labels]
+        say("\n".join(lines) or f"nothing {'is pending' if is_plan else 'to apply'}")
+    return 1 if verify and not done.is_empty else 0

@@ -474,7 +474,7 @@ async def test_migrate_plans_verifies_and_applies(empty_database_url: str) -> No
     applied = await hookwire("migrate", "--json", **url)
     right = await hookwire("migrate", "--verify", **url)
 
-    assert (plan.code, plan.stdout.splitlines()[0]) == (0, "pending 0001_house")
+    assert (plan.code, plan.stdout.splitlines()[0]) == (0, "pending 0001_publishing")
     assert (wrong.code, right.code, right.stdout) == (1, 0, "nothing is pending\n")
     assert json.loads(applied.stdout)["applied"] == [line.split()[1] for line in plan.stdout.splitlines()]
 
@@ -486,7 +486,7 @@ async def test_migrate_refuses_a_history_that_is_not_ours(database_url: str) -> 
     await connection.close()
     finished = await hookwire("migrate", DATABASE_URL=database_url)
 
-    assert (finished.code, "0001_house was changed" in finished.stderr) == (1, True)
+    assert (finished.code, "0001_publishing was changed" in finished.stderr) == (1, True)
 
 
 async def test_config_is_validated_and_shown_without_connecting_to_anything(free_port: int, tmp_path: Path) -> None:

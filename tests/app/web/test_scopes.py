@@ -255,15 +255,3 @@ async def test_a_key_for_some_kinds_reaches_no_tasks_of_others(running_hub: RunH
 
         assert found == [403, 403, 403, 200, 404, 404, 204]
         assert (len(purged.json()["numbers"]), left) == (1, {"theirs"})
-
-
-async def test_keys_that_could_read_contents_still_can_after_the_migration(database_url: str) -> None:
-    """JB-84, JT-24: 0042_scopes.sql; rehearsed on a row as it was before."""
-    import asyncpg
-
-    sql = await asyncpg.connect(database_url)
-    constraint = await sql.fetchval(
-        "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'api_keys_scopes_check'"
-    )
-    await sql.close()
-    assert all(scope in constraint for scope in ("payloads", "operate", "enqueue", "work", "call"))

@@ -1,14 +1,16 @@
 -- Requests to services that outlive caller, worker and broker (ZU-01..ZU-14, TI-01..TI-22, ID-01..ID-07).
 --
 -- A request waits in the database for a worker that speaks ZeroMQ, HTTP or SQL. The lease is a fence drawn from the sequence
--- that all leases share; the first reply wins, and every other one is refused by its fence
+-- that all leases share. The first reply wins, and every other reply is refused by its fence
 -- (docs/adr/0042-requests-in-one-table.md).
 --
 --   waiting --lease--> leased --settle--> answered --retention--> (archive)
 --     ^  ^               |                   ^ expired: nobody answered in time
 --     |  '-- lease over -'                   | failed: given up after so many tries
 --     '---- delayed <--- a callback failed, or a worker released it
-ALTER TABLE hookwire.installation ADD COLUMN services_auto_create boolean NOT NULL DEFAULT true;
+--
+-- A request of Titanic is executed until it is answered or closed (TI-08). `tries_max` ends requests of HTTP and SQL alone
+-- (docs/adr/0052-titanic-and-tries.md). A service that is not idempotent ends any request whose worker was lost (ID-07).
 
 -- A service is a row of settings. Requests name their service, and need no row: a request in a foreign transaction must
 -- not lock what every other caller needs (RR-04). The hub adds missing rows.
@@ -18,36 +20,46 @@ CREATE TABLE hookwire.services (
     name text COLLATE "C" NOT NULL UNIQUE,
     lease_seconds real NOT NULL DEFAULT 30 CHECK (lease_seconds BETWEEN 0.05 AND 43200),
     tries_max integer NOT NULL DEFAULT 5 CHECK (tries_max BETWEEN 1 AND 1000),
-    idempotent boolean NOT NULL DEFAULT true,        -- false: a request whose worker was lost is given to no other
+    idempotent boolean NOT NULL DEFAULT true,
     expiry_seconds real NOT NULL DEFAULT 86400 CHECK (expiry_seconds BETWEEN 0.05 AND 31536000),
-    retention_seconds real NOT NULL DEFAULT 604800 CHECK (retention_seconds BETWEEN 0.05 AND 31536000), -- of replies
-    concurrency_max integer CHECK (concurrency_max BETWEEN 1 AND 100000), -- leased at once; NULL: no limit
+    retention_seconds real NOT NULL DEFAULT 604800 CHECK (retention_seconds BETWEEN 0.05 AND 31536000),
+    concurrency_max integer CHECK (concurrency_max BETWEEN 1 AND 100000),
     without_workers text NOT NULL DEFAULT 'queue' CHECK (without_workers IN ('queue', 'refuse')),
-    disabled boolean NOT NULL DEFAULT false,         -- refuses new requests; those that wait are still worked off
-    workers_until timestamptz,                       -- a worker has asked for requests, and counts as present until then
+    disabled boolean NOT NULL DEFAULT false,
+    workers_until timestamptz,
     created_at timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 50);
+COMMENT ON TABLE hookwire.services IS
+    'Services of request-reply: rows of settings. Requests name their service and need no row (RR-04).';
+COMMENT ON COLUMN hookwire.services.tries_max IS 'How often a request is leased before it fails.';
+COMMENT ON COLUMN hookwire.services.idempotent IS 'False: a request whose worker was lost is given to no other worker.';
+COMMENT ON COLUMN hookwire.services.expiry_seconds IS 'How long a request waits for its reply.';
+COMMENT ON COLUMN hookwire.services.retention_seconds IS 'How long replies are kept.';
+COMMENT ON COLUMN hookwire.services.concurrency_max IS 'How many requests are leased at once; NULL: no limit.';
+COMMENT ON COLUMN hookwire.services.without_workers IS 'Whether requests wait or are refused when no worker is present.';
+COMMENT ON COLUMN hookwire.services.disabled IS 'New requests are refused; those that wait are still processed.';
+COMMENT ON COLUMN hookwire.services.workers_until IS 'A worker has asked for requests and counts as present until then.';
 
 CREATE SEQUENCE hookwire.request_number AS bigint CACHE 1;
 
 -- Each state has one deadline: the reaper needs one index. `claim` is the last fence, also when its lease is over: its
 -- holder may still answer until another worker draws a newer one.
 CREATE TABLE hookwire.requests (
-    id uuid NOT NULL PRIMARY KEY,                    -- unguessable: over ZeroMQ and SQL it is the right to the answer (TI-06)
+    id uuid NOT NULL PRIMARY KEY,
     number bigint NOT NULL,
     tenant text NOT NULL DEFAULT 'default',
     service text COLLATE "C" NOT NULL,
     state text NOT NULL CHECK (state IN ('waiting', 'delayed', 'leased', 'answered', 'expired', 'failed')),
-    deadline_at timestamptz NOT NULL,                -- when the state ends by itself
-    expires_at timestamptz NOT NULL,                 -- not given to a worker after this
+    deadline_at timestamptz NOT NULL,
+    expires_at timestamptz NOT NULL,
     created_at timestamptz NOT NULL,
     claim bigint,
     attempts integer NOT NULL DEFAULT 0,
     worker text,
     via text NOT NULL CHECK (via IN ('http', 'sql', 'zeromq')),
-    caller text,                                     -- over HTTP the only principal that may ask for the answer (ZU-12)
+    caller text,
     content_type text,
-    frame_bytes integer[],                           -- lengths of several frames, which `body` holds end to end (ZU-13)
+    frame_bytes integer[],
     body bytea NOT NULL,
     answered_at timestamptz,
     reply_content_type text,
@@ -57,12 +69,25 @@ CREATE TABLE hookwire.requests (
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
         autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_cost_delay = 0,
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000);
+COMMENT ON TABLE hookwire.requests IS 'Requests to services, from all protocols, until they are closed.';
+COMMENT ON COLUMN hookwire.requests.id IS 'Unguessable: over ZeroMQ and SQL it is the right to the answer.';
+COMMENT ON COLUMN hookwire.requests.number IS 'The order of acceptance.';
+COMMENT ON COLUMN hookwire.requests.deadline_at IS 'When the current state ends by itself.';
+COMMENT ON COLUMN hookwire.requests.expires_at IS 'No worker gets it after this.';
+COMMENT ON COLUMN hookwire.requests.claim IS
+    'The last fence, also when its lease is over: its holder may answer until a newer one is drawn.';
+COMMENT ON COLUMN hookwire.requests.via IS 'The protocol of the caller: http, sql or zeromq.';
+COMMENT ON COLUMN hookwire.requests.caller IS 'Over HTTP the only principal that may ask for the answer.';
+COMMENT ON COLUMN hookwire.requests.frame_bytes IS 'The lengths of the frames in body; NULL: one frame.';
+COMMENT ON COLUMN hookwire.requests.body IS 'The frames of the request, one after the other.';
+COMMENT ON COLUMN hookwire.requests.reply_frame_bytes IS 'The lengths of the frames in reply; NULL: one frame.';
+
 CREATE INDEX requests_waiting ON hookwire.requests (service, number) WHERE state = 'waiting';
 CREATE INDEX requests_leased ON hookwire.requests (service) WHERE state = 'leased';
 CREATE INDEX requests_deadline ON hookwire.requests (deadline_at);
 CREATE INDEX requests_number ON hookwire.requests (number);
 
--- (client id, message number): the same pair is the same request (ID-01..ID-05).
+-- ID-01..ID-05.
 CREATE TABLE hookwire.request_keys (
     client text COLLATE "C" NOT NULL,
     number text COLLATE "C" NOT NULL,
@@ -71,14 +96,19 @@ CREATE TABLE hookwire.request_keys (
     expires_at timestamptz NOT NULL,
     PRIMARY KEY (client, number)
 );
+COMMENT ON TABLE hookwire.request_keys IS 'Requests by client and message number: the same pair is the same request.';
+COMMENT ON COLUMN hookwire.request_keys.client IS 'The client''s id.';
+COMMENT ON COLUMN hookwire.request_keys.number IS 'The client''s number of the message.';
+COMMENT ON COLUMN hookwire.request_keys.digest IS 'Of the request: another request under the same pair is refused.';
+
 CREATE INDEX request_keys_age ON hookwire.request_keys (expires_at);
 
--- What closed and old requests leave: the audit of ZU-03, without contents.
+-- The audit of ZU-03.
 CREATE TABLE hookwire.request_archive (
     id uuid NOT NULL,
     tenant text NOT NULL DEFAULT 'default',
     service text COLLATE "C" NOT NULL,
-    state text NOT NULL,                             -- in which it was forgotten
+    state text NOT NULL,
     via text NOT NULL,
     caller text,
     worker text,
@@ -90,18 +120,17 @@ CREATE TABLE hookwire.request_archive (
     body_bytes integer NOT NULL,
     reply_bytes integer
 );
-CREATE INDEX request_archive_age ON hookwire.request_archive (closed_at);
+COMMENT ON TABLE hookwire.request_archive IS 'What closed requests leave: the audit, without contents.';
+COMMENT ON COLUMN hookwire.request_archive.state IS 'The state in which it was closed.';
+COMMENT ON COLUMN hookwire.request_archive.via IS 'As in requests.';
+COMMENT ON COLUMN hookwire.request_archive.caller IS 'As in requests.';
+COMMENT ON COLUMN hookwire.request_archive.closed_by IS 'The key, role or deadline that closed it.';
 
--- A worker behind a callback: a subscription of the protocol `service`.
-ALTER TABLE hookwire.subscriptions
-    ADD COLUMN service text COLLATE "C",
-    DROP CONSTRAINT subscriptions_protocol_check,
-    ADD CONSTRAINT subscriptions_protocol_check CHECK (protocol IN ('webhook', 'websub', 'pull', 'rabbithub', 'service'));
-CREATE INDEX IF NOT EXISTS subscriptions_service ON hookwire.subscriptions (service) WHERE protocol = 'service' AND state = 'active';
+CREATE INDEX request_archive_age ON hookwire.request_archive (closed_at);
 
 -- --- rules that every way in shares ---
 
--- Names that HTTP, SQL and events may use (ZU-14). The broker of ZeroMQ answers the reserved ones itself.
+-- Refuse names that HTTP, SQL and events may not use (ZU-14). The broker of ZeroMQ answers the reserved names itself.
 CREATE FUNCTION hookwire.check_service_name(name text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -115,7 +144,7 @@ BEGIN
 END
 $$;
 
--- Settings of a service; one without a row has the defaults.
+-- Return the settings of a service. A service without a row has the defaults.
 CREATE FUNCTION hookwire.service_settings(name text) RETURNS hookwire.services
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -131,15 +160,15 @@ BEGIN
 END
 $$;
 
--- Whether a worker is present: it has asked lately, holds a request, or is a callback.
+-- Return whether a worker is present: it has asked recently, holds a request, or is a callback.
 CREATE FUNCTION hookwire.has_workers(of_service text) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN EXISTS (SELECT FROM hookwire.services s WHERE s.name = of_service AND s.workers_until > clock_timestamp())
     OR EXISTS (SELECT FROM hookwire.requests r WHERE r.service = of_service AND r.state = 'leased')
     OR EXISTS (SELECT FROM hookwire.subscriptions x WHERE x.service = of_service AND x.protocol = 'service' AND x.state = 'active');
 
--- Several frames as one body, as HTTP and SQL see them (ZU-13): {"frames": ["<base64>", ...]}. In plpgsql, which keeps its
--- plan: a function in SQL is planned at each call, and most bodies are one frame.
+-- Return several frames as one body, as HTTP and SQL see them (ZU-13): {"frames": ["<base64>", ...]}. In plpgsql, which
+-- keeps its plan: a function in SQL is planned at each call, and most bodies are one frame.
 CREATE FUNCTION hookwire.frames_body(body bytea, frame_bytes integer[]) RETURNS bytea
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
@@ -203,7 +232,7 @@ $$;
 
 -- --- request ---
 
--- Raises where one of these services takes no request now: 42704 unknown, HW002 disabled or without a worker.
+-- Raise if one of these services takes no request now: 42704 unknown, HW002 disabled or without a worker.
 CREATE FUNCTION hookwire.check_services_open(services text[]) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -228,9 +257,9 @@ BEGIN
 END
 $$;
 
--- Stores requests in the caller's transaction; returns their ids in the order of the bodies. `repeated`: there is a request
--- of this client and number, and nothing was stored (ID-03, ID-04). 23505: it had other contents. NULL for an array stands
--- for its default in each place; an expiry NULL is that of the service, 'Infinity' never.
+-- Store requests in the caller's transaction. Return their ids in the order of the bodies. `repeated`: there is a request of
+-- this client and number, and nothing was stored (ID-03, ID-04). 23505: it had other contents. NULL for an array stands for
+-- its default in each place. An expiry NULL is that of the service, 'Infinity' never.
 CREATE FUNCTION hookwire.store_requests(
     services text[], bodies bytea[], via text, content_types text[] DEFAULT NULL, frame_bytes text[] DEFAULT NULL,
     callers text[] DEFAULT NULL, clients text[] DEFAULT NULL, numbers text[] DEFAULT NULL,
@@ -295,7 +324,7 @@ BEGIN
 END
 $$;
 
--- One request, as HTTP and SQL make them.
+-- Store one request, as HTTP and SQL make it.
 CREATE FUNCTION hookwire.request_by(
     service text, body bytea, content_type text, via text, caller text, client text, number text, expiry_seconds double precision
 ) RETURNS TABLE (id uuid, repeated boolean)
@@ -314,7 +343,7 @@ BEGIN
 END
 $$;
 
--- Asks a service in the caller's transaction: sent when it commits, never when it rolls back. Returns the id, 32 hexadecimal
+-- Ask a service in the caller's transaction: sent when it commits, never when it rolls back. Return the id, 32 hexadecimal
 -- digits. 22023 bad argument, 42704 unknown service, HW002 disabled or without a worker, HW003 too large, 23505 the number
 -- was used for another request.
 CREATE FUNCTION hookwire.request(
@@ -339,12 +368,12 @@ CREATE FUNCTION hookwire.request(
 LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 RETURN hookwire.request(service, convert_to(body::text, 'UTF8'), content_type, client, number, expiry_seconds);
 
--- An id as callers write it, in upper or lower case; NULL for any other text (TI-06, TI-20).
+-- Read an id as callers write it, in upper or lower case; NULL for any other text (TI-06, TI-20).
 CREATE FUNCTION hookwire.request_id(id text) RETURNS uuid
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN request_id.id ~ '^[0-9A-Fa-f]{32}$' THEN request_id.id::uuid END;
 
--- Where a request stands, with its reply once it is answered; no row for an unknown, closed or forgotten one.
+-- Return the state of a request, with its reply once it is answered. An unknown, closed or forgotten request has no row.
 CREATE FUNCTION hookwire.answer_of(id text) RETURNS TABLE (state text, content_type text, body bytea)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT r.state, hookwire.frames_type(r.reply_content_type, r.reply_frame_bytes), hookwire.frames_body(r.reply, r.reply_frame_bytes)
@@ -353,7 +382,7 @@ $$;
 
 -- --- work ---
 
--- Leases up to `most` waiting requests of a service, the oldest first, each under a fence of its own. Frames as they are.
+-- Lease up to `most` waiting requests of a service, the oldest first, each under a fence of its own. Frames stay as they are.
 -- The worker counts as present for `presence_seconds`.
 CREATE FUNCTION hookwire.lease_requests(
     service text, most integer, lease_seconds double precision, worker text, presence_seconds double precision
@@ -422,9 +451,12 @@ BEGIN
 END
 $$;
 
--- Each reply that its claim still holds is stored, and is an event in the same statement. The first reply wins: `stored`
--- also for a repetition by the same claim, `stale` for any other claim, `unknown` for a request that is closed or over. Item
--- by item, so that each row is found by its key whatever the planner believes of the arrays.
+-- Store each reply that its claim still holds, and publish its event in the same statement. The first reply wins:
+--   stored     by this claim, also for a repetition
+--   stale      another claim holds or answered the request
+--   unknown    the request is closed or over
+--
+-- It goes item by item, so that each row is found by its key, regardless of the planner's view of the arrays.
 CREATE FUNCTION hookwire.settle_requests(
     ids uuid[], claims bigint[], bodies bytea[], content_types text[] DEFAULT NULL, frame_bytes text[] DEFAULT NULL
 ) RETURNS TABLE (item integer, outcome text)
@@ -481,7 +513,7 @@ BEGIN
 END
 $$;
 
--- One reply, as HTTP and SQL write them.
+-- Store one reply, as HTTP and SQL write it.
 CREATE FUNCTION hookwire.reply_by(id uuid, claim bigint, body bytea, content_type text) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -495,7 +527,7 @@ BEGIN
 END
 $$;
 
--- Answers a request in the worker's transaction, so that its effect and the reply are one (ID-06). HW001: another worker holds
+-- Answer a request in the worker's transaction, so that its effect and the reply are one (ID-06). HW001: another worker holds
 -- or answered the request, or it is closed.
 CREATE FUNCTION hookwire.reply(id text, claim bigint, body bytea, content_type text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -515,15 +547,17 @@ CREATE FUNCTION hookwire.reply(id text, claim bigint, body jsonb, content_type t
 LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 RETURN hookwire.reply(id, claim, convert_to(body::text, 'UTF8'), content_type);
 
--- Gives a request back for another try after the delay. With a reason the try has failed, and the last one ends the request.
+-- Give a request back for another try after the delay. With a reason the try has failed, and the last try ends the request. A
+-- request of Titanic is tried once a minute from there on.
 CREATE FUNCTION hookwire.release_request(id uuid, claim bigint, delay_seconds double precision, why text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     moment CONSTANT timestamptz := clock_timestamp();
-    due CONSTANT timestamptz := moment + make_interval(secs => delay_seconds);
     found hookwire.requests;
     settings hookwire.services;
+    is_spent boolean;
+    pause double precision;
 BEGIN
     SELECT r.* INTO found FROM hookwire.requests r
     WHERE r.id = release_request.id AND r.claim = release_request.claim AND r.state IN ('waiting', 'delayed', 'leased') FOR UPDATE;
@@ -531,18 +565,19 @@ BEGIN
         RETURN 'stale';
     END IF;
     settings := hookwire.service_settings(found.service);
-    found.state := CASE WHEN why IS NOT NULL AND found.attempts >= settings.tries_max THEN 'failed'
-                        WHEN delay_seconds > 0 THEN 'delayed' ELSE 'waiting' END;
+    is_spent := why IS NOT NULL AND found.attempts >= settings.tries_max;
+    pause := CASE WHEN is_spent THEN greatest(delay_seconds, 60) ELSE delay_seconds END;
+    found.state := CASE WHEN is_spent AND found.via <> 'zeromq' THEN 'failed' WHEN pause > 0 THEN 'delayed' ELSE 'waiting' END;
     UPDATE hookwire.requests r
     SET state = found.state, claim = NULL, last_error = left(why, 500),
         deadline_at = CASE found.state WHEN 'failed' THEN moment + make_interval(secs => settings.retention_seconds)
-                                       WHEN 'delayed' THEN due ELSE r.expires_at END
+                                       WHEN 'delayed' THEN moment + make_interval(secs => pause) ELSE r.expires_at END
     WHERE r.id = found.id;
     RETURN found.state;
 END
 $$;
 
--- Each of these that its claim still holds is leased for so long from now.
+-- Lease each of these requests that its claim still holds for so long from now.
 CREATE FUNCTION hookwire.extend_requests(ids uuid[], claims bigint[], lease_seconds double precision) RETURNS TABLE (id uuid, claim bigint)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -557,9 +592,9 @@ BEGIN
 END
 $$;
 
--- --- close, and what time does ---
+-- --- close, expire, forget ---
 
--- Forgets requests and their replies; the archive keeps that they were there (ZU-03). Returns how many there were.
+-- Forget requests and their replies. The archive keeps a row of each (ZU-03). Return how many there were.
 CREATE FUNCTION hookwire.forget_requests(ids uuid[], actor text) RETURNS integer
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -581,13 +616,13 @@ BEGIN
 END
 $$;
 
--- Closes a request: it is not executed any more, and its reply is gone. An unknown one is as good as closed (TI-04).
+-- Close a request: it is executed no more, and its reply is gone. An unknown request counts as closed (TI-04).
 CREATE FUNCTION hookwire.close_request(id text) RETURNS void
 LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT hookwire.forget_requests(ARRAY[hookwire.request_id(close_request.id)], session_user)
 $$;
 
--- One bounded batch of what is due, the longest due first.
+-- Make one bounded pass over requests whose deadline has come, the longest due first.
 CREATE FUNCTION hookwire.reap_requests(most integer) RETURNS TABLE (returned bigint, expired bigint, failed bigint, forgotten bigint)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -604,7 +639,7 @@ BEGIN
     END IF;
     RETURN QUERY
     WITH judged AS MATERIALIZED (
-        SELECT r.id, CASE WHEN r.state = 'leased' AND (r.attempts >= p.tries_max OR NOT p.idempotent) THEN 'failed'
+        SELECT r.id, CASE WHEN r.state = 'leased' AND (NOT p.idempotent OR r.attempts >= p.tries_max AND r.via <> 'zeromq') THEN 'failed'
                           WHEN r.expires_at <= moment THEN 'expired' ELSE 'waiting' END AS state,
                moment + make_interval(secs => p.retention_seconds) AS kept_until, r.state = 'leased' AS was_leased
         FROM hookwire.requests r, LATERAL hookwire.service_settings(r.service) AS p
@@ -624,7 +659,8 @@ BEGIN
 END
 $$;
 
--- USAGE on the schema lets a role ask services, and see and close what it has the id of. Working is granted by name.
+-- USAGE on the schema lets a role ask services, and see and close requests whose id it has. The right to work is granted by
+-- name.
 REVOKE EXECUTE ON FUNCTION
     hookwire.store_requests, hookwire.request_by, hookwire.lease_requests, hookwire.claim_requests, hookwire.settle_requests,
     hookwire.reply_by, hookwire.release_request, hookwire.extend_requests, hookwire.forget_requests, hookwire.reap_requests,

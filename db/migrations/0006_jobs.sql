@@ -1,49 +1,56 @@
--- Jobs for people and machines (JB-40..JB-57), on the lease core of queues and tasks: a fence in the row, the attempt counted
--- at the claim, settlement by the fence, ended rows leave the table in the statement that ends them.
+-- Jobs for people and machines (JB-40..JB-57), on the lease core of 0005. A fence stands in the row, the claim counts the
+-- attempt, and a settlement names the fence. Ended rows leave the table in the statement that ends them.
 --
 -- A job's effect is one commit: result, state, state events, the worker's own events, follow-up jobs and callbacks
 -- (docs/adr/0039-jobs-beside-tasks.md). Every move names the states that it may leave; any other is refused with HW002.
 
--- `hookwire.enqueue` makes jobs. Tasks keep their function under another name; the body stays as it is.
-DO $migration$
-BEGIN
-    EXECUTE replace(replace(replace(pg_get_functiondef('hookwire.enqueue'::regproc),
-        'hookwire.enqueue(', 'hookwire.enqueue_task('), 'hookwire.enqueue:', 'hookwire.enqueue_task:'), ' enqueue.', ' enqueue_task.');
-    EXECUTE replace(replace(pg_get_functiondef('hookwire.enqueue_task'::regproc), '(enqueue.', '(enqueue_task.'), ' enqueue.', ' enqueue_task.');
-    EXECUTE replace(pg_get_functiondef('hookwire.recover_task'::regproc), 'hookwire.enqueue(', 'hookwire.enqueue_task(');
-END
-$migration$;
-DROP FUNCTION hookwire.enqueue(text, jsonb, double precision, boolean);
-
--- How jobs of a kind are treated. A kind needs no row; NULL means as in the row '*'. Changes count at once.
 CREATE TABLE hookwire.job_kinds (
     kind text COLLATE "C" PRIMARY KEY CHECK (kind = '*' OR hookwire.is_queue_name(kind)),
     automation text CHECK (automation IN ('manual', 'assisted', 'mostly', 'automatic')),
-    machine_percent integer CHECK (machine_percent BETWEEN 0 AND 100),  -- of 'mostly': that share goes to machines
-    machine_rule jsonb CHECK (jsonb_typeof(machine_rule) = 'object'),   -- of 'mostly': args that contain it go to machines
+    machine_percent integer CHECK (machine_percent BETWEEN 0 AND 100),
+    machine_rule jsonb CHECK (jsonb_typeof(machine_rule) = 'object'),
     needs_review boolean,
-    reviewer_differs boolean,                        -- the reviewer must not be the performer
+    reviewer_differs boolean,
     escalate_to text CHECK (octet_length(escalate_to) BETWEEN 1 AND 200),
     attempts_max integer CHECK (attempts_max BETWEEN 1 AND 1000000),
     run_seconds real CHECK (run_seconds BETWEEN 0.05 AND 2592000),      -- of one attempt
-    deadline_seconds real CHECK (deadline_seconds BETWEEN 0.05 AND 315360000), -- from its submission; NULL: none
+    deadline_seconds real CHECK (deadline_seconds BETWEEN 0.05 AND 315360000),
     lease_seconds real CHECK (lease_seconds BETWEEN 0.05 AND 43200),
     backoff_seconds_min real CHECK (backoff_seconds_min BETWEEN 0 AND 86400),
     backoff_seconds_max real CHECK (backoff_seconds_max BETWEEN 0 AND 2592000),
     doublings_max integer CHECK (doublings_max BETWEEN 0 AND 60),
-    ageing_seconds real CHECK (ageing_seconds BETWEEN 0.001 AND 86400), -- waiting so long is worth one step of priority
-    running_max integer CHECK (running_max BETWEEN 1 AND 1000000),      -- of the kind, over all workers; NULL: no limit
+    ageing_seconds real CHECK (ageing_seconds BETWEEN 0.001 AND 86400),
+    running_max integer CHECK (running_max BETWEEN 1 AND 1000000),
     key_running_max integer CHECK (key_running_max BETWEEN 1 AND 1000000),
     key_rate_per_second real CHECK (key_rate_per_second BETWEEN 0.000001 AND 1000000),
     key_burst integer CHECK (key_burst BETWEEN 1 AND 1000000),
     events text[] CHECK (events <@ ARRAY['scheduled', 'available', 'assigned', 'running', 'review', 'retryable', 'completed',
                                          'cancelled', 'discarded', 'progress', 'due']),
-    retention_days integer CHECK (retention_days BETWEEN 0 AND 3660),   -- of the archive; 0: ended jobs are not kept
+    retention_days integer CHECK (retention_days BETWEEN 0 AND 3660),
     is_paused boolean NOT NULL DEFAULT false,
     CHECK (kind <> '*' OR num_nulls(automation, machine_percent, needs_review, reviewer_differs, attempts_max, run_seconds,
                                     lease_seconds, backoff_seconds_min, backoff_seconds_max, doublings_max, ageing_seconds,
                                     key_burst, events, retention_days) = 0)
 );
+COMMENT ON TABLE hookwire.job_kinds IS 'How jobs of a kind are treated. A kind needs no row; NULL means as in the row ''*''.';
+COMMENT ON COLUMN hookwire.job_kinds.automation IS
+    'Whether jobs go to people, machines or both: manual, assisted, mostly or automatic.';
+COMMENT ON COLUMN hookwire.job_kinds.machine_percent IS 'With automation mostly: the share of jobs that goes to machines.';
+COMMENT ON COLUMN hookwire.job_kinds.machine_rule IS 'With automation mostly: jobs whose arguments contain it go to machines.';
+COMMENT ON COLUMN hookwire.job_kinds.needs_review IS 'Whether a result has to be reviewed.';
+COMMENT ON COLUMN hookwire.job_kinds.reviewer_differs IS 'Whether the reviewer must not be the performer.';
+COMMENT ON COLUMN hookwire.job_kinds.escalate_to IS 'Who gets a job that is past its due time.';
+COMMENT ON COLUMN hookwire.job_kinds.deadline_seconds IS 'From the submission of a job to its end; NULL: no limit.';
+COMMENT ON COLUMN hookwire.job_kinds.doublings_max IS 'How often the backoff doubles before it grows by the last step.';
+COMMENT ON COLUMN hookwire.job_kinds.ageing_seconds IS 'The waiting time that is worth one step of priority.';
+COMMENT ON COLUMN hookwire.job_kinds.running_max IS 'How many jobs of the kind run at once.';
+COMMENT ON COLUMN hookwire.job_kinds.key_running_max IS 'How many jobs of one key run at once.';
+COMMENT ON COLUMN hookwire.job_kinds.key_rate_per_second IS 'How many jobs of one key start in a second.';
+COMMENT ON COLUMN hookwire.job_kinds.key_burst IS 'How many of these may start at once.';
+COMMENT ON COLUMN hookwire.job_kinds.events IS 'The states whose changes are published.';
+COMMENT ON COLUMN hookwire.job_kinds.retention_days IS 'How long ended jobs stay in the archive; 0: they are not kept.';
+COMMENT ON COLUMN hookwire.job_kinds.is_paused IS 'Whether nothing of the kind is claimed.';
+
 INSERT INTO hookwire.job_kinds (kind, automation, machine_percent, needs_review, reviewer_differs, attempts_max, run_seconds,
     lease_seconds, backoff_seconds_min, backoff_seconds_max, doublings_max, ageing_seconds, key_burst, events, retention_days)
 VALUES ('*', 'automatic', 0, false, false, 5, 60, 30, 1, 3600, 10, 60, 1, '{completed,cancelled,discarded}', 14);
@@ -94,33 +101,33 @@ CREATE TABLE hookwire.jobs (
     kind text COLLATE "C" NOT NULL,
     queue text COLLATE "C" NOT NULL DEFAULT 'default',
     state text NOT NULL CHECK (state IN ('scheduled', 'available', 'assigned', 'running', 'review', 'retryable')),
-    for_people boolean NOT NULL DEFAULT false,       -- of the automation ramp: workers do not claim it
+    for_people boolean NOT NULL DEFAULT false,
     args jsonb NOT NULL,
-    key text COLLATE "C" NOT NULL DEFAULT '',        -- what limits count by
-    uniq text COLLATE "C",                           -- one live job of a kind has it
+    key text COLLATE "C" NOT NULL DEFAULT '',
+    uniq text COLLATE "C",
     priority smallint NOT NULL DEFAULT 0,
     rank_at timestamptz NOT NULL,
-    due_at timestamptz,                              -- scheduled, retryable: available then; assigned: its due date
-    due_local timestamp,                             -- a far date is kept as local time and zone (JB-57)
+    due_at timestamptz,
+    due_local timestamp,
     due_zone text,
     on_due text CHECK (on_due IN ('remind', 'escalate', 'unassign')),
-    deadline_at timestamptz,                         -- discarded if it has not ended by then
+    deadline_at timestamptz,
     attempts integer NOT NULL DEFAULT 0,
     attempts_max integer NOT NULL,
     run_seconds real NOT NULL,
     claim bigint,
     worker text,
     claimed_at timestamptz,
-    lease_until timestamptz,                         -- never later than the run limit and the deadline
+    lease_until timestamptz,
     run_until timestamptz,
-    is_cancelled boolean NOT NULL DEFAULT false,     -- asked for while it runs
+    is_cancelled boolean NOT NULL DEFAULT false,
     assignee text COLLATE "C",
-    performer text COLLATE "C",                      -- the person or worker whose result is in review
-    number integer NOT NULL DEFAULT 0,               -- of the latest change of state (JB-51)
+    performer text COLLATE "C",
+    number integer NOT NULL DEFAULT 0,
     progress_done bigint,
     progress_total bigint,
     progress_note text,
-    token text,                                      -- parked until somebody resumes it by this token (JB-55)
+    token text,
     resumed jsonb,
     result jsonb,
     errors jsonb NOT NULL DEFAULT '[]',
@@ -129,6 +136,37 @@ CREATE TABLE hookwire.jobs (
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
         autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_cost_delay = 0,
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000);
+COMMENT ON TABLE hookwire.jobs IS
+    'Live jobs, for people and machines. Ended jobs leave the table in the statement that ends them.';
+COMMENT ON COLUMN hookwire.jobs.seq IS 'The order of enqueueing.';
+COMMENT ON COLUMN hookwire.jobs.state IS 'scheduled, available, assigned, running, review or retryable.';
+COMMENT ON COLUMN hookwire.jobs.for_people IS 'Whether a person does it.';
+COMMENT ON COLUMN hookwire.jobs.args IS 'The arguments.';
+COMMENT ON COLUMN hookwire.jobs.key IS 'By which limits count.';
+COMMENT ON COLUMN hookwire.jobs.uniq IS 'Of live jobs with the same kind and uniq there is one.';
+COMMENT ON COLUMN hookwire.jobs.rank_at IS
+    'The order of claims: when it became available, less one ageing interval for each step of priority.';
+COMMENT ON COLUMN hookwire.jobs.due_at IS
+    'Scheduled or retryable: when it becomes available. Assigned: when the person should be done.';
+COMMENT ON COLUMN hookwire.jobs.due_local IS 'A far date as local time, computed again when time zones change.';
+COMMENT ON COLUMN hookwire.jobs.due_zone IS 'The time zone of due_local.';
+COMMENT ON COLUMN hookwire.jobs.on_due IS 'What happens then: remind, escalate or unassign.';
+COMMENT ON COLUMN hookwire.jobs.deadline_at IS 'When it is discarded unless it has ended.';
+COMMENT ON COLUMN hookwire.jobs.claim IS 'The fence of the current claim.';
+COMMENT ON COLUMN hookwire.jobs.lease_until IS 'When the keeper ends the claim; never later than run_until and deadline_at.';
+COMMENT ON COLUMN hookwire.jobs.run_until IS 'When the current attempt has lasted too long.';
+COMMENT ON COLUMN hookwire.jobs.is_cancelled IS 'Whether its worker is asked to stop.';
+COMMENT ON COLUMN hookwire.jobs.assignee IS 'The person who holds it.';
+COMMENT ON COLUMN hookwire.jobs.performer IS 'The person or worker whose result is in review.';
+COMMENT ON COLUMN hookwire.jobs.number IS 'The number of its latest change of state.';
+COMMENT ON COLUMN hookwire.jobs.progress_done IS 'Units of work that are done.';
+COMMENT ON COLUMN hookwire.jobs.progress_total IS 'Units of work in all.';
+COMMENT ON COLUMN hookwire.jobs.progress_note IS 'A line about the progress.';
+COMMENT ON COLUMN hookwire.jobs.token IS 'By which a parked job is resumed.';
+COMMENT ON COLUMN hookwire.jobs.resumed IS 'What the resumption brought.';
+COMMENT ON COLUMN hookwire.jobs.errors IS 'Failures so far.';
+COMMENT ON COLUMN hookwire.jobs.created_by IS 'The key or role that enqueued it.';
+
 CREATE INDEX jobs_available ON hookwire.jobs (queue, kind, rank_at, seq) WHERE state = 'available' AND NOT for_people;
 CREATE INDEX jobs_keys ON hookwire.jobs (queue, kind, key, rank_at, seq) WHERE state = 'available' AND NOT for_people;
 CREATE INDEX jobs_running ON hookwire.jobs (kind, key) WHERE state = 'running';
@@ -141,7 +179,7 @@ CREATE UNIQUE INDEX jobs_token ON hookwire.jobs (token) WHERE token IS NOT NULL;
 CREATE INDEX jobs_assignee ON hookwire.jobs (assignee, seq) WHERE assignee IS NOT NULL;
 CREATE INDEX jobs_people ON hookwire.jobs (kind, seq) WHERE for_people AND state = 'available';
 
--- Requests with callbacks, several where requests have merged (JB-46). Callbacks name the kinds of the jobs that follow.
+-- A job has several rows where requests have merged (JB-46).
 CREATE TABLE hookwire.job_requests (
     number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     job_id uuid NOT NULL,
@@ -149,6 +187,11 @@ CREATE TABLE hookwire.job_requests (
     callbacks jsonb NOT NULL,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
+COMMENT ON TABLE hookwire.job_requests IS 'Callbacks of requests that enqueued a job, or merged with one.';
+COMMENT ON COLUMN hookwire.job_requests.number IS 'The order of the requests.';
+COMMENT ON COLUMN hookwire.job_requests.requester IS 'The key or role that asked.';
+COMMENT ON COLUMN hookwire.job_requests.callbacks IS 'The kinds of the jobs that follow each end of the job.';
+
 CREATE INDEX job_requests_job ON hookwire.job_requests (job_id);
 
 CREATE TABLE hookwire.job_archive (
@@ -178,10 +221,23 @@ CREATE TABLE hookwire.job_archive (
     ended_at timestamptz NOT NULL,
     ended_by text
 );
+COMMENT ON TABLE hookwire.job_archive IS 'Ended jobs.';
+COMMENT ON COLUMN hookwire.job_archive.seq IS 'The order of enqueueing.';
+COMMENT ON COLUMN hookwire.job_archive.state IS 'How it ended: completed, cancelled or discarded.';
+COMMENT ON COLUMN hookwire.job_archive.args IS 'The arguments.';
+COMMENT ON COLUMN hookwire.job_archive.key IS 'As in jobs.';
+COMMENT ON COLUMN hookwire.job_archive.uniq IS 'As in jobs.';
+COMMENT ON COLUMN hookwire.job_archive.assignee IS 'As in jobs.';
+COMMENT ON COLUMN hookwire.job_archive.performer IS 'As in jobs.';
+COMMENT ON COLUMN hookwire.job_archive.number IS 'The number of its last change of state.';
+COMMENT ON COLUMN hookwire.job_archive.errors IS 'Failures.';
+COMMENT ON COLUMN hookwire.job_archive.reason IS 'Why it was cancelled or discarded.';
+COMMENT ON COLUMN hookwire.job_archive.created_by IS 'As in jobs.';
+COMMENT ON COLUMN hookwire.job_archive.ended_by IS 'The key, person or worker that ended it.';
+
 CREATE INDEX job_archive_age ON hookwire.job_archive (kind, ended_at);
 CREATE INDEX job_archive_uniq ON hookwire.job_archive (kind, uniq, ended_at) WHERE uniq IS NOT NULL;
 
--- Tokens of the rate limits, one row for a limited key; written under the lock of its kind.
 CREATE TABLE hookwire.job_rates (
     kind text COLLATE "C" NOT NULL,
     key text COLLATE "C" NOT NULL,
@@ -189,6 +245,10 @@ CREATE TABLE hookwire.job_rates (
     counted_at timestamptz NOT NULL,
     PRIMARY KEY (kind, key)
 ) WITH (fillfactor = 50);
+COMMENT ON TABLE hookwire.job_rates IS
+    'Tokens of the rate limits of jobs: one row for a limited key, written under the lock of its kind.';
+COMMENT ON COLUMN hookwire.job_rates.tokens IS 'As of counted_at.';
+COMMENT ON COLUMN hookwire.job_rates.counted_at IS 'When the tokens were counted last.';
 
 CREATE TABLE hookwire.job_schedules (
     name text COLLATE "C" PRIMARY KEY CHECK (hookwire.is_queue_name(name)),
@@ -196,19 +256,26 @@ CREATE TABLE hookwire.job_schedules (
     cron text NOT NULL,
     zone text NOT NULL DEFAULT 'UTC',
     missed text NOT NULL DEFAULT 'coalesce' CHECK (missed IN ('skip', 'coalesce', 'catch_up')),
-    job jsonb NOT NULL,                              -- the draft, as POST /jobs takes it
+    job jsonb NOT NULL,
     is_paused boolean NOT NULL DEFAULT false,
     next_at timestamptz NOT NULL,
     last_at timestamptz,
     created_at timestamptz NOT NULL DEFAULT now()
 );
-CREATE INDEX job_schedules_due ON hookwire.job_schedules (next_at) WHERE NOT is_paused;
+COMMENT ON TABLE hookwire.job_schedules IS 'Schedules that enqueue jobs by a cron expression.';
+COMMENT ON COLUMN hookwire.job_schedules.cron IS 'The cron expression.';
+COMMENT ON COLUMN hookwire.job_schedules.zone IS 'The time zone in which it is read.';
+COMMENT ON COLUMN hookwire.job_schedules.missed IS 'What happens to times that were missed: skip, coalesce or catch_up.';
+COMMENT ON COLUMN hookwire.job_schedules.job IS 'The draft that is enqueued.';
+COMMENT ON COLUMN hookwire.job_schedules.next_at IS 'The next time.';
+COMMENT ON COLUMN hookwire.job_schedules.last_at IS 'The last time that was enqueued.';
 
-CREATE INDEX IF NOT EXISTS audit_jobs ON hookwire.audit (subject, id) WHERE starts_with(action, 'job.');
+CREATE INDEX job_schedules_due ON hookwire.job_schedules (next_at) WHERE NOT is_paused;
 
 -- --- enqueue ---
 
--- Whether a job goes to people: by the automation of its kind. The share is drawn from the id, so it can be judged again.
+-- Return whether a job goes to people, by the automation of its kind. The share is drawn from the id, so it can be judged
+-- again.
 CREATE FUNCTION hookwire.job_is_for_people(id uuid, args jsonb, policy hookwire.job_kinds) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN CASE policy.automation
@@ -267,8 +334,8 @@ CREATE FUNCTION hookwire.is_person(name text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN coalesce(octet_length(name) BETWEEN 1 AND 200 AND name !~ '[\x01-\x1f\x7f]', false);
 
--- Several jobs in one statement, in the caller's transaction: made, merged, replaced or skipped. A draft is what POST /jobs
--- takes. One whose (kind, uniq) is live already attaches to that job, which cannot end before this transaction has (JB-46).
+-- Enqueue jobs in the caller's transaction: each is made, merged, replaced or skipped. A draft is what POST /jobs
+-- takes. A draft whose (kind, uniq) is live attaches to that job, which cannot end before this transaction (JB-46).
 CREATE FUNCTION hookwire.add_jobs(drafts jsonb, actor text DEFAULT NULL) RETURNS TABLE (n integer, id uuid, outcome text, state text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -327,7 +394,7 @@ BEGIN
 END
 $$;
 
--- One row; where (kind, uniq) is live or was recently, what the draft says about that.
+-- Add one job. If (kind, uniq) is live or was recently, `on_conflict` of the draft decides.
 CREATE FUNCTION hookwire.add_job(job hookwire.jobs, draft jsonb, OUT id uuid, OUT outcome text, OUT state text)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -370,7 +437,8 @@ BEGIN
 END
 $$;
 
--- Enqueue one job in the caller's transaction; returns its id, or that of the live job with the same uniq. `uniq` '-': the args.
+-- Enqueue one job in the caller's transaction. Return its id, or that of the live job with the same uniq. `uniq` '-' stands
+-- for the args.
 CREATE FUNCTION hookwire.enqueue(
     kind text, args jsonb DEFAULT '{}', uniq text DEFAULT NULL, key text DEFAULT NULL, queue text DEFAULT NULL,
     priority integer DEFAULT NULL, due_at timestamptz DEFAULT NULL, delay_seconds double precision DEFAULT NULL,
@@ -390,8 +458,9 @@ $$;
 
 -- --- events and callbacks ---
 
--- These jobs have just changed their state: publish what their kind publishes, and enqueue what their requests asked for.
--- A body is small: a result of more than 64 KiB is left to GET /jobs/{id}. Ended jobs come as they were, with their results.
+-- Announce jobs that have just changed their state: publish the events of their kind, and enqueue the callbacks of their
+-- requests. A body is small: a result of more than 64 KiB is left to GET /jobs/{id}. Ended jobs are passed as they were, with
+-- their results.
 CREATE FUNCTION hookwire.announce_jobs(
     changed hookwire.jobs[], in_state text DEFAULT NULL, actor text DEFAULT NULL, results_of uuid[] DEFAULT NULL, results jsonb[] DEFAULT NULL
 ) RETURNS void
@@ -450,8 +519,8 @@ BEGIN
 END
 $$;
 
--- These jobs, which the caller has locked, end: they leave the table, go into the archive, and their events and callbacks
--- commit with them.
+-- End these jobs, which the caller has locked. They leave the table and go into the archive; their events and callbacks commit
+-- with them.
 CREATE FUNCTION hookwire.end_jobs(ids uuid[], in_state text, results jsonb[] DEFAULT NULL, why text DEFAULT NULL, actor text DEFAULT NULL,
                                   results_of uuid[] DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -483,7 +552,7 @@ $$;
 
 -- --- claim ---
 
--- One claimer of a limited kind at a time, so that its counts are exact. Claims take milliseconds; who waits longer, looks later.
+-- Lock a limited kind, so that its counts are exact. Claims take milliseconds; false: the lock was not free in half a second.
 CREATE FUNCTION hookwire.lock_job_kind(kind text) RETURNS boolean
 LANGUAGE plpgsql SET lock_timeout = '500ms' AS $$
 BEGIN
@@ -494,16 +563,83 @@ EXCEPTION WHEN lock_not_available THEN
 END
 $$;
 
--- Up to `most` jobs of a limited kind (JB-70, JB-71), under its lock. It looks at 500 keys, beginning at a random one where
--- there are more, and within each key at as many jobs as the key may run: a blocked key costs one step, however long its queue.
-CREATE FUNCTION hookwire.pick_limited_jobs(policy hookwire.job_kinds, in_queue text, most integer) RETURNS uuid[]
+-- Claims of kinds with a limit for each key (JB-70, JB-71) look at the head of the queue first. As long as most of it may
+-- run, that is the whole answer, at the price of a claim without limits. Only where blocked keys fill the head are the keys
+-- walked one by one (docs/adr/0040-priority-as-a-rank-and-limits-under-a-lock.md).
+
+-- Return how many jobs of each of these keys may begin now, `room` at most.
+CREATE FUNCTION hookwire.key_allowances(policy hookwire.job_kinds, keys text[], room integer, moment timestamptz)
+RETURNS TABLE (key text, most bigint)
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT k.key, CASE WHEN k.key = '' THEN room::bigint ELSE greatest(0, least(
+        room::bigint,
+        policy.key_running_max - (SELECT count(*) FROM hookwire.jobs j WHERE j.kind = policy.kind AND j.key = k.key AND j.state = 'running'),
+        CASE WHEN policy.key_rate_per_second IS NOT NULL THEN floor(coalesce(
+            least(policy.key_burst, r.tokens + extract(epoch FROM moment - r.counted_at) * policy.key_rate_per_second), policy.key_burst))::bigint END)) END
+    FROM (SELECT DISTINCT unnest(keys) AS key) AS k LEFT JOIN hookwire.job_rates r ON r.kind = policy.kind AND r.key = k.key;
+END
+$$;
+
+-- Return the first `room` jobs in order of rank that may begin; NULL where the head of the queue cannot tell.
+CREATE FUNCTION hookwire.pick_at_head(policy hookwire.job_kinds, in_queue text, room integer, moment timestamptz) RETURNS uuid[]
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+DECLARE
+    looked_at CONSTANT integer := 2 * room + 20;
+    ids uuid[];
+    keys text[];
+    picked uuid[];
+BEGIN
+    SELECT array_agg(h.id), array_agg(h.key) INTO ids, keys
+    FROM (SELECT j.id, j.key FROM hookwire.jobs j
+          WHERE j.queue = in_queue AND j.kind = policy.kind AND j.state = 'available' AND NOT j.for_people
+          ORDER BY j.rank_at, j.seq LIMIT looked_at) AS h;
+    picked := ARRAY(
+        SELECT p.id
+        FROM (SELECT h.id, h.key, h.n, row_number() OVER (PARTITION BY h.key ORDER BY h.n) AS place
+              FROM unnest(ids, keys) WITH ORDINALITY AS h(id, key, n)) AS p
+        JOIN hookwire.key_allowances(policy, keys, room, moment) AS a ON a.key = p.key AND p.place <= a.most
+        ORDER BY p.n LIMIT room);
+    RETURN CASE WHEN cardinality(picked) = room OR coalesce(cardinality(ids), 0) < looked_at THEN picked END;
+END
+$$;
+
+-- The same by the keys, regardless of the jobs at the head. It looks at 500 keys, beginning at a random one where there are
+-- more. Within each key it looks at as many jobs as the key may run: a blocked key costs one step, however long its queue.
+CREATE FUNCTION hookwire.pick_by_key(policy hookwire.job_kinds, in_queue text, room integer, moment timestamptz) RETURNS uuid[]
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     keys_max CONSTANT integer := 500;
+    names text[] := hookwire.job_keys(in_queue, policy.kind, '', keys_max + 1);
+BEGIN
+    IF cardinality(names) > keys_max THEN
+        names := hookwire.job_keys(in_queue, policy.kind, chr(33 + floor(random() * 94)::integer), keys_max);
+        names := names || (hookwire.job_keys(in_queue, policy.kind, '', keys_max))[1:keys_max - cardinality(names)];
+    END IF;
+    RETURN ARRAY(
+        SELECT c.id
+        FROM hookwire.key_allowances(policy, names || ''::text, room, moment) AS a
+        CROSS JOIN LATERAL (
+            SELECT j.id, j.rank_at, j.seq FROM hookwire.jobs j
+            WHERE j.queue = in_queue AND j.kind = policy.kind AND j.key = a.key AND j.state = 'available' AND NOT j.for_people
+            ORDER BY j.rank_at, j.seq LIMIT a.most
+        ) AS c
+        ORDER BY c.rank_at, c.seq LIMIT room);
+END
+$$;
+
+-- Lock up to `most` jobs of a limited kind (JB-70, JB-71), under its lock.
+CREATE FUNCTION hookwire.pick_limited_jobs(policy hookwire.job_kinds, in_queue text, most integer) RETURNS uuid[]
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
     moment CONSTANT timestamptz := clock_timestamp();
     room integer := most;
-    names text[];
+    candidates uuid[];
     picked uuid[];
 BEGIN
     IF policy.running_max IS NOT NULL THEN
@@ -516,32 +652,12 @@ BEGIN
                      WHERE j.queue = in_queue AND j.kind = policy.kind AND j.state = 'available' AND NOT j.for_people
                      ORDER BY j.rank_at, j.seq LIMIT room FOR NO KEY UPDATE SKIP LOCKED);
     END IF;
-    names := hookwire.job_keys(in_queue, policy.kind, '', keys_max + 1);
-    IF cardinality(names) > keys_max THEN
-        names := hookwire.job_keys(in_queue, policy.kind, chr(33 + floor(random() * 94)::integer), keys_max);
-        names := names || (hookwire.job_keys(in_queue, policy.kind, '', keys_max))[1:keys_max - cardinality(names)];
+    candidates := hookwire.pick_at_head(policy, in_queue, room, moment);
+    IF candidates IS NULL THEN
+        candidates := hookwire.pick_by_key(policy, in_queue, room, moment);
     END IF;
-    WITH allowed AS MATERIALIZED (
-        SELECT k.key, least(
-            room::bigint,
-            policy.key_running_max - (SELECT count(*) FROM hookwire.jobs j WHERE j.kind = policy.kind AND j.key = k.key AND j.state = 'running'),
-            CASE WHEN policy.key_rate_per_second IS NOT NULL THEN floor(coalesce(
-                least(policy.key_burst, r.tokens + extract(epoch FROM moment - r.counted_at) * policy.key_rate_per_second), policy.key_burst))::bigint END
-        ) AS count
-        FROM (SELECT DISTINCT unnest(names) AS key) AS k LEFT JOIN hookwire.job_rates r ON r.kind = policy.kind AND r.key = k.key
-    ), candidates AS (
-        SELECT j.id, j.key, j.rank_at, j.seq FROM allowed a CROSS JOIN LATERAL (
-            SELECT j.id, j.key, j.rank_at, j.seq FROM hookwire.jobs j
-            WHERE j.queue = in_queue AND j.kind = policy.kind AND j.key = a.key AND j.state = 'available' AND NOT j.for_people
-            ORDER BY j.rank_at, j.seq LIMIT greatest(a.count, 0)
-        ) AS j
-        UNION ALL
-        (SELECT j.id, j.key, j.rank_at, j.seq FROM hookwire.jobs j
-         WHERE j.queue = in_queue AND j.kind = policy.kind AND j.key = '' AND j.state = 'available' AND NOT j.for_people
-         ORDER BY j.rank_at, j.seq LIMIT room)
-    ), chosen AS MATERIALIZED (
-        SELECT j.id, j.key FROM hookwire.jobs j
-        WHERE j.id = ANY (ARRAY(SELECT c.id FROM candidates c ORDER BY c.rank_at, c.seq LIMIT room)) AND j.state = 'available'
+    WITH chosen AS MATERIALIZED (
+        SELECT j.id, j.key FROM hookwire.jobs j WHERE j.id = ANY (candidates) AND j.state = 'available'
         FOR NO KEY UPDATE SKIP LOCKED
     ), spent AS (
         INSERT INTO hookwire.job_rates AS r (kind, key, tokens, counted_at)
@@ -556,7 +672,7 @@ BEGIN
 END
 $$;
 
--- The next keys that have available jobs, by steps through the index.
+-- Return the next keys that have available jobs, by steps through the index.
 CREATE FUNCTION hookwire.job_keys(in_queue text, in_kind text, after_key text, most integer) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -574,7 +690,7 @@ BEGIN
 END
 $$;
 
--- The kinds of a queue that have available jobs for workers.
+-- Return the kinds of a queue that have available jobs for workers.
 CREATE FUNCTION hookwire.available_kinds(in_queue text) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -671,7 +787,6 @@ END
 $$;
 
 -- --- settle: by the worker, with its receipt ---
-
 CREATE FUNCTION hookwire.held_jobs(ids uuid[], claims bigint[]) RETURNS uuid[]
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -702,7 +817,7 @@ BEGIN
 END
 $$;
 
--- Done: those that their claims still hold end, or wait for their review; returns their ids. `extras` holds for each job
+-- Complete the jobs that their claims still hold: they end, or wait for their review. Return their ids. `extras` holds for each
 -- {"events": [{"topic", "payload", "key"?, "content_type"?, "headers"?}], "jobs": [draft]}: published and enqueued in the
 -- same transaction, for held jobs alone.
 CREATE FUNCTION hookwire.complete_jobs(ids uuid[], claims bigint[], results jsonb[] DEFAULT NULL, extras jsonb[] DEFAULT NULL) RETURNS SETOF uuid
@@ -751,7 +866,7 @@ BEGIN
 END
 $$;
 
--- As above for one job: HW001 when it is stale. In the caller's transaction, so that its own rows commit with it (JB-67).
+-- Complete one job: HW001 if the claim is stale. In the caller's transaction, so that its own rows commit with it (JB-67).
 CREATE FUNCTION hookwire.complete_job(id uuid, claim bigint, result jsonb DEFAULT NULL, events jsonb DEFAULT NULL, jobs jsonb DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -768,7 +883,8 @@ RETURN least(policy.backoff_seconds_max::double precision,
              policy.backoff_seconds_min * power(2::double precision, least(greatest(attempt, 1) - 1, policy.doublings_max))
              * (1 + greatest(attempt - 1 - policy.doublings_max, 0)));
 
--- A locked running job has failed: it goes to people, waits for its next attempt, or is discarded. Returns its new state.
+-- Settle the failure of a locked running job: it goes to people, waits for its next attempt, or is discarded. Return its new
+-- state.
 CREATE FUNCTION hookwire.settle_failure(job hookwire.jobs, why text, for_good boolean, retry_seconds double precision) RETURNS text
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -810,8 +926,8 @@ BEGIN
 END
 $$;
 
--- The worker says that the job failed (JB-48). `dead`: no further attempt. Returns retryable, available (to people) or discarded.
--- One that was to be cancelled is cancelled.
+-- Record that a job failed (JB-48). `dead`: no further attempt. Return retryable, available (to people) or discarded. A job
+-- that was to be cancelled is cancelled.
 CREATE FUNCTION hookwire.fail_job(id uuid, claim bigint, error text, dead boolean DEFAULT false, retry_seconds double precision DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -828,7 +944,8 @@ BEGIN
 END
 $$;
 
--- Later, without costing an attempt (JB-75); with a token it is parked until `resume_job`, at most so long (JB-55).
+-- Run a job later, without the cost of an attempt (JB-75). With a token it is parked until `resume_job`, at most so long
+-- (JB-55). A job that was to be cancelled is cancelled: a pushed job has no heartbeat that would tell its worker.
 CREATE FUNCTION hookwire.snooze_job(id uuid, claim bigint, seconds double precision, token text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -838,6 +955,10 @@ DECLARE
 BEGIN
     IF seconds NOT BETWEEN 0 AND 315360000 OR octet_length(snooze_job.token) NOT BETWEEN 16 AND 200 THEN
         RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'seconds is 0 to 315360000, a token has 16 to 200 bytes';
+    END IF;
+    IF job.is_cancelled THEN
+        PERFORM hookwire.end_jobs(ARRAY[job.id], 'cancelled', NULL, 'cancelled while it ran');
+        RETURN;
     END IF;
     UPDATE hookwire.jobs j
     SET state = 'scheduled', due_at = clock_timestamp() + make_interval(secs => seconds), attempts = j.attempts - 1, claim = NULL,
@@ -864,7 +985,7 @@ BEGIN
 END
 $$;
 
--- Given back by a worker that leaves: an interruption never costs an attempt (JB-78). One that was to be cancelled is.
+-- Give back jobs of a worker that leaves: an interruption never costs an attempt (JB-78). A job that was to be cancelled is.
 CREATE FUNCTION hookwire.release_jobs(ids uuid[], claims bigint[]) RETURNS SETOF uuid
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -887,8 +1008,8 @@ BEGIN
 END
 $$;
 
--- Heartbeat: which of these are still held, and which of them are to be cancelled. The lease never passes the run limit or
--- the deadline, so a heartbeat hides no stuck handler (JB-62).
+-- Extend leases: the heartbeat. Return the jobs that are still held, and whether each is to be cancelled. The lease never
+-- passes the run limit or the deadline, so a heartbeat hides no stuck handler (JB-62).
 CREATE FUNCTION hookwire.extend_jobs(ids uuid[], claims bigint[], lease_seconds double precision DEFAULT 30) RETURNS TABLE (id uuid, lease_until timestamptz, is_cancelled boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -905,7 +1026,7 @@ BEGIN
 END
 $$;
 
--- Progress, shown in GET /jobs/{id} and published where the kind says so (JB-50). Returns whether it is to be cancelled.
+-- Store the progress of a job, for GET /jobs/{id} and for events of its kind (JB-50). Return whether it is to be cancelled.
 CREATE FUNCTION hookwire.progress_job(id uuid, claim bigint, done bigint, total bigint DEFAULT NULL, note text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -922,8 +1043,8 @@ $$;
 
 -- --- people and operators: by name, without a receipt ---
 
--- The job, locked, if it is in one of these states; else 42704 or HW002. Of two who click at once the second sees what the
--- first has done.
+-- Return the job, locked, if it is in one of these states; else raise 42704 or HW002. Of two people that click at once the
+-- second sees the change of the first.
 CREATE FUNCTION hookwire.locked_job(job_id uuid, verb text, states text[]) RETURNS hookwire.jobs
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -954,7 +1075,7 @@ BEGIN
 END
 $$;
 
--- Assign a job of the pool (JB-41): compare-and-set, so a job that somebody has is refused. With a due date, what happens then.
+-- Assign a job of the pool (JB-41): compare-and-set, so an assigned job is refused. `on_due` acts at the due date.
 CREATE FUNCTION hookwire.assign_job(
     id uuid, assignee text, actor text, due_at timestamptz DEFAULT NULL, on_due text DEFAULT NULL, why text DEFAULT NULL
 ) RETURNS void
@@ -976,7 +1097,7 @@ BEGIN
 END
 $$;
 
--- Back to the pool; it stays with people, unless its kind is automatic.
+-- Return a job to the pool. It stays with people, unless its kind is automatic.
 CREATE FUNCTION hookwire.unassign_job(id uuid, actor text, why text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -993,7 +1114,8 @@ BEGIN
 END
 $$;
 
--- Until a date (JB-42); then it returns to its assignee, or to the pool. A far date is given as local time and zone.
+-- Delay a job until a date (JB-42). Then it returns to its assignee, or to the pool. A far date is given as local time and
+-- zone.
 CREATE FUNCTION hookwire.delay_job(
     id uuid, actor text, due_at timestamptz DEFAULT NULL, due_local timestamp DEFAULT NULL, due_zone text DEFAULT NULL,
     to_pool boolean DEFAULT false, why text DEFAULT NULL
@@ -1017,7 +1139,7 @@ BEGIN
 END
 $$;
 
--- The assignee is done: it ends, or waits for its review where its kind says so.
+-- Finish a job of its assignee: it ends, or waits for its review if its kind needs one.
 CREATE FUNCTION hookwire.finish_job(id uuid, actor text, result jsonb DEFAULT NULL, why text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -1058,7 +1180,7 @@ BEGIN
 END
 $$;
 
--- Back to the person who did it, or to people where a machine did it.
+-- Send a job back to the person who did it, or to people where a machine did it.
 CREATE FUNCTION hookwire.send_back_job(id uuid, actor text, why text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -1085,8 +1207,8 @@ BEGIN
 END
 $$;
 
--- A job that does not run is cancelled at once. One that runs is asked to stop: its worker hears of it with its next
--- heartbeat, and after `grace_seconds` its claim ends (JB-74). Returns the state.
+-- Cancel a job (JB-74). If it runs, it is asked to stop: its worker learns of it by its next heartbeat, and after
+-- `grace_seconds` its claim ends (JB-74). Returns the state.
 CREATE FUNCTION hookwire.cancel_job(id uuid, actor text, why text DEFAULT NULL, grace_seconds double precision DEFAULT 30) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -1104,7 +1226,7 @@ BEGIN
 END
 $$;
 
--- Now: one that waits for a date or its next attempt, or under its old id one that was discarded or cancelled.
+-- Run a job now that waits for a date or for its next attempt. A discarded or cancelled job runs again under its old id.
 CREATE FUNCTION hookwire.retry_job(id uuid, actor text, why text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -1137,8 +1259,8 @@ BEGIN
 END
 $$;
 
--- Set how jobs of a kind are treated; what is not named is as for all kinds. Waiting jobs follow at once: under another
--- automation they go to people or to machines, with their ids and history (JB-45).
+-- Set how jobs of a kind are treated. Settings that are not named are those of all kinds. Waiting jobs follow at once: under
+-- another automation they go to people or to machines, with their ids and history (JB-45).
 CREATE FUNCTION hookwire.put_job_kind(kind text, settings jsonb, actor text) RETURNS hookwire.job_kinds
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -1173,8 +1295,8 @@ $$;
 
 -- --- the keeper ---
 
--- One bounded pass: dates that have come, deadlines that have passed, claims whose lease or run limit is over. Any number may
--- run at once: rows that another pass holds are skipped.
+-- Make one bounded pass over dates that have come, deadlines that have passed, and claims whose lease or run limit is over.
+-- Any number of passes may run at once: rows that another pass holds are skipped.
 CREATE FUNCTION hookwire.keep_jobs(most integer) RETURNS TABLE (promoted bigint, returned bigint, discarded bigint, cancelled bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -1232,7 +1354,7 @@ BEGIN
 END
 $$;
 
--- The due date of an assigned job has come (JB-44).
+-- Act on the due date of an assigned job (JB-44).
 CREATE FUNCTION hookwire.act_on_due_job(job hookwire.jobs) RETURNS void
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -1249,7 +1371,7 @@ BEGIN
 END
 $$;
 
--- A tick of a schedule: the jobs and the next moment commit together, and only if no other scheduler was here (JB-73).
+-- Fire a tick of a schedule: the jobs and the next moment commit together, and only if no other scheduler was here (JB-73).
 CREATE FUNCTION hookwire.fire_schedule(schedule text, expected timestamptz, next_moment timestamptz, ticks timestamptz[]) RETURNS integer
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -1266,8 +1388,68 @@ BEGIN
 END
 $$;
 
--- --- views: who does what, and how long it takes (JB-53) ---
+-- --- jobs from events ---
+--
+-- A topic whose sinks name `jobs` has a rule, and each of its events enqueues one job by it (topics.job).
 
+-- Refuse a rule as a job would be refused. Its kind has a row from now on, so that no setting refuses its jobs later.
+CREATE FUNCTION hookwire.admit_job_rule(rule jsonb) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM hookwire.check_job_draft(rule);
+    INSERT INTO hookwire.job_kinds (kind) VALUES (rule->>'kind') ON CONFLICT DO NOTHING;
+END
+$$;
+
+-- Return the arguments of an event's job. The content is `data` where it is JSON, else `payload` where it is text, else
+-- `payload_base64`. Content that does not fit into arguments is left out, and GET /events/{id} has it.
+CREATE FUNCTION hookwire.event_job_args(event_id text, topic text, key text, accepted_at timestamptz, content_type text, headers jsonb, payload bytea)
+RETURNS jsonb
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    about CONSTANT jsonb := jsonb_build_object(
+        'event_id', event_id, 'topic', topic, 'key', key, 'content_type', content_type, 'headers', headers,
+        'accepted_at', to_char(accepted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'));
+    args jsonb;
+BEGIN
+    IF octet_length(payload) <= 1000000 THEN
+        args := about || hookwire.event_job_content(payload);
+    END IF;
+    RETURN CASE WHEN octet_length(args::text) <= 1048576 THEN args ELSE about || '{"is_left_out": true}' END;
+END
+$$;
+
+CREATE FUNCTION hookwire.event_job_content(payload bytea) RETURNS jsonb
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    data CONSTANT jsonb := hookwire.json_of(payload);
+BEGIN
+    IF data IS NOT NULL THEN
+        RETURN jsonb_build_object('data', data);
+    END IF;
+    RETURN jsonb_build_object('payload', convert_from(payload, 'UTF8'));
+EXCEPTION WHEN character_not_in_repertoire OR untranslatable_character THEN
+    RETURN jsonb_build_object('payload_base64', translate(encode(payload, 'base64'), E'\n', ''));
+END
+$$;
+
+-- Enqueue one job for each of these events, in the transaction that takes them out of the outbox. Return how many.
+CREATE FUNCTION hookwire.enqueue_events(ids bigint[], incarnation text) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    drafts CONSTANT jsonb := (
+        SELECT jsonb_agg(t.job || jsonb_build_object('key', coalesce(e.key, ''), 'args', hookwire.event_job_args(
+                   format('evt_%s_%s', incarnation, e.id), e.topic, e.key, e.accepted_at, e.content_type, e.headers, e.payload)) ORDER BY e.id)
+        FROM unnest(ids) AS i(id)
+        CROSS JOIN LATERAL (SELECT x.* FROM hookwire.events x WHERE x.id BETWEEN i.id AND i.id ORDER BY x.id LIMIT 1) AS e
+        JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
+        WHERE t.job IS NOT NULL);
+BEGIN
+    RETURN (SELECT count(*) FROM hookwire.add_jobs(coalesce(drafts, '[]'), 'topic'));
+END
+$$;
+
+-- --- views: people, workers and durations (JB-53) ---
 CREATE VIEW hookwire.all_jobs AS
 SELECT j.id, j.kind, j.queue, j.state, j.key, j.uniq, j.args, j.result, j.priority, j.attempts, j.assignee, j.performer, j.worker,
        j.created_by, j.created_at, j.claimed_at, NULL::timestamptz AS ended_at, NULL::text AS ended_by, NULL::text AS reason
@@ -1276,6 +1458,7 @@ UNION ALL
 SELECT a.id, a.kind, a.queue, a.state, a.key, a.uniq, a.args, a.result, a.priority, a.attempts, a.assignee, a.performer, a.worker,
        a.created_by, a.created_at, a.claimed_at, a.ended_at, a.ended_by, a.reason
 FROM hookwire.job_archive a;
+COMMENT ON VIEW hookwire.all_jobs IS 'Live and ended jobs in one shape.';
 
 CREATE VIEW hookwire.job_statistics AS
 SELECT a.kind, a.state, coalesce(a.performer, a.ended_by) AS performer, count(*) AS jobs,
@@ -1284,10 +1467,12 @@ SELECT a.kind, a.state, coalesce(a.performer, a.ended_by) AS performer, count(*)
        avg(extract(epoch FROM a.ended_at - a.created_at)) AS total_seconds,
        avg(a.attempts) AS attempts
 FROM hookwire.job_archive a GROUP BY a.kind, a.state, coalesce(a.performer, a.ended_by);
+COMMENT ON VIEW hookwire.job_statistics IS 'Jobs by kind and state, with their ages.';
 
 CREATE VIEW hookwire.job_trail AS
 SELECT a.subject::uuid AS job_id, a.at, a.actor, substr(a.action, 5) AS verb, a.reason
 FROM hookwire.audit a WHERE starts_with(a.action, 'job.') AND a.subject ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$';
+COMMENT ON VIEW hookwire.job_trail IS 'What happened to each job, from its audit records.';
 
 REVOKE EXECUTE ON FUNCTION
     hookwire.claim_jobs, hookwire.complete_jobs, hookwire.complete_job, hookwire.fail_job, hookwire.snooze_job, hookwire.resume_job,
