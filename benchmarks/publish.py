@@ -19,7 +19,7 @@ from benchmarks.load import drive
 from runtime.port import free_port
 
 _CLIENTS = 32
-_BODY = b"x" * 600
+_BODY = b'{"x":"%b"}' % (b"x" * 592)
 _EMPTY_APP = """
 import sys, uvicorn
 from fastapi import FastAPI, Response
