@@ -193,19 +193,15 @@ class Worker:
 
     async def _attempt_in_turn(self, dispatch: Dispatch) -> None:
         """Make an attempt, then those that get the slot after it: a task for each would cost as much as its message."""
-        while True:
-            outcome = await self._attempt(dispatch)
+        following: Dispatch | None = dispatch
+        while following is not None:
+            await self._attempt(following)
             following = None if self._stopping else self._schedule.start(time.monotonic())
             self._start_all()
             if self._schedule.is_half_empty or self._schedule.has_returned:
                 self._wake.set()
-            if following is None:
-                return
-            if outcome.status is None:  # it may have ended without ever waiting
-                await asyncio.sleep(0)
-            dispatch = following
 
-    async def _attempt(self, dispatch: Dispatch) -> Outcome:
+    async def _attempt(self, dispatch: Dispatch) -> None:
         claims, outcome = dispatch.claims, None
         try:
             started_at = datetime.now(UTC)
@@ -217,7 +213,6 @@ class Worker:
                     self._record_outcome(claim, started_at, outcome, leads=claim is claims[0])
         finally:
             self._schedule.finish(dispatch, outcome)
-        return outcome
 
     async def _send(self, claims: Sequence[Claim], deadline: float, started_at: datetime) -> Outcome:
         return await self._sender.make(claims, deadline, started_at)
