@@ -142,7 +142,7 @@ def _parts(event: Event, form: str, template: str | None, public_url: str) -> _P
 def _message(
     parts: _Parts, subscriber: Subscriber, timestamp_seconds: int, public_url: str
 ) -> tuple[list[tuple[str, str]], bytes]:
-    """Return the parts with what is the subscriber's own: signatures, headers, links."""
+    """Return the parts with the subscriber's signatures, headers and links."""
     body, own = parts.body, parts.own
     if own and subscriber.headers:
         own = [field for field in own if field[0] not in subscriber.headers]

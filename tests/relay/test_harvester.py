@@ -42,7 +42,6 @@ from tests.waiting import until
 
 PLAIN = Features(window="batch", batch_records_max=50, overlap=2)
 NUMBERED = Features(window="batch", batch_records_max=50, overlap=2, manifests=True)
-COSTLY = Features(window="batch", batch_records_max=50, overlap=2, manifests=True, small_batch_seconds=0.02)
 both_kinds = pytest.mark.parametrize("features", [PLAIN, NUMBERED], ids=["plain", "manifests"])
 
 
@@ -145,25 +144,6 @@ async def test_a_backlog_is_carried_in_batches_of_the_size_that_the_sink_wants(h
     async with running(memory_relay(harness, broker, NUMBERED)):
         await all_carried(harness)
     assert (broker.ids(), broker.committed) == (ids, {(1, 0): 5})
-
-
-async def test_where_a_batch_costs_much_the_next_gathers_until_a_small_one_is_over(harness: Harness) -> None:
-    """A Kafka transaction of one record costs nearly as much as one of a hundred."""
-    registry, broker = CollectorRegistry(), MemoryBroker()
-    broker.valve.clear()
-
-    def in_flight() -> float | None:
-        return registry.get_sample_value("hookwire_relay_in_flight", {"sink": "kafka", "group": "0"})
-
-    async with running(memory_relay(harness, broker, COSTLY, metrics=RelayMetrics(registry))) as run:
-        first = await harness.publish("a")
-        await until(lambda: in_flight() == 1)
-        others = [*await harness.publish("a"), *await harness.publish("b")]
-        await asyncio.wait([run], timeout=0.1)  # long enough for a second claim that must not happen
-        meanwhile = in_flight()
-        broker.valve.set()
-        await all_carried(harness)
-    assert (meanwhile, broker.ids(), broker.committed) == (1, first + others, {(1, 0): 2})
 
 
 async def test_a_broker_that_hangs_is_given_no_more_than_the_batches_in_flight(harness: Harness) -> None:
