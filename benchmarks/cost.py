@@ -2,7 +2,8 @@
 
 Each rate is offered twice. The first time nothing is observed but the clocks and ``pg_stat_wal``; the second time the
 server's log counts the statements. The yardstick is a bare client that appends an event to a file, calls fsync and
-POSTs it to the same sink.
+POSTs it to the same sink. What has a bar is measured in several rounds, in turns with the yardstick. Before all that
+two runs at full rate tell what a delivery costs, publishing included.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import argparse
 import asyncio
 import os
 import re
+import statistics
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +27,7 @@ import httpx
 
 from benchmarks.harness import Counted, Harness, Sink, cpu_seconds, postgres_cpu_seconds, running_harness, running_sink
 from benchmarks.idle import log_statements, logged_statements
+from benchmarks.load import drive
 from scripts.servers.fleet import take_server
 
 if TYPE_CHECKING:
@@ -34,6 +37,15 @@ _TOPIC = "cost"
 _RATES = (1, 50, 200, 1000)
 _CONNECTIONS = 256
 _YARDSTICK_RATE = 100
+_BAR_RATE = 200
+_ANSWER_SECONDS = 10.0
+_STATUS = re.compile(rb"HTTP/1\.1 (\d{3})")
+_STATUS_BYTES = 12
+_CLIENTS = 32
+_DIRECT = "hookwire_delivery_direct_total"
+_BEFORE = {1: "0.37 before; Outpost 1.09, Hookaido 1.28, Svix 2.07", 10: "0.14 before; Svix 0.61, Outpost 0.86"}
+"""Processor milliseconds per delivery at full rate, by fan-out, on 2026-11-23, here and in other products."""
+_BARS = {1: 0.30, 10: 0.12}
 _STATISTICS_SECONDS = 1.5
 """A backend reports its statistics at most once a second."""
 _WAL = "SELECT wal_sync, wal_bytes::bigint FROM pg_stat_wal"
@@ -44,13 +56,15 @@ SELECT (SELECT sum(fsyncs) FROM pg_stat_io WHERE object = 'wal')::bigint, wal_by
 
 @dataclass(frozen=True)
 class Cost:
-    """What an event cost: ``service`` and ``database`` are milliseconds of processor time."""
+    """What an event cost: ``service`` and ``database`` are milliseconds of processor time. ``direct``: the share of the
+    events that took the direct path."""
 
     received: Counted
     service: float
     database: float
     flushes: float
     wal_bytes: float
+    direct: float
 
 
 def request(port: int, size: int = 200) -> bytes:
@@ -61,21 +75,35 @@ def request(port: int, size: int = 200) -> bytes:
 
 
 async def offer(port: int, rate: float, seconds: float, make: Callable[[int], bytes] = request) -> int:
-    """Send at a fixed rate, whatever the answers take; returns the number of events.
+    """Send at a fixed rate, whatever the answers take; returns the number of events that were accepted.
 
     The hub refuses requests that a connection sends far ahead of the answers, so that there are many connections.
     """
     connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(min(_CONNECTIONS, int(rate) + 1))]
-    drains = [asyncio.ensure_future(reader.read(-1)) for reader, _ in connections]
+    answers: Counter[bytes] = Counter()
+    drains = [asyncio.ensure_future(_count_answers(reader, answers)) for reader, _ in connections]
     count, started = max(int(rate * seconds), 1), time.perf_counter()
     for number in range(count):
         await asyncio.sleep(max(0.0, started + number / rate - time.perf_counter()))
         connections[number % len(connections)][1].write(make(port))
-    await asyncio.sleep(1)
+    deadline = time.perf_counter() + _ANSWER_SECONDS
+    while answers.total() < count and time.perf_counter() < deadline:  # noqa: ASYNC110 - another process answers
+        await asyncio.sleep(0.05)
     for _, writer in connections:
         writer.close()
     await asyncio.gather(*drains, return_exceptions=True)
-    return count
+    if answers[b"202"] < count:
+        print(f"  of {count} events at {rate:g}/s {answers[b'202']} were accepted: {dict(answers)}", flush=True)
+    return answers[b"202"]
+
+
+async def _count_answers(reader: asyncio.StreamReader, answers: Counter[bytes]) -> None:
+    rest = b""
+    while data := rest + await reader.read(65_536):
+        if data == rest:
+            return
+        answers.update(_STATUS.findall(data))
+        rest = data[-(_STATUS_BYTES - 1) :]  # too short to be counted twice
 
 
 async def observe(harness: Harness, sink: Sink, rate: float, seconds: float) -> Cost:
@@ -84,16 +112,24 @@ async def observe(harness: Harness, sink: Sink, rate: float, seconds: float) -> 
     try:
         await sink.clear()
         await asyncio.sleep(_STATISTICS_SECONDS)
-        wal = await _wal(connection)
+        wal, direct = await _wal(connection), await _direct(harness)
         service, database = cpu_seconds(harness.pid), postgres_cpu_seconds(harness.postmaster)
         count = await offer(harness.port, rate, seconds)
         received = await sink.until(count, 60)
         service, database = cpu_seconds(harness.pid) - service, postgres_cpu_seconds(harness.postmaster) - database
         await asyncio.sleep(_STATISTICS_SECONDS)
         syncs, size = (after - before for after, before in zip(await _wal(connection), wal, strict=True))
+        direct = await _direct(harness) - direct
     finally:
         await connection.close()
-    return Cost(received, 1000 * service / count, 1000 * database / count, syncs / count, size / count)
+    return Cost(received, 1000 * service / count, 1000 * database / count, syncs / count, size / count, direct / count)
+
+
+async def _direct(harness: Harness) -> float:
+    """Return how many deliveries publishing commits have made."""
+    async with httpx.AsyncClient(base_url=harness.url, trust_env=False) as client:
+        text = (await client.get("/metrics")).text
+    return float(next(line.split()[1] for line in text.splitlines() if line.startswith(f"{_DIRECT} ")))
 
 
 async def _wal(connection: asyncpg.Connection) -> tuple[int, int]:
@@ -144,7 +180,7 @@ def _cost_line(rate: float, cost: Cost) -> str:
     return (
         f"  {rate:5g}/s  POST to received p50 {cost.received.p50:5.1f} ms, p99 {cost.received.p99:5.1f} ms; "
         f"processor ms per event: service {cost.service:.2f} + database {cost.database:.2f}; "
-        f"flushes {cost.flushes:.2f}, WAL {cost.wal_bytes:.0f} bytes"
+        f"flushes {cost.flushes:.2f}, WAL {cost.wal_bytes:.0f} bytes; {cost.direct:.0%} direct"
     )
 
 
@@ -153,55 +189,96 @@ def _statement_lines(count: int, statements: Counter[str]) -> list[str]:
     return [f"           {sum(statements.values()) / count:.2f} statements per event: {', '.join(named)}"]
 
 
-async def measure(harness: Harness, sink: Sink, rates: tuple[float, ...], seconds: float) -> list[str]:
+async def measure(harness: Harness, sink: Sink, rates: Sequence[float], seconds: float) -> list[str]:
     """Measure every rate; returns the lines to print."""
     await offer(harness.port, 50, 2)
     lines = []
     for rate in rates:
         cost = await observe(harness, sink, rate, seconds)
         lines += [_cost_line(rate, cost), *_statement_lines(*await count_statements(harness, sink, rate, seconds / 2))]
-    ours, bare = await observe(harness, sink, _YARDSTICK_RATE, seconds), await yardstick(sink, seconds)
-    ratio = ours.received.p50 / bare.p50
+    return lines
+
+
+async def bars(harness: Harness, sink: Sink, rounds: int, seconds: float) -> list[str]:
+    """Measure what has a bar, and the yardstick, in turns; returns the lines to print."""
+    at_bar, ours, bare = [], [], []
+    for _ in range(rounds):
+        at_bar.append(await observe(harness, sink, _BAR_RATE, seconds))
+        ours.append((await observe(harness, sink, _YARDSTICK_RATE, seconds)).received.p50)
+        bare.append((await yardstick(sink, seconds)).p50)
+    ratio = statistics.median(ours) / statistics.median(bare)
     return [
-        *lines,
-        f"  {_YARDSTICK_RATE:5g}/s  p50 {ours.received.p50:.1f} ms, {ratio:.1f}x append + fsync + POST "
-        f"({bare.p50:.2f} ms; bar 8)",
+        f"  {_BAR_RATE}/s, {rounds} rounds: p50 {_spread([cost.received.p50 for cost in at_bar])} ms (bar 3), "
+        f"p99 {_spread([cost.received.p99 for cost in at_bar])} ms (bar 15); processor "
+        f"{_spread([cost.service + cost.database for cost in at_bar])} ms an event (bar 2.2; 4.65 before, "
+        f"Outpost 2.95, Svix 3.16); {statistics.median(cost.direct for cost in at_bar):.0%} direct",
+        f"  {_YARDSTICK_RATE}/s, {rounds} rounds: p50 {_spread(ours)} ms, {ratio:.1f}x append + fsync + POST "
+        f"({_spread(bare)} ms; bar 8)",
     ]
 
 
+def _spread(values: Sequence[float]) -> str:
+    return f"{statistics.median(values):.2f} ({min(values):.2f}-{max(values):.2f})"
+
+
+async def full_rate(fan_out: int, seconds: float) -> str:
+    """Publish as fast as 32 clients can, with this many subscriptions; returns the line to print."""
+    async with _hub({}, ["webhooks"], fan_out) as (harness, sink):
+        requests = [request(harness.port)]
+        warm = await drive("127.0.0.1", harness.port, requests, _CLIENTS, 1.0)
+        await sink.until(fan_out * len(warm.latencies), 60)
+        await sink.clear()
+        service, database = cpu_seconds(harness.pid), postgres_cpu_seconds(harness.postmaster)
+        load = await drive("127.0.0.1", harness.port, requests, _CLIENTS, seconds)
+        events = len(load.latencies) - load.refused
+        counted = await sink.until(fan_out * events, 120)
+        service, database = cpu_seconds(harness.pid) - service, postgres_cpu_seconds(harness.postmaster) - database
+    each, rate = 1000 / (fan_out * events), fan_out * events / (counted.last - counted.first)
+    return (
+        f"full rate, fan-out {fan_out:2}: {load.rate:.0f} events/s, {rate:.0f} deliveries/s; "
+        f"processor ms per delivery: service {each * service:.3f} + database {each * database:.3f}"
+        f" = {each * (service + database):.3f} (bar {_BARS[fan_out]:.2f}; {_BEFORE[fan_out]})"
+    )
+
+
 @asynccontextmanager
-async def _hub(settings: Mapping[str, str], sinks: list[str]) -> AsyncIterator[tuple[Harness, Sink]]:
+async def _hub(settings: Mapping[str, str], sinks: list[str], fan_out: int = 1) -> AsyncIterator[tuple[Harness, Sink]]:
     async with running_sink() as sink, running_harness(**settings) as harness:
         async with httpx.AsyncClient(base_url=harness.url, trust_env=False) as client:
-            subscription = {"topic": _TOPIC, "callback": f"http://127.0.0.1:{sink.port}/"}
-            (await client.post("/subscriptions", json=subscription)).raise_for_status()
+            for number in range(fan_out):
+                subscription = {"topic": _TOPIC, "callback": f"http://127.0.0.1:{sink.port}/{number}"}
+                (await client.post("/subscriptions", json=subscription)).raise_for_status()
             (await client.put(f"/topics/{_TOPIC}/settings", json={"sinks": sinks})).raise_for_status()
         yield harness, sink
 
 
-async def run(settings: Mapping[str, str], sinks: list[str], rates: tuple[float, ...], seconds: float) -> list[str]:
-    """Measure one service with one webhook subscription and these sinks."""
+async def run(settings: Mapping[str, str], sinks: list[str], options: argparse.Namespace) -> list[str]:
+    """Measure one service with one webhook subscription and these sinks; returns the lines to print."""
     async with _hub(settings, sinks) as (harness, sink):
-        return await measure(harness, sink, rates, seconds)
+        lines = await measure(harness, sink, options.rates, options.seconds)
+        return lines + (await bars(harness, sink, options.rounds, options.seconds / 2) if options.rounds else [])
 
 
 def main() -> None:
     """Measure one webhook; with ``--kafka`` the same events go to Kafka too."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--seconds", type=float, default=10.0, help="how long each rate is offered (default 10)")
-    parser.add_argument("--rates", type=float, nargs="+", default=_RATES, help="events per second")
+    parser.add_argument("--rates", type=float, nargs="*", default=_RATES, help="events per second")
+    parser.add_argument("--rounds", type=int, default=5, help="of the bars and the yardstick (default 5)")
+    parser.add_argument("--no-full-rate", action="store_true", help="leave out the runs at full rate")
     parser.add_argument("--no-kafka", action="store_true", help="measure the webhook alone")
-    arguments = parser.parse_args()
-    rates = tuple(arguments.rates)
-    print("one webhook", *asyncio.run(run({}, ["webhooks"], rates, arguments.seconds)), sep="\n", flush=True)
-    if arguments.no_kafka:
+    options = parser.parse_args()
+    for fan_out in () if options.no_full_rate else _BARS:
+        print(asyncio.run(full_rate(fan_out, options.seconds)), flush=True)
+    print("one webhook", *asyncio.run(run({}, ["webhooks"], options)), sep="\n", flush=True)
+    if options.no_kafka:
         return
     with tempfile.TemporaryDirectory(prefix="hookwire-bench-") as folder:
         Path(folder).chmod(0o711)
         kafka = take_server("kafka", Path(folder), os.environ)
         try:
             brokers = {"kafka_bootstrap_servers": kafka.address}
-            lines = asyncio.run(run(brokers, ["webhooks", "kafka"], rates, arguments.seconds))
+            lines = asyncio.run(run(brokers, ["webhooks", "kafka"], options))
             print("one webhook and Kafka", *lines, sep="\n", flush=True)
         finally:
             kafka.discard()

@@ -43,7 +43,7 @@ from scripts.servers.fleet import take_server
 
 __all__ = [
     "PARTITIONS", "PAYLOAD", "Bench", "ClockedMetrics", "Costs", "Mode", "Relaying", "SinkOf", "drain", "fill",
-    "line", "on_servers", "opened", "relaying", "to_kafka",
+    "line", "on_servers", "opened", "own_cpu_seconds", "relaying", "to_kafka",
 ]  # fmt: skip
 
 Mode = Literal["idempotent", "transactional"]

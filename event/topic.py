@@ -56,7 +56,8 @@ def validate_key(key: str) -> str:
         raise TopicError("a key is valid Unicode text") from error
     if size_bytes > KEY_BYTES_MAX:
         raise TopicError(f"a key has at most {KEY_BYTES_MAX} bytes in UTF-8")
-    if any(unicodedata.category(character) == "Cc" for character in key):
+    is_plain = key.isascii() and key.isprintable()
+    if not is_plain and any(unicodedata.category(character) == "Cc" for character in key):
         raise TopicError("a key holds no control characters")
     return key
 

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -32,7 +31,7 @@ import structlog
 from db.errors import DatabaseError
 from relay.election.port import Election, LeadershipLost, Lease
 from relay.hold import Hold, Holds
-from relay.key_order import one_topic_of_each_key, refusals_by_key
+from relay.key_order import one_topic_of_each_key, refusals_by_key, rounds_by_key
 from relay.metrics import RelayMetrics
 from relay.observer import Observer
 from relay.outbox import LowWater, Outbox
@@ -102,6 +101,7 @@ class Harvester:
         self._setbacks = 0
         self._placing = 0
         self._placed = asyncio.Event()
+        self._answered = asyncio.Event()
         self._reopening = False
         self._in_flight: dict[int, Record] = {}
         self._unpurged: dict[int, _Acknowledged] = {}
@@ -222,10 +222,11 @@ class Harvester:
                     await self._placed.wait()
                     setbacks = self._setbacks
                     batch = await self._next_batch(term)
-                    lingers_until = time.monotonic() + self._options.linger_seconds
+                    lingers_until = time.monotonic() + self._pause_seconds(batch)
                     if batch is None:
                         slots.release()
                     else:
+                        self._answered.clear()
                         carriers.create_task(self._carry(batch, setbacks, slots), name=f"{self._sink.name} batch")
                     await self._outbox.advance_low_water()
                     await self._probe_holds(term, slots)
@@ -235,11 +236,21 @@ class Harvester:
                     if batch is None or (was_notified and self._outbox.took_all and term.order_scope != "key"):
                         # All visible records are in flight: the next claim can wait for the next event.
                         was_notified = await self._wake.wait()
-                    if batch is None or len(batch.records) * 4 < self._sink.features.batch_records_max:
+                    if self._is_small(batch):
                         # After an empty claim, too: most notifications are of other groups.
                         await asyncio.sleep(lingers_until - time.monotonic())
+                        if batch is not None and self._sink.features.small_batch_seconds:
+                            await self._answered.wait()
         except BaseExceptionGroup as failed:
             raise _foremost(failed) from failed
+
+    def _is_small(self, batch: Batch | None) -> bool:
+        return batch is None or len(batch.records) * 4 < self._sink.features.batch_records_max
+
+    def _pause_seconds(self, batch: Batch | None) -> float:
+        """Return how long a small batch, or none, delays the next claim."""
+        least = 0.0 if batch is None else self._sink.features.small_batch_seconds
+        return max(self._options.linger_seconds, least)
 
     def _overlap(self, term: Term) -> int:
         """Return how many batches may be in flight: where keys are in order across topics, a second one could
@@ -334,22 +345,11 @@ class Harvester:
         purged. A crash repeats only that record, so its copies are neighbours (RR-01).
         """
         features = self._sink.features
-        if features.window == "batch" or features.purges:
-            return (batch,)
-        rounds: list[list[Record]] = []
-        seen: Counter[tuple[str, str, str]] = Counter()
-        for record in batch.records:
-            number = 0
-            if record.key is not None:
-                lane = (record.tenant, record.topic, record.key)
-                number, seen[lane] = seen[lane], seen[lane] + 1
-            if number >= len(rounds):
-                rounds.append([])
-            rounds[number].append(record)
-        return (Batch(batch.term, records) for records in rounds)
+        return (batch,) if features.window == "batch" or features.purges else rounds_by_key(batch)
 
     def _note(self, batch: Batch, receipt: Receipt) -> None:
         """Apply a receipt at once, before anything else can run."""
+        self._answered.set()
         if len(receipt.acknowledged) < len(batch.records):
             self._setbacks += 1
         self._trouble.hear(receipt, len(batch.records), sink=self._sink.name, group=batch.term.group)

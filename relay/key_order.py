@@ -1,17 +1,19 @@
-"""Key order: the rules of the order scope ``key``, where a key is one lane across all topics (RG-10, RO-03). Each
-topic's partitions are read independently. So order between two topics of a key means that they are never both in
-flight.
+"""Key order: what of a batch may be in flight at once.
+
+In the order scope ``key`` a key is one lane across all topics (RG-10, RO-03). Each topic's partitions are read
+independently. So order between two topics of a key means that they are never both in flight.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from relay.record import Record
 from relay.sink import Batch, Receipt, Refusal
 
-__all__ = ["one_topic_of_each_key", "refusals_by_key"]
+__all__ = ["one_topic_of_each_key", "refusals_by_key", "rounds_by_key"]
 
 
 def one_topic_of_each_key(records: Sequence[Record]) -> list[Record]:
@@ -43,3 +45,18 @@ def refusals_by_key(batch: Batch, receipt: Receipt) -> Sequence[Refusal]:
             found += [replace(refusal, record=record) for record in others]
             done.update(record.id for record in others)
     return found
+
+
+def rounds_by_key(batch: Batch) -> Iterable[Batch]:
+    """Return a batch with the first record of each key, then one with the second of each, and so on (RR-01)."""
+    rounds: list[list[Record]] = []
+    seen: Counter[tuple[str, str, str]] = Counter()
+    for record in batch.records:
+        number = 0
+        if record.key is not None:
+            lane = (record.tenant, record.topic, record.key)
+            number, seen[lane] = seen[lane], seen[lane] + 1
+        if number >= len(rounds):
+            rounds.append([])
+        rounds[number].append(record)
+    return (Batch(batch.term, records) for records in rounds)

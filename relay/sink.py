@@ -69,6 +69,8 @@ class Features:
     returns the number of the last one that was committed (RR-06). ``payload``: send needs the events' contents.
     ``purges``: send removes the outbox rows itself, in its own transaction. ``overlap``: batches in flight.
     A batch ends at ``batch_records_max`` records, or with the record that crosses ``batch_bytes_max`` of payload.
+    ``small_batch_seconds``: a batch costs the broker much, however small it is. So the next one begins no sooner than
+    this after a small one, and when that one is over. Its records gather meanwhile. 0: a small batch costs little.
     """
 
     window: Literal["batch", "record"]
@@ -78,6 +80,7 @@ class Features:
     manifests: bool = False
     payload: bool = True
     purges: bool = False
+    small_batch_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

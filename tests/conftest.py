@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+import hypothesis
 import pymysql
 import pytest
 import structlog
@@ -42,6 +43,10 @@ from scripts.servers.warden import WARDEN
 from tests.databases import Databases
 from tests.overdue import MAY_RUN_AGAIN
 from tests.storeys import is_unit_folder, mark_storeys
+
+# No test depends on speed: an example of Hypothesis may take longer than its 200 ms on a machine at work.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 _used_servers = pytest.StashKey[list[str]]()
 

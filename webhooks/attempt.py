@@ -16,7 +16,7 @@ from event.cloudevents import is_opaque
 from webhooks.breaker import after_probe, is_failure
 from webhooks.claim import Claim
 from webhooks.lifetime import within_lifetime
-from webhooks.message import REPLAY_HEADER, batch_message, delivery_message
+from webhooks.message import REPLAY_HEADER, Messages
 from webhooks.operator_event import RESERVED_PREFIX
 from webhooks.outcome import Outcome, outcome_of_error, outcome_of_response
 from webhooks.result import AttemptName, Result
@@ -39,7 +39,7 @@ class Attempts:
     ) -> None:
         self._appends_hub_topic = appends_hub_topic
         self._outbound = outbound
-        self._public_url = public_url
+        self._messages = Messages(public_url)
         self._retry_after_seconds_max = retry_after_seconds_max
 
     async def make(self, claims: Sequence[Claim], deadline: float, started_at: datetime) -> Outcome:
@@ -73,8 +73,8 @@ class Attempts:
     def _message(self, claims: Sequence[Claim], timestamp_seconds: int) -> tuple[list[tuple[str, str]], bytes]:
         subscriber, event = claims[0].subscriber, claims[0].event
         if subscriber.format != "batch" or is_opaque(event):
-            return delivery_message(event, subscriber, timestamp_seconds, self._public_url)
-        return batch_message([claim.event for claim in claims], subscriber, timestamp_seconds, self._public_url)
+            return self._messages.delivery(event, subscriber, timestamp_seconds)
+        return self._messages.batch([claim.event for claim in claims], subscriber, timestamp_seconds)
 
     def _believed_seconds(self, subscriber: Subscriber) -> float:
         """Return the wait to grant: never past the end of a WebSub lease; for a CloudEvent up to a day, as it demands

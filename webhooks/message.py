@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
 from event.attribute import encode_header_value
@@ -25,6 +26,7 @@ __all__ = [
     "LINK_HEADER",
     "MESSAGE_ID_HEADER",
     "REPLAY_HEADER",
+    "Messages",
     "as_sent",
     "batch_message",
     "delivery_message",
@@ -43,9 +45,62 @@ MESSAGE_ID_HEADER = "hookwire-message-id-header"
 """On an event whose publisher wants its id in a header of this name (RH-10); never forwarded under this one."""
 
 
+_KEPT_MAX: Final = 256
+_KEPT_BYTES_MAX: Final = 32_768
+"""Parts with more bytes of body and payload are not kept: making them costs little beside signing them."""
+
+
 def link_header(hub_url: str, topic_url: str) -> str:
     """Hub first, quoted rel directly after the URL: the one form every subscriber's parser understands (WS-53)."""
     return f'<{hub_url}>; rel="hub", <{topic_url}>; rel="self"'
+
+
+class _Parts(NamedTuple):
+    """The parts of a message that are the same for all subscribers of an event: its body, and header fields in their
+    order. ``own`` holds the publisher's fields, which a subscriber's field of the same name replaces.
+    """
+
+    event: Event
+    event_id: str
+    body: bytes
+    first: Sequence[tuple[str, str]]
+    own: Sequence[tuple[str, str]]
+    last: Sequence[tuple[str, str]]
+    link: tuple[str, str]
+
+
+class Messages:
+    """Makes the messages of one worker. The parts that the subscribers of an event share are made once per format."""
+
+    def __init__(self, public_url: str) -> None:
+        self._public_url = public_url
+        self._parts: dict[tuple[int, str, str | None], _Parts] = {}
+
+    def delivery(
+        self, event: Event, subscriber: Subscriber, timestamp_seconds: int
+    ) -> tuple[list[tuple[str, str]], bytes]:
+        """Return :func:`delivery_message`."""
+        return _message(self._parts_of(event, subscriber), subscriber, timestamp_seconds, self._public_url)
+
+    def batch(
+        self, events: Sequence[Event], subscriber: Subscriber, timestamp_seconds: int
+    ) -> tuple[list[tuple[str, str]], bytes]:
+        """Return :func:`batch_message`."""
+        return batch_message(events, subscriber, timestamp_seconds, self._public_url)
+
+    def _parts_of(self, event: Event, subscriber: Subscriber) -> _Parts:
+        name = (event.id, subscriber.format, subscriber.template)
+        parts = self._parts.get(name)
+        if parts is None or parts.event is not event:  # a restored database gives ids again
+            parts = _parts(event, subscriber.format, subscriber.template, self._public_url)
+            if len(parts.body) + len(event.payload) <= _KEPT_BYTES_MAX:
+                self._keep(name, parts)
+        return parts
+
+    def _keep(self, name: tuple[int, str, str | None], parts: _Parts) -> None:
+        if len(self._parts) >= _KEPT_MAX:
+            del self._parts[next(iter(self._parts))]
+        self._parts[name] = parts
 
 
 def delivery_message(
@@ -56,40 +111,54 @@ def delivery_message(
 
     The signature covers the body in its sent format (WH-C10).
     """
-    if subscriber.format in CHAT_FORMATS:
-        carried = HttpMessage(
-            {"content-type": "application/json"}, chat_body(subscriber.format, subscriber.template, event)
-        )
+    parts = _parts(event, subscriber.format, subscriber.template, public_url)
+    return _message(parts, subscriber, timestamp_seconds, public_url)
+
+
+def _parts(event: Event, form: str, template: str | None, public_url: str) -> _Parts:
+    source = f"{public_url}/topics/{event.topic}"
+    if form in CHAT_FORMATS:
+        carried = HttpMessage({"content-type": "application/json"}, chat_body(form, template, event))
     else:
-        carried = _carried(event, subscriber.format, f"{public_url}/topics/{event.topic}")
-    headers = list(webhook_headers(subscriber.keys, event.event_id, timestamp_seconds, carried.body).items())
-    headers += carried.headers.items()
-    headers.append(("hookwire-topic", event.topic))
+        carried = _carried(event, form, source)
+    first = [*carried.headers.items(), ("hookwire-topic", event.topic)]
     if event.key is not None:
-        headers.append(("hookwire-key", encode_header_value(event.key)))
+        first.append(("hookwire-key", encode_header_value(event.key)))
     if event.sequence is not None:
-        headers.append(("hookwire-sequence", str(event.sequence)))
-    headers.append(("hookwire-hops", str(_hops(event) + 1)))
-    for name, value in event.headers.items():
-        if not is_ours(name) and not is_private(name) and name not in subscriber.headers:
-            headers.append((name, as_sent(value)))
+        first.append(("hookwire-sequence", str(event.sequence)))
+    first.append(("hookwire-hops", str(_hops(event) + 1)))
+    own = [
+        (name, as_sent(value)) for name, value in event.headers.items() if not is_ours(name) and not is_private(name)
+    ]
+    event_id, last = event.event_id, []
     if is_tombstone(event.headers):
-        headers.append((TOMBSTONE_HEADER, "true"))
+        last.append((TOMBSTONE_HEADER, "true"))
     id_header = event.headers.get(MESSAGE_ID_HEADER)
     if id_header is not None and not is_ours(id_header) and not is_private(id_header):  # stored by an older version
-        headers.append((id_header, event.event_id))
-    headers += subscriber.headers.items()
+        last.append((id_header, event_id))
+    return _Parts(event, event_id, carried.body, first, own, last, ("link", f'<{source}>; rel="self"'))
+
+
+def _message(
+    parts: _Parts, subscriber: Subscriber, timestamp_seconds: int, public_url: str
+) -> tuple[list[tuple[str, str]], bytes]:
+    """Return the parts with the subscriber's signatures, headers and links."""
+    body, own = parts.body, parts.own
+    if own and subscriber.headers:
+        own = [field for field in own if field[0] not in subscriber.headers]
+    signed = webhook_headers(subscriber.keys, parts.event_id, timestamp_seconds, body)
+    headers = [*signed.items(), *parts.first, *own, *parts.last, *subscriber.headers.items()]
     if subscriber.request_origin is not None:
         headers.append(("webhook-request-origin", subscriber.request_origin))
     if subscriber.protocol in ("websub", "rabbithub") and subscriber.topic_url is not None:
-        advertised = event.headers.get(LINK_HEADER)
+        advertised = parts.event.headers.get(LINK_HEADER)
         headers.append(("link", advertised or link_header(f"{public_url}/hub", subscriber.topic_url)))
         if subscriber.hub_secret is not None:
-            signature = hub_signature(subscriber.hub_secret, carried.body, subscriber.signature_method)
+            signature = hub_signature(subscriber.hub_secret, body, subscriber.signature_method)
             headers.append(("x-hub-signature", signature))
     else:
-        headers.append(("link", f'<{public_url}/topics/{event.topic}>; rel="self"'))
-    return headers, carried.body
+        headers.append(parts.link)
+    return headers, body
 
 
 def batch_message(

@@ -247,7 +247,7 @@ class Schedule:
             claims = subscription.waiting[place:end]
             del subscription.waiting[place:end]
             self._waiting -= len(claims)
-            self._busy.update(one.lane for one in claims if one.lane is not None)
+            self._busy.update(_lanes(claims))
             subscription.in_flight += 1
             self._slots.take(claim.host, is_proven=subscription.is_proven)
             dispatch = Dispatch(claims, seconds, claim.host, subscription.is_proven)
@@ -260,7 +260,7 @@ class Schedule:
         subscriber = dispatch.claims[0].subscriber
         subscription = self._subscription(subscriber.id)
         self._slots.give(dispatch.host, was_proven=dispatch.was_proven)
-        self._busy.difference_update(one.lane for one in dispatch.claims if one.lane is not None)
+        self._busy.difference_update(_lanes(dispatch.claims))
         subscription.in_flight -= 1
         was_fast = subscription.is_fast
         subscription.learn(outcome, self._options.slots.per_subscription)
@@ -334,7 +334,7 @@ class Schedule:
     def _startable(self, subscription: ScheduledSubscription) -> int | None:
         """The first claim whose lane is free."""
         for place, claim in enumerate(subscription.waiting):
-            if claim.lane is None or claim.lane not in self._busy:
+            if not claim.is_in_lane or claim.lane not in self._busy:
                 return place
         return None
 
@@ -375,3 +375,7 @@ class Schedule:
         self._returned += subscription.waiting
         self._waiting -= len(subscription.waiting)
         subscription.waiting.clear()
+
+
+def _lanes(claims: Sequence[Claim]) -> list[tuple[int, str | None]]:
+    return [lane for one in claims if one.is_in_lane and (lane := one.lane) is not None]

@@ -184,7 +184,17 @@ class Worker:
         """Start what waits, wherever there is a slot."""
         now = time.monotonic()
         while not self._stopping and (dispatch := self._schedule.start(now)) is not None:
-            self._attempts.create_task(self._attempt(dispatch))
+            self._attempts.create_task(self._attempt_in_turn(dispatch))
+
+    async def _attempt_in_turn(self, dispatch: Dispatch) -> None:
+        """Make an attempt, then those that get the slot after it: a task for each would cost as much as its message."""
+        following: Dispatch | None = dispatch
+        while following is not None:
+            await self._attempt(following)
+            following = None if self._stopping else self._schedule.start(time.monotonic())
+            self._start_all()
+            if self._schedule.is_half_empty or self._schedule.has_returned:
+                self._wake.set()
 
     async def _attempt(self, dispatch: Dispatch) -> None:
         claims, outcome = dispatch.claims, None
@@ -197,10 +207,6 @@ class Worker:
                     self._record_outcome(claim, started_at, outcome, leads=claim is claims[0])
         finally:
             self._schedule.finish(dispatch, outcome)
-            if outcome is not None:  # else the worker is being cancelled
-                self._start_all()
-            if self._schedule.is_half_empty or self._schedule.has_returned:
-                self._wake.set()
 
     def _count(self, claims: Sequence[Claim], outcome: Outcome) -> None:
         self._metrics.count(outcome.kind, outcome.total_seconds)

@@ -15,8 +15,10 @@ import asyncio
 import dataclasses
 import hashlib
 import json
+import re
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 from urllib.parse import parse_qsl
 
 from starlette.requests import ClientDisconnect
@@ -58,6 +60,10 @@ _IDEMPOTENCY_KEY_MAX = 255
 _TTL_SECONDS_MAX = 31_536_000
 _PARAMETERS_MAX = 16
 _PARAMETERS = ("key", "partial", "matched", "ignore")
+_PLAIN_KEY = re.compile(rb"key=([A-Za-z0-9._~-]{1,255})")
+"""A query whose only parameter is a key that needs no decoding and is valid as it stands."""
+_TOPICS_MAX = 4_096
+_JSON = json.JSONEncoder(separators=(",", ":"))
 _READ_ONCE = frozenset(f"hookwire-{name}".encode() for name in ("key", "hops", "ttl", "retry", "tombstone")) | {
     b"content-type",
     b"idempotency-key",
@@ -205,7 +211,7 @@ class Ingest:
     async def _answer(
         self, send: Send, items: list[dict[str, object]], notice: str | None, *, batch: bool, replayed: bool
     ) -> None:
-        body = json.dumps(items if batch else items[0], separators=(",", ":")).encode() + b"\n"
+        body = _JSON.encode(items if batch else items[0]).encode() + b"\n"
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         if replayed:
             headers.append((b"idempotency-replayed", b"true"))
@@ -276,6 +282,7 @@ def _envelope(scope: Scope) -> _Envelope:
     return envelope
 
 
+@lru_cache(maxsize=_TOPICS_MAX)
 def _topic(name: str) -> str:
     if is_reserved(name):
         raise Problem("invalid-topic", "Topics that begin with hookwire. are the hub's own; choose another name.")
@@ -336,6 +343,9 @@ def _take_header(envelope: _Envelope, name: bytes, value: bytes) -> None:
 
 
 def _take_query(envelope: _Envelope, query: bytes) -> None:
+    if envelope.key is None and (plain := _PLAIN_KEY.fullmatch(query)):  # nearly always
+        envelope.key = plain[1].decode("ascii")
+        return
     try:
         fields = parse_qsl(
             query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_PARAMETERS_MAX

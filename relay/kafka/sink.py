@@ -49,6 +49,10 @@ from relay.sink import Batch, Features, Fenced, Receipt, Refusal, SinkError, Sin
 
 __all__ = ["KafkaOptions", "KafkaSink"]
 
+_TRANSACTION_SECONDS = 0.02
+"""The least time between the beginnings of two small transactions. Each of them takes five round trips, and a record
+in the log of each partition, of the transactions and of the marker's group."""
+
 
 @dataclass(slots=True)
 class _Life:
@@ -78,6 +82,7 @@ class KafkaSink:
             batch_records_max=options.batch_records_max,
             overlap=2 if options.window == "batch" else 1,  # a second batch could hold a key's next record
             manifests=options.mode == "transactional" and options.manifests,
+            small_batch_seconds=_TRANSACTION_SECONDS if options.mode == "transactional" else 0.0,
         )
         self._options = options
         self._trusted = trusted

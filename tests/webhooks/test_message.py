@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 from cloudevents.core.bindings import http as official
+from hypothesis import given
+from hypothesis import strategies as st
 
 from event.cloudevents import DEFAULT_TYPE
 from event.event import Event
 from tests.webhooks.verifying import verify_webhook
-from webhooks.message import delivery_message, link_header
+from webhooks.message import Messages, delivery_message, link_header
 from webhooks.signature import HmacKey
 from webhooks.subscriber import Subscriber
 
@@ -208,3 +210,43 @@ def test_another_hub_is_told_that_the_topic_has_changed() -> None:
     assert (dict(listed)["content-type"], body) == (
         "application/x-www-form-urlencoded", b"hub.mode=publish&hub.url=https%3A%2F%2Fhub.example%2Ftopics%2Fa.b",
     )  # fmt: skip
+
+
+# --- the parts that subscribers share ------------------------------------------------------------------------------
+
+HEADERS = st.dictionaries(
+    st.sampled_from(["x-a", "authorization", "hookwire-tombstone", "hookwire-hops", "ce-id", "hookwire-link"]),
+    st.sampled_from(["1", "true", "café"]),
+)
+EVENTS = st.builds(
+    event,
+    id=st.integers(1, 3), headers=HEADERS, key=st.sampled_from([None, "k ö"]), sequence=st.sampled_from([None, 4]),
+    content_type=st.sampled_from([None, "text/plain"]), payload=st.sampled_from([b"", b'{"n":1}', bytes(40_000)]),
+)  # fmt: skip
+SUBSCRIBERS = st.builds(
+    subscriber,
+    format=st.sampled_from(["as_published", "raw", "binary", "structured", "websub_ping", "slack"]),
+    template=st.sampled_from([None, "new"]), headers=st.sampled_from([{}, {"x-a": "mine"}]),
+    protocol=st.sampled_from(["webhook", "websub"]), topic_url=st.just("https://t/x"),
+    hub_secret=st.sampled_from([None, b"s"]), keys=st.sampled_from([[], [KEY]]),
+)  # fmt: skip
+
+
+@given(st.lists(EVENTS, min_size=1, max_size=3), st.lists(SUBSCRIBERS, min_size=1, max_size=4))
+def test_a_worker_s_messages_are_those_of_each_subscriber_alone(events: list[Event], to: list[Subscriber]) -> None:
+    """WH-S02: what is made once per event and format holds nothing of a subscriber, nor of another event of its id."""
+    messages = Messages("https://hub.example")
+    pairs = [(of, one) for of in events for one in (*to, *to)]
+
+    assert [messages.delivery(of, one, 1_700_000_000) for of, one in pairs] == [
+        delivery_message(of, one, 1_700_000_000, "https://hub.example") for of, one in pairs
+    ]
+
+
+def test_a_worker_keeps_the_parts_of_few_events_and_of_small_ones() -> None:
+    messages, to = Messages("https://hub.example"), subscriber()
+    for number in range(1, 1_000):
+        messages.delivery(event(id=number), to, 1_700_000_000)
+    messages.delivery(event(id=1_000, payload=bytes(40_000)), to, 1_700_000_000)
+
+    assert [name[0] for name in messages._parts] == [*range(744, 1_000)]

@@ -88,6 +88,14 @@ def test_the_official_library_makes_the_same_signature(secret: bytes, body: str,
     assert webhook_headers([HmacKey(secret)], "evt_1", timestamp, body.encode())["webhook-signature"] == theirs
 
 
+@given(st.binary(min_size=1, max_size=199), st.binary(max_size=200))
+def test_a_signature_is_the_standard_library_s_hmac_for_a_key_of_any_length(secret: bytes, content: bytes) -> None:
+    """WH-S03, WH-S14: a hub secret may be longer than a block of SHA-256."""
+    digest = hmac.digest(secret, content, "sha256")
+
+    assert HmacKey(secret).sign(content) == "v1," + base64.b64encode(digest).decode("ascii")
+
+
 def test_the_official_library_accepts_any_of_our_signatures() -> None:
     """WH-T02, WH-S04."""
     now = int(datetime.now(UTC).timestamp())

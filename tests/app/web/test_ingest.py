@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 import threading
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from app.web import ingest
+from app.web.problem import Problem
 from tests.app.conftest import Receiver, RunHub, RunningHub
 from tests.waiting import lasts
 
@@ -551,3 +556,23 @@ async def test_who_matches_is_not_told_of_a_batch(running_hub: RunHub) -> None:
         )
 
         assert kind(answer)[::2] == (400, "invalid-parameter")
+
+
+@example(b"key=a.b~7_-", None)
+@example(b"key=ab", "of the header")
+@given(st.text("key=&ab7%41+.~-_é\n", max_size=12).map(str.encode), st.sampled_from([None, "of the header"]))
+def test_a_query_with_a_plain_key_is_read_as_any_other(query: bytes, key: str | None) -> None:
+    """ADR 33: the short way for the usual query takes and refuses what the parser of all queries does."""
+
+    def read() -> object:
+        envelope = ingest._Envelope("a", key=key)
+        try:
+            ingest._take_query(envelope, query)
+        except Problem as problem:
+            return problem.slug, problem.detail
+        return envelope
+
+    with pytest.MonkeyPatch.context() as patch:
+        found = read()
+        patch.setattr(ingest, "_PLAIN_KEY", re.compile(rb"(?!)"))
+        assert found == read()
