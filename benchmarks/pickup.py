@@ -1,4 +1,4 @@
-"""From enqueue to start while a worker idles: ours, PgQueuer and procrastinate, in alternating rounds (JF-31, JF-42).
+"""From enqueue to start while a worker idles: ours, PgQueuer and procrastinate, in alternating rounds (JF-42).
 
     python -m benchmarks.pickup --jobs 40 --rounds 5
 
