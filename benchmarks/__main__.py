@@ -16,11 +16,11 @@ import time
 NAMES = (
     "publish", "deliver", "hub", "latency", "isolation", "standing", "footprint", "idle", "gap", "outbound", "relay",
     "backlog", "sustained", "mariadb", "amqp", "pipeline", "archive", "services", "titanic", "calls", "queues", "jobs",
-    "cost",
+    "pickup", "depth", "cost",
 )  # fmt: skip
 _WITH_OWN_COMMAND = (
     "standing", "idle", "gap", "outbound", "relay", "backlog", "sustained", "mariadb", "amqp", "pipeline", "archive",
-    "services", "titanic", "queues", "jobs", "cost",
+    "services", "titanic", "queues", "jobs", "pickup", "depth", "cost",
 )  # fmt: skip
 
 

@@ -22,6 +22,9 @@ CREATE TYPE hookwire.direct_terms AS (
 CREATE FUNCTION hookwire.accept(ids bigint[], claim bigint) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 BEGIN
     RETURN hookwire.refuse_stale(ids, ARRAY(SELECT hookwire.accept_held(ids, array_fill(claim, ARRAY[cardinality(ids)]))), claim);
@@ -48,6 +51,9 @@ $$;
 CREATE FUNCTION hookwire.accept_held(ids bigint[], claims bigint[], queue text DEFAULT NULL::text) RETURNS SETOF bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -233,6 +239,9 @@ $$;
 CREATE FUNCTION hookwire.add_jobs(drafts jsonb, actor text DEFAULT NULL::text) RETURNS TABLE(n integer, id uuid, outcome text, state text)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -808,6 +817,9 @@ END $$;
 CREATE FUNCTION hookwire.claim_jobs(kinds text[], most integer, worker text, lease_seconds double precision DEFAULT NULL::double precision, queue text DEFAULT 'default'::text) RETURNS TABLE(id uuid, claim bigint, attempts integer, lease_until timestamp with time zone, run_until timestamp with time zone, kind text, args jsonb, key text, attempts_max integer, created_at timestamp with time zone, resumed jsonb)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -819,7 +831,7 @@ DECLARE
     one text;
     open_kinds text[] := '{}';
     picked uuid[] := '{}';
-    claimed hookwire.jobs[];
+    is_told boolean := false;
 BEGIN
     IF in_most NOT BETWEEN 1 AND 10000 OR in_lease NOT BETWEEN 0.05 AND 43200 THEN
         RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.claim_jobs: most is 1 to 10000, lease_seconds 0.05 to 43200';
@@ -830,6 +842,7 @@ BEGIN
     FOREACH one IN ARRAY coalesce(kinds, hookwire.available_kinds(in_queue)) LOOP
         policy := hookwire.job_policy(one);
         CONTINUE WHEN policy.is_paused;
+        is_told := is_told OR 'running' = ANY (policy.events);
         IF num_nonnulls(policy.running_max, policy.key_running_max, policy.key_rate_per_second) = 0 THEN
             open_kinds := open_kinds || one;
         ELSIF cardinality(picked) < in_most
@@ -859,6 +872,7 @@ BEGIN
     IF picked = '{}' THEN
         RETURN;
     END IF;
+    RETURN QUERY
     WITH policies AS MATERIALIZED (
         SELECT k.kind, p.lease_seconds
         FROM (SELECT DISTINCT j.kind FROM hookwire.jobs j WHERE j.id = ANY (picked)) AS k CROSS JOIN LATERAL hookwire.job_policy(k.kind) AS p
@@ -872,10 +886,11 @@ BEGIN
         WHERE j.id = ANY (picked)
         RETURNING j.*
     )
-    SELECT array_agg(t ORDER BY t.rank_at, t.seq) INTO claimed FROM taken t;
-    PERFORM hookwire.announce_jobs(claimed);
-    RETURN QUERY SELECT c.id, c.claim, c.attempts, c.lease_until, c.run_until, c.kind, c.args, c.key, c.attempts_max, c.created_at, c.resumed
-                 FROM unnest(claimed) AS c;
+    SELECT t.id, t.claim, t.attempts, t.lease_until, t.run_until, t.kind, t.args, t.key, t.attempts_max, t.created_at, t.resumed
+    FROM taken t ORDER BY t.rank_at, t.seq;
+    IF is_told OR EXISTS (SELECT FROM hookwire.job_requests r WHERE r.job_id = ANY (picked)) THEN
+        PERFORM hookwire.announce_jobs(ARRAY(SELECT j FROM hookwire.jobs j WHERE j.id = ANY (picked) ORDER BY j.rank_at, j.seq));
+    END IF;
 END
 $$;
 
@@ -1046,34 +1061,41 @@ $$;
 CREATE FUNCTION hookwire.complete_jobs(ids uuid[], claims bigint[], results jsonb[] DEFAULT NULL::jsonb[], extras jsonb[] DEFAULT NULL::jsonb[]) RETURNS SETOF uuid
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
     held CONSTANT uuid[] := hookwire.held_jobs(ids, claims);
-    reviewed hookwire.jobs[];
+    reviewed hookwire.jobs[] := '{}';
     extra record;
 BEGIN
-    PERFORM hookwire.check_job_result(r) FROM unnest(results) AS r;
-    WITH policies AS MATERIALIZED (
-        SELECT k.kind FROM (SELECT DISTINCT j.kind FROM hookwire.jobs j WHERE j.id = ANY (held)) AS k
-        CROSS JOIN LATERAL hookwire.job_policy(k.kind) AS p WHERE p.needs_review OR p.automation = 'assisted'
-    ), waiting AS (
-        UPDATE hookwire.jobs j SET state = 'review', result = r.result, performer = j.worker, claim = NULL, lease_until = NULL,
-            run_until = NULL, number = j.number + 1
-        FROM unnest(ids, results) AS r(id, result)
-        WHERE j.id = ANY (held) AND r.id = j.id AND j.kind IN (SELECT p.kind FROM policies p)
-        RETURNING j.*
-    )
-    SELECT coalesce(array_agg(w ORDER BY w.seq), '{}') INTO reviewed FROM waiting w;
-    PERFORM hookwire.announce_jobs(reviewed);
+    PERFORM hookwire.check_job_result(r) FROM unnest(results) AS r WHERE octet_length(r::text) > 1048576;
+    IF EXISTS (SELECT FROM hookwire.job_kinds k WHERE k.needs_review OR k.automation = 'assisted') THEN
+        WITH policies AS MATERIALIZED (
+            SELECT k.kind FROM (SELECT DISTINCT j.kind FROM hookwire.jobs j WHERE j.id = ANY (held)) AS k
+            CROSS JOIN LATERAL hookwire.job_policy(k.kind) AS p WHERE p.needs_review OR p.automation = 'assisted'
+        ), waiting AS (
+            UPDATE hookwire.jobs j SET state = 'review', result = r.result, performer = j.worker, claim = NULL, lease_until = NULL,
+                run_until = NULL, number = j.number + 1
+            FROM unnest(ids, results) AS r(id, result)
+            WHERE j.id = ANY (held) AND r.id = j.id AND j.kind IN (SELECT p.kind FROM policies p)
+            RETURNING j.*
+        )
+        SELECT coalesce(array_agg(w ORDER BY w.seq), '{}') INTO reviewed FROM waiting w;
+        PERFORM hookwire.announce_jobs(reviewed);
+    END IF;
     IF cardinality(reviewed) < cardinality(held) THEN
         PERFORM hookwire.end_jobs(ARRAY(SELECT unnest(held) EXCEPT SELECT w.id FROM unnest(reviewed) AS w), 'completed', results,
                                   results_of => ids);
     END IF;
-    FOR extra IN SELECT x.id, x.extra FROM unnest(ids, extras) AS x(id, extra) WHERE x.id = ANY (held) AND x.extra IS NOT NULL LOOP
-        PERFORM hookwire.publish_all(extra.extra->'events');
-        PERFORM hookwire.add_jobs(coalesce(nullif(extra.extra->'jobs', 'null'), '[]'), 'job:' || extra.id);
-    END LOOP;
+    IF extras IS NOT NULL THEN
+        FOR extra IN SELECT x.id, x.extra FROM unnest(ids, extras) AS x(id, extra) WHERE x.id = ANY (held) AND x.extra IS NOT NULL LOOP
+            PERFORM hookwire.publish_all(extra.extra->'events');
+            PERFORM hookwire.add_jobs(coalesce(nullif(extra.extra->'jobs', 'null'), '[]'), 'job:' || extra.id);
+        END LOOP;
+    END IF;
     RETURN QUERY SELECT unnest(held);
 END
 $$;
@@ -1225,11 +1247,12 @@ CREATE FUNCTION hookwire.end_jobs(ids uuid[], in_state text, results jsonb[] DEF
 #variable_conflict use_column
 DECLARE
     ended hookwire.jobs[];
+    is_told boolean;
 BEGIN
     WITH gone AS (
         DELETE FROM hookwire.jobs j WHERE j.id = ANY (ids) RETURNING j.*
     ), policies AS MATERIALIZED (
-        SELECT p.kind, p.retention_days
+        SELECT p.kind, p.retention_days, in_state = ANY (p.events) AS is_told
         FROM (SELECT DISTINCT g.kind FROM gone g) AS k CROSS JOIN LATERAL hookwire.job_policy(k.kind) AS p
     ), kept AS (
         INSERT INTO hookwire.job_archive (id, seq, tenant, kind, queue, state, args, key, uniq, priority, attempts, attempts_max, run_seconds,
@@ -1241,10 +1264,12 @@ BEGIN
         FROM gone g LEFT JOIN unnest(coalesce(results_of, ids), results) AS r(id, result) ON r.id = g.id
         WHERE g.kind IN (SELECT p.kind FROM policies p WHERE p.retention_days > 0)
     )
-    SELECT coalesce(array_agg(g ORDER BY g.seq), '{}') INTO ended FROM gone g;
+    SELECT coalesce(array_agg(g ORDER BY g.seq), '{}'), (SELECT bool_or(p.is_told) FROM policies p) INTO ended, is_told FROM gone g;
     -- In a later statement than the DELETE, which has waited for the requests that were merging.
-    PERFORM hookwire.announce_jobs(ended, in_state, actor, coalesce(results_of, ids), results);
-    DELETE FROM hookwire.job_requests r WHERE r.job_id = ANY (ids);
+    IF is_told OR EXISTS (SELECT FROM hookwire.job_requests r WHERE r.job_id = ANY (ids)) THEN
+        PERFORM hookwire.announce_jobs(ended, in_state, actor, coalesce(results_of, ids), results);
+        DELETE FROM hookwire.job_requests r WHERE r.job_id = ANY (ids);
+    END IF;
 END
 $$;
 
@@ -1415,6 +1440,9 @@ $$;
 CREATE FUNCTION hookwire.extend_held(ids bigint[], claims bigint[], queue text DEFAULT NULL::text, lease_seconds double precision DEFAULT 30) RETURNS SETOF bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -1451,6 +1479,9 @@ CREATE FUNCTION hookwire.extend(ids bigint[], claim bigint, lease_seconds double
 CREATE FUNCTION hookwire.extend_jobs(ids uuid[], claims bigint[], lease_seconds double precision DEFAULT 30) RETURNS TABLE(id uuid, lease_until timestamp with time zone, is_cancelled boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -1485,6 +1516,9 @@ $$;
 CREATE FUNCTION hookwire.fail_job(id uuid, claim bigint, error text, dead boolean DEFAULT false, retry_seconds double precision DEFAULT NULL::double precision) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 DECLARE
     job CONSTANT hookwire.jobs := hookwire.running_job(fail_job.id, fail_job.claim);
@@ -1957,9 +1991,9 @@ BEGIN
     RETURN (SELECT coalesce(array_agg(d.id), '{}')
     FROM (SELECT r.id, r.claim FROM unnest(ids, claims) AS r(id, claim) ORDER BY r.id) AS r
     CROSS JOIN LATERAL (
-        SELECT j.id FROM hookwire.jobs j WHERE j.id BETWEEN r.id AND r.id AND j.claim = r.claim AND j.state = 'running'
+        SELECT j.id, j.state FROM hookwire.jobs j WHERE j.id BETWEEN r.id AND r.id AND j.claim = r.claim
         ORDER BY j.id LIMIT 1 FOR NO KEY UPDATE OF j   -- requests that merge may lock its key
-    ) AS d);
+    ) AS d WHERE d.state = 'running');
 END
 $$;
 
@@ -2207,10 +2241,14 @@ BEGIN
     RETURN QUERY
     SELECT k.key, CASE WHEN k.key = '' THEN room::bigint ELSE greatest(0, least(
         room::bigint,
-        policy.key_running_max - (SELECT count(*) FROM hookwire.jobs j WHERE j.kind = policy.kind AND j.key = k.key AND j.state = 'running'),
+        policy.key_running_max - coalesce(n.running, 0),
         CASE WHEN policy.key_rate_per_second IS NOT NULL THEN floor(coalesce(
             least(policy.key_burst, r.tokens + extract(epoch FROM moment - r.counted_at) * policy.key_rate_per_second), policy.key_burst))::bigint END)) END
-    FROM (SELECT DISTINCT unnest(keys) AS key) AS k LEFT JOIN hookwire.job_rates r ON r.kind = policy.kind AND r.key = k.key;
+    FROM (SELECT DISTINCT unnest(keys) AS key) AS k
+    LEFT JOIN (SELECT j.key, count(*) AS running FROM hookwire.jobs j
+               WHERE policy.key_running_max IS NOT NULL AND j.kind = policy.kind AND j.key = ANY (keys) AND j.state = 'running'
+               GROUP BY j.key) AS n ON n.key = k.key
+    LEFT JOIN hookwire.job_rates r ON r.kind = policy.kind AND r.key = k.key;
 END
 $$;
 
@@ -3044,6 +3082,9 @@ $$;
 CREATE FUNCTION hookwire.receive(queue text, count integer DEFAULT 1, lease_seconds double precision DEFAULT NULL::double precision, filter jsonb DEFAULT NULL::jsonb, receiver text DEFAULT NULL::text, after_id bigint DEFAULT 0) RETURNS TABLE(id bigint, claim bigint, deliveries integer, lease_until timestamp with time zone, created_at timestamp with time zone, content_type text, headers jsonb, payload bytea, type text, key text, priority smallint)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -3266,6 +3307,9 @@ $$;
 CREATE FUNCTION hookwire.reject_held(ids bigint[], claims bigint[], queue text DEFAULT NULL::text, delay_seconds double precision DEFAULT 0, reason text DEFAULT NULL::text, dead boolean DEFAULT false, counts boolean DEFAULT true) RETURNS SETOF bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -3321,6 +3365,9 @@ $$;
 CREATE FUNCTION hookwire.release_jobs(ids uuid[], claims bigint[]) RETURNS SETOF uuid
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -3658,6 +3705,9 @@ CREATE FUNCTION hookwire.shard_of(digest bytea) RETURNS smallint
 CREATE FUNCTION hookwire.snooze_job(id uuid, claim bigint, seconds double precision, token text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -3766,6 +3816,9 @@ CREATE FUNCTION hookwire.stripe_of(digest bytea) RETURNS integer
 CREATE FUNCTION hookwire.submit_batch(queue text, payloads bytea[], content_types text[] DEFAULT NULL::text[], headers jsonb[] DEFAULT NULL::jsonb[], types text[] DEFAULT NULL::text[], keys text[] DEFAULT NULL::text[], priorities integer[] DEFAULT NULL::integer[], delays_seconds double precision[] DEFAULT NULL::double precision[]) RETURNS SETOF bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $_$
 #variable_conflict use_column
 DECLARE
@@ -3815,16 +3868,25 @@ $_$;
 CREATE FUNCTION hookwire.submit(queue text, payload bytea, content_type text DEFAULT NULL::text, headers jsonb DEFAULT '{}'::jsonb, type text DEFAULT NULL::text, key text DEFAULT NULL::text, priority integer DEFAULT 0, delay_seconds double precision DEFAULT 0) RETURNS bigint
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     RETURN (SELECT hookwire.submit_batch(queue, ARRAY[payload], ARRAY[content_type], ARRAY[headers], ARRAY[type], ARRAY[key], ARRAY[priority], ARRAY[delay_seconds]) AS submit_batch);
 
 CREATE FUNCTION hookwire.submit(queue text, payload jsonb, content_type text DEFAULT 'application/json'::text, headers jsonb DEFAULT '{}'::jsonb, type text DEFAULT NULL::text, key text DEFAULT NULL::text, priority integer DEFAULT 0, delay_seconds double precision DEFAULT 0) RETURNS bigint
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     RETURN hookwire.submit(queue, convert_to((payload)::text, 'UTF8'::name), content_type, headers, type, key, priority, delay_seconds);
 
 CREATE FUNCTION hookwire.submit(queue text, payload text, content_type text DEFAULT 'text/plain; charset=utf-8'::text, headers jsonb DEFAULT '{}'::jsonb, type text DEFAULT NULL::text, key text DEFAULT NULL::text, priority integer DEFAULT 0, delay_seconds double precision DEFAULT 0) RETURNS bigint
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     RETURN hookwire.submit(queue, convert_to(payload, 'UTF8'::name), content_type, headers, type, key, priority, delay_seconds);
 
 CREATE TABLE hookwire.task_kinds (

@@ -22,7 +22,7 @@ _LOCKS = (
 
 
 async def test_no_connection_task_or_lock_is_left(running_hub: RunHub, database_url: str) -> None:
-    """JT-14: receivers that wait, one that went away, claims that were not settled."""
+    """JT-14, JF-46: receivers that wait, one that went away, claims that were not settled."""
     before = asyncio.all_tasks()
     sql = await asyncpg.connect(database_url)
     async with running_hub(ALL_ROLES) as hub:

@@ -184,7 +184,7 @@ async def test_the_best_of_several_kinds_is_claimed_first(sql: asyncpg.Connectio
 async def test_a_limit_for_a_key_is_exact_and_a_blocked_key_blocks_no_other(
     connect: Any, sql: asyncpg.Connection
 ) -> None:
-    """JB-70, JP-03, JP-06, JP-07: 8 workers at once; 40 jobs of one key stand before those of others."""
+    """JB-70, JP-03, JP-06, JP-07, JS-06: 8 workers at once; 40 jobs of one key stand before those of others."""
     await kind(sql, key_running_max=2, running_max=7)
     await sql.execute("SELECT hookwire.enqueue('k', to_jsonb(n), key => 'hot') FROM generate_series(1, 40) n")
     await sql.execute("SELECT hookwire.enqueue('k', to_jsonb(n), key => 'k' || n) FROM generate_series(1, 3) n")

@@ -320,7 +320,7 @@ async def test_a_graduated_queue_loses_doubles_and_reorders_nothing(connect: Any
 
 
 async def test_a_claim_locks_only_what_it_takes(sql: asyncpg.Connection, other: asyncpg.Connection) -> None:
-    """JT-12: an open claim blocks neither the next receiver nor a submitter nor the reaper."""
+    """JT-12, JS-03: an open claim blocks neither the next receiver nor a submitter nor the reaper."""
     await submit(sql, "1", "2")
     transaction = sql.transaction()
     await transaction.start()

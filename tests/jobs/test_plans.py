@@ -70,7 +70,7 @@ _CALLS = {
 
 @pytest.mark.parametrize("analysed", [False, True], ids=["planned while empty", "analysed"])
 async def test_no_call_walks_over_what_waits(sql: asyncpg.Connection, analysed: bool) -> None:
-    """JB-79, JP-09, JS-01, JT-13: planned while the tables were empty, each call has that plan over 100,000 rows."""
+    """JB-79, JP-09, JS-01, JS-04, JT-13: planned over empty tables, each call has its plan over 100,000 rows."""
     await sql.execute("SET plan_cache_mode = force_generic_plan; SET jit = off")
     if not analysed:
         for call in _CALLS:

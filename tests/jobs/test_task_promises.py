@@ -35,7 +35,7 @@ async def sql(database_url: str) -> AsyncIterator[asyncpg.Connection]:
 async def test_promise_1_every_committed_task_runs_eventually_though_its_notification_is_lost(
     database: Database, sql: asyncpg.Connection
 ) -> None:
-    """(1) JT-05, JB-30, JT-04: nobody polls and the first notification is lost; the cleaner's is heard."""
+    """(1) JT-05, JB-30, JT-04, JS-12: nobody polls and the first notification is lost; the cleaner's is heard."""
     ran = Ran()
     await sql.execute(
         "INSERT INTO hookwire.task_kinds (kind, notify, cleanup_seconds) VALUES ('mytask', 'notify', 0.1)"

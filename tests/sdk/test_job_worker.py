@@ -25,7 +25,7 @@ async def pool(database_url: str) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def working(jobs: Any, handlers: Handlers, **options: Any) -> AsyncIterator[JobWorker]:
-    worker = JobWorker(jobs, handlers, idle_seconds=0.02, name="w", **options)
+    worker = JobWorker(jobs, handlers, name="w", **{"idle_seconds": 0.02, **options})
     async with asyncio.TaskGroup() as group:
         running = group.create_task(worker.run())
         yield worker
@@ -152,6 +152,75 @@ async def test_a_worker_that_stops_gives_back_what_it_cannot_finish(pool: Any) -
     left = await pool.fetchrow("SELECT state, attempts, claim FROM hookwire.jobs")
 
     assert tuple(left) == ("available", 0, None)
+
+
+async def test_an_idle_worker_is_woken_by_a_notification(pool: Any) -> None:
+    """JB-65, JF-42: it polls once in an hour; its listening session ends once, and is opened anew."""
+    listening = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()"
+    async with working(SqlJobs(pool), registered(), idle_seconds=3600):
+        await until(lambda: pool.fetchval(listening))
+        await add(pool, "thread")
+        await ended(pool, 1)
+        await pool.execute(f"SELECT pg_terminate_backend(l.pid) FROM ({listening}) AS l")
+        await add(pool, "thread")
+        found = await ended(pool, 2)
+
+    assert found == [("thread", "completed", "true")] * 2
+
+
+async def test_a_worker_does_not_listen_on_a_small_pool(database_url: str) -> None:
+    """JB-65: two connections are for the work; polling finds the job."""
+    async with (
+        asyncpg.create_pool(database_url, min_size=1, max_size=2) as small,
+        working(SqlJobs(small), registered()),
+    ):
+        await add(small, "thread")
+        found = await ended(small, 1)
+
+    assert found == [("thread", "completed", "true")]
+
+
+async def test_what_ends_makes_room_for_others_of_its_key_at_once(pool: Any) -> None:
+    """JB-70: no poll comes to help."""
+    await pool.execute("INSERT INTO hookwire.job_kinds (kind, key_running_max) VALUES ('thread', 1)")
+    for _ in range(3):
+        await add(pool, "thread", key="k")
+    async with working(SqlJobs(pool), registered(), idle_seconds=3600):
+        found = await ended(pool, 3)
+
+    assert found == [("thread", "completed", "true")] * 3
+
+
+class HeldJobs(SqlJobs):
+    """Settles when it may."""
+
+    def __init__(self, pool: Any) -> None:
+        super().__init__(pool)
+        self.begun, self.may = asyncio.Event(), asyncio.Event()
+
+    async def complete(self, done: Any, connection: Any = None) -> set[str]:
+        self.begun.set()
+        await self.may.wait()
+        return await super().complete(done, connection)
+
+
+async def test_a_worker_that_stops_settles_what_its_handlers_returned(pool: Any) -> None:
+    """JB-78: it is stopped while a settlement is on its way."""
+    jobs = HeldJobs(pool)
+    await add(pool, "thread")
+    async with asyncio.TaskGroup() as group:
+        worker = JobWorker(jobs, registered())
+        running = group.create_task(worker.run())
+        async with asyncio.timeout(WAIT_SECONDS):
+            await jobs.begun.wait()
+            worker.stop()
+            for _ in range(20):  # the worker stops as far as it can
+                await asyncio.sleep(0)
+            jobs.may.set()
+            await running
+        found = await pool.fetch("SELECT state, attempts FROM hookwire.all_jobs")
+
+    assert [tuple(row) for row in found] == [("completed", 1)]
 
 
 def test_a_transaction_over_http_is_refused() -> None:

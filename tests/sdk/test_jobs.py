@@ -16,6 +16,7 @@ from sqlalchemy.pool import NullPool
 from hookwire.jobs import Message, NotInTransaction, Queue, Refused, Worker
 from hookwire.jobs import enqueue_task as enqueue
 from tests.sdk.drivers import dialect, django_connection
+from tests.waiting import until
 
 QUEUE = Queue("q")
 
@@ -169,3 +170,26 @@ async def test_a_worker_settles_every_message_once_and_returns_what_fails(
     dead = await sql.fetchval("SELECT reason FROM hookwire.dead_messages")
 
     assert (sorted(seen), worker.accepted, dead) == (list(range(500)), 500, "no use")
+
+
+async def test_an_idle_worker_of_messages_is_woken_by_a_notification(
+    sql: asyncpg.Connection, database_url_both: str
+) -> None:
+    """JB-65, JF-42: it polls once in an hour."""
+    handled = asyncio.Event()
+
+    async def handle(_: Message) -> None:
+        handled.set()
+
+    async with asyncpg.create_pool(database_url_both, min_size=1, max_size=3) as pool, asyncio.TaskGroup() as group:
+        worker = Worker(pool, "q", handle, idle_seconds=3600)
+        running = group.create_task(worker.run())
+        await until(lambda: sql.fetchval("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"))
+        async with sql.transaction():
+            await QUEUE.submit(sql, "hello")
+        async with asyncio.timeout(60):
+            await handled.wait()
+        worker.stop()
+        await running
+
+    assert worker.accepted == 1

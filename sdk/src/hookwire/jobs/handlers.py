@@ -13,7 +13,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -28,6 +30,11 @@ class Handler:
 
     run: Callable[..., Any]
     in_transaction: bool = False
+    is_coroutine: bool = True
+
+    def call(self, *arguments: Any) -> Awaitable[Any]:
+        """Call the function: a coroutine on the loop, a plain function in a thread."""
+        return self.run(*arguments) if self.is_coroutine else asyncio.to_thread(self.run, *arguments)
 
 
 class Handlers:
@@ -52,7 +59,7 @@ class Handlers:
         def register(function: F) -> F:
             if kind in self._by_kind:
                 raise ValueError(f"the kind {kind} has a handler already")
-            self._by_kind[kind] = Handler(function, in_transaction)
+            self._by_kind[kind] = Handler(function, in_transaction, inspect.iscoroutinefunction(function))
             return function
 
         return register

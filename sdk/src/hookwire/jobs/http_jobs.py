@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -68,6 +68,9 @@ class HttpJobs:
     async def release(self, held: Sequence[Job]) -> None:
         """Give jobs back without costing an attempt."""
         await asyncio.gather(*(self._settle(job, "release") for job in held))
+
+    async def listen(self, wake: Callable[[], None]) -> None:
+        """Return: over HTTP a worker polls."""
 
     async def _settle(self, job: Job, verb: str, **body: Any) -> Any:
         """Return the answer; None where the receipt is stale."""

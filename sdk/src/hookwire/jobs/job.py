@@ -75,6 +75,8 @@ class Job:
 
     def extra(self) -> dict[str, Any]:
         """Return the events and jobs that commit with the result."""
+        if not (self.events or self.jobs):
+            return {}
         return {name: value for name, value in (("events", self.events), ("jobs", self.jobs)) if value}
 
 

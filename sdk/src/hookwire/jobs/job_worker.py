@@ -3,23 +3,24 @@
 Coroutines run on the loop, plain functions in threads. Results that fall into the same few milliseconds share a
 statement. A handler in a transaction is settled on its own connection, so that its rows commit with the result; when
 the claim is over by then, everything is rolled back. A heartbeat holds what runs and cancels what is to be cancelled.
+An idle worker polls, and is woken by NOTIFY where its pool has a connection to spare (JB-65).
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from hookwire.jobs.handlers import Handlers
-from hookwire.jobs.http_jobs import HttpJobs, HubRefused
+from hookwire.jobs.handlers import Handler, Handlers
+from hookwire.jobs.http_jobs import HttpJobs
 from hookwire.jobs.job import Failed, Job, Snoozed
 from hookwire.jobs.sql_jobs import SqlJobs
+from hookwire.jobs.wake_up import passes
 
-__all__ = ["JobWorker", "called"]
+__all__ = ["JobWorker"]
 
 _RETRY_SECONDS: Final = 0.5
 _STALE: Final = "HW001"
@@ -55,9 +56,11 @@ class JobWorker:
         self._running: dict[asyncio.Task[None], Job] = {}
         self._done: list[tuple[Job, Any]] = []
         self._cancelled: set[str] = set()
-        self._changed = asyncio.Event()
+        self._woken = asyncio.Event()
+        self._freed = asyncio.Event()
         self._flush = asyncio.Event()
         self._stopping = False
+        self._drained = False
 
     def run_blocking(self) -> None:
         """Work in this thread until :meth:`stop`, for programs without a loop of their own."""
@@ -66,38 +69,49 @@ class JobWorker:
     def stop(self) -> None:
         """Claim nothing more; ``run`` returns when what runs is settled, or its grace is over."""
         self._stopping = True
-        self._changed.set()
+        self._woken.set()
+        self._freed.set()
         self._flush.set()
 
     async def run(self) -> None:
         """Work until stopped. Errors of the connection are waited out."""
         async with asyncio.TaskGroup() as group:
-            helpers = [group.create_task(self._settle()), group.create_task(self._hold())]
+            settling = group.create_task(self._settle())
+            helpers = [group.create_task(one) for one in (self._hold(), self._jobs.listen(self._woken.set))]
             while not self._stopping:
-                self._changed.clear()
-                room = self._slots - len(self._running)
-                found = await self._claim(room) if room else []
+                self._woken.clear()
+                self._freed.clear()
+                if not (room := self._slots - len(self._running)):
+                    await self._freed.wait()
+                    continue
+                found = await self._claim(room)
                 for job in found:
                     self._running[group.create_task(self._run(job))] = job
-                if len(found) < room or not room:
-                    await self._idle(None if not room else self._idle_seconds)
+                if len(found) < room:
+                    await self._idle()
             await self._drain()
-            for helper in helpers:
+            await asyncio.wait([settling], timeout=self._grace_seconds)
+            for helper in (settling, *helpers):
                 helper.cancel()
-        await self._complete_done()
 
     async def _claim(self, room: int) -> list[Job]:
         try:
             return await self._jobs.claim(self._handlers.kinds, room, self.name, self._lease_seconds, self._queue)
         except Exception as error:
-            if not _passes(error):
+            if not passes(error):
                 raise
             await asyncio.sleep(_RETRY_SECONDS)
             return []
 
     async def _run(self, job: Job) -> None:
         try:
-            await self._handle(job)
+            handler = self._handlers.of(job.kind)
+            if handler.in_transaction:
+                await self._run_in_transaction(handler, job)
+            else:
+                result = await handler.call(job)  # before the list is read: a flush replaces it
+                self._done.append((job, result))
+                self._flush.set()
         except Snoozed as snoozed:
             pause = snoozed
             await self._patiently(lambda: self._jobs.snooze(job, pause))
@@ -111,32 +125,29 @@ class JobWorker:
         finally:
             self._cancelled.discard(job.id)
             del self._running[asyncio.current_task()]  # type: ignore[arg-type]  # this runs in a task
-            self._changed.set()
+            self._freed.set()
 
-    async def _handle(self, job: Job) -> None:
-        handler = self._handlers.of(job.kind)
-        if not handler.in_transaction:
-            result = await called(handler.run, job)  # before the list is read: a flush replaces it
-            self._done.append((job, result))
-            self._flush.set()
-            return
+    async def _run_in_transaction(self, handler: Handler, job: Job) -> None:
         assert isinstance(self._jobs, SqlJobs), "the constructor has checked it"
         try:
             async with self._jobs.transaction() as connection:
-                result = await called(handler.run, job, connection)
+                result = await handler.call(job, connection)
                 if not await self._jobs.complete([(job, result)], connection):
                     raise _Stale
         except _Stale:
             return
         self.completed += 1
+        self._woken.set()
 
     async def _settle(self) -> None:
         while True:
             await self._flush.wait()
-            if len(self._done) < self._slots:
+            if self._running and len(self._done) < self._slots:
                 await asyncio.sleep(self._flush_seconds)
             self._flush.clear()
             await self._complete_done()
+            if self._drained and not self._done:
+                return
 
     async def _complete_done(self) -> None:
         done, self._done = self._done, []
@@ -144,8 +155,9 @@ class JobWorker:
             return
         try:
             self.completed += len(await self._jobs.complete(done))
+            self._woken.set()  # what ended may have held back others of its key
         except Exception as error:
-            if not _passes(error):
+            if not passes(error):
                 raise
             self._done = done + self._done
             await asyncio.sleep(_RETRY_SECONDS)
@@ -156,11 +168,12 @@ class JobWorker:
         for _ in range(max(1, int(self._lease_seconds / _RETRY_SECONDS))):
             try:
                 await settle()
+                self._woken.set()
                 return
             except Exception as error:
                 if getattr(error, "sqlstate", None) == _STALE:
                     return
-                if not _passes(error):
+                if not passes(error):
                     raise
             await asyncio.sleep(_RETRY_SECONDS)
 
@@ -172,7 +185,7 @@ class JobWorker:
             try:
                 beat = await self._jobs.extend([*held.values()], self._lease_seconds)
             except Exception as error:
-                if not _passes(error):
+                if not passes(error):
                     raise
                 continue
             for task, job in held.items():
@@ -180,10 +193,11 @@ class JobWorker:
                     self._cancelled.add(job.id)
                     task.cancel()
 
-    async def _idle(self, seconds: float | None) -> None:
+    async def _idle(self) -> None:
+        """Wait for a notification, a settlement or the next poll."""
         try:
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
+            async with asyncio.timeout(self._idle_seconds):
+                await self._woken.wait()
         except TimeoutError:
             return
 
@@ -194,18 +208,5 @@ class JobWorker:
             running.cancel()
         if self._running:
             await asyncio.wait([*self._running])
-
-
-async def called(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a handler: a coroutine on the loop, a plain function in a thread."""
-    if inspect.iscoroutinefunction(function):
-        return await function(*arguments)
-    return await asyncio.to_thread(function, *arguments)
-
-
-def _passes(error: Exception) -> bool:
-    """Return whether another try may help: the connection, the server or a lock failed."""
-    if isinstance(error, HubRefused):
-        return False
-    state = str(getattr(error, "sqlstate", "") or "")
-    return isinstance(error, OSError | TimeoutError) or state[:2] in ("08", "40", "53", "55", "57", "58")
+        self._drained = True
+        self._flush.set()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from hookwire.jobs import wake_up
 from hookwire.jobs.job import Failed, Job, Snoozed
 
 __all__ = ["SqlJobs"]
@@ -38,10 +39,10 @@ class SqlJobs:
 
     async def complete(self, done: Sequence[tuple[Job, Any]], connection: Any = None) -> set[str]:
         """Complete jobs in one statement; return the ids that were still held."""
+        extras = [json.dumps(extra) if (extra := job.extra()) else None for job, _ in done]
         rows = await (connection or self._pool).fetch(
             _COMPLETE, [job.id for job, _ in done], [job.claim for job, _ in done],
-            [json.dumps(result) for _, result in done],
-            [json.dumps(job.extra()) if job.extra() else None for job, _ in done],
+            ["null" if result is None else json.dumps(result) for _, result in done], extras if any(extras) else None,
         )  # fmt: skip
         return {row[0] for row in rows}
 
@@ -62,6 +63,10 @@ class SqlJobs:
         """Give jobs back without costing an attempt."""
         await self._pool.execute(_RELEASE, [job.id for job in held], [job.claim for job in held])
 
+    async def listen(self, wake: Callable[[], None]) -> None:
+        """Call ``wake`` when jobs were enqueued, as far as the database says so; until cancelled."""
+        await wake_up.listen(self._pool, "", wake)
+
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
         """Open a transaction on a connection; commit it on a clean exit."""
@@ -70,8 +75,6 @@ class SqlJobs:
 
 
 def _job_of(row: Any) -> Job:
-    resumed = json.loads(row["resumed"]) if row["resumed"] is not None else None
-    return Job(
-        row["id"], row["claim"], row["kind"], json.loads(row["args"]), row["key"] or None, row["attempts"],
-        row["attempts_max"], row["run_until"], resumed,
-    )  # fmt: skip
+    job_id, claim, kind, args, key, attempts, attempts_max, run_until, resumed = row
+    found = json.loads(resumed) if resumed is not None else None
+    return Job(job_id, claim, kind, json.loads(args), key or None, attempts, attempts_max, run_until, found)

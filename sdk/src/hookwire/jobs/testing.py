@@ -19,7 +19,6 @@ from typing import Any
 
 from hookwire.jobs.handlers import Handlers
 from hookwire.jobs.job import RECORDER, Failed, Job, Snoozed
-from hookwire.jobs.job_worker import called
 
 __all__ = ["Captured", "Ran", "capture"]
 
@@ -90,7 +89,7 @@ class Captured:
         most = draft.get("attempts_max", _ATTEMPTS)
         job = Job(job_id, attempt, draft["kind"], draft["args"], draft.get("key"), attempt, most, None)
         try:
-            result = await called(handler.run, *((job, connection) if handler.in_transaction else (job,)))
+            result = await handler.call(*((job, connection) if handler.in_transaction else (job,)))
         except Snoozed:
             self.ran.append(Ran(job.kind, job.args, "snoozed"))
         except Exception as error:  # noqa: BLE001 - as the worker does

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from hookwire.jobs.message_queue import Message, Queue
+from hookwire.jobs.wake_up import listen, passes
 
 __all__ = ["Refused", "Worker"]
 
@@ -67,7 +68,7 @@ class Worker:
     async def run(self) -> None:
         """Work until stopped. Errors of the database are waited out."""
         async with asyncio.TaskGroup() as group:
-            settling, holding = group.create_task(self._settle()), group.create_task(self._hold())
+            helping = [group.create_task(one) for one in (self._settle(), self._hold(), self._listen())]
             while not self._stopping:
                 self._changed.clear()
                 room = min(self._batch - self._running, 2 * self._batch - len(self._held))
@@ -83,8 +84,8 @@ class Worker:
             while self._held:
                 self._changed.clear()
                 await self._changed.wait()
-            holding.cancel()
-            settling.cancel()
+            for helper in helping:
+                helper.cancel()
 
     async def _receive(self, room: int) -> list[Message]:
         after, until = self._after
@@ -95,7 +96,7 @@ class Worker:
                 self._pool, room, lease_seconds=self._lease_seconds, after_id=after
             )
         except Exception as error:
-            if not _passes(error):
+            if not passes(error):
                 raise
             await asyncio.sleep(_RETRY_SECONDS)
             return []
@@ -121,7 +122,7 @@ class Worker:
         try:
             await self._queue.reject(self._pool, [message], delay_seconds=delay, reason=reason[:500], dead=dead)
         except Exception as error:
-            if not _passes(error):
+            if not passes(error):
                 raise  # its lease ends by itself otherwise
 
     async def _settle(self) -> None:
@@ -138,7 +139,7 @@ class Worker:
         try:
             accepted = await self._queue.accept(self._pool, batch)
         except Exception as error:
-            if not _passes(error):
+            if not passes(error):
                 raise
             self._done = batch + self._done
             await asyncio.sleep(_RETRY_SECONDS)
@@ -155,8 +156,11 @@ class Worker:
                 try:
                     await self._queue.extend(self._pool, [*self._held.values()], self._lease_seconds)
                 except Exception as error:
-                    if not _passes(error):
+                    if not passes(error):
                         raise
+
+    async def _listen(self) -> None:
+        await listen(self._pool, self._queue.name, self._changed.set)
 
     async def _idle(self) -> None:
         try:
@@ -168,9 +172,3 @@ class Worker:
     def _forget(self, message: Message) -> None:
         self._held.pop(message.id, None)
         self._changed.set()
-
-
-def _passes(error: Exception) -> bool:
-    """Return whether another try may help: the connection, the server or a lock failed."""
-    state = str(getattr(error, "sqlstate", "") or "")
-    return isinstance(error, OSError | TimeoutError) or state[:2] in ("08", "40", "53", "55", "57", "58")
