@@ -1,6 +1,6 @@
 """Acceptance: turn a form into a committed request, without asking another server (W3C WebSub 5.1.2).
 
-    Subscribing --topic--> hosted here? --callback--> may it be named? --tokens--> not too often? --COMMIT--> 202
+    Subscribing --topic--> hosted here? --callback--> may it be named? --turn--tokens--> not too often? --COMMIT--> 202
 
 Only static checks and checks against this database happen here. The answer depends on no other server and on no name
 lookup (WS-33, WS-69). An accepted request is durable before the answer.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -23,6 +23,7 @@ from hub.intent import patience_seconds
 from hub.options import HubOptions
 from hub.requester import bucket_of, check_pending, check_room, network_of
 from hub.topic_url import ForeignTopic, TopicUrlRefused, foreign_name, identity, topic_of
+from hub.turns import Turns
 
 __all__ = [
     "Hub", "Named", "accept", "callback_target", "named_topic", "outcome", "ping", "request_context", "take_tokens",
@@ -36,7 +37,7 @@ _LOOK_SECONDS = 0.05
 class Hub:
     """The dependencies of the hub's endpoint. Its functions are called after a commit and must not block.
 
-    ``incarnation`` is this database's part of public event ids.
+    ``incarnation`` is this database's part of public event ids. ``turns`` bounds the requests that are stored at once.
     """
 
     database: Database
@@ -47,31 +48,38 @@ class Hub:
     on_publish: Callable[[], None] = lambda: None
     tenant: str = "default"
     incarnation: str = ""
+    turns: Turns = field(default_factory=Turns)
 
 
 async def accept(hub: Hub, request: Subscribing, requester: str | None = None) -> int:
     """Store a request; return its id when it is committed. ``requester`` is the address it came from.
 
     Raises:
-        FormRefused: 400, 403, 404 or 429; nothing was stored.
+        FormRefused: 400, 403, 404, 429 or 503; nothing was stored.
         db.errors.DatabaseError: the request may or may not have been stored; repeating it is harmless.
     """
     named = _topic(hub, request.topic_url, foreign_status=403, parameter="hub.topic")
-    target, topic = callback_target(hub, request.callback), named.name
-    pair, network = identity(topic, request.callback), network_of(requester)
+    target = callback_target(hub, request.callback)
+    async with hub.turns.turn():
+        intent_id = await _store(hub, request, named, target.host, requester)
+    hub.wake()
+    _log.info("intent_accepted", intent=intent_id, mode=str(request.mode), topic=named.name, callback_host=target.host)
+    return intent_id
+
+
+async def _store(hub: Hub, request: Subscribing, named: Named, host: str, requester: str | None) -> int:
+    """Take tokens and insert the request, in two transactions; return its id."""
+    pair, network = identity(named.name, request.callback), network_of(requester)
     async with hub.database.transaction() as session:
         await _check_allowed(hub, session, named, "hub.topic")
         await check_pending(session, hub.options, network)
-        await take_tokens(hub, session, target.host, network)
+        await take_tokens(hub, session, host, network)
     async with hub.database.transaction() as session:
-        await session.execute("intent.line_up", target.host)
-        await check_room(session, hub.options, hub.tenant, pair, request.mode, target.host, network)
+        await session.execute("intent.line_up", host)
+        await check_room(session, hub.options, hub.tenant, pair, request.mode, host, network)
         if named.is_foreign and request.mode is Mode.SUBSCRIBE:
-            await session.execute("foreign.ensure", hub.tenant, topic, request.topic_url)
-        intent_id = await _insert(hub, session, request, named, target.host, pair, requester)
-    hub.wake()
-    _log.info("intent_accepted", intent=intent_id, mode=str(request.mode), topic=topic, callback_host=target.host)
-    return intent_id
+            await session.execute("foreign.ensure", hub.tenant, named.name, request.topic_url)
+        return await _insert(hub, session, request, named, host, pair, requester)
 
 
 async def outcome(hub: Hub, intent_id: int) -> str | None:

@@ -13,11 +13,15 @@ FROM hookwire.lease_requests($1, $2, $3, $4, $5) AS l;
 SELECT hookwire.reply_by($1::text::uuid, $2, $3, $4);
 
 -- name: lease_for_callbacks
--- Claim requests for callbacks. $1: subscriptions that take no more for now. Services take turns, in changing order.
+-- Claim requests for callbacks. $1: subscriptions that take no more for now. Those whose service has requests, in
+-- changing order.
 SELECT s.id AS subscription_id, s.version, s.service, translate(l.id::text, '-', '') AS id, l.claim, l.attempts,
        hookwire.frames_type(l.content_type, l.frame_bytes) AS content_type, hookwire.frames_body(l.body, l.frame_bytes) AS body
 FROM (SELECT x.id, x.version, x.service, x.public_id, coalesce(x.timeout_seconds, $3) AS seconds FROM hookwire.subscriptions x
-      WHERE x.protocol = 'service' AND x.state = 'active' AND x.id <> ALL ($1::bigint[]) ORDER BY random() LIMIT $5) AS s,
+      WHERE x.protocol = 'service' AND x.state = 'active' AND x.id <> ALL ($1::bigint[])
+        AND (SELECT r.id FROM hookwire.requests r WHERE r.service = x.service AND r.state = 'waiting' AND r.deadline_at > clock_timestamp()
+             ORDER BY r.number LIMIT 1) IS NOT NULL
+      ORDER BY random() LIMIT $5) AS s,
      LATERAL hookwire.lease_requests(s.service, $2, s.seconds + $4, s.public_id, 0) AS l;
 
 -- name: release

@@ -252,7 +252,7 @@ async def publish(hub: Hub, resource: Resource, message: RabbitHubMessage) -> in
 
 
 async def subscribe(hub: Hub, resource: Resource, wish: Wish) -> int:
-    """Store a request; return its id when it is committed. Raise ``FormRefused``: 400, 403, 429."""
+    """Store a request; return its id when it is committed. Raise ``FormRefused``: 400, 403, 429, 503."""
     target = callback_target(hub, wish.callback)
     pair = identity(resource, wish.hub_topic, wish.callback)
     binding = binding_of(resource, wish.hub_topic)
@@ -265,16 +265,17 @@ async def subscribe(hub: Hub, resource: Resource, wish: Wish) -> int:
         made["authorization"] = [key_id, base64.b64encode(ciphertext).decode()]
     lease_seconds = lease_seconds_of(hub, wish)
     sealed = hub.secret_box.seal(wish.secret, request_context(hub.tenant, pair)) if wish.secret else None
-    async with hub.database.transaction() as session:
-        await take_tokens(hub, session, target.host)
-    async with hub.database.transaction() as session:
-        await session.execute("intent.line_up", target.host)
-        intent_id: int = await session.fetchval(
-            "rabbithub.accept", hub.tenant, str(wish.mode), binding.topic, wish.hub_topic, wish.callback, target.host,
-            pair, lease_seconds if wish.mode is Mode.SUBSCRIBE else None, wish.verify_token,
-            sealed.key_id if sealed else None, sealed.ciphertext if sealed else None, str(wish.verify),
-            json.dumps(made),
-        )  # fmt: skip
+    async with hub.turns.turn():
+        async with hub.database.transaction() as session:
+            await take_tokens(hub, session, target.host)
+        async with hub.database.transaction() as session:
+            await session.execute("intent.line_up", target.host)
+            intent_id: int = await session.fetchval(
+                "rabbithub.accept", hub.tenant, str(wish.mode), binding.topic, wish.hub_topic, wish.callback,
+                target.host, pair, lease_seconds if wish.mode is Mode.SUBSCRIBE else None, wish.verify_token,
+                sealed.key_id if sealed else None, sealed.ciphertext if sealed else None, str(wish.verify),
+                json.dumps(made),
+            )  # fmt: skip
     hub.wake()
     return intent_id
 

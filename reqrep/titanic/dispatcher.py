@@ -9,7 +9,8 @@
                                                  |
               release, with a pause  <--none--  call  --reply-->  settle
 
-Each call is a task of its own, so a slow or absent service delays nothing but itself (TI-19).
+Each call is a task of its own, so a slow or absent service delays nothing but itself (TI-19). While all that waits has
+no worker, accepts share a look: a look at the store for each of them would cost more than the accept.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ __all__ = ["Dispatcher"]
 _LOG = logging.getLogger(__name__)
 _STORE_PAUSE_SECONDS = 1.0
 _EXTENSIONS_PER_LEASE = 3
+_IN_VAIN_PAUSE_SECONDS = 0.02
 T = TypeVar("T")
 
 
@@ -47,6 +49,7 @@ class Dispatcher:
         self._running: dict[Receipt, str] = {}
         self._calls: Counter[str] = Counter()
         self._absent_until: dict[str, float] = {}
+        self._looked_in_vain = False
         self._wake = ChangeSignal()
 
     async def run(self) -> None:
@@ -58,6 +61,8 @@ class Dispatcher:
             while True:
                 for claimed in await self._retried(self._claim):
                     tasks.create_task(self._execute(claimed))
+                if self._looked_in_vain:
+                    await asyncio.sleep(_IN_VAIN_PAUSE_SECONDS)
                 await self._wake.wait(self._options.look_seconds)
 
     async def _watch(self) -> None:
@@ -68,11 +73,17 @@ class Dispatcher:
 
     async def _claim(self) -> list[ClaimedRequest]:
         """Claim requests of services that have a worker, as many as may run."""
-        limits = {}
-        for service in await self._store.waiting():
+        limits, absent = {}, 0
+        waiting = await self._store.waiting()
+        for service in waiting:
             free = min(self._options.concurrency - self._calls[service], self._options.calls_max - len(self._running))
-            if free > 0 and await self._is_live(service):
+            if free <= 0:
+                continue
+            if await self._is_live(service):
                 limits[service] = free
+            else:
+                absent += 1
+        self._looked_in_vain = 0 < absent == len(waiting)
         if not limits:
             return []
         share = max(1, (self._options.calls_max - len(self._running)) // len(limits))

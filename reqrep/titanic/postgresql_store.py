@@ -178,18 +178,16 @@ class PostgresqlRequestStore(RequestStore):
 
         A number is drawn before its transaction commits, so a new one is told a second time, a moment later.
         """
-        shortest, longest = self._look_seconds
-        seconds = shortest
+        seconds, longest = self._look_seconds
         while not self._claimable.is_set():
-            before = self._last_number
+            await pause(self._claimable, seconds)
+            if self._claimable.is_set():
+                break
+            before, is_second = self._last_number, self._looks_again
             with _translated():
                 self._last_number = await self._database.fetchval("request.last_number")
-            if self._last_number != before:
-                self._looks_again = True
-                return
-            await pause(self._claimable, seconds)
-            if self._looks_again:
-                self._looks_again = False
+            self._looks_again = self._last_number != before
+            if self._looks_again or is_second:
                 return
             seconds = min(seconds * 1.5, longest)
         self._claimable.clear()

@@ -14,6 +14,7 @@ from hub.form import FormRefused, Mode, Subscribing, Verify
 from hub.requester import network_of
 from tests.hub.callback import after, answers, hang
 from tests.hub.harness import POLICY, TOPIC, Harness, hub_harness
+from tests.waiting import until
 
 STRANGER = "192.0.2.1"
 
@@ -66,6 +67,27 @@ async def test_a_hosts_burst_may_be_larger_than_its_rate(database_url: str) -> N
         found = [await ask(harness, 1, path=f"/{number}") for number in range(6)]
 
         assert told(found) == [0, 0, 0, 0, -429, -429]
+
+
+async def test_a_burst_of_requests_leaves_connections_to_others_and_all_of_it_is_stored(database_url: str) -> None:
+    """FX-07: requests for one callback host wait for each other's commit, and not with a connection each."""
+    async with hub_harness(database_url) as harness:
+        await ask(harness, 1, path="/first")
+        async with harness.sql.transaction():
+            await harness.sql.execute("SELECT FROM hookwire.verification_buckets WHERE host = '127.0.1.1' FOR UPDATE")
+            burst = [asyncio.create_task(ask(harness, 1, path=f"/{number}")) for number in range(40)]
+            await until(lambda: waiting_for_a_lock(harness))
+            failures = await harness.hub.database.fetchval("intent.failures", harness.hub.tenant, b"x" * 32)
+        found = await asyncio.gather(*burst)
+
+        assert (failures, told(found)) == (0, [0] * 40)
+
+
+async def waiting_for_a_lock(harness: Harness) -> int:
+    count: int = await harness.sql.fetchval(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    return count
 
 
 async def test_few_requests_of_a_requester_wait_at_once(database_url: str) -> None:

@@ -1,4 +1,4 @@
-"""Each finding about truth and manners has a test that names its id, or a Decision on the page of findings."""
+"""Each finding of the families below has a test that names its id, or a Decision on the page of findings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/conformance/findings.md").read_text("utf-8")
-ROWS = dict(re.findall(r"^\| (FT-\d\d) \| .* \| (.*) \|$", PAGE, re.MULTILINE))
+ROWS = dict(re.findall(r"^\| (F[MTX]-\d\d) \| .* \| (.*) \|$", PAGE, re.MULTILINE))
+FAMILIES = {"FM": 14, "FT": 21, "FX": 8}
+"""Truth and manners, what was asked for, clients of others: how many findings each has."""
 
 
 def docstrings(file: Path) -> dict[str, str]:
@@ -31,14 +33,16 @@ def named_in(cell: str) -> list[tuple[str, str]]:
     ]
 
 
-def test_the_page_has_each_finding_of_truth_and_manners() -> None:
-    """FT-01 to FT-21."""
-    assert sorted(ROWS) == [f"FT-{number:02}" for number in range(1, 22)]
+def test_the_page_has_each_finding_of_these_families() -> None:
+    """FM-01 to FM-14, FT-01 to FT-21, FX-01 to FX-08."""
+    ids = [f"{family}-{number:02}" for family, count in FAMILIES.items() for number in range(1, count + 1)]
+
+    assert sorted(ROWS) == ids
 
 
 @pytest.mark.parametrize("finding", sorted(ROWS))
 def test_a_finding_has_a_test_that_names_it_or_a_decision(finding: str) -> None:
-    """FT-01 to FT-21: a row without a test says why nothing was changed."""
+    """FM-01 to FM-14, FT-01 to FT-21, FX-01 to FX-08: a row without a test says why nothing was changed."""
     named = named_in(ROWS[finding])
     shown = {test: docstrings(ROOT / "tests" / file).get(test, "no such test") for file, test in named}
 

@@ -1,6 +1,5 @@
 // A subscriber on the npm package pubsubhubbub: node subscribe_many.js HUB TOPIC_PREFIX COUNT
-// It subscribes to COUNT topics at once, again where the hub answers 503, prints how many were confirmed and denied,
-// then each notification.
+// It subscribes to COUNT topics at once, prints how many were confirmed and denied, then each notification.
 "use strict";
 
 const pubsubhubbub = require("pubsubhubbub");
@@ -16,11 +15,7 @@ function note(kind) {
 }
 
 subscriber.on("subscribe", () => note("confirmed"));
-subscriber.on("denied", ({ topic, error }) => {
-  if (error && error.message.endsWith(" 503")) {
-    setTimeout(() => subscriber.subscribe(topic, hub), 1000); // the hub is busy for a moment
-    return;
-  }
+subscriber.on("denied", ({ error }) => {
   if (found.denied === 0) console.error(error && `${error.message}: ${error.responseBody}`);
   note("denied");
 });

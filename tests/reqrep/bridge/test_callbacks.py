@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+import asyncpg
 import pytest
 
+from db.statements import STATEMENTS
 from tests.app.callback_server import LOOPBACK, callback_server
 from tests.app.callback_server import CallbackServer as Worker
 from tests.app.conftest import ALL_ROLES, RunHub, RunningHub
@@ -95,6 +97,19 @@ async def test_a_request_made_in_sql_is_found_by_the_poll(running_hub: RunHub, w
         answer = await hub.client.get(f"/requests/{request_id}", headers={"prefer": "wait=20"})
 
         assert (answer.status_code, answer.text, worker.seen[0][1]) == (200, "done", b"hello")
+
+
+async def test_callbacks_without_a_request_do_not_hide_the_one_that_has_one(sql: asyncpg.Connection) -> None:
+    """ZU-04: a hub that may call one subscription finds the request among 200 callbacks of idle services."""
+    await sql.execute(
+        "INSERT INTO hookwire.subscriptions (public_id, protocol, topic, callback, state, service)"
+        " SELECT 's' || n, 'service', '', 'http://x/', 'active', CASE WHEN n > 1 THEN 'idle' || n ELSE 'busy' END"
+        " FROM generate_series(1, 200) n"
+    )
+    await sql.execute("SELECT hookwire.request('busy', 'hello')")
+    leased = await sql.fetch(STATEMENTS["request.lease_for_callbacks"], [], 4, 10.0, 5.0, 1)
+
+    assert [(row["service"], row["body"]) for row in leased] == [("busy", b"hello")]
 
 
 async def test_a_callback_that_may_not_be_called_is_refused(running_hub: RunHub, worker: Worker) -> None:

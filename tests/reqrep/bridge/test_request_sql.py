@@ -404,5 +404,7 @@ async def test_each_statement_reads_a_few_rows_however_many_requests_there_are(s
     await measure("get", (STATEMENTS["request.get"], (request_id, None)))
     await measure("list", (STATEMENTS["request.list"], (2**62, None, None, 10)))
     await measure("close", (STATEMENTS["request.close"], (request_id, None, "test")))
+    await sql.execute("UPDATE hookwire.subscriptions SET service = 'idle'")
+    await measure("callbacks", (STATEMENTS["request.lease_for_callbacks"], ([], 1, 10.0, 5.0, 16)))
 
     assert {name: rows for name, rows in read.items() if rows > 20} == {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -102,6 +103,31 @@ async def test_only_live_services_are_called_and_others_are_looked_at_again() ->
         called = [each.service for each in workers.calls]
         workers.live.add("absent")
         assert (first, called, await answered(store, absent)) == ([b"x"], ["echo"], [b"x"])
+
+
+async def test_accepts_of_a_service_without_a_worker_share_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ZP-34: a look at the store for each accept would cost more than the accept."""
+    monkeypatch.setattr("reqrep.titanic.dispatcher._IN_VAIN_PAUSE_SECONDS", 0.05)
+    store, workers, began = Counted(), Workers(echo), time.monotonic()
+    async with dispatching(store, workers):
+        for _ in range(200):
+            await submit(store, service="absent")
+            for _ in range(10):
+                await asyncio.sleep(0)
+        seconds = time.monotonic() - began
+        assert store.looks <= seconds / 0.05 + 3
+
+
+class Counted(MemoryRequestStore):
+    """A store that counts the looks at what waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+
+    async def waiting(self) -> Sequence[str]:
+        self.looks += 1
+        return await super().waiting()
 
 
 async def test_a_service_runs_no_more_at_once_than_it_may_and_fills_no_other() -> None:
