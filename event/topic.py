@@ -6,7 +6,7 @@ number of words, also none, as in an AMQP topic exchange, for example ``a.#`` ma
 place never matches ``hookwire``. Only patterns that begin with that word choose the hub's own topics.
 
 A pattern is stored in its canonical form. Adjacent wildcards with a ``#`` among them match at least as many words as
-they have stars, whatever their order. They are written as the stars and then one ``#``: ``#.*.#`` becomes ``*.#``.
+they have stars, in any order. They are written as the stars and then one ``#``: ``#.*.#`` becomes ``*.#``.
 
 The compiled form is one regular expression that Python's ``re`` and PostgreSQL's ARE read alike (``\\A``, ``\\Z`` and
 ``(?:`` mean the same in both). ``re`` backtracks, and k times ``#`` over n words may cost n**k steps. The limits of 3
