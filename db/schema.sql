@@ -673,6 +673,8 @@ BEGIN
             OR (draft->'callbacks') - ARRAY['on_status', 'on_complete', 'on_retry', 'on_fail'] <> '{}'
             OR EXISTS (SELECT FROM jsonb_each_text(draft->'callbacks') c WHERE NOT hookwire.is_queue_name(c.value)))
             THEN 'callbacks is an object of on_status, on_complete, on_retry, on_fail; each names a kind'
+        WHEN NOT hookwire.is_readable_json(draft->'args')
+            THEN 'args are nested deeper than 64, or hold a number of more than 1,000 digits'
     END;
     IF wrong IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.enqueue: ' || wrong;
@@ -696,6 +698,10 @@ BEGIN
     IF octet_length(result::text) > 1048576 THEN
         RAISE EXCEPTION USING ERRCODE = 'HW003', MESSAGE = 'the result is larger than 1 MiB',
             HINT = 'Store large content elsewhere and return a link.';
+    END IF;
+    IF NOT hookwire.is_readable_json(result) THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = 'the result is nested deeper than 64, or holds a number of more than 1,000 digits';
     END IF;
 END
 $$;
@@ -1428,7 +1434,7 @@ CREATE FUNCTION hookwire.event_job_content(payload bytea) RETURNS jsonb
 DECLARE
     data CONSTANT jsonb := hookwire.json_of(payload);
 BEGIN
-    IF data IS NOT NULL THEN
+    IF data IS NOT NULL AND hookwire.is_readable_json(data, 63) THEN
         RETURN jsonb_build_object('data', data);
     END IF;
     RETURN jsonb_build_object('payload', convert_from(payload, 'UTF8'));
@@ -2032,6 +2038,21 @@ CREATE FUNCTION hookwire.is_queue_name(name text) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN COALESCE(((octet_length(name) <= 200) AND (name ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'::text)), false);
 
+CREATE FUNCTION hookwire.is_readable_json(value jsonb, levels_max integer DEFAULT 64) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    AS $_$
+BEGIN
+    IF jsonb_path_exists(value, format('$.**{%s}', levels_max + 1)::jsonpath) THEN
+        RETURN false;
+    END IF;
+    -- Only a text with so many digits in a row can hold such a number; most have none, and are not searched.
+    RETURN value IS NULL OR value::text !~ '[0-9]{250}'
+        OR NOT jsonb_path_exists(value, '$.** ? (@.type() == "number" && (@ >= 1e1000 || @ <= -1e1000))');
+END
+$_$;
+
+COMMENT ON FUNCTION hookwire.is_readable_json(value jsonb, levels_max integer) IS 'Whether JSON has at most so many levels, and numbers of at most 1,000 digits.';
+
 CREATE TABLE hookwire.job_kinds (
     kind text NOT NULL COLLATE pg_catalog."C",
     automation text,
@@ -2511,7 +2532,7 @@ BEGIN
         END IF;
         SELECT string_agg(d.frame, ''::bytea ORDER BY d.n), array_agg(octet_length(d.frame) ORDER BY d.n) INTO STRICT body, frame_bytes
         FROM (SELECT decode(f.value, 'base64') AS frame, f.n FROM jsonb_array_elements_text(document->'frames') WITH ORDINALITY AS f(value, n)) AS d;
-    EXCEPTION WHEN data_exception THEN
+    EXCEPTION WHEN data_exception OR statement_too_complex THEN
         RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
             MESSAGE = 'application/vnd.hookwire.frames+json is {"frames": ["<base64>", ...]} with 1 to 32 frames';
     END;

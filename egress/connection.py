@@ -182,7 +182,7 @@ class Connection(asyncio.BufferedProtocol):
         self.attach(cast(asyncio.Transport, transport))  # uvloop's transports do not inherit from asyncio's
 
     def get_buffer(self, _sizehint: int) -> memoryview:
-        """Offer the shared buffer, no longer than the rest that this answer may still bring."""
+        """Return the shared buffer, cut to the number of bytes that this answer may still have."""
         limits = self._limits
         left = (limits.read_bytes_max if self._head_complete else limits.head_bytes_max) - self._read_bytes
         buffer = self._buffer
@@ -232,12 +232,12 @@ class Connection(asyncio.BufferedProtocol):
     # Called by the parser.
 
     def on_message_begin(self) -> None:
-        """Stop at a second message behind the answer, before it can touch the first."""
+        """Stop the parser at a second message after the answer, before it changes what the first one left."""
         if self._complete:
             raise _Enough
 
     def on_status(self, _text: bytes) -> None:
-        """Note that the code is whole: from here on the status decides (OB-05)."""
+        """Note that the status code is complete: from here on it decides the outcome of the exchange (OB-05)."""
         self._status_line_seen = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -274,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
     # Inside.
 
     def _cut(self, failure: OutboundError) -> None:
-        """End an exchange in the middle: by its status where one was read, else as a failure."""
+        """End an unfinished exchange: as a success if its status was read, else as this failure."""
         waiter = self._waiter
         self._keep_alive = False
         self.abort()

@@ -5,12 +5,12 @@ which Kafka refuses, are invalid. In a pattern the word ``*`` stands for exactly
 number of words, also none, as in an AMQP topic exchange, for example ``a.#`` matches ``a``. A wildcard in the first
 place never matches ``hookwire``. Only patterns that begin with that word choose the hub's own topics.
 
-A pattern is stored in its canonical form. A run of wildcards with a ``#`` means "at least as many words as it has
-stars", in any order. So it is written as stars and then one ``#``: ``#.*.#`` becomes ``*.#``.
+A pattern is stored in its canonical form. Adjacent wildcards with a ``#`` among them match at least as many words as
+they have stars, in any order. They are written as the stars and then one ``#``: ``#.*.#`` becomes ``*.#``.
 
 The compiled form is one regular expression that Python's ``re`` and PostgreSQL's ARE read alike (``\\A``, ``\\Z`` and
-``(?:`` mean the same in both). ``re`` backtracks, and k times ``#`` over n words may cost n**k steps. At most 3 of
-them, and 8 wildcards in all, keep the worst case in milliseconds.
+``(?:`` mean the same in both). ``re`` backtracks, and k times ``#`` over n words may cost n**k steps. The limits of 3
+``#`` and of 8 wildcards keep the worst case in milliseconds.
 """
 
 import re
@@ -92,14 +92,14 @@ def compile_pattern(pattern: str) -> str | None:
         if word == "#":
             expression += r"(?:\.[^.]+)*" if position else r"(?:[^.]+\.)*"
             continue
-        after_leading_multi = position == 1 and words[0] == "#"  # it has brought the dot along
+        after_leading_multi = position == 1 and words[0] == "#"  # its expression ends in the dot
         separator = "" if position == 0 or after_leading_multi else r"\."
         expression += separator + ("[^.]+" if word == "*" else word)
     return rf"{beginning}{expression}\Z"
 
 
 def matches(pattern: str, topic: str) -> bool:
-    """Return whether the pattern chooses the topic. This is the reference, without a regular expression.
+    """Return whether the pattern chooses the topic, without a regular expression: the reference for `compile_pattern`.
 
     Cost: words of the pattern x words of the topic. Both must be legal.
     """
@@ -109,8 +109,8 @@ def matches(pattern: str, topic: str) -> bool:
 def covers(outer: str, inner: str) -> bool:
     """Return whether the outer pattern chooses every topic that the inner one chooses; a name is a pattern, too.
 
-    A wildcard of the inner pattern counts as a word that only an equal or a wider wildcard matches. So a yes is never
-    wrong. Cost: words of one pattern x words of the other.
+    A wildcard of the inner pattern counts as a word that only an equal or a wider wildcard matches. So True is always
+    right. Cost: words of one pattern x words of the other.
     """
     words = inner.split(".")
     if words[0] == "hookwire" and outer.partition(".")[0] in _WILDCARDS:

@@ -35,7 +35,7 @@ _LOOK_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Hub:
-    """The dependencies of the hub's endpoint. Its functions are called after a commit and must not block.
+    """The dependencies of the hub's endpoint. ``wake`` and the like are called after a commit and must not block.
 
     ``incarnation`` is this database's part of public event ids. ``turns`` bounds the requests that are stored at once.
     """
@@ -116,7 +116,7 @@ async def ping(hub: Hub, request: Pinging) -> None:
             await _check_allowed(hub, session, topic, "hub.url")
         foreign = [topic.name for topic in topics if topic.is_foreign]
         if foreign:
-            # A topic without a subscription ever has no row, and no reader to fetch it for (WS-79).
+            # A topic that never had a subscription has no row, and nothing is fetched for it (WS-79).
             await session.execute("foreign.ping", hub.tenant, foreign, hub.options.fetch_pause_seconds)
     if foreign:
         hub.wake_fetching()
@@ -180,10 +180,10 @@ async def _check_allowed(hub: Hub, session: Session, topic: Named, parameter: st
 
 
 async def take_tokens(hub: Hub, session: Session, host: str, network: str | None = None) -> None:
-    """Take tokens from the requester's bucket, then the host's and the tenant's: opposite orders would deadlock.
+    """Take tokens from the buckets of the requester, the host and the tenant, in this order: another would deadlock.
 
-    Call it at the end of a separate transaction, which does not wait for the disk. All requests of a tenant take turns
-    at its row, and a token that a crash returns does no harm. Raise ``FormRefused`` 429.
+    Call it at the end of a separate transaction, because all requests of a tenant take turns at its row. The
+    transaction does not wait for the disk: a crash may return a token, which does no harm. Raise ``FormRefused`` 429.
     """
     await session.execute("intent.set_async_commit")
     options = hub.options

@@ -158,7 +158,7 @@ class Fetching:
         raise _FetchFailed(f"more than {_REDIRECTS_MAX} redirects", response.status)
 
     async def _send(self, url: str, row: Row) -> Response:
-        """Send the request and follow redirects. Each hop is parsed, judged and dialled as a separate URL (WS-81)."""
+        """Send one request; return its answer, also a redirect. Each URL is parsed, judged and dialled anew (WS-81)."""
         target = parse_target(url, self._options.url_policy)
         agent = f"hookwire/0.1 (+{self._options.public_url}; {row['subscribers']} subscribers)"
         headers = [("user-agent", agent)]

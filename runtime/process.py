@@ -10,12 +10,12 @@
                                              v
                                         cut off, exit 75
 
-A service has ``name``, ``run()`` and ``stop()``. ``stop`` asks; ``run`` returns when its work in flight is done. Phases
-stop one after the other, producers before consumers: first HTTP, then publishing, then relays and workers. A service
-that fails ends the process with an error.
+A service has ``name``, ``run()`` and ``stop()``. After ``stop``, ``run`` returns when its work in flight is done.
+Phases stop one after the other, producers before consumers: first HTTP, then publishing, then relays and workers.
+A service that fails ends the process with an error.
 
-The process ends within ``drain_seconds`` and three more, even if a service hangs. Closing waits for servers. A database
-that does not answer would be waited for once for each lease, member and connection (T9).
+The process ends within ``drain_seconds`` and three more, even if a service hangs. Without this limit, closing would
+wait for a database that does not answer once for each lease, member and connection (T9).
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def last_act(act: Callable[[], object]) -> Iterator[None]:
 
 
 def end_within(seconds: float) -> None:
-    """End this process by then with exit code 75, without closing anything more, if it has not ended itself (F08).
+    """End this process with exit code 75 after so many seconds, unless it has ended by then (F08).
 
-    Nothing is lost by that, as by a SIGKILL. A thread decides, because the event loop may hang. It first runs each
-    :func:`last_act`. After a second call the earlier end holds.
+    Nothing more is closed. As after a SIGKILL, nothing is lost. A thread does it, because the event loop may hang. The
+    thread first runs each :func:`last_act`. Of two calls the earlier end counts.
     """
     timer = threading.Timer(seconds, _cut_off)
     timer.daemon = True

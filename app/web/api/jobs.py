@@ -59,7 +59,7 @@ _ENDED = ("completed", "cancelled", "discarded")
 @needs("enqueue", reach="route")
 async def enqueue(request: Request, response: Response, body: JobIn, context: In) -> StateOut:
     """Stored when this is answered. The same kind and `uniq` merge while the job lives."""
-    require_kinds(request, [queue_name(body.kind)])
+    require_kinds(request, _kinds_of(body))
     draft = body.model_dump(mode="json", exclude_none=True)
     with job_refusals():
         [added] = await context.jobs.queue.add([draft], person_of(request))
@@ -152,7 +152,7 @@ async def get(
 async def complete(request: Request, job_id: UUID, body: CompleteIn, context: In) -> None:
     """Result, state, events and follow-up jobs are one commit."""
     receipt = await receipt_of(request, job_id, body.receipt, context)
-    require_kinds(request, [job.kind for job in body.jobs])
+    require_kinds(request, [kind for job in body.jobs for kind in _kinds_of(job)])
     asked = body.model_dump(mode="json", exclude_none=True)
     extra = {name: asked[name] for name in ("events", "jobs") if asked[name]}
     _require_topics(request, [event.topic for event in body.events])
@@ -207,6 +207,12 @@ async def extend(request: Request, job_id: UUID, body: JobExtendIn, context: In)
     if not beat.held:
         raise _stale(receipt)
     return ExtendedOut(leased_until=beat.held[receipt], is_cancelled=receipt in beat.cancelled)
+
+
+def _kinds_of(job: JobIn) -> list[str]:
+    """Return the kind of a job and those of the jobs that follow it (EY-02)."""
+    callbacks = job.callbacks.model_dump(exclude_none=True) if job.callbacks is not None else {}
+    return [queue_name(job.kind), *callbacks.values()]
 
 
 def _stale(receipt: JobReceipt) -> Problem:

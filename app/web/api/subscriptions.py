@@ -197,7 +197,8 @@ async def list_subscriptions(
     rows = await context.database.fetch("subscription.list", "default", after[0], topic, state, limit + 1)
     more = [rows[limit - 1]["id"]] if len(rows) > limit else None
     next_cursor = link_next(request, response, more)
-    return SubscriptionPage.model_validate({"items": [_out(row) for row in rows[:limit]], "next_cursor": next_cursor})
+    items = [_out(row) for row in rows[:limit] if _is_reached(request, row)]
+    return SubscriptionPage.model_validate({"items": items, "next_cursor": next_cursor})
 
 
 _MISSING = "There is no such subscription."
@@ -209,16 +210,18 @@ async def find(request: Request, identity: str, context: Context) -> Row:
     row = await context.subscriptions.get(identity) if named else None
     if row is None:
         raise Problem("not-found", _MISSING)
-    if row["service"] is not None:
-        is_reached = may_reach_service(request, row["service"])
-    elif row["kind"] is not None:
-        is_reached = may_reach_kind(request, row["kind"])
-    else:
+    if row["service"] is None and row["kind"] is None:
         require_topic(request, row["topic"], hidden=_MISSING)
-        return row
-    if not is_reached:
+    elif not _is_reached(request, row):
         raise Problem("not-found", _MISSING)
     return row
+
+
+def _is_reached(request: Request, row: Row) -> bool:
+    """Return whether the key of this request includes the service or kind of a subscription; True for any other."""
+    if row["service"] is not None:
+        return may_reach_service(request, row["service"])
+    return row["kind"] is None or may_reach_kind(request, row["kind"])
 
 
 def subscription_out(row: Row | None) -> SubscriptionOut:

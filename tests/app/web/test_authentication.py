@@ -128,6 +128,22 @@ async def test_a_key_for_some_topics_reaches_no_others(running_hub: RunHub) -> N
         assert found == REACH
 
 
+async def test_a_key_for_some_kinds_lists_no_callback_of_another_kind_or_service(running_hub: RunHub) -> None:
+    """EY-03: what is a 404 by its id is not in the list either."""
+    async with running_hub(access="keys") as hub:
+        admin = authorized(await bearer(hub, "admin"))
+        for body in ({"kind": "mail.send"}, {"kind": "other"}, {"service": "other"}, {"topic": "t"}):
+            made = await hub.client.post("/subscriptions", json={**body, "callback": CALLBACK}, headers=admin)
+            assert made.status_code == 201, made.text
+        asked = {"name": "ada", "scopes": ["read"], "kinds": ["mail.*"], "services": ["mail"]}
+        ada = authorized((await hub.client.post("/keys", json=asked, headers=admin)).json()["key"])
+        listed = (await hub.client.get("/subscriptions", headers=ada)).json()["items"]
+
+    assert [(found["kind"], found["service"], found["topic"]) for found in listed] == [
+        ("mail.send", None, listed[0]["topic"]), (None, None, "t"),
+    ]  # fmt: skip
+
+
 async def test_a_key_for_some_topics_sees_no_callback_of_others(running_hub: RunHub, receiver: Receiver) -> None:
     """FS-10, SE-09: a callback may be a capability, and an attempt shows its receiver's answer."""
     async with running_hub(ALL_ROLES, access="keys") as hub:

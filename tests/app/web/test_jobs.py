@@ -156,6 +156,28 @@ async def test_a_key_is_a_person_and_its_scopes_and_kinds_hold(running_hub: RunH
     assert foreign == 403
 
 
+async def test_a_key_enqueues_no_follow_up_of_another_kind(running_hub: RunHub) -> None:
+    """EY-02: neither by the callbacks of a job nor by those of a job that a result brings along."""
+    async with running_hub(access="keys") as hub:
+        admin = authorized(await bearer(hub, "admin"))
+        asked = {"name": "ada", "scopes": ["work", "enqueue"], "kinds": ["mail.*"]}
+        ada = authorized((await hub.client.post("/keys", json=asked, headers=admin)).json()["key"])
+
+        async def ask(path: str, **body: Any) -> Any:
+            return await hub.client.post(f"/jobs{path}", json=body, headers=ada)
+
+        refused = [
+            (await ask("", kind="mail.send", callbacks={name: "other"})).status_code
+            for name in ("on_status", "on_complete", "on_retry", "on_fail")
+        ]
+        made = await ask("", kind="mail.send", callbacks={"on_complete": "mail.sent"})
+        [item] = (await ask("/claim", kinds=["mail.send"])).json()["items"]
+        follow_up = {"kind": "mail.next", "callbacks": {"on_fail": "other"}}
+        late = await ask(f"/{item['job']['id']}/complete", receipt=item["receipt"], jobs=[follow_up])
+
+    assert (refused, made.status_code, late.status_code) == ([403] * 4, 201, 403)
+
+
 async def test_a_schedule_enqueues_and_a_paused_kind_waits(running_hub: RunHub, database_url: str) -> None:
     """JB-73, JB-77: the keeper of the hub fires it."""
     async with running_hub() as hub, opened(database_url) as (_, sql):

@@ -273,6 +273,18 @@ async def test_several_frames_pass_unchanged_both_ways(running_hub: RunHub) -> N
         assert (found.headers["content-type"], found.json(), bad.status_code) == (FRAMES, json.loads(document), 400)
 
 
+async def test_frames_that_are_nested_too_deep_are_refused(running_hub: RunHub) -> None:
+    """EY-04: of a caller and of a worker; they were answered as if the database had failed."""
+    deep = "[" * 100_000 + "]" * 100_000
+    async with running_hub() as hub:
+        asked = await call(hub, deep, content_type=FRAMES)
+        request_id = await ask(hub, "x")
+        [item] = await claim(hub)
+        answered = await reply(hub, item, deep, content_type=FRAMES)
+
+    assert (asked.status_code, item["request"]["id"], answered) == (400, request_id, 400)
+
+
 @pytest.mark.parametrize("name", ["mmi.service", "titanic.request", "hub.publish", "a b", "a..b", "x" * 201, "%00"])
 async def test_only_names_of_topic_words_are_services(running_hub: RunHub, name: str) -> None:
     """ZU-14."""
