@@ -15,12 +15,12 @@ import time
 
 NAMES = (
     "publish", "deliver", "hub", "latency", "isolation", "standing", "footprint", "idle", "gap", "outbound", "relay",
-    "backlog", "sustained", "mariadb", "amqp", "pipeline", "archive", "services", "titanic", "calls", "queues", "jobs",
-    "pickup", "depth", "cost",
+    "backlog", "sustained", "mariadb", "amqp", "pipeline", "commits", "archive", "services", "titanic", "calls",
+    "queues", "jobs", "pickup", "depth", "cost",
 )  # fmt: skip
 _WITH_OWN_COMMAND = (
-    "standing", "idle", "gap", "outbound", "relay", "backlog", "sustained", "mariadb", "amqp", "pipeline", "archive",
-    "services", "titanic", "queues", "jobs", "pickup", "depth", "cost",
+    "standing", "idle", "gap", "outbound", "relay", "backlog", "sustained", "mariadb", "amqp", "pipeline", "commits",
+    "archive", "services", "titanic", "queues", "jobs", "pickup", "depth", "cost",
 )  # fmt: skip
 
 

@@ -4,8 +4,9 @@
 
 Records as the relay writes them (eight headers, JSON of 100 bytes, 10,000 keys) lie in four partitions of a real
 broker. The yardstick reads them with the same source and writes Kafka's own columns as Parquet, nothing else. Ours
-types the envelope, judges every record, sorts, counts, flushes files to disk and makes the entry of the log. For each
-source (Spark's connector and our own) both alternate; medians of events a second and their ratio are printed.
+types the envelope, judges every record, counts, flushes files to disk, hashes them and makes the commit. The frame is
+what ours writes, by Spark alone: without flush, hash and commit. For each source (Spark's connector and our own) the
+three alternate; medians of events a second and the ratios of ours are printed.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from pipeline.archive import ArchiveOptions, archive, unarchived
+from pipeline.archive import ArchiveOptions, archive, batch_rows, unarchived
 from pipeline.kafka_jars import kafka_jars
 from pipeline.kafka_options import SparkKafkaOptions
 from pipeline.kafka_reader import source_rows
 from pipeline.lake import Snapshot, bronze
+from pipeline.schema import BRONZE_PARTITIONS
 from pipeline.session import SessionOptions, spark_session
 from pipeline.storage import LakeStorage
 from scripts.servers.fleet import take_server
@@ -67,6 +69,11 @@ def copied(spark: SparkSession, kafka: SparkKafkaOptions, folder: str) -> None:
     source_rows(spark, kafka, ranges).write.parquet(folder)
 
 
+def framed(spark: SparkSession, kafka: SparkKafkaOptions, folder: str) -> None:
+    rows = batch_rows(spark, kafka, unarchived(Snapshot(), kafka, [TOPIC]))
+    rows.write.partitionBy(*BRONZE_PARTITIONS).parquet(folder)
+
+
 def archived(spark: SparkSession, kafka: SparkKafkaOptions, folder: str, events: int) -> None:
     done = archive(lambda: spark, bronze(LakeStorage(folder)), kafka, ArchiveOptions((TOPIC,)), "bench")
     assert (done.rows, done.quarantined) == (events, 0), done
@@ -82,14 +89,16 @@ def run(spark: SparkSession, bootstrap: str, folder: Path, events: int, rounds: 
     for source in SOURCES:
         kafka = SparkKafkaOptions(bootstrap, source=source)
         plain: list[float] = []
+        frame: list[float] = []
         ours: list[float] = []
         for number in range(rounds):
             place = f"{folder}/{source}-{number}"
             plain.append(seconds(partial(copied, spark, kafka, f"{place}-copy")))
+            frame.append(seconds(partial(framed, spark, kafka, f"{place}-frame")))
             ours.append(seconds(partial(archived, spark, kafka, f"{place}-lake", events)))
-        base, middle = statistics.median(plain), statistics.median(ours)
-        rates = f"copy {events / base:10,.0f}/s   archive {events / middle:10,.0f}/s"
-        print(f"{source:7} {rates}   ratio {base / middle:5.2f}")
+        copy, bare, middle = (statistics.median(times) for times in (plain, frame, ours))
+        rates = f"copy {events / copy:9,.0f}/s   frame {events / bare:9,.0f}/s   archive {events / middle:9,.0f}/s"
+        print(f"{source:7} {rates}   of the copy {copy / middle:5.2f}   of the frame {bare / middle:5.2f}")
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import Observation, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline.bronze import to_bronze
@@ -31,7 +31,7 @@ from pipeline.kafka_range import Bounds, Range, RangePlan, RangeProblem, planned
 from pipeline.kafka_reader import bounds_of, incarnations_of, read_ranges, topics_of
 from pipeline.lake import Change, DataFile, LakeConflict, Snapshot, State, Table
 
-__all__ = ["ArchiveFailed", "ArchiveOptions", "Archived", "archive", "plan_archive", "unarchived"]
+__all__ = ["ArchiveFailed", "ArchiveOptions", "Archived", "archive", "batch_rows", "plan_archive", "unarchived"]
 
 _TASK_RECORDS_MIN = 50_000
 
@@ -175,8 +175,14 @@ def _written(
     spark: SparkSession, table: Table, kafka: SparkKafkaOptions, plan: RangePlan, basis: Snapshot
 ) -> tuple[tuple[DataFile, ...], int]:
     seen = Observation()
-    ranges = [of for of in plan.ranges if of.start < of.until]
-    records = read_ranges(spark, kafka, ranges).coalesce(max(2, plan.size // _TASK_RECORDS_MIN))
-    rows = to_bronze(records, datetime.now(UTC)).observe(seen, F.count("quarantine").alias("quarantined"))
+    rows = batch_rows(spark, kafka, plan.ranges).observe(seen, F.count("quarantine").alias("quarantined"))
     files = table.write(rows, basis.version + 1)  # a range is read in its order
     return files, seen.get["quarantined"]
+
+
+def batch_rows(spark: SparkSession, kafka: SparkKafkaOptions, ranges: Collection[Range]) -> DataFrame:
+    """Return the records of the ranges as rows of bronze, in tasks that are worth a file each."""
+    full = [of for of in ranges if of.start < of.until]
+    size = sum(of.until - of.start for of in full)
+    records = read_ranges(spark, kafka, full).coalesce(max(2, size // _TASK_RECORDS_MIN))
+    return to_bronze(records, datetime.now(UTC))

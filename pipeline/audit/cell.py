@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from pipeline.audit.evidence import BUCKETS, hash_halves, ledger_hash_halves
+from pipeline.audit.evidence import BUCKETS, hash_number, ledger_hash
 
-__all__ = ["LEDGER", "cells", "compared"]
+__all__ = ["LEDGER", "cells", "compared", "summed_hours"]
 
 LEDGER: Final = (
     "topic string, hour timestamp, bucket long, owed long, owed_sum decimal(20,0), owed_low long, owed_high long, "
@@ -19,47 +21,70 @@ LEDGER: Final = (
 """The ledger's columns. ``topic`` is Kafka's. ``owed_content`` is null where the ledger has no contents."""
 
 
-def cells(evidence: DataFrame) -> DataFrame:
+def summed_hours(ledger: DataFrame, evidence: DataFrame) -> list[datetime]:
+    """Return the hours with a cell whose contents cannot be compared, so that its ids have to be summed.
+
+    Those are cells that the ledger began before it had contents, and cells of which records were erased.
+    """
+    unknown = ledger.where("owed_content IS NULL").select("hour")
+    erased = evidence.where("is_erased").select("hour")
+    rows = unknown.unionByName(erased).distinct().collect()
+    return sorted(row["hour"].astimezone(UTC) for row in rows)  # Spark returns moments in this machine's zone
+
+
+def cells(evidence: DataFrame, summed: Collection[datetime]) -> DataFrame:
     """Return ``topic``, ``hour``, ``bucket``: ``records``, ``sum``, ``content``, ``low``, ``high``, and how many
     records are late, misfiled and erased.
 
+    A content's hash covers the id, so ``sum``, the checksum of the ids, is computed in the hours of ``summed`` alone.
     Records that are not ours have no id: they stand in cells with the bucket null.
     """
-    high, low = ledger_hash_halves(F.col("id"))
-    content_high, content_low = hash_halves(F.col("digest"))
+    hashed = evidence.withColumns(
+        {
+            "bucket": F.col("id").bitwiseAND(F.lit(BUCKETS - 1)),
+            "number": F.when(F.col("hour").isin(list(summed)), ledger_hash(F.col("id"))),
+            "content": hash_number(F.col("digest")),
+        }
+    )
     return (
-        evidence.groupBy("topic", "hour", F.col("id").bitwiseAND(F.lit(BUCKETS - 1)).alias("bucket"))
+        hashed.groupBy("topic", "hour", "bucket")
         .agg(
             F.count("*").alias("records"),
-            F.sum(high).alias("sum_high"),
-            F.sum(low).alias("sum_low"),
-            F.sum(content_high).alias("content_high"),
-            F.sum(content_low).alias("content_low"),
+            *_halves_summed("number"),
+            *_halves_summed("content"),
             F.min("id").alias("low"),
             F.max("id").alias("high"),
             F.count_if("is_late").alias("late"),
             F.count_if("is_misfiled").alias("misfiled"),
             F.count_if("is_erased").alias("erased"),
         )
-        .withColumn("sum", _joined(F.col("sum_high"), F.col("sum_low")))
-        .withColumn("content", _joined(F.col("content_high"), F.col("content_low")))
-        .drop("sum_high", "sum_low", "content_high", "content_low")
+        .withColumns({"sum": _joined("number"), "content": _joined("content")})
+        .drop("number_high", "number_low", "content_high", "content_low")
     )
 
 
-def _joined(high: Column, low: Column) -> Column:
+def _halves_summed(name: str) -> tuple[Column, Column]:
+    """Return the sums of the upper and the lower 32 bits, which fit into a long up to 2**31 records."""
+    number = F.col(name)
+    high, low = F.shiftrightunsigned(number, 32), number.bitwiseAND(F.lit(0xFFFFFFFF))
+    return F.sum(high).alias(f"{name}_high"), F.sum(low).alias(f"{name}_low")
+
+
+def _joined(name: str) -> Column:
     """Return the sum of both halves, modulo 2**64."""
+    high, low = F.col(f"{name}_high"), F.col(f"{name}_low")
     shifted = F.pmod(high, F.lit(2**32)).cast("decimal(20,0)") * F.lit(Decimal(2**32))
     return F.pmod(shifted + low.cast("decimal(20,0)"), F.lit(Decimal(2**64))).cast("decimal(20,0)")
 
 
-def compared(ledger: DataFrame, cells: DataFrame) -> DataFrame:
+def compared(ledger: DataFrame, cells: DataFrame, summed: Collection[datetime]) -> DataFrame:
     """Return every cell of either side, with the columns of ``inquiry.Cell``; ``ledger`` has those of ``LEDGER``."""
     sides = cells.join(ledger, ["topic", "hour", "bucket"], "full_outer")
-    pairs = (("records", "owed"), ("sum", "owed_sum"), ("low", "owed_low"), ("high", "owed_high"))
     is_equal = F.lit(True)
-    for ours, theirs in pairs:
+    for ours, theirs in (("records", "owed"), ("low", "owed_low"), ("high", "owed_high")):
         is_equal = is_equal & F.col(ours).eqNullSafe(F.col(theirs))
+    is_summed = F.col("hour").isin(list(summed))
+    is_equal = is_equal & (~is_summed | F.col("sum").eqNullSafe(F.col("owed_sum")))
     return sides.select(
         "topic",
         "hour",

@@ -10,9 +10,10 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pipeline.audit.content import content
 from pipeline.bronze import believed_at
 
-__all__ = ["BUCKETS", "evidence", "ghosts", "hash_halves", "ledger_hash_halves"]
+__all__ = ["BUCKETS", "evidence", "ghosts", "hash_number", "ledger_hash"]
 
 _JSON: Final = r"^application/([a-z0-9.+-]+\+)?json\s*(;|$)"
+_HOUR_MICROS: Final = 3_600_000_000
 BUCKETS: Final = 4
 """An hour of a topic is cut into as many cells, by the remainder of the id, as the ledger does."""
 
@@ -38,7 +39,7 @@ def evidence(bronze: DataFrame, incarnation: str, late_seconds: float | None = N
         F.when(is_mine, F.col("event_number")).alias("id"),
         "event_id",
         "term",
-        F.date_trunc("hour", at).alias("hour"),
+        _hour(at).alias("hour"),
         "partition",
         "offset",
         "archived_at",
@@ -59,7 +60,7 @@ def ghosts(erased: DataFrame, incarnation: str) -> DataFrame:
         F.when(is_mine, F.col("event_number")).alias("id"),
         "event_id",
         F.lit(None).cast("long").alias("term"),
-        F.date_trunc("hour", "accepted_at").alias("hour"),
+        _hour(F.col("accepted_at")).alias("hour"),
         "partition",
         "offset",
         F.lit(None).cast("timestamp").alias("archived_at"),
@@ -71,20 +72,24 @@ def ghosts(erased: DataFrame, incarnation: str) -> DataFrame:
     )
 
 
+def _hour(moment: Column) -> Column:
+    """Return the beginning of the hour in UTC, which is the ledger's, whatever the session's zone is."""
+    micros = F.unix_micros(moment)
+    return F.timestamp_micros(micros - F.pmod(micros, F.lit(_HOUR_MICROS)))
+
+
 def _is_malformed() -> Column:
     says_json = F.lower(F.col("content_type")).rlike(_JSON)
     is_json = F.try_parse_json(F.col("value").cast("string")).isNotNull()
     return F.coalesce(says_json & F.col("value").isNotNull() & ~is_json, F.lit(False))
 
 
-def ledger_hash_halves(number: Column) -> tuple[Column, Column]:
-    """Return the ledger's hash of an id, in two halves of 32 bits, whose sums fit into a long up to 2**31 records."""
+def ledger_hash(number: Column) -> Column:
+    """Return the ledger's hash of an id."""
     # A cast to binary is what ANSI mode forbids, and that is how Spark 4 starts.
-    digest = F.sha2(F.unhex(F.lpad(F.hex(number), 16, "0")), 256)
-    return hash_halves(digest)
+    return hash_number(F.sha2(F.unhex(F.lpad(F.hex(number), 16, "0")), 256))
 
 
-def hash_halves(digest: Column) -> tuple[Column, Column]:
-    """Return the first 64 bits of a hexadecimal hash, in two halves as numbers."""
-    high, low = (F.conv(F.substring(digest, start, 8), 16, 10).cast("long") for start in (1, 9))
-    return high, low
+def hash_number(digest: Column) -> Column:
+    """Return the first 64 bits of a hexadecimal hash as a long, which has a sign."""
+    return F.conv(F.substring(digest, 1, 16), 16, -10).cast("long")

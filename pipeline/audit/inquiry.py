@@ -15,7 +15,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from pipeline.audit.cell import cells, compared
+from pipeline.audit.cell import cells, compared, summed_hours
 from pipeline.audit.evidence import BUCKETS
 from pipeline.audit.lane import faults, lanes, suspects
 from pipeline.audit.verdict import (
@@ -46,6 +46,7 @@ class Cell:
     ``owed`` events were accepted, with ids from ``owed_low`` to ``owed_high``; ``records`` are in the lake, of which
     ``late`` reached Kafka too late, ``misfiled`` are in another day's folder, and ``erased`` are counted only.
     ``has_contents``: whether the records hold what was accepted; None where that is unknown, or some were erased.
+    ``is_equal``: number, least and greatest id are the ledger's; where contents cannot tell, the ids' checksum, too.
     """
 
     topic: str
@@ -92,7 +93,8 @@ class Finding:
 
 def compare_cells(records: DataFrame, ledger: DataFrame) -> list[Cell]:
     """Return every cell of evidence and ledger; one pass over a few columns of bronze, without a sort."""
-    sides = compared(ledger, cells(records))
+    summed = summed_hours(ledger, records)
+    sides = compared(ledger, cells(records, summed), summed)
     return [Cell(**_in_utc(row)) for row in sides.orderBy("hour", "topic", "bucket").collect()]
 
 

@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -69,8 +70,24 @@ def at_point(point: str, occurrence: int, act: Act) -> None:
     setattr(place, name, wrapped)
 
 
+def act_of(order: dict[str, Any]) -> Act:
+    """Return what happens at the point: a meeting of two drivers, a full disk, or death."""
+    if order["pipe"] is not None:
+        return lambda: meet(order["pipe"])
+    return (lambda: fill(Path(order["fill"]))) if "fill" in order else die
+
+
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fill(disk: Path) -> None:
+    """Leave no room on this disk."""
+    filler = os.open(disk / "filler", os.O_WRONLY | os.O_CREAT)
+    with suppress(OSError):
+        while True:
+            os.write(filler, bytes(1 << 16))
+    os.close(filler)
 
 
 def driver(spark: SparkSession, order: dict[str, Any], result: int) -> NoReturn:
@@ -79,7 +96,7 @@ def driver(spark: SparkSession, order: dict[str, Any], result: int) -> NoReturn:
     if "seconds" in order:
         threading.Timer(order["seconds"], die).start()
     elif order["point"] != "":
-        at_point(order["point"], order["occurrence"], die if order["pipe"] is None else lambda: meet(order["pipe"]))
+        at_point(order["point"], order["occurrence"], act_of(order))
     if "clock" in order:
         set_clock(datetime.fromisoformat(order["clock"]))
     options = ArchiveOptions((order["topic"],), batch_records_max=order["batch"], accept_loss=order["accept_loss"])

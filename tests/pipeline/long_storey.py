@@ -23,6 +23,7 @@ from tests.pipeline.fetched import lake_jars, moto_folder
 from tests.waiting import block_poll
 
 WAIT_SECONDS = 240.0
+DISK_BYTES = 16 << 20
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -71,6 +72,21 @@ def s3_server(folder: Path) -> Iterator[tuple[S3Options, Path]]:
         endpoint = f"http://127.0.0.1:{port}"
         _make_bucket(f"{endpoint}/lakes", child)
         yield S3Options(endpoint, "us-east-1", "an-access-key", "a-secret-key"), trouble
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Path]:
+    """Make a file system of a few megabytes in this folder, which can be filled."""
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)], capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert mounted.returncode == 0, f"A full disk needs a small file system, and mounting one needs root: {mounted}"
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def _make_bucket(url: str, server: subprocess.Popen[str]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
@@ -45,13 +46,28 @@ def found_in(lake: DataFrame, accepted: DataFrame, owed: DataFrame, *, repeats_a
     )  # fmt: skip
 
 
-def test_only_cells_that_differ_are_looked_at_id_by_id(spark: SparkSession) -> None:
-    """PL-A03, PL-A04: count, checksum, least and greatest id."""
-    kept = lane("a", 1, 2, 3, 4, 5, 6, 7, 8)
-    one_for_another = [*kept[:5], replace(kept[5], number=10), *kept[6:]]
-    cells = compare_cells(evidence_of(spark, one_for_another), ledger_of(spark, kept))
-    assert [(cell.bucket, cell.owed, cell.records) for cell in in_question(cells)] == [(2, 2, 2)]
+@pytest.mark.parametrize("knows_contents", [True, False])
+def test_only_cells_that_differ_are_looked_at_id_by_id(spark: SparkSession, knows_contents: bool) -> None:
+    """PL-A03, PL-A04: count, least and greatest id, contents; the ids' checksum where the ledger has no contents."""
+    kept = lane("a", *range(1, 17))
+    one_for_another = [*kept[:9], replace(kept[9], number=6), *kept[10:]]
+    ledger = ledger_of(spark, kept)
+    owed = ledger if knows_contents else ledger.withColumn("owed_content", F.lit(None).cast("decimal(20,0)"))
+    cells = compare_cells(evidence_of(spark, one_for_another), owed)
+    assert [(cell.bucket, cell.owed, cell.records) for cell in in_question(cells)] == [(2, 4, 4)]
     assert {(cell.topic, cell.hour) for cell in cells} == {("orders", datetime(2026, 1, 15, 9, tzinfo=UTC))}
+
+
+def test_hours_are_those_of_utc_in_any_zone_of_the_session(spark: SparkSession) -> None:
+    """FP-12: a user may set the session's zone, and the ledger's hours stay what they are."""
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    assert zone is not None
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+    try:
+        [cell] = compare_cells(evidence_of(spark, lane("a", 4)), ledger_of(spark, lane("a", 4)))
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    assert (cell.hour, cell.differs) == (HOUR, False)
 
 
 def test_what_is_wrong_with_the_order_of_a_key(spark: SparkSession) -> None:

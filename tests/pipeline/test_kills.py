@@ -14,22 +14,24 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from pipeline.compaction import compact, crowded
+from pipeline.conversion import convert
 from pipeline.erasure import Subject, erase
 from pipeline.lake import bronze
 from pipeline.retention import retain
 from pipeline.storage import LakeStorage
 from scripts.servers.kafka import KafkaServer
 from tests.pipeline.broker import make, make_anew, ours, write
-from tests.pipeline.long_storey import Archiver, archiver
+from tests.pipeline.long_storey import Archiver, archiver, small_disk
 from tests.pipeline.test_maintenance import LARGE
-from tests.pipeline.test_readers import agreed
+from tests.pipeline.test_readers import agreed, old_lake
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 POINTS = ("planned", "written", "durable", "committing", "committed", "noted")
 AIMED, AT_RANDOM = 42, 6
 EVENTS = 2_000
-Readers = Callable[[], list[int]]
+Readers = Callable[..., list[int]]
+FULL = "the disk is full: nothing of this batch is part of the lake; make room and run it again"
 
 
 @pytest.fixture
@@ -45,11 +47,11 @@ def drivers(kafka: KafkaServer, topic: str, lake: LakeStorage) -> Iterator[Archi
 
 @pytest.fixture
 def seen(spark: SparkSession, lake: LakeStorage, drivers: Archiver) -> Readers:
-    """What all four readers see: ours, deltalake, DuckDB and Delta's package for Spark."""
+    """What all four readers see of this lake or another: ours, deltalake, DuckDB and Delta's package for Spark."""
 
-    def numbers() -> list[int]:
-        found = agreed(spark, lake)
-        assert drivers.ask("read") == found, "Delta's package for Spark sees the same"
+    def numbers(of: LakeStorage = lake) -> list[int]:
+        found = agreed(spark, of)
+        assert drivers.ask("read", lake=of.uri) == found, "Delta's package for Spark sees the same"
         return found
 
     return numbers
@@ -131,3 +133,30 @@ def test_of_two_archivers_one_commits_and_the_other_says_so(
     outcomes = drivers.ask("race")
     sentence = "another job changed bronze at the same time: run this one again"
     assert (sorted(outcomes, key=str), seen()) == ([5, sentence], [1, 2, 3, 4, 5])
+
+
+def test_a_disk_that_fills_up_loses_and_doubles_nothing(
+    kafka: KafkaServer, topic: str, tmp_path: Path, drivers: Archiver, seen: Readers
+) -> None:
+    """FP-07, FP-08: there is no room for the files of a batch, and then for its commit."""
+    make(kafka, topic)
+    write(kafka, topic, [ours(n) for n in range(1, 4)])
+    with small_disk(tmp_path / "disk") as disk:
+        small = LakeStorage(str(disk / "lake"))
+        drivers.ask("run", lake=small.uri)
+        write(kafka, topic, [ours(n) for n in range(4, 7)])
+        found = []
+        for point in ("planned", "durable"):
+            said = drivers.ask("run", lake=small.uri, point=point, occurrence=1, fill=str(disk))
+            (disk / "filler").unlink()
+            found.append((said, seen(small)))
+        drivers.ask("run", lake=small.uri)
+        assert (found, seen(small)) == ([(FULL, [1, 2, 3])] * 2, [1, 2, 3, 4, 5, 6])
+
+
+def test_four_readers_agree_on_a_lake_of_before(spark: SparkSession, tmp_path: Path, seen: Readers) -> None:
+    """FP-08: once it is converted; its files have the old timestamps."""
+    before = LakeStorage(str(tmp_path / "before"))
+    old_lake(spark, before, tmp_path / "before")
+    convert(before, bronze(before), "run")
+    assert seen(before) == [1, 2, 3]
