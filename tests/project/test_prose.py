@@ -33,7 +33,6 @@ NOT_DONE = (
     "jobs/",
     "pipeline/",
     "relay/amqp/",
-    "sdk/",
     "webhooks/claim.py",
     "webhooks/paused_subscriptions.py",
     "webhooks/schedule.py",
