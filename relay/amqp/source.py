@@ -2,7 +2,7 @@
 
 ::
 
-    connect --> declare what is missing --> consume --> read --> intake: COMMIT --> acknowledge
+    connect --> declare if missing -------> consume --> read --> intake: COMMIT --> acknowledge
        ^                                      |           |          |
        |  connection, channel or queue lost   |           |          '-- unavailable: again after a pause
        +--------------------------------------+           '-- refused for good: rejected, so that the broker

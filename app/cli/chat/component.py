@@ -161,7 +161,7 @@ class ChatComponent:
     async def _subscribe(self, tasks: TaskGroup, http: httpx.AsyncClient, address: str, topic: str) -> None:
         pattern = _checked(validate_pattern, topic)
         if not any(one.allows(address, pattern) for one in self._options.readers):
-            raise _Refused("forbidden", f"{address} may not read {topic} by HOOKWIRE_XMPP_READERS")
+            raise _Refused("forbidden", f"{address} may not read {topic} (see HOOKWIRE_XMPP_READERS)")
         subscription = self._contacts.subscription(topic)
         if subscription is None:
             subscription = await self._make(http, pattern)
@@ -184,7 +184,7 @@ class ChatComponent:
     async def _publish(self, http: httpx.AsyncClient, address: str, topic: str, message: Any) -> None:
         name, body = _checked(validate_topic, topic), str(message["body"]).encode()
         if is_reserved(name) or not any(one.allows(address, name) for one in self._options.publishers):
-            raise _Refused("forbidden", f"{address} may not publish to {topic} by HOOKWIRE_XMPP_PUBLISHERS")
+            raise _Refused("forbidden", f"{address} may not publish to {topic} (see HOOKWIRE_XMPP_PUBLISHERS)")
         if len(body) > _TEXT_BYTES_MAX:
             raise _Refused("policy-violation", f"a message has at most {_TEXT_BYTES_MAX} bytes")
         headers = {"Content-Type": "text/plain; charset=utf-8", "Hookwire-Header-xmpp-from": address}
