@@ -23,7 +23,7 @@ class ServicePolicy:
 
     * ``request_seconds_max``: a request expires after this time in the queue (MD-10).
     * ``queue_requests_max``: the most queued requests of the service.
-    * ``busy_seconds_max``: a busy worker without heartbeats counts as lost after this time (MD-21).
+    * ``busy_seconds_max``: a worker that needs longer for a request counts as lost, even with heartbeats (MD-21).
     * ``idempotent``: if a worker is lost, another worker gets its request.
     * ``tries_max``: the most workers that get an idempotent request.
     * ``without_workers``: "queue" a request for a service without workers, or "refuse" it.

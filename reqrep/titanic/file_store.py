@@ -63,7 +63,7 @@ class FileStoreOptions:
     """Place and limits of the store. New requests are refused at each limit.
 
     * ``folder``: used by this broker alone.
-    * ``requests_max``: the most stored requests, with answered requests. Each has an index entry in memory.
+    * ``requests_max``: the most stored requests, including answered ones. Each has an index entry in memory.
     * ``services_max``: the most services with waiting requests.
     * ``file_bytes_max``: the largest size of the file.
     * ``collect_seconds``: how long a batch waits for more calls before its sync (TI-15).

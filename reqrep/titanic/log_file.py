@@ -7,9 +7,10 @@
     ...
     zeros    allocated in advance, so that a full disk is noticed before a record is written
 
-Records are appended in batches, and each batch is synced before the next is written. The file ends at the first byte
-that does not begin a valid record. Two causes are possible:
+Records are appended in batches, and each batch is synced before the next is written. The valid records end at the first
+byte that does not begin a valid record. The bytes from there on have one of three causes:
 
+* They are zeros, allocated in advance.
 * A crash interrupted the last batch. That batch is cut off.
 * Stored records were damaged later. Then a valid record follows whose batch *starts* behind the first invalid byte.
   That batch was written after a sync of all earlier records, so these were valid once. The file is refused.

@@ -28,7 +28,7 @@ __all__ = ["MemoryRequestStore"]
 class MemoryRequestStore(IndexedRequestStore[Frames]):
     """The requests in memory. New requests are refused at each limit; replies are always stored.
 
-    * ``requests_max``: the most stored requests, with answered requests.
+    * ``requests_max``: the most stored requests, including answered ones.
     * ``services_max``: the most services with waiting requests.
     * ``bytes_max``: the most bytes of all requests and replies.
     * ``clock``: monotonic, in seconds.
