@@ -1,4 +1,4 @@
-"""Counters of a machine; each drop has a reason (ZL-09)."""
+"""Counters of a state machine; each dropped message is counted under a reason (ZL-09)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ __all__ = ["Counters"]
 
 
 class Counters:
-    """Numbers since the start: ``totals`` by name, ``drops`` by reason."""
+    """Counts since the start: ``totals`` by name, ``drops`` by reason."""
 
     def __init__(self) -> None:
         self.totals: Counter[str] = Counter()
         self.drops: Counter[str] = Counter()
 
     def drop(self, reason: str) -> None:
-        """Count one message that goes no further."""
+        """Count one dropped message."""
         self.drops[reason] += 1
 
     def snapshot(self) -> dict[str, dict[str, int]]:

@@ -1,4 +1,4 @@
-"""Ordered deadlines without cancellation: the caller re-checks an item when it comes out (HB-04, PP-15)."""
+"""A heap of deadlines that cannot be cancelled: the caller checks each due item again (HB-04, PP-15)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Item = TypeVar("Item")
 
 
 class Deadlines(Generic[Item]):
-    """A heap of items by time. An item whose true deadline moved later is added again by the caller.
+    """A heap of items by time. When a due item turns out to have a later deadline, the caller adds it again.
 
-    So refreshing a deadline costs nothing on the way of a message; it costs one push per interval.
+    So a message that moves a deadline costs nothing here. The heap gets one push per item and interval.
     """
 
     def __init__(self) -> None:
@@ -22,11 +22,11 @@ class Deadlines(Generic[Item]):
         self._numbers = count()
 
     def add(self, at: float, item: Item) -> None:
-        """Let the item come out at a time, in monotonic seconds."""
+        """Add an item that is due at a time, in monotonic seconds."""
         heapq.heappush(self._heap, (at, next(self._numbers), item))
 
     def due(self, now: float) -> list[tuple[float, Item]]:
-        """Remove and return the items whose time has come, earliest first, each with the time it was added for."""
+        """Remove and return the items that are due, the earliest first, each with the time of its :meth:`add`."""
         found = []
         while self._heap and self._heap[0][0] <= now:
             at, _, item = heapq.heappop(self._heap)
@@ -34,7 +34,7 @@ class Deadlines(Generic[Item]):
         return found
 
     def first(self) -> float | None:
-        """Return the earliest time, or None when nothing waits."""
+        """Return the earliest time, or None for an empty heap."""
         return self._heap[0][0] if self._heap else None
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Messages of several frames, and the limits that hold before anything is parsed (XX-04)."""
+"""Multipart messages, and the limits that are checked before a message is parsed (XX-04)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHOWN_BYTES_MAX = 64
 
 
 class Event(NamedTuple):
-    """Something that a machine reports beside the frames that it sends: for logs, metrics and tests."""
+    """An event that a machine reports to logs, metrics and tests, beside the frames that it sends."""
 
     kind: str
     service: str = ""
@@ -22,7 +22,7 @@ class Event(NamedTuple):
 
 
 Step = tuple[list[Frames], list[Event]]
-"""Result of each step of a machine: messages to send, in order, and events to report."""
+"""The result of one step of a machine: messages to send, in order, and events to report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class FrameLimits:
     message_bytes_max: int = 16 * 1024 * 1024
 
     def refusal(self, frames: Sequence[bytes]) -> str | None:
-        """Return the reason to drop the message unread, or None."""
+        """Return the reason why a message exceeds the limits, or None."""
         if len(frames) > self.frames_max:
             return "too-many-frames"
         if sum(map(len, frames)) > self.message_bytes_max:
@@ -42,7 +42,7 @@ class FrameLimits:
 
 
 def printable(frame: bytes) -> str:
-    """Return a frame as text for logs: itself when it is printable, else hexadecimal digits."""
+    """Return the first 64 bytes of a frame for logs: as text if that is printable ASCII, else as hexadecimal digits."""
     shown = frame[:_SHOWN_BYTES_MAX]
     try:
         text = shown.decode("ascii")
@@ -53,5 +53,5 @@ def printable(frame: bytes) -> str:
 
 
 def dump(number: int, direction: str, frames: Sequence[bytes]) -> str:
-    """Return one line of a trace: running number, direction, then each frame with its length (HB-10)."""
+    """Return one line of a trace: the message's number, its direction, then each frame with its length (HB-10)."""
     return f"{number:06d} {direction} " + " | ".join(f"[{len(frame):03d}] {printable(frame)}" for frame in frames)

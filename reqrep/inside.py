@@ -10,7 +10,7 @@ __all__ = ["CallAnswered", "CallMade", "ReplyGiven", "RequestTaken"]
 
 
 class RequestTaken(NamedTuple):
-    """A client's request for a service of this process. ``ticket`` goes back with the reply."""
+    """A client's request for a service of this process. The reply carries the same ``ticket``."""
 
     ticket: int
     service: bytes
@@ -19,14 +19,14 @@ class RequestTaken(NamedTuple):
 
 
 class ReplyGiven(NamedTuple):
-    """The reply to a request, by its ticket."""
+    """The reply to the request with this ticket."""
 
     ticket: int
     body: Frames
 
 
 class CallMade(NamedTuple):
-    """A call of a service by this process, with a number for its answer."""
+    """A call of a service by this process. The answer carries the same ``number``."""
 
     number: int
     service: bytes
@@ -35,7 +35,7 @@ class CallMade(NamedTuple):
 
 
 class CallAnswered(NamedTuple):
-    """The answer to a call: 200 and the frames of the reply, or another status of ``mmi.call`` and the reason."""
+    """The answer to a call: status 200 and the reply's frames, or another status of ``mmi.call`` and the reason."""
 
     number: int
     status: bytes

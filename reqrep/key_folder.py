@@ -1,4 +1,4 @@
-"""A folder of CURVE public keys: ``alice.key`` lets the holder of the matching secret key in as user ``alice``."""
+"""A folder of CURVE public keys: the file ``alice.key`` holds the public key of the user ``alice``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _FILE_BYTES_MAX = 64 * 1024
 
 
 class KeyFolderRefused(ValueError):
-    """The folder or a file in it cannot be used; the text names it."""
+    """The folder or a file in it cannot be used; the message names it."""
 
 
 class KeyFolder:
-    """The users of a folder. A file that is added or removed counts from the next connection on."""
+    """The users of a folder. The next connection already sees an added or removed file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -27,7 +27,7 @@ class KeyFolder:
         self._reload()
 
     def user_of(self, key: bytes) -> str | None:
-        """Return the user of a public key of 32 bytes, or None."""
+        """Return the user of a public key of 32 bytes, or None. Raise :class:`KeyFolderRefused`."""
         if self._modified() != self._version:
             self._reload()
         return self._users.get(key)

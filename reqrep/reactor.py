@@ -1,4 +1,4 @@
-"""One thread, several sockets, several deadlines: the loop under each program of this room (BS-20, HB-03, XX-01)."""
+"""An event loop for one thread with several sockets and deadlines (BS-20, HB-03, XX-01)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Clock = Callable[[], float]
 
 
 class Reactor:
-    """Calls a handler for each socket that can be read and for each deadline that has come.
+    """Calls the handler of each readable socket and of each deadline that has passed.
 
-    The wait ends at the earliest deadline, and the deadlines are looked at after each wait, however many messages
-    arrive: a reader must therefore take a bounded number of messages in one call.
+    A wait ends at the earliest deadline at the latest, and the deadlines are checked after each wait. A reader must
+    take a bounded number of messages per call, so that it does not delay the deadlines.
     """
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
@@ -29,22 +29,22 @@ class Reactor:
         self._is_stopped = False
 
     def post(self, letter: Callable[[float], None]) -> None:
-        """Call it with the time in this reactor's thread, soon. Safe in other threads."""
+        """Let the reactor's thread call ``letter`` with the time, soon. Safe in other threads."""
         self._letters.append(letter)
         self._poll.wake()
 
     def reader(self, socket: Socket, handler: Callable[[], None]) -> None:
-        """Call the handler while the socket can be read."""
+        """Call the handler each time the socket is readable."""
         self._readers[socket] = handler
         self._poll.add(socket)
 
     def remove(self, socket: Socket) -> None:
-        """Call the socket's handler no longer."""
+        """Stop calling the socket's handler."""
         self._readers.pop(socket, None)
         self._poll.remove(socket)
 
     def deadline(self, at: Callable[[], float | None], handler: Callable[[float], None]) -> None:
-        """Call the handler with the time when the moment that ``at`` returns has come."""
+        """Call the handler with the time once the moment that ``at`` returns has passed; None means no deadline."""
         self._deadlines.append((at, handler))
 
     def timer(self, interval_seconds: float, handler: Callable[[float], None]) -> None:
@@ -60,7 +60,7 @@ class Reactor:
         self.deadline(lambda: following[0], run)
 
     def run(self) -> None:
-        """Work until :meth:`stop` is called."""
+        """Wait and call handlers until :meth:`stop` is called."""
         while not self._is_stopped:
             self.turn()
 
@@ -85,5 +85,5 @@ class Reactor:
         self._poll.wake()
 
     def close(self) -> None:
-        """Free the reactor's descriptors. Sockets belong to their openers."""
+        """Close the reactor's own descriptors. The sockets stay open; the code that opened them closes them."""
         self._poll.close()

@@ -1,8 +1,8 @@
-"""The only module of this room that imports pyzmq: sockets that never block, and the wait for several of them.
+"""ZeroMQ sockets that never block, and the wait for several of them. No other module of ``reqrep`` imports pyzmq.
 
-A send that fails says why (ZL-09). Each ROUTER has ROUTER_MANDATORY, so that a message to an unknown peer fails
-instead of vanishing (ZL-01, ZL-02). ROUTER_HANDOVER is on: of two peers with one explicit identity the newer one
-stays, as after a restart on a half-open connection (MD-28).
+A send that fails returns the reason (ZL-09). Each ROUTER sets ROUTER_MANDATORY, so that a message to an unknown peer
+fails instead of vanishing (ZL-01, ZL-02). It also sets ROUTER_HANDOVER: of two connections with the same explicit
+identity, the newer replaces the older. This lets a restarted peer replace its half-open connection (MD-28).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ try:
     import zmq.auth
     import zmq.backend
     from zmq.utils import z85
-except ModuleNotFoundError as error:  # the extra is optional
+except ModuleNotFoundError as error:
     raise ModuleNotFoundError("request-reply needs pyzmq: pip install 'hookwire-server[zmq]'") from error
 
 __all__ = [
@@ -43,7 +43,7 @@ _KINDS: Final[Mapping[str, int]] = {
 }  # fmt: skip
 _NOT_SENT: Final[Mapping[int | None, str]] = {zmq.EAGAIN: "full", zmq.EHOSTUNREACH: "unreachable"}
 _CLOSED: Final = -1
-# The methods below pyzmq's convenience layer, and flags as plain numbers: a third of the time for each frame.
+# Calling the backend's methods with integer flags takes a third of the time of pyzmq's convenience methods.
 _receive: Final[Callable[..., Any]] = zmq.backend.Socket.recv
 _send: Final[Callable[..., None]] = zmq.backend.Socket.send
 _NOW: Final = int(zmq.NOBLOCK)
@@ -52,19 +52,23 @@ _ZAP_ENDPOINT: Final = "inproc://zeromq.zap.01"
 
 
 class AddressRefused(Exception):
-    """An endpoint cannot be bound or connected; the text names it and the reason."""
+    """An endpoint cannot be bound or connected; the message names it and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class CurveServer:
-    """The secret key of a server, as Z85 text. Clients are judged by the ZAP handler."""
+    """The secret key of a CURVE server, as Z85 text. The ZAP handler decides which clients may connect."""
 
     secret_key: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class SocketOptions:
-    """Limits of a socket. ``high_water_messages``: per peer and direction. ``identity``: explicit routing id."""
+    """Limits and security of a socket.
+
+    ``high_water_messages`` holds per peer and direction. ``identity`` is an explicit routing id. ``authenticates``: ask
+    the ZAP handler about each connection, even without CURVE.
+    """
 
     high_water_messages: int = 1_000
     frame_bytes_max: int = 16 * 1024 * 1024
@@ -81,11 +85,11 @@ class Transport:
         self._context = zmq.Context()
 
     def socket(self, kind: Kind, options: SocketOptions | None = None) -> Socket:
-        """Open a socket; it is bound or connected by its methods."""
+        """Open a socket that is neither bound nor connected yet."""
         return Socket(self._context.socket(_KINDS[kind]), kind, options or SocketOptions())
 
     def zap_socket(self) -> Socket:
-        """Open the socket at which libzmq asks who may connect."""
+        """Open the socket on which libzmq asks whether a peer may connect (27/ZAP)."""
         socket = self.socket("router")
         socket.bind(_ZAP_ENDPOINT)
         return socket
@@ -96,7 +100,7 @@ class Transport:
 
 
 class Socket:
-    """One ZeroMQ socket. Nothing here blocks."""
+    """One ZeroMQ socket. No method blocks."""
 
     def __init__(self, socket: zmq.Socket[bytes], kind: Kind, options: SocketOptions) -> None:
         self.raw = socket
@@ -119,7 +123,7 @@ class Socket:
             socket.setsockopt(zmq.ZAP_DOMAIN, b"hookwire")
 
     def bind(self, endpoint: str) -> str:
-        """Bind and return the real endpoint; port ``*`` means a free port. Raise :class:`AddressRefused`."""
+        """Bind and return the real endpoint; port ``*`` binds a free port. Raise :class:`AddressRefused`."""
         try:
             self.raw.bind(endpoint)
         except zmq.ZMQError as error:
@@ -134,12 +138,12 @@ class Socket:
             raise AddressRefused(f"cannot connect to {endpoint}: {error}") from error
 
     def receive(self) -> Frames | None:
-        """Return the next message, or None. At most one frame above the limit is kept; the count shows it."""
+        """Return the next message, or None. Of a message with too many frames, keep one frame above the limit."""
         message = self.receive_with_user()
         return None if message is None else message[0]
 
     def receive_with_user(self) -> tuple[Frames, str] | None:
-        """Return the next message and its authenticated sender, or None; the sender is empty without keys."""
+        """Return the next message and its sender's user name, or None. Without authentication the name is empty."""
         raw = self.raw
         try:
             part = _receive(raw, _NOW, False)
@@ -154,7 +158,7 @@ class Socket:
         return frames, user
 
     def send(self, frames: Frames) -> str | None:
-        """Send a message; return None, or "full" or "unreachable" when it was not taken."""
+        """Send a message. Return None on success, or the reason of the failure: "full" or "unreachable"."""
         try:
             for frame in frames[:-1]:
                 _send(self.raw, frame, _NOW_AND_MORE)
@@ -166,12 +170,12 @@ class Socket:
         return None
 
     def close(self, linger_seconds: float = 0) -> None:
-        """Close; messages that wait are sent within the linger time (ZL-07)."""
+        """Close the socket. Queued messages are still sent within the linger time (ZL-07)."""
         self.raw.close(linger=round(linger_seconds * 1000))
 
 
 class Poll:
-    """The wait for several sockets, which another thread or a signal handler can end."""
+    """A wait for several sockets that another thread or a signal handler can end."""
 
     def __init__(self) -> None:
         self._poller = zmq.Poller()
@@ -182,17 +186,17 @@ class Poll:
         self._poller.register(self._wake_read, zmq.POLLIN)
 
     def add(self, socket: Socket) -> None:
-        """Wait for this socket too."""
+        """Include a socket in the wait."""
         self._sockets[socket.raw] = socket
         self._poller.register(socket.raw, zmq.POLLIN)
 
     def remove(self, socket: Socket) -> None:
-        """Wait for this socket no longer."""
+        """Exclude a socket from the wait."""
         if self._sockets.pop(socket.raw, None) is not None:
             self._poller.unregister(socket.raw)
 
     def wait(self, timeout_seconds: float | None) -> list[Socket]:
-        """Return the sockets that can be read, after at most the time; None waits without end."""
+        """Wait for at most the time and return the readable sockets. None waits without a limit."""
         timeout = None if timeout_seconds is None else max(0, math.ceil(timeout_seconds * 1000))
         ready = []
         for found, _ in self._poller.poll(timeout):
@@ -206,7 +210,7 @@ class Poll:
         """End the present wait, or the next one. Safe in signal handlers and other threads."""
         try:
             os.write(self._wake_write, b".")
-        except OSError:  # full: it is awake already; closed: nobody waits
+        except OSError:  # The pipe is full (a wake-up is pending already) or closed (no wait is left).
             return
 
     def _clear(self) -> None:
@@ -216,7 +220,7 @@ class Poll:
             return
 
     def close(self) -> None:
-        """Free the descriptors; a later :meth:`wake` does nothing."""
+        """Close the descriptors. A later :meth:`wake` does nothing."""
         if self._wake_read == _CLOSED:
             return
         for descriptor in (self._wake_read, self._wake_write):
@@ -225,7 +229,7 @@ class Poll:
 
 
 def raw_key(text: str) -> bytes:
-    """Return the 32 bytes of a key in Z85 text. Raise ValueError."""
+    """Return the 32 bytes of a key in Z85 text. Raise ValueError for other text."""
     return z85.decode(text)
 
 
@@ -238,7 +242,7 @@ def secret_key_in(file: Path) -> bytes:
 
 
 def make_keys(folder: Path, name: str) -> tuple[Path, Path]:
-    """Write a new key pair ``name.key`` and ``name.key_secret``; return the two paths. The secret is mode 0600."""
+    """Write a new key pair, ``name.key`` and ``name.key_secret`` (mode 0600), and return both paths."""
     folder.mkdir(parents=True, exist_ok=True)
     public, secret = zmq.auth.create_certificates(str(folder), name)
     Path(secret).chmod(0o600)

@@ -17,10 +17,13 @@ _VERSION = b"1.0"
 
 @dataclass(slots=True)
 class Gatekeeper:
-    """Rules for connections. A rule that is None is not asked.
+    """Decides which peers may connect. A rule that is None is not applied.
 
-    ``allowed_networks``: such as 10.0.0.0/8. ``passwords``: user to password, for PLAIN. ``user_of_key``: the user of
-    a CURVE public key of 32 bytes, or None for a stranger. A mechanism without its rule is refused.
+    * ``allowed_networks``: the peer's address must lie in one of them, such as 10.0.0.0/8.
+    * ``passwords``: the password of each user, for PLAIN.
+    * ``user_of_key``: returns the user of a CURVE public key of 32 bytes, or None for an unknown key.
+
+    PLAIN and CURVE are refused without their rule.
     """
 
     allowed_networks: Collection[str] | None = None
@@ -30,7 +33,7 @@ class Gatekeeper:
     counters: Counters = field(default_factory=Counters)
 
     def answer(self, frames: Frames) -> Frames | None:
-        """Return the reply to a request of libzmq, envelope included; None for something else."""
+        """Return the reply to a ZAP request, with its envelope, or None if the message is not a ZAP request."""
         if len(frames) < 8 or frames[1] != b"" or frames[2] != _VERSION:
             self.counters.drop("malformed-zap-request")
             return None
@@ -48,7 +51,7 @@ class Gatekeeper:
         return [*envelope, _VERSION, request_id, b"200", b"OK", user.encode(), b""]
 
     def _user(self, address: str, mechanism: bytes, credentials: Frames) -> str | None:
-        """Return the user, "" for an anonymous one, or None."""
+        """Return the peer's user name, "" for an anonymous peer, or None for a refused peer."""
         if not self._allows(address):
             return None
         if mechanism == b"NULL":

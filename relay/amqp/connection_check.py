@@ -21,7 +21,7 @@ _CLOSED = (ConnectionError, IncompatibleProtocolError, StopAsyncIteration)
 
 
 class ConnectionRefused(SinkUnavailable):
-    """No connection. ``refused``: the broker answers, and a setting must change."""
+    """The connection failed. ``refused``: the broker answered, so a setting must change."""
 
     def __init__(self, text: str, *, refused: bool) -> None:
         super().__init__(text)
@@ -29,9 +29,9 @@ class ConnectionRefused(SinkUnavailable):
 
 
 async def connect(options: AmqpOptions, name: str) -> AbstractConnection:
-    """Open a plain connection, never a robust one (RQ-06). Raise ConnectionRefused.
+    """Open a connection that never reconnects by itself (RQ-06). Raise ConnectionRefused.
 
-    ``name`` is for the broker's list of connections.
+    The broker's list of connections shows ``name``.
     """
     doing = "cannot connect to the AMQP broker"
     try:
@@ -49,13 +49,13 @@ async def connect(options: AmqpOptions, name: str) -> AbstractConnection:
 
 
 async def check_connection(options: AmqpOptions) -> None:
-    """Connect and close; raise ConnectionRefused."""
+    """Connect and close the connection. Raise ConnectionRefused."""
     connection = await connect(options, "hookwire doctor")
     await connection.close()
 
 
 def _blame(error: BaseException, options: AmqpOptions) -> str:
-    """Return which setting is wrong, or '' if no setting is known to be the cause."""
+    """Return a text that names the setting to change, or '' if the cause is not known to be a setting."""
     scheme = urlsplit(options.url).scheme
     if isinstance(error, AuthenticationError | ProbableAuthenticationError):
         return "the user or the password is refused: HOOKWIRE_AMQP_URL"
@@ -65,6 +65,6 @@ def _blame(error: BaseException, options: AmqpOptions) -> str:
     if refused or not isinstance(error, _CLOSED):
         return ""
     wanted = f"{options.tls.settings}_CERTIFICATE, {options.tls.settings}_KEY"
-    guess = f"that wants a certificate ({wanted})" if scheme == "amqps" else "that speaks TLS"
-    closed = f"it closed the connection before it greeted us, like a load balancer without a broker or one {guess}"
+    guess = f"a broker that requires a certificate ({wanted})" if scheme == "amqps" else "a broker that requires TLS"
+    closed = f"it closed the connection before the handshake, as does a load balancer without a broker, or {guess}"
     return f"{closed}: HOOKWIRE_AMQP_URL begins with {scheme}://"

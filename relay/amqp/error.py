@@ -1,10 +1,12 @@
-"""The edge where exceptions of the AMQP client end: aio-pika, and aiormq and pamqp below it.
+"""Translation of the AMQP client's exceptions: those of aio-pika, and of aiormq and pamqp below it.
 
-The client raises its own exceptions for what it expects. For what it does not expect, others leave its internals, such
-as ``StopAsyncIteration`` where the broker closed the connection during the handshake, ``RuntimeError`` where it closed
-before a channel was opened, and a bare ``Exception`` for a connection that closed without a reason. All of them mean
-that the broker or the connection failed. An exception that was raised in our own code is not the client's and passes;
-see :mod:`db.foreign`.
+The client raises its own exceptions for failures that it expects. Other failures raise exceptions of its internals:
+
+* ``StopAsyncIteration`` if the broker closes the connection during the handshake.
+* ``RuntimeError`` if the broker closes the connection before a channel is open.
+* A bare ``Exception`` for a connection that closed without a reason.
+
+All of them mean that the broker or the connection failed. Exceptions from other code pass; see :mod:`db.foreign`.
 """
 
 from __future__ import annotations
@@ -24,13 +26,13 @@ _PACKAGES = ("aio_pika", "aiormq", "pamqp")
 
 
 def trouble_of(error: BaseException) -> str:
-    """Return what happened to the connection, in one line; "" for an error that is not the client's."""
+    """Return one line about the failure of the connection, or "" if the error is not the client's."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
     if isinstance(error, AMQPError | ChannelInvalidStateError | OSError):
         return line_of(str(error) or type(error).__name__)
     if isinstance(error, asyncio.CancelledError):
-        # A connection that died of its heartbeat cancels the tasks that wait on it. That is not our cancellation.
+        # A connection without heartbeats cancels the tasks that wait for it. The task itself was not cancelled then.
         task = asyncio.current_task()
         return "" if task is None or task.cancelling() else "the connection was lost"
     if type(error) is Exception:
@@ -41,7 +43,7 @@ def trouble_of(error: BaseException) -> str:
 
 @contextmanager
 def translated(doing: str) -> Iterator[None]:
-    """Map what the client raises to :class:`relay.sink.SinkUnavailable`; ``doing`` begins its text."""
+    """Translate the client's exceptions to :class:`relay.sink.SinkUnavailable`, whose message begins with ``doing``."""
     try:
         yield
     except (Exception, asyncio.CancelledError) as error:
@@ -51,5 +53,5 @@ def translated(doing: str) -> Iterator[None]:
 
 
 def line_of(text: str) -> str:
-    """Return one safe line of at most 300 characters."""
+    """Return at most 300 characters of a text, without line breaks and control characters."""
     return "".join(character if character.isprintable() else " " for character in text)[:300]

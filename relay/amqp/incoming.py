@@ -1,17 +1,17 @@
-"""Incoming: how an AMQP message is read, the counterpart of :mod:`relay.amqp.message`.
+"""Parsing of AMQP messages that become events; :mod:`relay.amqp.message` builds messages from events.
 
 ============================  ==================================================================================
-body, ``content_type``        as they are
-``message_id``                the message's identity: a repeat is recognised by it
+body, ``content_type``        unchanged
+``message_id``                the message's identity, which detects repetitions
 ``cloudEvents_<name>``        CloudEvents attributes; also ``cloudEvents:<name>`` and ``ce-<name>``
-``hookwire-key``              the ordering key; else the CloudEvents attribute ``partitionkey``
-``hookwire-hops``             how many hubs it has passed
-other headers                 texts, numbers, truth values and times, as text under their names in lower case
+``hookwire-key``              the ordering key; without it, the CloudEvents attribute ``partitionkey``
+``hookwire-hops``             the number of hubs that the message has passed
+other headers                 text, numbers, booleans and times become text; their names become lower case
 ``correlation_id``, ...       ``x-amqp-correlation-id``, ``x-amqp-type``, ``x-amqp-app-id``, ``x-amqp-reply-to``
-left out                      what another hub says of its own event, and what the broker adds (``x-death``)
+left out                      another hub's ``hookwire-*`` headers, and headers of the broker (``x-death``)
 ============================  ==================================================================================
 
-A header that not every sink can carry is refused here: a table, a list, a control character, or too many bytes.
+A message is refused for a header that some sink cannot carry: a table, a list, a control character, or too many bytes.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _PROPERTIES: Final = ("correlation_id", "type", "app_id", "reply_to", "content_e
 
 
 def read_incoming(message: AbstractIncomingMessage, body_bytes_max: int) -> SourceMessage:
-    """Read one message. Raise ``IntakeRefused``."""
+    """Return the content of one message. Raise ``IntakeRefused`` if it cannot become an event."""
     if len(message.body) > body_bytes_max:
-        raise IntakeRefused("too_large", f"the body has {len(message.body)} bytes, at most {body_bytes_max} are taken")
+        raise IntakeRefused("too_large", f"the body has {len(message.body)} bytes, more than {body_bytes_max}")
     try:
         check_content_type(message.content_type)
     except CloudEventError as error:
@@ -76,23 +76,23 @@ def _headers(message: AbstractIncomingMessage) -> dict[str, str]:
     for name, value in (*_named(message), *_properties(message)):
         text = _text(name, value)
         if name in headers or not _NAME.fullmatch(name) or _CONTROL.search(text):
-            detail = f"the header {name[:80]!a} is given twice, or is no name of a header, or holds a control character"
+            detail = f"the header {name[:80]!a} occurs twice, has an invalid name, or holds a control character"
             raise IntakeRefused("header", detail)
         headers[name] = text
     if len(headers) > _HEADERS_MAX or sum(len(n) + len(v.encode()) for n, v in headers.items()) > _HEADERS_BYTES_MAX:
-        detail = f"there are more than {_HEADERS_MAX} headers, or more than {_HEADERS_BYTES_MAX} bytes of them"
+        detail = f"there are more than {_HEADERS_MAX} headers, or they have more than {_HEADERS_BYTES_MAX} bytes"
         raise IntakeRefused("headers_too_large", detail)
     return headers
 
 
 def _named(message: AbstractIncomingMessage) -> Iterator[tuple[str, object]]:
-    """Yield the publisher's own headers, under the names of the hub."""
+    """Yield the publisher's headers under the hub's names for them."""
     for given, value in message.headers.items():
         name = given.lower()
         if name in _OTHER_HUBS or name in _BROKERS_EXACTLY or name.startswith(_BROKERS) or value is None:
             continue
         if name.startswith("hookwire-") and name != TOMBSTONE_HEADER:
-            raise IntakeRefused("header", f"the header {name[:80]!a} is the hub's own")
+            raise IntakeRefused("header", f"the header {name[:80]!a} is the hub's own; leave it out")
         prefix = next((prefix for prefix in _ATTRIBUTE_PREFIXES if name.startswith(prefix)), None)
         yield (name if prefix is None else f"ce-{name.removeprefix(prefix)}"), value
 
@@ -116,7 +116,7 @@ def _text(name: str, value: object) -> str:
             return bytes(value).decode()
         except UnicodeDecodeError:
             raise IntakeRefused("header", f"the header {name[:80]!a} is not UTF-8") from None
-    raise IntakeRefused("header", f"the header {name[:80]!a} is a table or a list, and no text")
+    raise IntakeRefused("header", f"the header {name[:80]!a} is a table or a list; use text")
 
 
 def _key(message: AbstractIncomingMessage, headers: dict[str, str]) -> str | None:

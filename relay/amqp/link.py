@@ -1,21 +1,20 @@
-"""AMQP link: one plain connection on which the lock, the publishing channel and the broker's verdicts live.
+"""AMQP link: one connection with its lock queue and its publishing channel.
 
 ::
 
     connect --> take_lock --> prepare --> publish ... publish --> close
                    |                        |
                    | RESOURCE_LOCKED:       | returned: no queue is bound, its topic waits
-                   | a predecessor lives,   | channel closed, one record under way: the record is refused
-                   | ask again              | channel closed, several under way; nack, no answer, connection lost:
+                   | a predecessor lives,   | channel closed, one record in flight: the record is refused
+                   | try again              | channel closed, several in flight; nack, no answer, connection lost:
                    v                        v
              SinkUnavailable          SinkUnavailable
 
 The fence (RO-13): the lock queue is exclusive to the connection that publishes. A relay that loses the connection loses
-the lock too, and a relay without the lock does not publish. So this module never reconnects by itself: a robust
-connection would continue to publish without its lock (RQ-06).
+the lock too, and a relay without the lock does not publish. So this module never uses aio-pika's robust connection,
+which reconnects by itself and would publish without the lock (RQ-06).
 
-All exceptions of the client library end in this file and in :mod:`relay.amqp.connection_check`, which connects. Both
-use the edge of :mod:`relay.amqp.error`.
+This module and :mod:`relay.amqp.connection_check` translate all exceptions of the client, by :mod:`relay.amqp.error`.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ __all__ = ["DEFAULT_EXCHANGE", "AmqpOptions", "Link", "close_in_time"]
 
 _log = structlog.get_logger(__name__)
 DEFAULT_EXCHANGE: Final = "amq.default"
-"""As a topic's exchange: AMQP's nameless exchange, which routes a message to the queue named by its routing key."""
+"""Name of AMQP's default exchange in a topic's settings; it routes a message to the queue named by the routing key."""
 _LOCK_POLL_SECONDS = 0.2
 _CLOSE_SECONDS = 3.0
 _EXCHANGES_KNOWN_MAX = 1000
@@ -48,7 +47,7 @@ _lingering: set[asyncio.Future[None]] = set()
 
 
 class _ChannelClosed(Exception):
-    """The broker closed the channel under a message; ``text`` is its reply, such as "NOT_FOUND - no exchange ..."."""
+    """The broker closed the channel; ``text`` is its reason, such as "NOT_FOUND - no exchange ..."."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -56,9 +55,9 @@ class _ChannelClosed(Exception):
 
 
 class _Publisher(Protocol):
-    """The client's own channel. Its publish need not wait until the socket is drained after each message.
+    """The channel of aiormq. Its publish need not wait until the socket's buffer is empty after each message.
 
-    The batch bounds the buffer, and a fifth of the processor time is saved.
+    This saves a fifth of the processor time. The size of a batch bounds the buffer.
     """
 
     async def basic_publish(
@@ -78,16 +77,16 @@ class Link:
         self._opening = asyncio.Lock()
         self._judging = asyncio.Lock()
         self._exchanges: dict[str, str] = {}
-        """By name: '' for a usable exchange, otherwise the reason."""
+        """Exchange -> '' if it is usable, otherwise the reason."""
         self._queues: set[str] = set()
 
     @classmethod
     async def connect(cls, options: AmqpOptions) -> Link:
-        """Open the connection. Raise SinkUnavailable."""
+        """Connect and return the link. Raise SinkUnavailable."""
         return cls(await connect(options, f"hookwire {options.incarnation}"), options)
 
     async def take_lock(self, name: str) -> None:
-        """Declare the exclusive lock queue; wait for a predecessor's end. Raise SinkUnavailable after the time."""
+        """Declare the exclusive lock queue. Raise SinkUnavailable if another relay holds it for ``lock_seconds``."""
         deadline = asyncio.get_running_loop().time() + self._options.lock_seconds
         while True:
             try:
@@ -102,15 +101,15 @@ class Link:
             await asyncio.sleep(_LOCK_POLL_SECONDS)
 
     async def prepare(self, lock: str) -> None:
-        """Declare our exchange, then publish two test messages to the lock queue. Raise SinkUnavailable.
+        """Declare the sink's exchange, then publish two test messages to the lock queue. Raise SinkUnavailable.
 
-        A broker short of memory or disk accepts connections and declarations. It takes the first message of a
-        connection and blocks the second. Two test messages find this before records have an unknown outcome.
+        A broker that is short of memory or disk accepts connections, declarations and the first message of a
+        connection. It blocks the connection at the second message. Two test messages detect this before any record.
         """
         if reason := await self._judge_exchange(self._options.exchange):
             raise SinkUnavailable(f"cannot use the AMQP exchange {self._options.exchange}: {reason}")
         channel = await self._publishing_channel()
-        with translated("the AMQP broker confirms nothing, it may be short of memory or disk"):
+        with translated("the AMQP broker confirms no message, it may be short of memory or disk"):
             for _ in range(2):
                 await channel.default_exchange.publish(
                     aio_pika.Message(b""), lock, mandatory=True, timeout=self._options.publish_seconds
@@ -126,13 +125,13 @@ class Link:
                 await transport.ready()
 
     def forget_refused_exchanges(self) -> None:
-        """Check missing exchanges again from the next message on."""
+        """Forget which exchanges were unusable, so that the next message checks them again."""
         if len(self._exchanges) > _EXCHANGES_KNOWN_MAX:
             self._exchanges.clear()
         self._exchanges = {name: reason for name, reason in self._exchanges.items() if not reason}
 
     async def _judge_queue(self, queue: str) -> str:
-        """Declare a durable queue behind the default exchange; return why it cannot be used, or ''."""
+        """Declare a durable queue for the default exchange. Return the reason why it cannot be used, or ''."""
         if queue in self._queues:
             return ""
         try:
@@ -146,14 +145,14 @@ class Link:
     async def publish(
         self, record: Record, message: aio_pika.Message, routing_key: str, *, alone: bool
     ) -> Refusal | None:
-        """Send one message and wait; return None once the broker has confirmed it. Raise SinkUnavailable.
+        """Send one message and return None once the broker has confirmed it, or its refusal. Raise SinkUnavailable.
 
-        ``alone``: no other message is under way, so this record is the cause when the channel is closed. Otherwise the
-        cause is unknown, and :attr:`channel_was_closed` makes the sink send one record at a time.
+        ``alone``: no other message is in flight, so if the channel is closed, this record is the cause. Otherwise the
+        cause is unknown. Then :attr:`channel_was_closed` makes the sink send one record at a time.
         """
         exchange = record.amqp_exchange or self._options.exchange
         if exchange == DEFAULT_EXCHANGE:
-            # Its mirror uses existing queues only: a caller's routing key must not create one.
+            # A mirror may use existing queues only, because a caller's routing key must not create a queue.
             exchange, reason = "", "" if record.amqp_exchange_type else await self._judge_queue(routing_key)
         else:
             reason = await self._judge_exchange(exchange, record.amqp_exchange_type)
@@ -195,9 +194,9 @@ class Link:
         return None
 
     async def _judge_exchange(self, exchange: str, declared_type: str | None = None) -> str:
-        """Return why an exchange cannot be used, or ''.
+        """Return the reason why an exchange cannot be used, or ''.
 
-        Our own exchange is declared, and so is a mirror's, with its type. Any other exchange of a topic must exist.
+        The sink's own exchange and the exchanges of mirrors are declared. Any other exchange of a topic must exist.
         """
         if exchange in self._exchanges:
             return self._exchanges[exchange]
@@ -226,7 +225,7 @@ class Link:
         return channel
 
     async def _open_channel(self) -> AbstractChannel:
-        """Open a channel with confirms; an unroutable message raises instead of counting as sent (RQ-01)."""
+        """Open a channel with confirms on which an unroutable message raises instead of counting as sent (RQ-01)."""
         with translated("cannot open an AMQP channel"):
             async with asyncio.timeout(self._options.publish_seconds):
                 channel = self._connection.channel(publisher_confirms=True, on_return_raises=True)
@@ -235,7 +234,7 @@ class Link:
 
     @asynccontextmanager
     async def _throwaway(self) -> AsyncIterator[AbstractChannel]:
-        """Open a channel for one declaration: a wrong declaration closes its channel, which no other call may use."""
+        """Yield a channel for one declaration. A failed declaration closes its channel, so no other call shares it."""
         channel = await self._open_channel()
         with translated("the AMQP broker did not answer"):
             async with asyncio.timeout(2 * self._options.publish_seconds):
@@ -246,15 +245,15 @@ class Link:
                 await channel.close()
 
     async def close(self) -> None:
-        """Close the connection and so free the lock; stop waiting after a few seconds, never raise."""
+        """Close the connection, which frees the lock. Stop waiting after three seconds. Never raise."""
         await close_in_time(self._connection)
 
 
 async def close_in_time(connection: AbstractConnection) -> None:
-    """Close a connection; stop waiting after a few seconds, never raise.
+    """Close a connection. Stop waiting after three seconds. Never raise.
 
-    The library's close() swallows a cancellation and waits on. So it runs as a task that may end later, at the latest
-    when the heartbeat finds the connection dead.
+    The library's close() ignores a cancellation. So it runs in a task of its own, which ends at the latest when the
+    connection misses its heartbeats.
     """
     closing = asyncio.ensure_future(connection.close())
     _lingering.add(closing)

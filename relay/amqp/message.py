@@ -1,25 +1,25 @@
-"""AMQP message: how a record looks on AMQP 0-9-1 (DESIGN section 8, RO-15, RQ-10, WH-C09).
+"""AMQP message: builds the AMQP 0-9-1 message of a record (RO-15, RQ-10, WH-C09).
 
-The body is the payload, byte for byte. Everything else is properties and headers, so that a consumer can drop
-repeats (``message_id``), see the order (``hookwire-sequence``) and prove who sent (``hookwire-term``):
+The body is the payload, byte for byte. Properties and headers hold all other fields. So a consumer can drop repetitions
+(``message_id``), check the order (``hookwire-sequence``) and detect a former leader (``hookwire-term``):
 
 ============================  ==================================================================================
 ``message_id``                the event's public id, the same on every transport
 ``timestamp``                 when the event was accepted, in seconds; exact in the header ``hookwire-accepted-at``
 ``content_type``              the publisher's
 ``delivery_mode``             2: kept on disk by durable queues (RQ-03)
-``cloudEvents_<name>``        the CloudEvents attributes; RabbitMQ shows them to AMQP 1.0 clients as such. Where the
-                              options say so, ``ce-<name>`` instead, or as well
-``hookwire-tombstone``        "true" where there is no value: the body is empty
-other headers                 the publisher's, as they are
-``hookwire-*``                event-id, topic, key, sequence, term, accepted-at; a publisher's headers of such names
-                              are left out (but ``hookwire-hops``): consumers trust ours
+``cloudEvents_<name>``        the CloudEvents attributes; RabbitMQ shows them to AMQP 1.0 clients as such. By option,
+                              ``ce-<name>`` instead, or both
+``hookwire-tombstone``        "true" for a tombstone, which has an empty body
+other headers                 the publisher's, unchanged
+``hookwire-*``                event-id, topic, key, sequence, term, accepted-at. A publisher's headers of such names
+                              are left out, except ``hookwire-hops``
 ============================  ==================================================================================
 
-Our headers can be switched off; ``message_id`` and ``timestamp`` stay.
+The ``hookwire-*`` headers can be switched off; ``message_id`` and ``timestamp`` stay.
 
-A record that does not fit the protocol is refused here, before a byte is sent: a broker closes the connection for a
-malformed message, and all other messages in flight would be lost with it.
+A record that does not fit the protocol is refused before it is sent. For a malformed message, a broker would close the
+connection with all other messages in flight.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ __all__ = ["Unsendable", "message_of", "routing_key_of"]
 
 SHORT_BYTES_MAX = 255  # AMQP 0-9-1, section 4.2.5.3: short string
 HEADER_NAME_BYTES_MAX = 128  # AMQP 0-9-1, section 4.2.5.5: field name
-HEADERS_BYTES_MAX = 64 * 1024  # all headers travel in one frame; RabbitMQ's default frame has 128 KiB
+HEADERS_BYTES_MAX = 64 * 1024  # All headers must fit in one frame; RabbitMQ's default limit is 128 KiB.
 _OURS = "hookwire-"
-_PASSED_ON = (HOPS_HEADER, TOMBSTONE_HEADER)  # without hops, consumers that publish again would make loops
+_PASSED_ON = (HOPS_HEADER, TOMBSTONE_HEADER)  # The hops end loops through consumers that publish again.
 
 
 class Unsendable(Exception):
-    """A record that AMQP cannot carry; :attr:`refusal` has the reason."""
+    """AMQP cannot carry a record; :attr:`refusal` holds the reason."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.detail)
@@ -89,7 +89,7 @@ def _own_headers(record: Record, term: int) -> dict[str, str | int]:
 
 
 def routing_key_of(record: Record) -> str:
-    """Return the routing key of the topic's settings, or its name. Raise :class:`Unsendable` above 255 bytes."""
+    """Return the routing key in the topic's settings, or its name. Raise :class:`Unsendable` above 255 bytes."""
     routing_key = record.amqp_routing_key if record.amqp_routing_key is not None else record.topic
     if len(routing_key.encode()) > SHORT_BYTES_MAX:
         detail = f"the topic's AMQP routing key has more than {SHORT_BYTES_MAX} bytes"

@@ -1,7 +1,7 @@
-"""AMQP notifications: the bare ids of tasks from a durable queue, through AMQP's default exchange (JB-22, JB-23).
+"""AMQP notifications: ids of tasks from a durable queue on AMQP's default exchange (JB-22, JB-23).
 
-Workers compete on one queue. Each holds at most ``prefetch`` ids without an acknowledgement, and acknowledges one when
-its claim is committed: the row decides, and a long run would exceed the broker's delivery timeout (JB-28).
+Workers compete on one queue. Each worker holds at most ``prefetch`` ids without an acknowledgement. It acknowledges an
+id after the task's claim is committed, not after the run, which may exceed the broker's delivery timeout (JB-28).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ID_BYTES_MAX = 200
 
 
 class AmqpNotifications:
-    """The ids of one queue. ``notified`` gets an id and how to acknowledge it."""
+    """Consumes the ids in one queue."""
 
     def __init__(self, options: AmqpOptions, queue: str = TASK_QUEUE, prefetch: int = 50) -> None:
         self._options = options
@@ -36,7 +36,7 @@ class AmqpNotifications:
         self._prefetch = prefetch
 
     async def listen(self, notified: Callable[[str, Callable[[], object]], None]) -> None:
-        """Consume until cancelled; connect again after every loss."""
+        """Consume until cancelled; reconnect after each loss. ``notified`` gets an id and its acknowledge function."""
         pause, pause_max = _PAUSE_SECONDS
         while True:
             try:
@@ -70,7 +70,7 @@ class AmqpNotifications:
 
 
 def _id_of(message: AbstractIncomingMessage) -> str:
-    """Return the id in the body, or '' for anything else: then a worker polls."""
+    """Return the id in the body, or '' for an invalid body, which makes the worker poll."""
     if len(message.body) > _ID_BYTES_MAX:
         return ""
     text = message.body.decode("utf-8", "replace")
@@ -78,6 +78,6 @@ def _id_of(message: AbstractIncomingMessage) -> str:
 
 
 async def _acknowledged(message: AbstractIncomingMessage) -> None:
-    """Acknowledge. A message whose channel is gone is delivered again; its task is then already claimed."""
+    """Acknowledge a message. If its channel is closed, it is delivered again, and its task is claimed by then."""
     with suppress(AMQPError, ChannelInvalidStateError, OSError):
         await message.ack()

@@ -12,13 +12,15 @@ __all__ = ["AmqpOptions"]
 
 @dataclass(frozen=True, slots=True)
 class AmqpOptions:
-    """Where and how to publish; unsafe values are refused (SC-03, SC-04).
+    """Where and how to publish. Raise ValueError for unsafe values (SC-03, SC-04).
 
-    ``incarnation`` is the installation's name in the lock queue's. ``lock_seconds``: how long ``open`` waits for a
-    predecessor's lock; a dead one keeps it for two to three heartbeats (RQ-07). ``blocked_seconds``: how long a send
-    waits for a broker that is short of memory or disk. ``tls`` counts for ``amqps://``. ``own_headers``: whether a
-    message carries our headers beside the publisher's (RO-15). ``attributes``: how headers with CloudEvents attributes
-    are named.
+    * ``incarnation``: the installation's name, which is part of the lock queue's name.
+    * ``lock_seconds``: how long ``open`` waits for a predecessor's lock. A dead relay keeps it for two to three
+      heartbeats (RQ-07).
+    * ``blocked_seconds``: how long a send waits for a broker that is short of memory or disk.
+    * ``own_headers``: whether messages have the ``hookwire-*`` headers (RO-15).
+    * ``attributes``: the prefixes of headers with CloudEvents attributes.
+    * ``tls``: the files for ``amqps://``.
     """
 
     url: str = field(repr=False)
@@ -36,16 +38,16 @@ class AmqpOptions:
 
     def __post_init__(self) -> None:
         if not self.url.startswith(("amqp://", "amqps://")):
-            raise ValueError("the AMQP URL starts with amqp:// or amqps://")
+            raise ValueError("the AMQP URL must start with amqp:// or amqps://")
         if self.url.startswith("amqps://"):
             self.tls.context()
         elif self.tls.given:
             raise ValueError(f"{self.tls.settings}_* is set, but HOOKWIRE_AMQP_URL does not begin with amqps://")
         if not 1 <= self.heartbeat_seconds <= 10:
-            raise ValueError("the AMQP heartbeat is 1 to 10 seconds: a dead relay keeps its lock for up to three")
+            raise ValueError("the AMQP heartbeat must be 1 to 10 seconds: a dead relay keeps its lock for up to three")
         if not 0 < self.publish_seconds <= 60:
-            raise ValueError("an AMQP publish needs a time-out of at most 60 seconds")
+            raise ValueError("the AMQP publish timeout must be above 0 and at most 60 seconds")
         if not self.exchange or len(self.exchange.encode()) > 127:
-            raise ValueError("the AMQP exchange has a name of 1 to 127 bytes")
+            raise ValueError("the name of the AMQP exchange must have 1 to 127 bytes")
         if not 1 <= self.window_records_max <= 10_000:
-            raise ValueError("the AMQP window is 1 to 10,000 records")
+            raise ValueError("the AMQP window must be 1 to 10,000 records")

@@ -1,12 +1,11 @@
 """AMQP sink: events become confirmed, persistent messages on a durable topic exchange.
 
-The promise (``window="record"``): in order per key and at least once. Only the one message of a key whose confirmation
-did not arrive is repeated. A relay that dies between confirmation and purge repeats the records that it had not purged.
-A key's record is purged before its next record is handed to ``send``, so repeats are adjacent (RR-01).
+Guarantee (``window="record"``): in order per key and at least once. A message is repeated if its confirmation did not
+arrive, or if the relay ended before it purged the record. ``send`` gets a key's next record only after the purge of the
+previous record, so a repetition directly follows its original (RR-01).
 
-A message counts as sent once the broker has confirmed it. A message that no queue would take is not sent: its topic
-waits, durably and in order, until a queue is bound. Then the hold's next probe passes and the rest follows (RQ-01,
-F26).
+A message counts as sent once the broker has confirmed it. If no queue is bound for a message, its topic waits durably
+and in order until a probe reaches a queue (RQ-01, F26).
 
 The broker's answers and their results:
 
@@ -16,16 +15,16 @@ returned (no queue is bound)         refusal of the topic, "unroutable"
 exchange missing, not authorised     refusal of the topic, "exchange_unusable"
 too large, malformed                 refusal of the record
 nack (queue full: reject-publish)    SinkUnavailable: back-pressure (RQ-02)
-blocked (memory or disk alarm)       SinkUnavailable after a short wait; the other sinks go on (RQ-11, F25)
-connection lost, no answer           SinkUnavailable; outcome unknown, sent again (RQ-04)
+blocked (memory or disk alarm)       SinkUnavailable after a short wait; other sinks continue (RQ-11, F25)
+connection lost, no answer           SinkUnavailable; the outcome is unknown, so it is sent again (RQ-04)
 ===================================  =================================================================================
 
-A closed channel ends all messages that are under way on it, and often the connection too: the client library keeps
-writing, and the broker treats frames on a closed channel as a client's error. So the sink is then opened again and
-sends one record at a time until a batch has passed. A refusal then concerns a known record.
+When the broker closes a channel, all messages in flight on it fail. The connection often fails too, because the client
+library keeps sending on the closed channel. The sink is then opened again. It sends one record at a time until a batch
+has passed, so that a refusal concerns a known record.
 
-If the sink fails after some records of a batch were confirmed, it returns a receipt for them; the next send raises the
-failure. So confirmed records are purged and not sent again.
+If the sink fails after some records of a batch were confirmed, it returns a receipt for these records. The next send
+raises the failure. So confirmed records are purged and not sent again.
 
 The fence is an exclusive lock queue on the publishing connection; see :mod:`relay.amqp.link`.
 """
@@ -42,7 +41,7 @@ __all__ = ["AmqpOptions", "AmqpSink"]
 
 
 class AmqpSink:
-    """The adapter of :class:`relay.sink.Sink` for RabbitMQ and other AMQP 0-9-1 brokers with confirms."""
+    """The adapter of :class:`relay.sink.Sink` for RabbitMQ and other AMQP 0-9-1 brokers with publisher confirms."""
 
     def __init__(self, options: AmqpOptions) -> None:
         self.name = "amqp"
@@ -53,9 +52,9 @@ class AmqpSink:
         self._careful = False
 
     async def open(self, term: Term) -> None:
-        """Connect, take the lock queue and check that the broker confirms. Raise SinkUnavailable.
+        """Connect, take the lock queue and check that the broker confirms messages. Raise SinkUnavailable.
 
-        A live predecessor keeps the lock, so this fails until it is closed or its heartbeat has expired.
+        This fails until the predecessor has closed its connection or has missed its heartbeats.
         """
         await self.close()
         lock = f"hookwire.lock.{self._options.incarnation}.{term.sink}.{term.group}"
@@ -68,7 +67,7 @@ class AmqpSink:
             raise
 
     async def send(self, batch: Batch) -> Receipt:
-        """Send messages of many keys, at most one per key unconfirmed (RQ-08). Raise SinkUnavailable."""
+        """Send a batch with at most one unconfirmed message per key (RQ-08). Raise SinkUnavailable."""
         link = self._usable()
         await link.unblocked()
         link.forget_refused_exchanges()
@@ -101,7 +100,7 @@ class AmqpSink:
         return self._link
 
     async def close(self) -> None:
-        """Close the connection and so free the lock."""
+        """Close the connection, which frees the lock."""
         link, self._link, self._failure = self._link, None, None
         if link is not None:
             await link.close()

@@ -1,21 +1,21 @@
-"""AMQP source: messages of a queue become events, each acknowledged after its COMMIT (FM-03).
+"""AMQP source: messages of a queue become events. A message is acknowledged after the COMMIT of its event (FM-03).
 
 ::
 
-    connect --> declare what is missing --> consume --> read --> intake: COMMIT --> acknowledge
+    connect --> declare if missing -------> consume --> read --> intake: COMMIT --> acknowledge
        ^                                      |           |          |
        |  connection, channel or queue lost   |           |          '-- unavailable: again after a pause
        +--------------------------------------+           '-- refused for good: rejected, so that the broker
                                                               dead-letters it
 
-At most ``prefetch`` messages are held at a time, and none is acknowledged in advance. So a message that a lost
-connection, a stop or a kill leaves unacknowledged is delivered again. Its message id shows that it was stored
-(`hub.intake`), and it is acknowledged without a second event. A message without an id may become two events then.
+The source holds at most ``prefetch`` messages. If a connection is lost, or the process stops, the broker delivers the
+unacknowledged messages again. A message id that is stored already causes no second event (`hub.intake`); a message
+without an id may become two events.
 
-Messages of one key are taken one after the other, in the order of the queue; other messages continue meanwhile.
+Messages of one key are stored one after the other, in the order of the queue. Other messages continue meanwhile.
 
-A missing queue is declared, durable, with a queue ``<queue>.refused`` for refused messages. An existing queue stays as
-its owner made it: refused messages go to its own dead-letter exchange, or are dropped.
+A missing queue is declared as durable, with a queue ``<queue>.refused`` for refused messages. An existing queue is not
+changed: refused messages go to its own dead-letter exchange, or are dropped.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class SourceMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.taken = Counter(
-            "hookwire_amqp_source_messages_total", "Messages of a queue that were acknowledged, by what they became.",
+            "hookwire_amqp_source_messages_total", "Messages of a queue that were acknowledged, by outcome.",
             ["queue", "outcome"], registry=registry,
         )  # fmt: skip
         self.refused = Counter(
@@ -69,7 +69,7 @@ class SourceMetrics:
 
 
 class AmqpSource:
-    """The service: reads one queue, connects again after every loss."""
+    """A background service that consumes one queue and reconnects after each loss."""
 
     def __init__(
         self, options: AmqpOptions, route: SourceRoute, intake: Intake, metrics: SourceMetrics, prefetch: int,
@@ -88,7 +88,7 @@ class AmqpSource:
         metrics.connected.labels(route.queue).set(0)
 
     def stop(self) -> None:
-        """Take no more messages; store and acknowledge those that were begun."""
+        """Begin no more messages. Messages that were begun are still stored and acknowledged."""
         self._stopping.set()
         if self._session is not None:
             self._session.end()
@@ -141,7 +141,7 @@ class AmqpSource:
     async def _take(
         self, session: _Session, message: AbstractIncomingMessage, read: SourceMessage | IntakeRefused
     ) -> None:
-        """Store one message and acknowledge it, or reject it; stop when the session has ended."""
+        """Store and acknowledge one message, or reject it. Retry until the session ends if the hub cannot store it."""
         seconds, seconds_max = _PAUSE_SECONDS
         while not session.ended.is_set():
             try:
@@ -171,7 +171,7 @@ class AmqpSource:
 
 
 class _Session:
-    """The messages of one connection; ``take`` settles one of them."""
+    """The messages of one connection. ``take`` stores and settles one message."""
 
     def __init__(
         self,
@@ -179,20 +179,20 @@ class _Session:
     ) -> None:
         self.ended = asyncio.Event()
         self._take = take
-        self._inbox: asyncio.Queue[AbstractIncomingMessage | None] = asyncio.Queue()  # the prefetch count bounds it
+        self._inbox: asyncio.Queue[AbstractIncomingMessage | None] = asyncio.Queue()  # bounded by the prefetch count
         self._lanes: dict[str, deque[tuple[AbstractIncomingMessage, SourceMessage]]] = {}
 
     def end(self) -> None:
-        """Begin no further message. A second call changes nothing."""
+        """Begin no more messages. A second call has no effect."""
         self.ended.set()
         self._inbox.put_nowait(None)
 
     async def arrive(self, message: AbstractIncomingMessage) -> None:
-        """Called by the client for each delivery."""
+        """Queue a delivery. The client calls this for each."""
         self._inbox.put_nowait(message)
 
     async def run(self, read: Callable[[AbstractIncomingMessage], SourceMessage | IntakeRefused]) -> None:
-        """Take messages until the end, then wait for messages that were begun."""
+        """Process messages until :meth:`end`, then wait for the messages that were begun."""
         async with TaskGroup() as tasks:
             while (message := await self._inbox.get()) is not None and not self.ended.is_set():
                 found = read(message)
@@ -205,7 +205,7 @@ class _Session:
                     tasks.create_task(self._walk(found.key))
 
     async def _walk(self, key: str) -> None:
-        """Take the messages of one key, one after the other."""
+        """Process the messages of one key, one after the other."""
         lane = self._lanes[key]
         try:
             while lane:
@@ -215,7 +215,7 @@ class _Session:
 
 
 async def _settled(answer: Awaitable[None]) -> bool:
-    """Return whether the broker took the settlement; otherwise it delivers the message again."""
+    """Return whether an acknowledgement or rejection was sent. Otherwise the broker delivers the message again."""
     try:
         with translated("cannot settle a message"):
             async with asyncio.timeout(_ANSWER_SECONDS):
@@ -227,7 +227,7 @@ async def _settled(answer: Awaitable[None]) -> bool:
 
 
 async def _declare(connection: AbstractConnection, route: SourceRoute) -> None:
-    """Declare a missing queue and exchange; leave existing ones, whose owner may have chosen other arguments."""
+    """Declare the queue and exchange if they are missing. Leave existing ones, which may have other arguments."""
     dead = f"{route.queue}.refused"
     rule = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
 
@@ -249,7 +249,7 @@ async def _declare(connection: AbstractConnection, route: SourceRoute) -> None:
 
 
 async def _ensure(connection: AbstractConnection, declare: Callable[[AbstractChannel, bool], Awaitable[None]]) -> None:
-    """Check passively, then declare if the broker does not know it. A negative answer closes the channel."""
+    """Check passively, then declare a missing queue or exchange on a new channel: a failed check closes the channel."""
     with suppress(ChannelNotFoundEntity):
         async with connection.channel() as channel:
             await declare(channel, True)

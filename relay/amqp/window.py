@@ -1,16 +1,16 @@
 """AMQP window: many unconfirmed messages at once, but never two of one key (RQ-08).
 
-A broker confirms, returns or refuses messages one by one. If two messages of a key were under way and the first was
-returned, the second might be in the queue already. So each key is a lane: a record is sent after its predecessor was
-confirmed. Several lanes run side by side::
+A broker confirms, returns or refuses each message separately. If two messages of a key were in flight and the first was
+returned, the second might be in the queue already. So each key is a lane: a record is sent after the previous record of
+its key was confirmed. Several lanes run concurrently::
 
-    key a   1 ----ok--> 4 ----ok--> 7          workers take the next lane and walk it to its end;
-    key b   2 --refused                        their number is the window
-    (none)  3 ----ok-->                        a keyless record is a lane of its own
+    key a   1 ----ok--> 4 ----ok--> 7          each worker takes a lane and sends it to its end;
+    key b   2 --refused                        the number of workers is the window
+    (none)  3 ----ok-->                        a record without a key is a lane of its own
 
-A refusal ends its lane (scope "record") or all lanes of its topic (scope "topic": the topic waits). Records of other
-keys of that topic that were under way count as sent if they were confirmed. A failure of the sink ends all lanes. The
-records confirmed before it are returned with the failure, so they are not sent again.
+A refusal ends its lane (scope "record") or all lanes of its topic (scope "topic": the topic waits). Confirmed records
+of other keys of that topic still count as sent. A failure of the sink ends all lanes. It is returned together with the
+confirmed records, so that they are not sent again.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from runtime.cancellation import TaskGroup
 __all__ = ["Passage", "Publish", "pass_through_window"]
 
 Publish = Callable[[Record], Awaitable[Refusal | None]]
-"""Sends one record and returns None once it is confirmed. Raises SinkUnavailable if it failed or is unknown."""
+"""Sends one record. Returns None once it is confirmed, or its refusal. Raises SinkUnavailable for any other outcome."""
 
 
 @dataclass(slots=True)
 class Passage:
-    """Results of a batch. A record without a result was not sent, or its outcome is unknown: send it again."""
+    """The results of a batch. A record without a result was not sent, or was not confirmed: send it again."""
 
     acknowledged: list[Record] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Passage:
 
 
 async def pass_through_window(records: Sequence[Record], publish: Publish, *, records_max: int) -> Passage:
-    """Send records, at most ``records_max`` of them unconfirmed; the batch bounds their bytes."""
+    """Send records with at most ``records_max`` unconfirmed at a time, and return the results."""
     passage = Passage()
     lanes = _lanes(records)
     queue = iter(lanes)

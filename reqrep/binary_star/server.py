@@ -1,4 +1,4 @@
-"""The shell of one side of a Binary Star pair: state by PUB and SUB, handlers on a reactor (BS-17, BS-20)."""
+"""The sockets of one side of a Binary Star pair: PUB and SUB for the state, a ROUTER for clients (BS-17, BS-20)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _DRAIN_MESSAGES_MAX = 200
 
 
 class BinaryStarServer:
-    """One side: ``local`` is bound for the own state, ``remote`` is where the peer publishes its state.
+    """One side of a pair. It publishes its state at ``local`` and reads the peer's state from ``remote``.
 
-    The owner adds timers and readers to the reactor and runs it.
+    The caller runs the reactor and may add timers and readers to it.
     """
 
     def __init__(
@@ -47,27 +47,27 @@ class BinaryStarServer:
         reactor.deadline(self.machine.deadline, self._tick)
 
     def on_active(self, handler: Callable[[], None]) -> None:
-        """Call the handler once per transition to active (BS-10)."""
+        """Set the handler that is called once per transition to active (BS-10)."""
         self._on_active = handler
 
     def on_passive(self, handler: Callable[[], None]) -> None:
-        """Call the handler once per transition to passive."""
+        """Set the handler that is called once per transition to passive."""
         self._on_passive = handler
 
     def voter(self, endpoint: str, handler: Handler, options: SocketOptions | None = None) -> str:
-        """Open the one ROUTER whose requests vote; the handler gets those that may be served.
+        """Open the ROUTER whose requests vote, and return its real endpoint.
 
-        Return the real endpoint. Raise RuntimeError for a second voter (BS-10).
+        The handler gets the requests that this side may serve. Raise RuntimeError for a second voter (BS-10).
         """
         if self._voter is not None:
-            raise RuntimeError("this side has its voter already; a pair serves one socket")
+            raise RuntimeError("this side of the pair has a voter already; call voter() once")
         self._voter = socket = self._transport.socket("router", options)
         bound = socket.bind(endpoint)
         self._reactor.reader(socket, lambda: self._read_clients(socket, handler))
         return bound
 
     def vote(self, now: float) -> bool:
-        """Vote with a client's request that another shell has read; return whether to serve it."""
+        """Vote with a client's request that another socket received; return whether to serve it."""
         vote = self.machine.client(now)
         self._tell(vote.events)
         return vote.serve
@@ -84,7 +84,7 @@ class BinaryStarServer:
                 socket.close()
 
     def _read_clients(self, socket: Socket, handler: Handler) -> None:
-        """Read each request; one that must not be served is discarded, not left unread (BS-02)."""
+        """Read the requests and discard those that this side must not serve (BS-02)."""
         for _ in range(_DRAIN_MESSAGES_MAX):
             frames = socket.receive()
             if frames is None:

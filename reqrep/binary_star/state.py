@@ -1,4 +1,4 @@
-"""The Binary Star state machine without I/O: two servers, one of them active. Times are monotonic seconds.
+"""The Binary Star state machine without I/O: two servers, of which one is active. Times are monotonic seconds.
 
 own state   peer 1     peer 2     peer 3         peer 4          client, peer fresh   client, peer expired
 ---------   -------    -------    -----------    ------------    ------------------   --------------------
@@ -22,7 +22,7 @@ Role = Literal["primary", "backup"]
 
 
 class PeerState(IntEnum):
-    """The present state; the peers send each other its number. PRIMARY and BACKUP are pending."""
+    """The state of a server; peers send its number. PRIMARY and BACKUP mean that the server has just started."""
 
     PRIMARY = 1
     BACKUP = 2
@@ -32,11 +32,11 @@ class PeerState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class BinaryStarOptions:
-    """Times in seconds; both servers must use the same.
+    """Options of a pair, in seconds; both servers must use the same values.
 
-    The peer is gone after ``silent_intervals`` without a state message (2 s by default, BS-12). ``on_dual``: when
-    both are active or both passive, "survive" leaves the configured primary active; "stop" ends this server, as the
-    guide does (BS-08).
+    The peer counts as gone after ``silent_intervals`` without a state message (2 s by default, BS-12). ``on_dual``
+    applies when both are active or both passive. "survive" leaves the configured primary active; "stop" ends this
+    server, as in the guide (BS-08).
     """
 
     heartbeat_seconds: float = 1.0
@@ -45,12 +45,12 @@ class BinaryStarOptions:
 
     @property
     def expiry_seconds(self) -> float:
-        """Silence after which the peer is gone: the fail-over time."""
+        """Seconds of silence after which the peer counts as gone: the fail-over time."""
         return self.heartbeat_seconds * self.silent_intervals
 
 
 class Vote(NamedTuple):
-    """Whether to serve a client's request, and what changed because of it."""
+    """Whether to serve a client's request, and the events that the request caused."""
 
     serve: bool
     events: list[Event]
@@ -61,7 +61,7 @@ _PENDING: Final = {PeerState.PRIMARY, PeerState.BACKUP}
 
 
 class BinaryStar:
-    """One side of a pair. ``role`` is configured, ``state`` is the present (BS-23)."""
+    """One side of a pair. ``role`` is configured and fixed; ``state`` changes (BS-23)."""
 
     def __init__(self, role: Role, now: float, options: BinaryStarOptions | None = None) -> None:
         self.role: Role = role
@@ -78,7 +78,7 @@ class BinaryStar:
         self._events: list[Event] = []
 
     def tick(self, now: float) -> Step:
-        """Publish the own state once per interval: PUB loses messages, so it is repeated (ZL-06)."""
+        """Publish the own state once per interval. It is repeated because PUB may lose messages (ZL-06)."""
         self._notice_pause(now)
         frames: list[Frames] = []
         if now >= self._publish_at:
@@ -87,7 +87,7 @@ class BinaryStar:
         return frames, self._take_events()
 
     def peer(self, now: float, frames: Frames) -> Step:
-        """Take a state message. Anything else is ignored and does not refresh the peer (BS-19, ZD-20)."""
+        """Handle a state message. A malformed message is dropped and is no sign of life (BS-19, ZD-20)."""
         self._notice_pause(now)
         heard = _STATES.get(frames[0]) if len(frames) == 1 else None
         if heard is None:
@@ -99,14 +99,14 @@ class BinaryStar:
         return [], self._take_events()
 
     def client(self, now: float) -> Vote:
-        """Vote with a client's request: fail-over needs a silent peer and a client (BS-03)."""
+        """Handle a client's vote: fail over if the peer is silent, and return whether to serve (BS-03)."""
         self._notice_pause(now)
         if self.state in {PeerState.PRIMARY, PeerState.PASSIVE} and now >= self._peer_expires_at:
             self._become(PeerState.ACTIVE, "the peer is silent and a client asks")
         return Vote(self.state is PeerState.ACTIVE, self._take_events())
 
     def promote(self, now: float) -> list[Event]:
-        """Become active by an operator's order: the only way for a backup that never saw its primary (BS-04)."""
+        """Become active on the operator's order. A backup that never saw its primary has no other way (BS-04)."""
         self._notice_pause(now)
         if self.state is not PeerState.ACTIVE:
             self._become(PeerState.ACTIVE, "ordered by the operator")
@@ -117,7 +117,7 @@ class BinaryStar:
         return self._publish_at
 
     def status(self, now: float) -> dict[str, object]:
-        """Return state, peer, age of the last message of the peer and transitions, for people (BS-21)."""
+        """Return the role, both states, the age of the peer's last message and the number of transitions (BS-21)."""
         age = None if self.peer_heard_at is None else round(now - self.peer_heard_at, 3)
         return {
             "role": self.role,
@@ -140,7 +140,7 @@ class BinaryStar:
             self._settle_dual(peer)
 
     def _settle_dual(self, both: PeerState) -> None:
-        """Leave one active: the configured primary; or stop."""
+        """Leave only the configured primary active, or stop this server, as ``on_dual`` says."""
         self._events.append(Event(f"dual-{both.name.lower()}", detail="both servers are in this state"))
         if self.options.on_dual == "stop":
             self.must_stop = True
@@ -150,9 +150,9 @@ class BinaryStar:
             self._become(PeerState.ACTIVE, "both were passive")
 
     def _notice_pause(self, now: float) -> None:
-        """Step down after this process was stopped for a fail-over time: the peer may be active by now.
+        """Become passive after this process was stopped for a fail-over time, because the peer may be active now.
 
-        PeerState messages that waited meanwhile are old, so they are ignored for half an interval.
+        State messages that arrived during the stop are old, so messages are ignored for half an interval.
         """
         if now - self._seen_at >= self.options.expiry_seconds:
             self._deaf_until = now + self.options.heartbeat_seconds / 2

@@ -1,10 +1,11 @@
-"""Callbacks: workers that get each request as a POST, and whose 2xx body is the reply.
+"""Callbacks of services: a callback gets each request as a POST, and the body of its 2xx answer is the reply.
 
-A subscription ``{"service", "callback"}`` makes one. The request is leased for as long as the POST may take. Any other
-answer, or none, is a failed try: the request is due again after a growing pause, at another callback of the service if
-there is one, until the service's ``tries_max``. 410 ends the subscription.
+A subscription ``{"service", "callback"}`` adds a callback to a service. The request is leased for the time that the
+POST may take. Without a 2xx answer the try has failed: the request is due again after a pause that doubles. The next
+try goes to another callback of the service, if there is one. After ``tries_max`` tries the request fails. An answer 410
+also ends the subscription.
 
-:mod:`egress.callback_worker` leases and POSTs, for jobs too.
+:mod:`egress.callback_worker` leases and POSTs, for requests and for jobs.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _GONE: Final = 410
 
 
 class Callbacks(CallbackWorker):
-    """Lease requests of services that have callbacks, POST them, store the replies."""
+    """Leases requests of services that have callbacks, POSTs them and stores the replies."""
 
     name = "service callbacks"
     expected: ClassVar = (DatabaseError,)
@@ -45,7 +46,7 @@ class Callbacks(CallbackWorker):
         self._services: set[str] = set()
 
     def requested(self, service: str) -> None:
-        """A request of this service is waiting; most services have no callback, and cost no question."""
+        """Poll now if the service of a new request has a callback. Most have none and cost no query."""
         if service in self._services:
             self.poll_now()
 
@@ -62,7 +63,7 @@ class Callbacks(CallbackWorker):
         return rows
 
     def message(self, work: Mapping[str, Any]) -> CallbackMessage:
-        """Return the request as it was made."""
+        """Return the POST: the request's body and content type as its caller sent them."""
         headers = [
             ("hookwire-service", work["service"]), ("hookwire-request-id", work["id"]),
             ("hookwire-attempt", str(work["attempts"])),
@@ -72,7 +73,7 @@ class Callbacks(CallbackWorker):
         return CallbackMessage(f"req_{work['id']}", headers, work["body"])
 
     async def record(self, work: Mapping[str, Any], answer: Response | str) -> None:
-        """Store the reply, or release the request."""
+        """Store the reply, or release the request for the next try. End the subscription after a 410."""
         receipt = RequestReceipt(work["id"], work["claim"])
         why = answer if isinstance(answer, str) else self._refusal(answer)
         if why is None and isinstance(answer, Response):
@@ -92,16 +93,16 @@ class Callbacks(CallbackWorker):
         await self._requests.release(receipt, pause, why)
 
     def _refusal(self, answer: Response) -> str | None:
-        """Why an answer is no reply, or None."""
+        """Return the reason why an answer is no reply, or None."""
         if not 200 <= answer.status <= 299:
             return f"the callback answered {answer.status}"
         if answer.truncated:
-            return f"the callback's reply was cut off, or has more than {self._options.answer_bytes_max} bytes"
+            return f"the callback's reply is incomplete or longer than {self._options.answer_bytes_max} bytes"
         return None
 
 
 def _as_text(content_type: str | None) -> str | None:
-    """A header's characters as the text that its bytes are in UTF-8; None where they are none."""
+    """Decode a Latin-1 header value again as UTF-8. Return None if its bytes are not UTF-8."""
     if content_type is None or content_type.isascii():
         return content_type
     try:

@@ -1,11 +1,11 @@
-"""The service ``hub.publish``: a client of ZeroMQ publishes an event, with the outbox's guarantee (ZU-09).
+"""The service ``hub.publish``, by which ZeroMQ clients publish events with the outbox's guarantee (ZU-09).
 
 ::
 
     request   topic | body | key, may be empty or absent | content type, may be empty or absent
-    reply     200 | id of the event        stored: it reaches every sink of its topic
-              400 | why                    nothing was stored; repeating it is no use
-              500                          not known; repeating it may store the event twice
+    reply     200 | id of the event        the event is stored and reaches every sink of its topic
+              400 | reason                 nothing was stored; a repetition fails too
+              500                          the outcome is unknown; a repetition may store the event twice
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FRAMES_MAX: Final = 4
 
 
 class HubPublish:
-    """Answers requests. ``database``: returns the connections; it is called for each request."""
+    """Answers requests. ``database`` returns the database; it is called for each request."""
 
     def __init__(self, database: Callable[[], Database]) -> None:
         self._database = database
@@ -51,6 +51,6 @@ class HubPublish:
         except Refused as error:
             return [b"400", error.message.encode()]
         except DatabaseError as error:
-            _LOG.warning("hub.publish is answered with 500: %s", error)
+            _LOG.warning("the answer to hub.publish is 500: %s", error)
             return [b"500"]
         return [b"200", event_id.encode()]

@@ -1,7 +1,7 @@
-"""Reaper of requests: a request whose lease, time or retention is over goes on or ends (ZU-04, MD-10, TI-16).
+"""The reaper ends expired leases of requests, expires requests and deletes old ones (ZU-04, MD-10, TI-16).
 
-It runs when the due poller has found something, in bounded batches, the longest due first. Any number may run: rows are
-skipped while another one holds them.
+It runs when the due poller finds due requests, in bounded batches, the longest due first. Several reapers may run at
+once: each skips rows that another has locked.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _PURGE_BATCH = 5_000
 
 
 class RequestReaper(Periodic):
-    """Reap in rounds. ``on_reaped`` gets the counts of each batch that did something.
+    """Reaps periodically. ``on_reaped`` gets the counts of each batch that changed requests.
 
-    ``archive_days``: how long the archive of closed requests is kept; 0 for ever.
+    ``archive_days``: days for which the archive of closed requests is kept; 0 keeps it for ever.
     """
 
     name = "request_reaper"
@@ -45,7 +45,7 @@ class RequestReaper(Periodic):
         self._purge_at = time.monotonic() + _ADOPT_SECONDS
 
     async def once(self) -> None:
-        """Reap due requests; maintain the services when their time has come."""
+        """Reap due requests. Once per minute register services that SQL callers used first; purge once per hour."""
         await self.reap()
         now = time.monotonic()
         if now >= self._adopt_at:
@@ -56,11 +56,11 @@ class RequestReaper(Periodic):
             await self.purge()
 
     def failed(self, error: Exception) -> None:
-        """Report that the database does not answer."""
+        """Log that the database failed."""
         _log.warning("request_reaper_failed", error=str(error))
 
     async def reap(self) -> None:
-        """Batch after batch until nothing is due."""
+        """Reap batches until nothing is due."""
         while not self._is_stopping:
             row = await self._database.fetchrow("request.reap", _BATCH)
             assert row is not None, "the function returns one row"
@@ -71,7 +71,7 @@ class RequestReaper(Periodic):
             _log.info("requests_reaped", **done)
 
     async def purge(self) -> None:
-        """Delete old keys of requests and old lines of the archive."""
+        """Delete old keys of requests and old rows of the archive."""
         await self._purge("request.purge_keys")
         if self._archive_days:
             await self._purge("request.purge_archive", self._archive_days)

@@ -12,7 +12,7 @@ _TEXT = re.compile(r"req_([0-9a-f]{32})_([0-9]{1,18})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class RequestReceipt:
-    """A request, 32 hexadecimal digits, and the fence of the claim that holds it."""
+    """A request's id (32 hexadecimal digits) and the fence of the claim that holds it."""
 
     request_id: str
     claim: int
@@ -22,6 +22,6 @@ class RequestReceipt:
 
 
 def parse_receipt(text: str) -> RequestReceipt | None:
-    """Return the receipt of this text, or None if it is none."""
+    """Return the receipt in a text, or None if the text is not a receipt."""
     match = _TEXT.fullmatch(text)
     return RequestReceipt(match[1], int(match[2])) if match else None

@@ -13,7 +13,7 @@ from reqrep.bridge.receipt import RequestReceipt
 __all__ = ["PRESENCE_SECONDS", "STORED", "UNDER_WAY", "HeldRequest", "RequestDraft", "Requests"]
 
 PRESENCE_SECONDS: Final = 60.0
-"""How long a worker that has asked for requests counts as present; longer than it may wait for one."""
+"""How long a worker counts as present after it asked for requests. This is longer than its longest wait."""
 STORED: Final = "stored"
 UNDER_WAY: Final = frozenset({"waiting", "delayed", "leased"})
 _KNOWN_MAX = 10_000
@@ -21,10 +21,11 @@ _KNOWN_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class RequestDraft:
-    """A request to be. ``caller``: the only principal that may fetch the reply over HTTP; None: any that has the id.
+    """A request that is not stored yet. The database checks the values (SQLSTATE 22023, HW003).
 
-    ``client`` and ``number`` name the request: the same pair is the same request (ID-01). ``expiry_seconds`` None: that
-    of the service. The database judges the values (22023, HW003).
+    * ``caller``: the only principal that may fetch the reply over HTTP. None: any principal that knows the id.
+    * ``client`` and ``number``: a second request with the same pair is a repetition of the first (ID-01).
+    * ``expiry_seconds``: None for the service's default.
     """
 
     body: bytes
@@ -37,7 +38,7 @@ class RequestDraft:
 
 @dataclass(frozen=True, slots=True)
 class HeldRequest:
-    """A request in the hands of a worker until ``leased_until``; ``attempts`` counts this claim."""
+    """A request that a worker holds until ``leased_until``. ``attempts`` includes this claim."""
 
     receipt: RequestReceipt
     attempts: int
@@ -48,11 +49,18 @@ class HeldRequest:
 
 
 class Requests:
-    """The verbs on requests.
+    """Makes, claims, answers and closes requests.
 
-    ``on_waiting`` gets the service of a new request, ``on_over`` the id of a request that was answered or closed,
-    ``on_event`` is called after a reply was published. All verbs raise ``db.errors.DatabaseError``; as ``Refused``:
-    22023 bad argument, 42704 unknown service, 23505 the number was used before, HW002 no request now, HW003 too large.
+    ``on_waiting`` gets the service of a new request. ``on_over`` gets the id of a request that was answered or closed.
+    ``on_event`` is called after a reply, which publishes an event.
+
+    Methods raise ``db.errors.DatabaseError``; its subclass ``Refused`` has the SQLSTATE:
+
+    * 22023: an argument is not valid.
+    * 42704: the service is unknown.
+    * 23505: the pair of client and number names another request.
+    * HW002: the service is disabled or has no worker.
+    * HW003: the request or reply is too large.
     """
 
     def __init__(
@@ -69,7 +77,7 @@ class Requests:
         self._known: set[str] = set()
 
     async def make(self, service: str, draft: RequestDraft) -> tuple[str, bool]:
-        """Store a request; return its id, and whether it was there already."""
+        """Store a request. Return its id, and whether it had been stored before."""
         row = await self._database.fetchrow(
             "request.make", service, draft.body, draft.content_type, draft.caller, draft.client, draft.number,
             draft.expiry_seconds,
@@ -81,7 +89,7 @@ class Requests:
         return row["id"], row["repeated"]
 
     async def claim(self, service: str, most: int, lease_seconds: float | None, worker: str) -> list[HeldRequest]:
-        """Lease waiting requests, the oldest first; fewer, or none, is a normal answer."""
+        """Lease at most ``most`` waiting requests, the oldest first, and return them. The list may be empty."""
         await self._make_known(service)
         rows = await self._database.fetch("request.lease", service, most, lease_seconds, worker, PRESENCE_SECONDS)
         return [
@@ -103,7 +111,7 @@ class Requests:
         return outcome
 
     async def release(self, receipt: RequestReceipt, delay_seconds: float, why: str | None) -> str:
-        """Give a request back; return its new state or ``stale``. A reason counts as a failed try."""
+        """Return a request to the queue. Return its new state, or ``stale``. With a reason, the try has failed."""
         state: str = await self._database.fetchval(
             "request.release", receipt.request_id, receipt.claim, delay_seconds, why
         )
@@ -112,16 +120,16 @@ class Requests:
         return state
 
     async def get(self, request_id: str, principal: str | None) -> Row | None:
-        """Return the row of ``request.get``, or None for a request that is unknown or not this principal's (ZU-12)."""
+        """Return the row of ``request.get``. Return None if the request is unknown or another principal's (ZU-12)."""
         return await self._database.fetchrow("request.get", request_id, principal)
 
     async def service_of(self, request_id: str) -> str | None:
-        """Return the service of a request, or None."""
+        """Return the service of a request, or None if the request is unknown."""
         service: str | None = await self._database.fetchval("request.service_of", request_id)
         return service
 
     async def close(self, request_id: str, principal: str | None, actor: str) -> None:
-        """Forget a request and its reply; a request of another principal stays as it is (ZU-03)."""
+        """Delete a request and its reply. A request of another principal stays unchanged (ZU-03)."""
         if await self._database.fetchval("request.close", request_id, principal, actor):
             self._on_over(request_id)
 

@@ -1,6 +1,6 @@
-"""Waiting: workers wait for requests and callers for replies, and all of them share two questions to the database.
+"""Workers wait for requests and callers wait for replies; all waits of a process share two queries.
 
-As many workers are woken as there are requests, the longest-waiting first.
+At most as many workers wake up as requests wait, the longest-waiting worker first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CALLER = "caller"
 
 
 class ServiceWaiting(SharedWait):
-    """A service of the process. ``for_request`` and ``for_reply`` wait; ``available`` and ``over`` end waits."""
+    """A background service: ``for_request`` and ``for_reply`` wait, ``available`` and ``over`` end waits."""
 
     name = "service_waiting"
 
@@ -28,19 +28,19 @@ class ServiceWaiting(SharedWait):
         self._database = database
 
     async def for_request(self, service: str, seconds: float) -> bool:
-        """Return True as soon as the service may have a request, False after so many seconds or at a stop."""
+        """Return True as soon as the service may have a request, False after the time or when hookwire stops."""
         return await self._wait((service, _WORKER), seconds)
 
     async def for_reply(self, request_id: str, seconds: float) -> bool:
-        """Return True as soon as the request may be over, False after so many seconds or at a stop."""
+        """Return True as soon as the request may be over, False after the time or when hookwire stops."""
         return await self._wait((request_id, _CALLER), seconds)
 
     def available(self, service: str, count: int = 1) -> None:
-        """So many requests of this service are waiting."""
+        """Wake as many workers of a service as it has waiting requests."""
         self._wake((service, _WORKER), count)
 
     def over(self, request_id: str) -> None:
-        """This request is answered, closed or given up."""
+        """Wake the callers of a request that was answered or closed, or has failed."""
         self._wake((request_id, _CALLER))
 
     async def _ask(self) -> bool:

@@ -6,7 +6,7 @@ One ROUTER serves clients and workers of both versions. The life of a worker, as
     unknown -------------> idle -----------------------> busy
        ^                    |  ^                          |
        |                    |  '--------- REPLY ----------'
-       '-- expired, DISCONNECT, or a message that the state does not allow: told DISCONNECT, removed
+       '-- expired, DISCONNECT, or a message that the state does not allow: gets DISCONNECT, is removed
 
 The life of a request::
 
@@ -15,8 +15,9 @@ The life of a request::
        |            |             '-- worker lost: queued again (idempotent service), else refused
        '------------'-- refused: expired, queue full, disabled, bad name
 
-A refusal has a counted reason. The client is told only when it asked through ``mmi.call``; a plain client retries.
+Each refusal is counted under a reason. A client of ``mmi.call`` gets the reason; any other client gets no answer and
+retries.
 
-``wire`` holds the frames, ``broker`` the machine, ``mmi`` the broker's own services, ``server`` the socket, and
-``program`` all of a process.
+Modules: ``wire`` builds and parses messages, ``broker`` is the state machine, and ``mmi`` answers the broker's own
+services. ``server`` has the socket, and ``program`` puts a whole broker process together.
 """

@@ -24,10 +24,10 @@ _CALL = b"mmi.call"
 
 
 class Broker:
-    """One ROUTER serves clients and workers of both dialects (MD-08).
+    """Serves clients and workers of both dialects on one ROUTER (MD-08).
 
-    ``voter``: asked for each client request whether this broker may serve now; a Binary Star pair passes its state
-    machine. A broker alone serves always. Requests of ``mmi.`` are answered in any state (BS-21).
+    ``voter`` decides for each client request whether this broker may serve now; a Binary Star pair sets it. Without a
+    voter the broker always serves. Requests to ``mmi.`` services are answered in any state (BS-21).
     """
 
     def __init__(
@@ -57,10 +57,10 @@ class Broker:
             MessageKind.UNEXPECTED: self._on_unexpected,
         }
 
-    # --- called by the shell ------------------------------------------------------------------------------------
+    # --- called by the server -----------------------------------------------------------------------------------
 
     def receive(self, now: float, frames: Frames, user: str = "") -> Step:
-        """Take a message that came through the ROUTER; ``user`` is the authenticated sender, or empty."""
+        """Handle a message from the ROUTER. ``user`` is the authenticated sender, or empty."""
         refusal = self.options.limits.refusal(frames)
         command = parse(frames) if refusal is None else Command(MessageKind.INVALID, frames[0], MDP_01, problem=refusal)
         if command.kind is MessageKind.REQUEST:
@@ -70,7 +70,7 @@ class Broker:
         return self._step()
 
     def tick(self, now: float) -> Step:
-        """Do the work that is due: heartbeats to idle workers, lost workers, expired requests, forgotten services."""
+        """Send due heartbeats; remove lost workers, expired requests and unused services."""
         due = self.deadline()
         if due is not None and now - due > self.options.heartbeat_seconds:
             self._forgive_silence(now)
@@ -85,7 +85,7 @@ class Broker:
         return self._step()
 
     def failed(self, now: float, frames: Frames, reason: str) -> Step:
-        """Take back a message that the socket refused: "full" or "unreachable" (ZL-09, MD-29, MD-30)."""
+        """Handle a message that the socket refused; the reason is "full" or "unreachable" (ZL-09, MD-29, MD-30)."""
         worker = self.workers.get(frames[0])
         if worker is None:
             self.counters.drop(f"client-{reason}")
@@ -96,7 +96,7 @@ class Broker:
         return self._step()
 
     def deadline(self) -> float | None:
-        """Return when ``tick`` has work to do, or None when nothing waits."""
+        """Return when ``tick`` has work to do, or None without a deadline."""
         of_workers, of_services = self._worker_deadlines.first(), self._service_deadlines.first()
         if of_workers is None or of_services is None:
             return of_workers if of_services is None else of_services
@@ -109,7 +109,7 @@ class Broker:
         return self._step()
 
     def call_inside(self, now: float, number: int, service: bytes, body: Frames, user: str = "") -> Step:
-        """Take a request that this process made; services of ``mmi.`` may be called too."""
+        """Handle a request that this process made. It may call ``mmi.`` services too."""
         request = CallOfProcess(b"", MDP_01, service, body, user=user, reports=True, number=number)
         if service.startswith(_MMI):
             self.inside.answer(request, b"200", self._mmi.answer(request))
@@ -118,13 +118,13 @@ class Broker:
         return self._step()
 
     def stop(self) -> Step:
-        """Tell all workers to leave, before a planned stop: they register again at once elsewhere."""
+        """Send DISCONNECT to all workers before a planned stop, so that they register elsewhere at once."""
         for worker in list(self.workers.values()):
             self._out.append(worker.dialect.disconnect_to(worker.address))
         return self._step()
 
     def summary(self) -> dict[str, int]:
-        """Return how much the broker holds at this moment."""
+        """Return the present numbers of services, workers and queued requests."""
         queued = sum(len(service.queue) for service in self.services.values())
         return {"services": len(self.services), "workers": len(self.workers), "queued": queued}
 
@@ -151,7 +151,7 @@ class Broker:
             self._submit(now, request)
 
     def _submit(self, now: float, request: ServiceRequest) -> None:
-        """Give the request to a worker, or to the queue, or refuse it."""
+        """Send the request to an idle worker, queue it, or refuse it."""
         self.counters.totals["requests"] += 1
         if request.service in self.inside.names:
             if not self.inside.put(request):
@@ -236,7 +236,7 @@ class Broker:
 
     def _refusal_of_worker(self, name: bytes) -> str | None:
         if not self.options.accepts_name(name) or name.startswith(_MMI) or name in self.inside.names:
-            return "worker-bad-service-name"  # MD-14: decided by the service's name, not by the sender's (ZD-07)
+            return "worker-bad-service-name"  # MD-14: checks the name of the service, not of the sender (ZD-07)
         if len(self.workers) >= self.options.workers_max:
             return "too-many-workers"
         is_new = name not in self.services
@@ -284,7 +284,7 @@ class Broker:
             self._remove(now, worker, "disconnected")
 
     def _on_invalid(self, now: float, command: Command) -> None:
-        """Drop it; a worker that sends it is not trusted with a request any more (MD-25)."""
+        """Drop a malformed message and disconnect a worker that sent it (MD-25)."""
         worker = self.workers.get(command.sender)
         if worker is not None:
             self._expel(now, worker, command.problem)
@@ -293,7 +293,7 @@ class Broker:
             self._events.append(Event("dropped", peer=printable(command.sender), detail=command.problem))
 
     def _on_unexpected(self, now: float, command: Command) -> None:
-        """A command that is valid and not allowed here: DISCONNECT (MD-25)."""
+        """Disconnect the sender of a valid command that is not allowed here (MD-25)."""
         worker = self.workers.get(command.sender)
         if worker is not None:
             self._expel(now, worker, "unexpected-command")
@@ -302,7 +302,7 @@ class Broker:
             self._out.append(command.dialect.disconnect_to(command.sender))
 
     def _known(self, now: float, command: Command) -> Worker | None:
-        """Return the sender's record; disconnect a sender without one, or of another dialect (MD-15)."""
+        """Return the sending worker. Disconnect an unknown sender, or a sender that changed its dialect (MD-15)."""
         worker = self.workers.get(command.sender)
         if worker is None:
             self.counters.drop("unknown-worker")
@@ -313,7 +313,7 @@ class Broker:
         return worker
 
     def _owner(self, now: float, command: Command) -> Worker | None:
-        """Return the sender's record when it works for the client that the reply names (MD-31)."""
+        """Return the sending worker. Disconnect it if its request is not of the client that the reply names (MD-31)."""
         worker = self._known(now, command)
         if worker is not None and (worker.request is None or worker.request.client != command.name):
             self._expel(now, worker, "reply-without-request")
@@ -321,7 +321,7 @@ class Broker:
         return worker
 
     def _make_idle(self, now: float, worker: Worker) -> None:
-        """Give the worker the oldest request of its service, or let it wait behind the others."""
+        """Send the oldest queued request to the worker, or append it to the idle workers."""
         service = worker.service
         while service.queue:
             request = service.queue.popleft()
@@ -365,7 +365,7 @@ class Broker:
         self._arm(service)
 
     def _after_loss(self, now: float, service: Service, request: ServiceRequest) -> None:
-        """Run an idempotent request again, before all others; tell or count any other (MD-21)."""
+        """Queue an idempotent request again, before all others; refuse any other request (MD-21)."""
         may_repeat = service.policy.idempotent and request.tries < service.policy.tries_max
         if may_repeat and not request.is_streaming:
             self._requeue(now, service, request)
@@ -373,7 +373,7 @@ class Broker:
             self._refuse(request, "worker-lost")
 
     def _requeue(self, now: float, service: Service, request: ServiceRequest) -> None:
-        """Put a request before all others; it never outlives the next one, so that deadlines stay in order."""
+        """Put a request at the head of the queue. Its deadline is at most the next one, so the queue stays sorted."""
         request.parts = []
         self.counters.totals["redispatched"] += 1
         if service.idle:
@@ -385,7 +385,7 @@ class Broker:
         service.queue.appendleft(request)
 
     def _undeliver(self, now: float, worker: Worker, reason: str) -> None:
-        """Remove a worker that the socket could not reach; its request never left, so another worker gets it."""
+        """Remove a worker that the socket could not reach. Its request was not sent, so another worker gets it."""
         self.counters.drop(f"worker-{reason}")
         service, request = worker.service, worker.request
         worker.request = None
@@ -398,7 +398,7 @@ class Broker:
     # --- time ---------------------------------------------------------------------------------------------------
 
     def _forgive_silence(self, now: float) -> None:
-        """Give each worker one more interval: this process was stopped, and their heartbeats wait unread (HB-02)."""
+        """After a pause of this process, extend all workers' time: their heartbeats are not read yet (HB-02)."""
         self.counters.totals["late-ticks"] += 1
         for worker in self.workers.values():
             worker.expires_at = max(worker.expires_at, now + self.options.heartbeat_seconds)
@@ -434,7 +434,7 @@ class Broker:
         return service
 
     def _drop_if_unused(self, service: Service) -> None:
-        """Forget a name that was only asked for (MD-32)."""
+        """Remove a service that never had a worker and has no queued request (MD-32)."""
         if not service.queue and not service.workers and service.empty_since is None:
             del self.services[service.name]
 

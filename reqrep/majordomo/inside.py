@@ -1,7 +1,7 @@
 """Services and callers inside the broker's process: Titanic answers clients and calls workers without a socket.
 
-The broker puts down requests and answers; the shell takes both after each step, and brings back replies by
-:meth:`Broker.reply_inside` and calls by :meth:`Broker.call_inside`.
+The broker collects requests and answers here. The server takes them after each step. It passes replies to
+:meth:`Broker.reply_inside` and calls to :meth:`Broker.call_inside`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ __all__ = ["CallOfProcess", "Inside"]
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class CallOfProcess(ServiceRequest):
-    """A request that this process made; its answer is taken with the others."""
+    """A request that this process made. Its answer goes to :meth:`Inside.answer` instead of a client."""
 
     number: int
 
 
 class Inside:
-    """Requests and calls under way between the broker and its process.
+    """Requests and calls between the broker and its process.
 
-    ``names``: services that the process answers. ``counts``: the numbers that ``mmi.titanic`` shows.
+    ``names``: the services that the process answers. ``counts`` returns the numbers that ``mmi.titanic`` shows.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Inside:
         self._last_ticket = 0
 
     def put(self, request: ServiceRequest) -> bool:
-        """Put a request down; return False when too many are under way."""
+        """Add a request for the process. Return False if ``requests_max`` requests are unanswered."""
         if len(self._tickets) >= self._requests_max:
             return False
         self._last_ticket += 1
@@ -52,15 +52,15 @@ class Inside:
         return True
 
     def answer(self, call: CallOfProcess, status: bytes, body: list[bytes]) -> None:
-        """Put down what a call got."""
+        """Add the answer to a call."""
         self._answers.append(CallAnswered(call.number, status, body))
 
     def pop(self, ticket: int) -> ServiceRequest:
-        """Return the request of a ticket, which is answered now."""
+        """Remove and return the request of a ticket."""
         return self._tickets.pop(ticket)
 
     def taken(self) -> tuple[list[RequestTaken], list[CallAnswered]]:
-        """Return the requests and answers since the last call."""
+        """Remove and return the collected requests and answers."""
         taken = (self._requests, self._answers)
         if self._requests or self._answers:
             self._requests, self._answers = [], []

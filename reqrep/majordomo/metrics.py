@@ -1,4 +1,4 @@
-"""The broker's numbers for Prometheus."""
+"""Metrics of the broker for Prometheus."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing_extensions import override
 __all__ = ["BrokerMetrics"]
 
 _GAUGES = {
-    "services": "Services that have workers or requests, or had workers a short time ago.",
+    "services": "Services with workers or requests, or with workers a short time ago.",
     "workers": "Registered workers.",
     "queued": "Requests that wait for a worker.",
 }
@@ -20,7 +20,7 @@ _STATES = ("primary", "backup", "active", "passive")
 
 
 class BrokerMetrics(Collector):
-    """Reads a snapshot that the broker's thread renews; it never touches the broker itself."""
+    """Reads the snapshot that the broker's thread renews. It runs in another thread and never uses the broker."""
 
     def __init__(self, snapshot: Callable[[], Mapping[str, Any]]) -> None:
         self._snapshot = snapshot
@@ -33,7 +33,7 @@ class BrokerMetrics(Collector):
         )
         for kind, count in sorted(found["totals"].items()):
             totals.add_metric([kind], count)
-        drops = CounterMetricFamily("hookwire_broker_drops", "Messages that went no further.", labels=["reason"])
+        drops = CounterMetricFamily("hookwire_broker_drops", "Dropped messages, by reason.", labels=["reason"])
         for reason, count in sorted(found["drops"].items()):
             drops.add_metric([reason], count)
         yield from (totals, drops)
@@ -45,7 +45,7 @@ class BrokerMetrics(Collector):
 
 
 def _of_pair(state: Mapping[str, Any]) -> Iterator[Metric]:
-    """The state of one side of a Binary Star pair: 1 at the present state, 0 at the others (BS-21)."""
+    """Yield the metrics of one side of a pair; the present state has the value 1, the others 0 (BS-21)."""
     if not state:
         return
     family = GaugeMetricFamily("hookwire_broker_pair_state", "State of this side of the pair.", labels=["state"])
@@ -56,6 +56,6 @@ def _of_pair(state: Mapping[str, Any]) -> Iterator[Metric]:
     if state["peer_age_seconds"] is not None:
         yield GaugeMetricFamily(
             "hookwire_broker_pair_peer_age_seconds",
-            "Age of the last state of the peer.",
+            "Seconds since the last state message of the peer.",
             value=state["peer_age_seconds"],
         )

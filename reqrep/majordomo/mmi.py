@@ -1,6 +1,7 @@
-"""8/MMI: services whose names start with ``mmi.`` are answered by the broker itself (MM-01).
+"""8/MMI: the broker itself answers services whose names start with ``mmi.`` (MM-01).
 
-``mmi.service`` and the answer 501 are the RFC's. The extensions answer a status frame and one frame of JSON.
+``mmi.service`` and the status 501 come from the RFC. The other services are extensions; those that return data answer
+with a status frame and one frame of JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _EVERYBODY: Final = "*"
 
 
 class Management:
-    """Answers about a broker, and the two verbs that change it."""
+    """Answers requests about a broker, and disables and enables its services."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -42,12 +43,12 @@ class Management:
         }
 
     def answer(self, request: ServiceRequest) -> Frames:
-        """Return the body of the reply; its service frame is the name that was asked (MM-05)."""
+        """Return the body of the reply. Its service frame repeats the requested name (MM-05)."""
         answer = self._answers.get(request.service)
         return [_NOT_IMPLEMENTED] if answer is None else answer(request)
 
     def _service(self, request: ServiceRequest) -> Frames:
-        """200 when a worker is registered, busy or idle; a name that was only requested is 404 (MM-02, MM-04)."""
+        """Return 200 if the service has a worker, busy or idle, else 404, even with queued requests (MM-02, MM-04)."""
         service = self._broker.services.get(request.body[0])
         is_there = request.body[0] in self._broker.inside.names or (service is not None and bool(service.workers))
         return [_OK if is_there else _NOT_FOUND]
@@ -71,23 +72,23 @@ class Management:
         )
 
     def _stats(self, request: ServiceRequest) -> Frames:
-        """An empty body asks for the whole broker; a name asks for one service (MM-08)."""
+        """Return the numbers of the service that the body names, or of the broker for an empty body (MM-08)."""
         if request.body[0]:
             service = self._broker.services.get(request.body[0])
             return [_NOT_FOUND] if service is None else _json(self._about(service))
         return _json({**self._broker.counters.snapshot(), **self._broker.summary(), "state": self._broker.state()})
 
     def _heartbeat(self, request: ServiceRequest) -> Frames:
-        """The interval and liveness that workers should use (HB-08)."""
+        """Return the heartbeat interval and the liveness that workers should use (HB-08)."""
         options = self._broker.options
         return _json({"interval_ms": round(options.heartbeat_seconds * 1000), "liveness": options.liveness})
 
     def _titanic(self, request: ServiceRequest) -> Frames:
-        """How many requests Titanic holds; 404 for a broker without Titanic."""
+        """Return how many requests Titanic holds, or 404 for a broker without Titanic."""
         return _json(self._broker.inside.counts()) if self._broker.inside.names else [_NOT_FOUND]
 
     def _disable(self, request: ServiceRequest) -> Frames:
-        """Refuse new requests of a service; its queue is still worked off."""
+        """Let the broker refuse new requests for a service. Queued requests are still sent to workers."""
         if not self._may_control(request):
             return [_NOT_ALLOWED]
         if request.body[0] not in self._broker.services:

@@ -14,18 +14,20 @@ __all__ = ["BrokerOptions", "OptionsRefused", "ServicePolicy", "policies_from"]
 
 
 class OptionsRefused(ValueError):
-    """An option is unknown or out of its bounds; the text names it."""
+    """An option is unknown or out of its bounds; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServicePolicy:
-    """How one service is treated.
+    """How the broker treats the requests and workers of one service.
 
-    ``request_seconds_max``: time in the queue, then the request expires (MD-10). ``queue_requests_max``: of the
-    service. ``busy_seconds_max``: a worker that sends no heartbeat while it works is lost after this time (MD-21).
-    ``idempotent``: a request whose worker is lost goes to another worker, at most ``tries_max`` times in all.
-    ``without_workers``: "queue", or "refuse" at once. ``user_frame``: the worker gets the authenticated user of the
-    client as the first frame of the body (XX-03).
+    * ``request_seconds_max``: a request expires after this time in the queue (MD-10).
+    * ``queue_requests_max``: the most queued requests of the service.
+    * ``busy_seconds_max``: a worker that needs longer for a request counts as lost, even with heartbeats (MD-21).
+    * ``idempotent``: if a worker is lost, another worker gets its request.
+    * ``tries_max``: the most workers that get an idempotent request.
+    * ``without_workers``: "queue" a request for a service without workers, or "refuse" it.
+    * ``user_frame``: the first frame of the body for the worker is the client's authenticated user (XX-03).
     """
 
     request_seconds_max: float = 60.0
@@ -48,11 +50,12 @@ class ServicePolicy:
 
 @dataclass(frozen=True, slots=True)
 class BrokerOptions:
-    """Options of the broker; 7/MDP's defaults: a heartbeat each 2.5 s, a peer is gone after three (MD-18).
+    """Options of the broker. By default, as in 7/MDP, a peer is gone after three heartbeats of 2.5 s (MD-18).
 
-    ``policies``: patterns of service names, first match wins. ``partials``: what a 0.1 client gets of a 0.2 worker's
-    PARTIAL, joined with the last reply or dropped (M2-06). ``controllers``: users that may disable and enable a
-    service; "*" means everybody.
+    * ``policies``: the policy of each pattern of service names; the first match wins.
+    * ``policy``: the policy of all other services.
+    * ``partials``: "join" a 0.2 worker's PARTIAL bodies with the last reply for a 0.1 client, or "drop" them (M2-06).
+    * ``controllers``: users that may disable and enable services; "*" means every user.
     """
 
     heartbeat_seconds: float = 2.5
@@ -75,18 +78,18 @@ class BrokerOptions:
 
     @property
     def expiry_seconds(self) -> float:
-        """Time of silence after which a worker is gone."""
+        """Seconds of silence after which a worker counts as gone."""
         return self.heartbeat_seconds * self.liveness
 
     def policy_of(self, service: bytes) -> ServicePolicy:
-        """Return the policy of a service: the first pattern that matches its name, else the default."""
+        """Return the policy of the first pattern that matches a service's name, or the default policy."""
         if not self.policies:
             return self.policy
         name = service.decode("utf-8", "replace")
         return next((policy for pattern, policy in self.policies.items() if fnmatchcase(name, pattern)), self.policy)
 
     def accepts_name(self, service: bytes) -> bool:
-        """Return whether a service may have this name: not empty, bounded, without control characters (MD-32)."""
+        """Return whether a service may have this name: not empty, not too long, no control characters (MD-32)."""
         return 0 < len(service) <= self.service_name_bytes_max and _CONTROL.search(service) is None
 
 
@@ -94,7 +97,7 @@ _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 
 
 def policies_from(table: Mapping[str, Any]) -> dict[str, ServicePolicy]:
-    """Return policies from the tables of a TOML file: pattern of service names -> fields of :class:`ServicePolicy`.
+    """Return the policies in a table of a TOML file: pattern of service names -> fields of :class:`ServicePolicy`.
 
     Raise :class:`OptionsRefused` for an unknown field or a value out of its bounds.
     """

@@ -1,4 +1,4 @@
-"""A broker as a program: broker, sockets, keys and, for one side of a pair, its Binary Star, on one reactor."""
+"""A whole broker process: broker, sockets, keys, and optionally Binary Star and Titanic, on one reactor."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Report = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True)
 class CurvePlan:
-    """CURVE: the server's secret key file, and the folder with the public keys of clients and workers."""
+    """The files of CURVE: the server's secret key, and a folder with the public keys of clients and workers."""
 
     secret_key_file: Path
     key_folder: Path
@@ -36,7 +36,7 @@ class CurvePlan:
 
 @dataclass(frozen=True, slots=True)
 class PairPlan:
-    """This side of a Binary Star pair: where the own state is published, and where the peer publishes."""
+    """One side of a Binary Star pair. ``local`` and ``remote``: endpoints of its own state and of the peer's state."""
 
     role: Role
     local: str
@@ -45,7 +45,7 @@ class PairPlan:
 
 
 class BrokerProgram:
-    """Everything of one broker process. ``snapshot`` is renewed each second and may be read by other threads."""
+    """All parts of a broker process. ``snapshot`` is replaced once per second; other threads may read it."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class BrokerProgram:
         self.reactor.timer(1.0, self._refresh)
 
     def run(self) -> None:
-        """Work until :meth:`stop`; then tell the workers and close. Raise what ended the thread of Titanic."""
+        """Serve until :meth:`stop`, then close. Raise the exception that ended Titanic's thread, if any."""
         try:
             self.reactor.run()
         finally:
@@ -99,7 +99,7 @@ class BrokerProgram:
             raise self._titanic.error
 
     def close(self) -> None:
-        """Tell the workers and close everything; for a program that was opened and is not run."""
+        """Disconnect the workers and close everything. Call it for a program that was not :meth:`run`."""
         if self._titanic is not None:
             self._titanic.stop()
         self._server.close()
@@ -109,37 +109,37 @@ class BrokerProgram:
         self.reactor.close()
 
     def stop(self) -> None:
-        """Let :meth:`run` end. Safe in signal handlers and other threads."""
+        """End :meth:`run`. Safe in signal handlers and other threads."""
         self.reactor.stop()
 
     def promote(self) -> None:
-        """Make this side of the pair active by an operator's order. Raise RuntimeError without a pair."""
+        """Make this side of the pair active on the operator's order. Raise RuntimeError without a pair."""
         if self._pair is None:
-            raise RuntimeError("this broker is not one of a pair")
+            raise RuntimeError("this broker does not belong to a pair")
         self._pair.promote()
 
     @property
     def stopped_by_pair(self) -> bool:
-        """Whether the pair ended this side because both were active or both passive."""
+        """Return whether this side stopped because both sides were active or both were passive."""
         return self._pair is not None and self._pair.machine.must_stop
 
     def state(self) -> dict[str, object]:
-        """Return the state of the pair, or an empty table for a broker alone."""
+        """Return the state of the pair, or an empty dictionary without a pair."""
         return {} if self._pair is None else self._pair.machine.status(self.reactor.clock())
 
     def state_and_counts(self) -> dict[str, object]:
-        """Return everything that metrics show."""
+        """Return the values of all metrics."""
         refused = {} if self._gatekeeper is None else dict(self._gatekeeper.counters.drops)
         counts = self.broker.counters.snapshot()
         counts["drops"].update(refused)
         return {**counts, **self.broker.summary(), "state": self.state(), "titanic": self.titanic_counts()}
 
     def titanic_counts(self) -> dict[str, int]:
-        """Return the numbers of Titanic, a second old at most; empty without Titanic."""
+        """Return the numbers of Titanic, at most a second old, or an empty dictionary without Titanic."""
         return {} if self._titanic is None else self._titanic.counts
 
     def _post(self, mail: list[BrokerMail]) -> None:
-        """Take a batch of Titanic, in its thread."""
+        """Pass a batch of Titanic to the reactor. Called in Titanic's thread."""
         self.reactor.post(lambda now: self._carry_out(now, mail))
 
     def _carry_out(self, now: float, mail: list[BrokerMail]) -> None:
@@ -160,7 +160,7 @@ class BrokerProgram:
 
 
 def _judge(socket: Socket, gatekeeper: Gatekeeper) -> None:
-    """Answer one question of libzmq about a connection."""
+    """Answer one ZAP request of libzmq about a connection."""
     frames = socket.receive()
     answer = gatekeeper.answer(frames) if frames is not None else None
     if answer is not None:

@@ -1,4 +1,4 @@
-"""A request that waits for a worker or is with one."""
+"""A request that waits for a worker or that a worker executes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ REFUSAL_STATUS: Final = {
     "no-workers": b"404", "bad-service-name": b"400", "queue-full": b"503", "client-queue-full": b"503",
     "too-many-services": b"503", "disabled": b"503", "expired": b"504", "worker-lost": b"502",
 }  # fmt: skip
-"""Why a request was not answered, and the status that ``mmi.call`` reports for it."""
+"""Reason of a refusal -> status that ``mmi.call`` reports."""
 
 
 @dataclass(slots=True, eq=False)
 class ServiceRequest:
-    """A client's request. ``deadline``: until then it may wait in the queue. ``user``: authenticated, or empty.
+    """A client's request.
 
-    ``reports``: the client called ``mmi.call`` and gets the reason of a failure (MD-35). ``parts``: bodies of
-    PARTIAL that wait for the last one. ``is_streaming``: a PARTIAL has left for the client, so no second worker may
-    run the request.
+    * ``deadline``: the end of its time in the queue.
+    * ``user``: the client's authenticated user, or empty.
+    * ``reports``: the client called ``mmi.call``, so it gets the reason of a failure (MD-35).
+    * ``parts``: bodies of PARTIAL messages that will be joined with the last reply.
+    * ``is_streaming``: the client got a PARTIAL already, so no second worker may execute the request.
     """
 
     client: bytes

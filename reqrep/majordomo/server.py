@@ -1,4 +1,4 @@
-"""The shell of the Majordomo broker: one ROUTER, read without blocking, and the machine behind it."""
+"""The socket of the Majordomo broker: one ROUTER, which is read without blocking."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = ["BrokerServer"]
 Report = Callable[[Event], None]
 Trace = Callable[[str], None]
 HandOver = Callable[[list[RequestTaken], list[CallAnswered]], None]
-"""Takes requests for services of this process, and answers of its calls."""
+"""Gets requests for services of this process, and answers to its calls."""
 _DRAIN_MESSAGES_MAX = 200
 _LINGER_SECONDS = 1.0
-# A message that is there so soon after the last read was waiting already: read more of them in one turn.
+# A message that is found so soon after the last read had been waiting. Then more messages are read in one turn.
 _WAITING_SECONDS = 50e-6
 
 
 class BrokerServer:
-    """A broker on its endpoints. It opens its socket at once; the reactor does the work."""
+    """Connects a broker to its socket, which it opens at once. The reactor calls it."""
 
     def __init__(
         self,
@@ -52,13 +52,13 @@ class BrokerServer:
         reactor.deadline(broker.deadline, self._tick)
 
     def close(self) -> None:
-        """Tell the workers to go and close the socket; what waits for slow peers is given a second."""
+        """Disconnect the workers and close the socket. Messages to slow peers may still leave for a second."""
         self._carry_out(self.broker.stop())
         self._reactor.remove(self._socket)
         self._socket.close(_LINGER_SECONDS)
 
     def carry_out(self, step: Step) -> None:
-        """Carry out a step that did not come from the socket."""
+        """Send the messages of a step that no message from the socket caused, and report its events."""
         self._carry_out(step)
         self._give_inside()
 
@@ -69,10 +69,10 @@ class BrokerServer:
                 self._hand_over(requests, answers)
 
     def _read(self) -> None:
-        """Take a bounded number of messages: heartbeats are due however many wait (HB-03).
+        """Handle a bounded number of messages, so that heartbeats are never late (HB-03).
 
-        The number grows while messages wait. With one request at a time it is one, because the attempt to read an
-        empty socket costs more than the next wait.
+        The bound doubles while messages wait, and is halved when none wait. At low load it is one message, because
+        reading an empty socket costs more than the next wait.
         """
         clock, receive, take = self._reactor.clock, self._socket.receive_with_user, self.broker.receive
         is_waiting = clock() - self._read_at < _WAITING_SECONDS

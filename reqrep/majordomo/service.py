@@ -14,11 +14,11 @@ __all__ = ["Service"]
 
 @dataclass(slots=True, eq=False)
 class Service:
-    """A service that has workers, requests, or had workers a short time ago.
+    """A service with workers or requests, or with workers a short time ago.
 
-    ``idle`` holds the workers that wait, the longest waiting first; ``workers`` holds all of them. ``armed_at``: the
-    time at which the broker looks at this service again. ``empty_since``: it has no worker since then; None while it
-    has one or never had one.
+    ``idle`` holds the idle workers, the longest waiting first; ``workers`` holds all workers. ``armed_at`` is when the
+    broker checks the service next. ``empty_since`` is when its last worker left. It is None while the service has a
+    worker, or if it never had one.
     """
 
     name: bytes
@@ -32,14 +32,14 @@ class Service:
     busy_seconds: float = 0.0
 
     def expired(self, now: float) -> list[ServiceRequest]:
-        """Remove and return the requests that waited too long; the oldest stands first."""
+        """Remove and return the queued requests whose deadline has passed, the oldest first."""
         gone = []
         while self.queue and self.queue[0].deadline <= now:
             gone.append(self.queue.popleft())
         return gone
 
     def needed_until(self, idle_seconds: float) -> float | None:
-        """Return when to look again: the head's deadline, or the end of a service without workers."""
+        """Return when to check the service next: at its first deadline, or when it may be removed. None: never."""
         if self.queue:
             return self.queue[0].deadline
         if not self.workers and self.empty_since is not None:

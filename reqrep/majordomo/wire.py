@@ -1,6 +1,6 @@
-"""The frames of 7/MDP (0.1) and 18/MDP (0.2) as a ROUTER sees them: the routing id of the peer comes first.
+"""The messages of 7/MDP (0.1) and 18/MDP (0.2) on a ROUTER, where the first frame is the peer's routing id.
 
-The first frame after the routing id decides the dialect: an empty frame means 0.1; ``MDPC02`` or ``MDPW02`` means 0.2.
+The second frame decides the dialect: an empty frame means 0.1; ``MDPC02`` or ``MDPW02`` means 0.2.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _EMPTY: Final = b""
 
 
 class MessageKind(IntEnum):
-    """What a peer asks of the broker. INVALID breaks the format; UNEXPECTED keeps it and has the wrong direction."""
+    """The command of a message. INVALID: malformed. UNEXPECTED: well-formed, but only brokers may send it."""
 
     REQUEST = 0
     READY = 1
@@ -31,7 +31,7 @@ class MessageKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dialect:
-    """The bytes of one version. ``lead`` precedes each header; ``client_commands`` is empty in 0.1."""
+    """The bytes of one version of the protocol. ``lead`` precedes each header; 0.1 has no commands of clients."""
 
     name: str
     lead: tuple[bytes, ...]
@@ -50,7 +50,7 @@ class Dialect:
         return [client, *self.lead, self.client_header, *self.client_final, service, *body]
 
     def partial_to_client(self, client: bytes, service: bytes, body: Frames) -> Frames:
-        """Build a PARTIAL to a client; only 0.2 has one."""
+        """Build a PARTIAL to a client (0.2 only)."""
         return [client, *self.lead, self.client_header, *self.client_partial, service, *body]
 
     def to_worker(self, worker: bytes, client: bytes, body: Frames) -> Frames:
@@ -88,7 +88,7 @@ MDP_02: Final = Dialect(
 
 
 class Command(NamedTuple):
-    """One message of a peer. ``name``: the service of REQUEST and READY, the client of PARTIAL and REPLY."""
+    """One message of a peer. ``name`` is the service of a REQUEST or READY, or the client of a PARTIAL or REPLY."""
 
     kind: MessageKind
     sender: bytes
@@ -99,7 +99,7 @@ class Command(NamedTuple):
 
 
 def parse(frames: Frames) -> Command:
-    """Return the command in a message that came through a ROUTER; the kind is INVALID when the format is broken."""
+    """Return the command in a message from a ROUTER. A malformed message gives the kind INVALID."""
     if len(frames) < 2:
         return _invalid(frames, MDP_01, "too-few-frames")
     if frames[1] == _EMPTY:
@@ -135,7 +135,7 @@ def _from_worker(frames: Frames, dialect: Dialect, start: int) -> Command:
 
 
 def _problem_of(frames: Frames, kind: MessageKind, start: int) -> str | None:
-    """Return why the arguments of a worker's command break the format, or None."""
+    """Return the reason why a worker's command is malformed, or None."""
     arguments = len(frames) - start - 1
     match kind:
         case MessageKind.REPLY | MessageKind.PARTIAL:

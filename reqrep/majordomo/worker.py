@@ -18,11 +18,13 @@ _BEATS_THAT_PROVE = 2
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """A worker of one service; it is idle when ``request`` is None.
+    """A worker of one service. It is idle while ``request`` is None.
 
-    ``expires_at`` moves with each message of the worker, ``heartbeat_at`` with each message to it. ``busy_beats``
-    counts heartbeats of the present request: the first may have crossed the request on its way, two show that this
-    worker sends them while it works. ``armed_at``: the time at which the broker looks at this worker again.
+    Each message from the worker moves ``expires_at``, and each message to it moves ``heartbeat_at``. ``armed_at`` is
+    when the broker checks the worker next.
+
+    ``busy_beats`` counts the heartbeats since the present request. The first may have been sent before the request
+    arrived; two prove that this worker sends heartbeats while it works.
     """
 
     address: bytes
@@ -36,12 +38,12 @@ class Worker:
     busy_beats: int = 0
 
     def lost_at(self) -> float:
-        """Return when this worker counts as gone, unless a message comes first (MD-21)."""
+        """Return when the worker counts as lost, unless a message arrives first (MD-21)."""
         if self.request is None:
             return self.expires_at
         limit = self.busy_since + self.service.policy.busy_seconds_max
         return min(limit, self.expires_at) if self.busy_beats >= _BEATS_THAT_PROVE else limit
 
     def check_at(self, now: float, heartbeat_seconds: float) -> float:
-        """Return when the broker must look at this worker again; a busy one is looked at each interval."""
+        """Return when the broker must check the worker next. It checks a busy worker once per heartbeat interval."""
         return min(self.lost_at(), self.heartbeat_at if self.request is None else now + heartbeat_seconds)

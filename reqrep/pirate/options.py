@@ -9,16 +9,17 @@ from reqrep.frames import Event, FrameLimits, Frames
 
 __all__ = ["HEARTBEAT", "READY", "QueueOptions", "QueueStep"]
 
-# The byte of 6/PPP, and the text of the guide's Lua edition: both are accepted (SP-02, PP-02).
+# 6/PPP uses one byte, and the guide's Lua examples use a word. Both are accepted (SP-02, PP-02).
 READY: Final = frozenset({b"\x01", b"READY"})
 HEARTBEAT: Final = frozenset({b"\x02", b"HEARTBEAT"})
 
 
 @dataclass(frozen=True, slots=True)
 class QueueOptions:
-    """A worker is gone after ``liveness`` silent intervals (PP-06), a busy one after ``busy_seconds_max``.
+    """Times and limits of a queue.
 
-    ``sends_text``: send HEARTBEAT as the text of the Lua edition.
+    A ready worker counts as gone after ``liveness`` silent intervals (PP-06), a busy worker after ``busy_seconds_max``.
+    ``sends_text``: send the word HEARTBEAT, as the guide's Lua examples do, instead of the byte.
     """
 
     heartbeat_seconds: float = 1.0
@@ -34,12 +35,12 @@ class QueueOptions:
 
     @property
     def expiry_seconds(self) -> float:
-        """Silence after which a worker is gone."""
+        """Seconds of silence after which a worker counts as gone."""
         return self.heartbeat_seconds * self.liveness
 
 
 class QueueStep(NamedTuple):
-    """Result of one step of a queue: messages for its two ROUTER sockets, and events."""
+    """The result of one step of a queue: messages for its two ROUTER sockets, and events to report."""
 
     to_clients: list[Frames]
     to_workers: list[Frames]

@@ -15,7 +15,7 @@ __all__ = ["ParanoidQueue"]
 
 @dataclass(slots=True, eq=False)
 class _Worker:
-    """A registered worker; ``client``: the client whose request it has, or None while it is ready."""
+    """A registered worker. ``client`` is the client whose request it executes, or None while it is ready."""
 
     address: bytes
     expires_at: float
@@ -25,7 +25,7 @@ class _Worker:
 
 
 class ParanoidQueue:
-    """Registered workers, ready ones in order. A heartbeat never makes a worker ready (PP-07, ZD-27)."""
+    """The registered workers, and the ready ones in order. A heartbeat never makes a worker ready (PP-07, ZD-27)."""
 
     def __init__(self, options: QueueOptions | None = None) -> None:
         self.options = options or QueueOptions()
@@ -37,16 +37,16 @@ class ParanoidQueue:
 
     @property
     def wants_clients(self) -> bool:
-        """Whether the frontend may be read: requests without a ready worker wait inside ZeroMQ."""
+        """Return whether to read the frontend. Without a ready worker, requests wait inside ZeroMQ."""
         return bool(self._ready)
 
     @property
     def workers(self) -> int:
-        """The number of registered workers."""
+        """Return the number of registered workers."""
         return len(self._workers)
 
     def from_worker(self, now: float, frames: Frames) -> QueueStep:
-        """Take a control message of one frame, or a reply ``[id][client][empty][body...]`` (PP-02 to PP-05)."""
+        """Handle a control message of one frame, or a reply ``[id][client][empty][body...]`` (PP-02 to PP-05)."""
         refusal = self.options.limits.refusal(frames)
         if refusal is not None or len(frames) < 2:
             self._drop(refusal or "malformed-worker-message", frames)
@@ -59,7 +59,7 @@ class ParanoidQueue:
         return self._take()
 
     def from_client(self, now: float, frames: Frames) -> QueueStep:
-        """Take a request ``[client][empty][body...]``; the worker that is ready longest gets it."""
+        """Send a request ``[client][empty][body...]`` to the worker that has been ready longest."""
         refusal = self.options.limits.refusal(frames)
         if refusal is not None or len(frames) < 3 or frames[1] != b"":
             self._drop(refusal or "malformed-request", frames)
@@ -73,7 +73,7 @@ class ParanoidQueue:
         return self._take()
 
     def failed(self, now: float, frames: Frames, to_worker: bool, reason: str) -> QueueStep:
-        """Take back a message that the socket refused: remove the worker, give its request to the next."""
+        """Handle a message that the socket refused: remove the worker and send its request to the next worker."""
         self.counters.drop(f"{'worker' if to_worker else 'client'}-{reason}")
         worker = self._workers.get(frames[0]) if to_worker else None
         if worker is not None:
@@ -83,7 +83,7 @@ class ParanoidQueue:
         return self._take()
 
     def tick(self, now: float) -> QueueStep:
-        """Remove silent workers and send heartbeats to ready ones, also while the sockets are silent (PP-08, ZD-26)."""
+        """Remove silent workers and send heartbeats to ready ones, even if no message arrives (PP-08, ZD-26)."""
         self._forgive_own_pause(now)
         for _, worker in self._deadlines.due(now):
             if self._workers.get(worker.address) is not worker:
@@ -99,7 +99,7 @@ class ParanoidQueue:
         return self._take()
 
     def deadline(self) -> float | None:
-        """Return when :meth:`tick` has work to do."""
+        """Return when :meth:`tick` has work to do, or None without a worker."""
         return self._deadlines.first()
 
     def _control(self, now: float, frames: Frames) -> None:
@@ -114,7 +114,7 @@ class ParanoidQueue:
             worker.expires_at = now + self.options.expiry_seconds
 
     def _register(self, now: float, address: bytes) -> None:
-        """A second READY starts the conversation again; it never makes a second entry (PP-14)."""
+        """Register a worker. A second READY makes the worker ready again and adds no second entry (PP-14)."""
         worker = self._workers.get(address)
         if worker is None:
             if len(self._workers) >= self.options.workers_max:
@@ -138,11 +138,11 @@ class ParanoidQueue:
         self._step.to_clients.append(frames[1:])
 
     def _gone_at(self, worker: _Worker) -> float:
-        """A busy worker of the guide sends nothing while it works, so it has the busy limit."""
+        """Return when a worker counts as gone. Workers of the guide are silent while busy; the busy limit applies."""
         return worker.expires_at if worker.client is None else max(worker.expires_at, worker.busy_until)
 
     def _forgive_own_pause(self, now: float) -> None:
-        """This process was stopped: heartbeats of the workers wait unread (HB-02)."""
+        """After a pause of this process, extend all workers' time: their heartbeats are not read yet (HB-02)."""
         due = self._deadlines.first()
         if due is not None and now - due > self.options.heartbeat_seconds:
             for worker in self._workers.values():

@@ -1,4 +1,4 @@
-"""The shell of both Pirate queues: two ROUTER sockets, clients at the front and workers at the back (SP-01)."""
+"""The sockets of both Pirate queues: a ROUTER for clients and a ROUTER for workers (SP-01)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DRAIN_MESSAGES_MAX = 200
 
 
 class QueueServer:
-    """A queue on its two endpoints. The frontend is read only while a worker is ready (SP-04)."""
+    """Connects a queue to its two sockets. The clients' socket is read only while a worker is ready (SP-04)."""
 
     def __init__(
         self,

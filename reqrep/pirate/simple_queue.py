@@ -1,4 +1,4 @@
-"""The Simple Pirate queue without I/O: workers are REQ sockets, the longest waiting gets the next request."""
+"""The Simple Pirate queue without I/O. Workers are REQ sockets; the one that waits longest gets the next request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["SimpleQueue"]
 
 
 class SimpleQueue:
-    """Ready workers in order. It never looks at time: Simple Pirate has no heartbeats (SP-07)."""
+    """The ready workers in order. Time plays no part, because Simple Pirate has no heartbeats (SP-07)."""
 
     def __init__(self, options: QueueOptions | None = None) -> None:
         self.options = options or QueueOptions()
@@ -22,16 +22,16 @@ class SimpleQueue:
 
     @property
     def wants_clients(self) -> bool:
-        """Whether the frontend may be read: requests without a worker wait inside ZeroMQ (SP-04)."""
+        """Return whether to read the frontend. Without a ready worker, requests wait inside ZeroMQ (SP-04)."""
         return bool(self._ready)
 
     @property
     def workers(self) -> int:
-        """The number of ready workers."""
+        """Return the number of ready workers."""
         return len(self._ready)
 
     def from_worker(self, now: float, frames: Frames) -> QueueStep:
-        """Take READY or a reply: ``[id][empty][0x01]`` or ``[id][empty][client][empty][body...]`` (SP-05)."""
+        """Handle READY ``[id][empty][0x01]`` or a reply ``[id][empty][client][empty][body...]`` (SP-05)."""
         refusal = self.options.limits.refusal(frames)
         if refusal is not None or len(frames) < 3 or frames[1] != b"":
             self._drop(refusal or "malformed-worker-message", frames)
@@ -49,7 +49,7 @@ class SimpleQueue:
         return self._take()
 
     def from_client(self, now: float, frames: Frames) -> QueueStep:
-        """Take a request: ``[client][empty][body...]``; the head of the ready workers gets it (SP-03)."""
+        """Send a request ``[client][empty][body...]`` to the worker that has been ready longest (SP-03)."""
         refusal = self.options.limits.refusal(frames)
         if refusal is not None or len(frames) < 3 or frames[1] != b"":
             self._drop(refusal or "malformed-request", frames)
@@ -62,12 +62,12 @@ class SimpleQueue:
         return self._take()
 
     def failed(self, now: float, frames: Frames, to_worker: bool, reason: str) -> QueueStep:
-        """Take back a refused message: a request goes to the next worker, a reply is counted (ZL-09)."""
+        """Handle a message that the socket refused: send a request to the next worker, count a lost reply (ZL-09)."""
         self.counters.drop(f"{'worker' if to_worker else 'client'}-{reason}")
         return self.from_client(now, frames[2:]) if to_worker else self._take()
 
     def tick(self, now: float) -> QueueStep:
-        """Do nothing: there is no time in this protocol."""
+        """Return an empty step: this protocol has no deadlines."""
         return self._take()
 
     def deadline(self) -> float | None:

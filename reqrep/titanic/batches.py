@@ -1,4 +1,4 @@
-"""Batches: calls that come while others run share the next run, and with it one commit."""
+"""Batches: calls that arrive during a run share the next run, and so share one commit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 class _Call(Generic[Given, Result]):
-    """An item and the caller that waits for its result. ``turn``: set when the caller is to run the next batch."""
+    """An item, and the futures of its caller: its result, and ``turn``, which lets the caller run the next batch."""
 
     __slots__ = ("answer", "item", "turn")
 
@@ -27,10 +27,11 @@ class _Call(Generic[Given, Result]):
 
 
 class Batches(Generic[Given, Result]):
-    """``run`` gets at most ``most`` items and returns a result for each, in their order; ``at_once`` runs at a time.
+    """Collects the items of concurrent callers into batches.
 
-    The callers run the batches themselves, the one that waits longest first. Where the database refuses a batch, each
-    item is tried alone, so that a refused one costs no other.
+    ``run`` gets at most ``most`` items and returns one result per item, in the same order. At most ``at_once`` runs are
+    in progress. The caller that has waited longest runs the next batch. If the database refuses a batch, each of its
+    items runs alone, so that one refused item does not affect the others.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Batches(Generic[Given, Result]):
         self._running = 0
 
     async def add(self, item: Given) -> Result:
-        """Return the item's result, or raise the exception of its run."""
+        """Return the item's result. Raise the exception of its run."""
         call: _Call[Given, Result] = _Call(item)
         self._waiting.append(call)
         self._pass_turn()
@@ -57,7 +58,7 @@ class Batches(Generic[Given, Result]):
         return await call.answer
 
     def _leave(self, call: _Call[Given, Result]) -> None:
-        """Forget a caller that was cancelled while it waited, and pass on its turn."""
+        """Remove a caller that was cancelled while it waited. If it had the turn, pass the turn on."""
         call.answer.cancel()
         if call in self._waiting:
             self._waiting.remove(call)
@@ -66,7 +67,7 @@ class Batches(Generic[Given, Result]):
                 self._pass_turn()
 
     def _pass_turn(self) -> None:
-        """Let the caller that waits longest run the next batch, where there is room for one."""
+        """Let the caller that has waited longest run the next batch, unless ``at_once`` runs are in progress."""
         if self._waiting and self._running < self._at_once and not self._waiting[0].turn.done():
             self._running += 1
             self._waiting[0].turn.set_result(None)
@@ -75,8 +76,8 @@ class Batches(Generic[Given, Result]):
         batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
         try:
             await self._answer(batch)
-        except BaseException:  # cancelled: whether the batch is stored is not known
-            _fail(batch, OutcomeUnknown("the call that carried this one was cancelled"))
+        except BaseException:  # Cancelled: it is unknown whether the batch was stored.
+            _fail(batch, OutcomeUnknown("the call that ran this batch was cancelled"))
             raise
         finally:
             self._running -= 1
@@ -91,7 +92,7 @@ class Batches(Generic[Given, Result]):
                 return
             for call in batch:
                 await self._answer([call])
-        except Exception as error:  # noqa: BLE001 - it is raised again where the result is awaited
+        except Exception as error:  # noqa: BLE001 - awaiting the result raises it again
             _fail(batch, error)
         else:
             for call, result in zip(batch, results, strict=True):

@@ -1,4 +1,4 @@
-"""The port through which Titanic calls services: a broker in this process, or any Majordomo broker (TI-01)."""
+"""The port by which Titanic calls services: through a broker in this process, or any Majordomo broker (TI-01)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["NotAnswered", "ServiceCaller"]
 
 
 class NotAnswered(Exception):
-    """A call ended without a reply: its worker was lost, or it waited too long. The text is the reason."""
+    """A call ended without a reply: its worker was lost, or it waited too long. The message is the reason."""
 
 
 class ServiceCaller(Protocol):
-    """Calls services by their names. Both methods may run many times at once."""
+    """Calls services by name. Both methods may be called concurrently."""
 
     async def is_live(self, service: str) -> bool:
-        """Return whether a worker of the service is registered, busy or idle, as ``mmi.service`` tells (TI-10)."""
+        """Return whether a worker of the service is registered, busy or idle, as in ``mmi.service`` (TI-10)."""
 
     async def call(self, request: AcceptedRequest) -> Frames:
-        """Return the reply to a request, or raise :class:`NotAnswered`. A call that is cancelled is forgotten."""
+        """Return the reply to a request. Raise :class:`NotAnswered`. The reply to a cancelled call is dropped."""

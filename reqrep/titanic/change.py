@@ -1,4 +1,4 @@
-"""The wake-up of a store in this process: a request became claimable."""
+"""A signal within one process: a stored request became claimable."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ __all__ = ["ChangeSignal"]
 
 
 class ChangeSignal:
-    """Wakes one waiter. A notification before the wait counts too, once."""
+    """Wakes one waiter. Notifications before the wait end that wait at once."""
 
     def __init__(self) -> None:
         self._happened = asyncio.Event()
 
     def notify(self) -> None:
-        """Let the present wait, or the next one, return."""
+        """End the present wait, or the next one."""
         self._happened.set()
 
     async def wait(self, timeout_seconds: float) -> None:

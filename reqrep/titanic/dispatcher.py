@@ -1,16 +1,16 @@
-"""The dispatcher: executes accepted requests, keeps their leases, stores the replies, forgets old requests.
+"""The dispatcher executes accepted requests, extends their leases, stores the replies and deletes old requests.
 
 ::
 
-    look which services have requests --> is a worker registered? --no--> look again after a second
+    find services with requests ------> is a worker registered? --no--> ask again after a second
                                                  | yes
                                                  v
                               claim, at most so many of each service
                                                  |
               release, with a pause  <--none--  call  --reply-->  settle
 
-Each call is a task of its own, so a slow or absent service delays nothing but itself (TI-19). While all that waits has
-no worker, accepts share a look: a look at the store for each of them would cost more than the accept.
+Each call is a task of its own, so a slow or absent service does not delay the others (TI-19). While no service that waits
+has a worker, several accepts share one read of the store, because a read costs more than an accept.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class Dispatcher:
-    """Run :meth:`run`; cancel it to stop. Its claimed requests are claimed again after their leases."""
+    """Works in :meth:`run`; cancel that to stop. Requests claimed by then can be claimed again after their leases."""
 
     def __init__(self, store: RequestStore, caller: ServiceCaller, options: TitanicOptions | None = None) -> None:
         self.counters = Counters()
@@ -53,7 +53,7 @@ class Dispatcher:
         self._wake = ChangeSignal()
 
     async def run(self) -> None:
-        """Work without end."""
+        """Execute requests until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._watch())
             tasks.create_task(self._extend())
@@ -66,13 +66,13 @@ class Dispatcher:
                 await self._wake.wait(self._options.look_seconds)
 
     async def _watch(self) -> None:
-        """Pass on the wake-ups of the store."""
+        """Wake the claiming loop when the store has a claimable request."""
         while True:
             await self._retried(lambda: self._store.changed(self._options.look_seconds))
             self._wake.notify()
 
     async def _claim(self) -> list[ClaimedRequest]:
-        """Claim requests of services that have a worker, as many as may run."""
+        """Claim requests of services that have a worker, within the limits of concurrent calls."""
         limits, absent = {}, 0
         waiting = await self._store.waiting()
         for service in waiting:
@@ -95,7 +95,7 @@ class Dispatcher:
         return claims
 
     async def _is_live(self, service: str) -> bool:
-        """Ask whether a worker is there; after a "no" ask again after the pause only."""
+        """Return whether the service has a worker. After a "no", ask again only after ``look_seconds``."""
         now = time.monotonic()
         if self._absent_until.get(service, now) > now:
             return False
@@ -124,14 +124,14 @@ class Dispatcher:
             self._wake.notify()
 
     async def _again(self, claimed: ClaimedRequest, reason: str) -> None:
-        """Let the request be executed again after a pause that doubles with each attempt."""
+        """Release the request for another attempt, after a pause that doubles with each attempt."""
         self.counters.drop(reason)
         doublings = min(claimed.attempts - 1, 30)
         pause = min(self._options.retry_seconds_max, self._options.retry_seconds * 2**doublings)
         await self._retried(lambda: self._store.release(claimed.receipt, pause))
 
     async def _settle(self, receipt: Receipt, reply: Frames) -> None:
-        """Store the reply, however long the store takes to have room; the lease is extended meanwhile."""
+        """Store the reply. Repeat while the store fails or is full; :meth:`_extend` extends the lease meanwhile."""
         settled = await self._retried(lambda: self._store.settle(receipt, reply))
         self.counters.totals["executed"] += 1
         if settled is not Settled.STORED:
@@ -152,11 +152,11 @@ class Dispatcher:
             await asyncio.sleep(self._options.expire_seconds)
 
     async def _retried(self, step: Callable[[], Awaitable[T]]) -> T:
-        """Repeat a step until the store does it."""
+        """Repeat a step until the store does not fail, and return its result."""
         while True:
             try:
                 return await step()
             except StoreError as error:
                 self.counters.drop("store-failure")
-                _LOG.warning("the store of Titanic failed, next try after %s s: %s", _STORE_PAUSE_SECONDS, error)
+                _LOG.warning("Titanic's store failed, next try in %s s: %s", _STORE_PAUSE_SECONDS, error)
                 await asyncio.sleep(_STORE_PAUSE_SECONDS)

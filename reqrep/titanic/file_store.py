@@ -1,11 +1,10 @@
 """Titanic's store in one append-only file: durable without a database (TI-07, TI-15).
 
-An answer is given after the sync of its record; concurrent calls share a sync. Leases are not written: they end with
-the process, which is the only one that could use them. Bodies stay in the file; memory holds an index entry for each
-request.
+A call returns after the sync of its record; concurrent calls share a sync. Leases are not written, because only this
+process could use them. Bodies stay in the file; memory holds an index entry for each request.
 
-When more than half of a file is of no use any more, what is left is copied to a new file, which replaces the old one in
-one step. Writes wait meanwhile.
+When more than half of the file is unused, the used records are copied to a new file. The new file replaces the old one
+atomically. Writes wait meanwhile.
 """
 
 from __future__ import annotations
@@ -61,14 +60,17 @@ _FENCE_BITS: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class FileStoreOptions:
-    """``folder``: of this broker alone. ``requests_max``: answered ones included; each has an entry in memory.
+    """Place and limits of the store. New requests are refused at each limit.
 
-    ``services_max``: with requests that wait. ``file_bytes_max``: the file grows no further. At each bound new requests
-    are refused.
-
-    ``collect_seconds``: how long a batch waits for more calls before its sync (TI-15). ``reserve_bytes``: room that new
-    requests leave for replies and closing when the disk is full. ``compact_bytes_min``: smaller files are not copied.
-    The age of a request follows the wall clock, which goes on while no process runs; leases follow the monotonic one.
+    * ``folder``: used by this broker alone.
+    * ``requests_max``: the most stored requests, including answered ones. Each has an index entry in memory.
+    * ``services_max``: the most services with waiting requests.
+    * ``file_bytes_max``: the largest size of the file.
+    * ``collect_seconds``: how long a batch waits for more calls before its sync (TI-15).
+    * ``reserve_bytes``: space that new requests leave free for replies and closing when the disk is nearly full.
+    * ``compact_bytes_min``: smaller files are not compacted.
+    * ``wall_clock``: for the age of requests, which also counts the time between two processes.
+    * ``clock``: monotonic, for leases.
     """
 
     folder: Path
@@ -84,9 +86,9 @@ class FileStoreOptions:
 
 @asynccontextmanager
 async def open_file_store(options: FileStoreOptions) -> AsyncIterator[FileRequestStore]:
-    """Open the store of a folder, which is made when it is absent; read the file, cut a batch that a crash tore.
+    """Open the store of a folder: create the folder if it is absent, read the file, cut off an incomplete last batch.
 
-    Raise :class:`StoreError` when another broker has the folder open, or the file is damaged or cannot be written.
+    Raise :class:`StoreError` if another broker uses the folder, or if the file is damaged or cannot be written.
     """
     with _locked(options.folder):
         store = FileRequestStore(options)
@@ -98,7 +100,7 @@ async def open_file_store(options: FileStoreOptions) -> AsyncIterator[FileReques
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock file; the kernel frees it when the process ends."""
+    """Lock the folder's lock file; the kernel unlocks it when the process ends. Raise :class:`StoreError`."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / f"{_NAME}.lock").open("wb")
@@ -113,7 +115,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 class FileRequestStore(IndexedRequestStore[LogPlace]):
-    """Use :func:`open_file_store`, which also locks the folder."""
+    """The requests in a file. Open it with :func:`open_file_store`, which also locks the folder."""
 
     def __init__(self, options: FileStoreOptions) -> None:
         super().__init__(options.clock)
@@ -135,7 +137,7 @@ class FileRequestStore(IndexedRequestStore[LogPlace]):
         )
 
     def close_file(self) -> None:
-        """Finish the write in progress and let go of the file."""
+        """Finish the write in progress and close the file."""
         self._commit.close()
 
     # --- requests -----------------------------------------------------------------------------------------------
@@ -170,7 +172,7 @@ class FileRequestStore(IndexedRequestStore[LogPlace]):
         for entry in self._index.claim(self._clock(), limits, lease_seconds):
             try:
                 stored = read_request(self._log.read(entry.body))
-            except StoreError as error:  # the others can be executed; this one is tried again after its lease
+            except StoreError as error:  # Execute the others. This request is claimed again after its lease.
                 _LOG.error("request %s cannot be read: %s", entry.id, error)
                 continue
             request = AcceptedRequest(stored.service, stored.body, stored.user)
@@ -200,7 +202,7 @@ class FileRequestStore(IndexedRequestStore[LogPlace]):
     # --- the index follows the file -----------------------------------------------------------------------------
 
     def _replay(self, record: LogRecord) -> None:
-        """Let a record of the file take effect, as it did when it was written."""
+        """Apply a record of the file to the index, as when it was written."""
         match record.kind:
             case RecordKind.OPENED:
                 self._epoch = read_opened(record.payload)
@@ -218,7 +220,7 @@ class FileRequestStore(IndexedRequestStore[LogPlace]):
         self._live_bytes += place.length
 
     def _answer(self, receipt: Receipt, place: LogPlace) -> Settled:
-        """Store the first reply of a request that was not closed meanwhile."""
+        """Store the reply in the index unless the request has a reply already. UNKNOWN: it was closed meanwhile."""
         if self._index.find(receipt.id) is None:
             return Settled.UNKNOWN
         if self._index.answer(receipt, place):
@@ -233,9 +235,10 @@ class FileRequestStore(IndexedRequestStore[LogPlace]):
     # --- compaction ---------------------------------------------------------------------------------------------
 
     def _chore(self) -> Chore | None:
-        """Copy the file when half of it is of no use, a small file only when there was no room.
+        """Return the compaction if at least half of the file is unused, else None.
 
-        After a copy that failed, wait until the file has grown or what is left has shrunk.
+        A small file is compacted only after a record found no space. After a failed compaction, wait until the file has
+        grown by half or the used part has halved.
         """
         is_due = self._commit.had_no_room or self._log.end >= self._compact_bytes_min
         may_retry = self._log.end >= self._failed_at * 1.5 or self._live_bytes * 2 <= self._failed_live_bytes
@@ -245,12 +248,12 @@ class FileRequestStore(IndexedRequestStore[LogPlace]):
         return Chore(lambda: self._copied(entries), lambda copied: self._replace(entries, copied))
 
     def _copied(self, entries: list[IndexEntry[LogPlace]]) -> tuple[LogFile, list[LogPlace]] | None:
-        """Write what is left to a new file, in the thread; return it with the places, or None when it failed."""
+        """Write the used records to a new file, in the thread. Return it and the new places, or None on failure."""
         try:
             self._log.trim()
             log = LogFile.create(self._log.path, self._useful(entries), pack_opened(self._epoch))
         except StoreError as error:
-            _LOG.warning("the file of Titanic stays as it is: %s", error)
+            _LOG.warning("Titanic's file could not be compacted and stays as it is: %s", error)
             return None
         return log, [record.place for record in log.records()]
 

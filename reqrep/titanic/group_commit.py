@@ -1,7 +1,8 @@
-"""Writes that share a sync: while one batch is written in a thread, the next one collects (TI-15).
+"""Writes that share a sync: while a thread writes one batch, calls collect for the next (TI-15).
 
-After a batch, its callers get their answers and may call again. The next batch waits for as many as were there, half
-the time of a sync at most: otherwise batches of one and of all the others would alternate.
+After a batch, its callers get their answers and may call again. The next batch therefore waits for as many calls as
+the last one had, but at most for half the time of a sync. Without this wait, the first caller to return would be synced
+alone while all others waited.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Chore:
-    """Work on the file between two batches: ``run`` in the thread, then ``apply`` in the loop, with its result."""
+    """Work on the file between two batches: ``run`` runs in the thread; ``apply`` gets its result in the event loop."""
 
     run: Callable[[], Any]
     apply: Callable[[Any], None]
@@ -34,7 +35,7 @@ class Chore:
 
 @dataclass(slots=True)
 class _Write:
-    """A record that waits for its sync. ``apply`` takes its place in the file; ``refuse`` is called after a failure."""
+    """A record that waits for its sync. Then ``apply`` gets its place in the file, or ``refuse`` is called."""
 
     kind: RecordKind
     payload: bytes
@@ -43,7 +44,7 @@ class _Write:
     done: asyncio.Future[Any]
 
     def finish(self, outcome: LogPlace | Exception) -> None:
-        """Let the change take effect, then answer the caller, who may have been cancelled meanwhile."""
+        """Apply the change or refuse it, then answer the caller unless it was cancelled."""
         if isinstance(outcome, LogPlace):
             result = self.apply(outcome)
             if not self.done.done():
@@ -55,10 +56,13 @@ class _Write:
 
 
 class GroupCommit:
-    """The one writer of a log file. ``chore``: asked before each batch for work that comes first, or None.
+    """The only writer of a log file.
 
-    ``had_no_room``: a record was refused. ``reserve_bytes``: room that requests leave to all other records.
-    ``file_bytes_max``: the file grows no further.
+    * ``had_no_room``: a record was refused for lack of space.
+    * ``chore`` is called before each batch and returns work to do first, or None.
+    * ``collect_seconds``: how long a batch waits for more calls.
+    * ``reserve_bytes``: space that requests leave free for all other records.
+    * ``file_bytes_max``: the largest size of the file.
     """
 
     def __init__(
@@ -87,9 +91,10 @@ class GroupCommit:
     async def write(
         self, kind: RecordKind, payload: bytes, apply: Apply, refuse: Callable[[], None] = lambda: None
     ) -> Any:
-        """Return what ``apply`` returned after the sync. Raise :class:`StoreFull` or :class:`StoreError`.
+        """Write a record, call ``apply`` after the sync, and return its result.
 
-        Records take effect in the order of these calls, also when a caller is cancelled.
+        Records take effect in the order of these calls, even if a caller is cancelled. Raise :class:`StoreFull` or
+        :class:`StoreError`.
         """
         loop = asyncio.get_running_loop()
         if self._is_closed:
@@ -105,7 +110,7 @@ class GroupCommit:
         return await write.done
 
     def close(self) -> None:
-        """Finish the batch in progress; calls that wait for a later one are refused."""
+        """Finish the batch in progress and refuse all later writes."""
         self._thread.shutdown(wait=True)
         self._refuse_all()
         self.log.close()
@@ -117,7 +122,7 @@ class GroupCommit:
             write.finish(_closed())
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Give the thread its next work."""
+        """Start the next work of the thread: a chore or a batch."""
         self._timer = None
         if self._is_closed:
             return
@@ -130,12 +135,12 @@ class GroupCommit:
             self._is_writing = False
 
     def _submit(self, loop: asyncio.AbstractEventLoop, work: Callable[[], T], apply: Callable[[T], None]) -> None:
-        """Run the work in the thread, its consequence in the loop, and begin again."""
+        """Run ``work`` in the thread, then ``apply`` in the event loop, then gather the next batch."""
 
         def finish(future: Future[T]) -> None:
             try:
                 apply(future.result())
-            except BaseException:  # what the file holds is not known: nothing may be written or answered any more
+            except BaseException:  # The file's content is unknown, so nothing more may be written or answered.
                 self._refuse_all()
                 raise
             self._gather(loop)
@@ -147,25 +152,25 @@ class GroupCommit:
         self._thread.submit(work).add_done_callback(finished)
 
     def _gather(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin when the callers of the last batch are back, or after half the time of its sync."""
+        """Begin when as many calls wait as the last batch had, or after half the time of its sync."""
         self._wanted = self._batch_records + len(self._waiting)
         patience = min(self._sync_seconds / 2, _GATHER_SECONDS_MAX) if self._wanted > 1 else 0.0
         self._timer = loop.call_later(max(self._collect_seconds, patience), self._begin, loop)
 
     def _append(self, batch: Sequence[_Write]) -> list[LogPlace | Exception]:
-        """Write what has room, in the thread; return the place or the failure of each record."""
+        """Write the records that fit, in the thread. Return the place or the failure of each record."""
         began = time.monotonic()
         try:
             fitting = self._fitting(batch)
             places = iter(self.log.append([(write.kind, write.payload) for write in fitting]) if fitting else ())
-        except Exception as error:  # noqa: BLE001 - handed to each caller, who raises it
+        except Exception as error:  # noqa: BLE001 - each caller raises it
             return [error for _ in batch]
         self._batch_records, self._sync_seconds = len(batch), time.monotonic() - began
         has_room = {id(write) for write in fitting}
         return [next(places) if id(write) in has_room else self._full() for write in batch]
 
     def _fitting(self, batch: Sequence[_Write]) -> Sequence[_Write]:
-        """Return all records, or without the requests when those would use the reserve, or none."""
+        """Return the records that fit: all, or all but the requests if these would use the reserve, or none."""
         wanted = _size(batch)
         room = min(self.log.room(wanted + self._reserve_bytes), self._file_bytes_max - self.log.end)
         if wanted + self._reserve_bytes <= room:
@@ -176,13 +181,13 @@ class GroupCommit:
     def _full(self) -> StoreError:
         self.had_no_room = True
         return StoreFull(
-            f"no room in {self.log.path}: free some space on its disk, or close requests; the file may have "
+            f"no space for a record in {self.log.path}: free space on its disk or close requests; the file may have "
             f"{self._file_bytes_max} bytes; nothing was lost"
         )
 
 
 def _closed() -> StoreUnavailable:
-    return StoreUnavailable("the store of Titanic is closed; the log says why when nobody closed it")
+    return StoreUnavailable("Titanic's store is closed; if you did not stop the broker, its log holds the reason")
 
 
 def _size(batch: Sequence[_Write]) -> int:

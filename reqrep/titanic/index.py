@@ -1,4 +1,4 @@
-"""Which requests wait, are leased or answered: the part that the memory store and the file store share. No I/O."""
+"""An index of requests and their states, without I/O. The memory store and the file store share it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ _STALE_MIN = 16
 
 @dataclass(slots=True, eq=False)
 class IndexEntry(Generic[Body]):
-    """One request. ``body`` and ``reply`` are frames, or the place where they are stored.
+    """One request.
 
-    ``number`` is the order of acceptance. ``fence``: of the claim that may answer, 0 when none may. ``due_at``: when
-    the request may be claimed again; None while it may be claimed now. ``resumes_at``: its reply is being
-    written; if that fails, the lease ends then.
+    * ``number``: its position in the order of acceptance.
+    * ``body`` and ``reply``: frames, or the place where they are stored.
+    * ``fence``: of the claim that may answer, or 0 if none may.
+    * ``due_at``: when the request can be claimed again; None if it can be claimed now.
+    * ``resumes_at``: set while the reply is being written. If the write fails, the lease ends at this time.
     """
 
     id: str
@@ -43,16 +45,16 @@ class IndexEntry(Generic[Body]):
 
     @property
     def receipt(self) -> Receipt:
-        """The receipt of the claim that may answer."""
+        """Return the receipt of the claim that may answer."""
         return Receipt(self.id, self.fence)
 
 
 class RequestIndex(Generic[Body]):
-    """Entries by id, and for each service a heap of those that may be claimed. Times come from the caller.
+    """Entries by id, and for each service a heap of the claimable entries. The caller passes the time.
 
-    A step costs at most the logarithm of what waits for one service, so a long queue slows nothing (ZP-34). A heap may
-    hold entries that were closed, answered or leased meanwhile; they are dropped when they come to its top, or when
-    they are more than half of it.
+    A step costs at most the logarithm of the number of entries of one service, so a long queue stays fast (ZP-34). A
+    heap may hold stale entries, which were closed, answered or leased meanwhile. They are dropped when they reach the
+    top, or when they are more than half of the heap.
     """
 
     def __init__(self) -> None:
@@ -72,11 +74,11 @@ class RequestIndex(Generic[Body]):
         return len(self._entries)
 
     def start_fences(self, above: int) -> None:
-        """Give only fences above a number, which no earlier process gave."""
+        """Start fences above a number that no earlier process exceeded."""
         self._last_fence = above
 
     def add(self, request_id: str, service: str, accepted_at: float, body: Body, user: str = "") -> IndexEntry[Body]:
-        """Add a request that was not there before."""
+        """Add a new request and return its entry."""
         self._last_number += 1
         entry = IndexEntry(request_id, service, self._last_number, accepted_at, body, user)
         self._entries[request_id] = entry
@@ -84,11 +86,11 @@ class RequestIndex(Generic[Body]):
         return entry
 
     def find(self, request_id: str) -> IndexEntry[Body] | None:
-        """Return the entry of an id in upper or lower case, or None."""
+        """Return the entry of an id, or None. Upper and lower case are equal."""
         return self._entries.get(request_id.lower())
 
     def claim(self, now: float, limits: Mapping[str, int], lease_seconds: float) -> list[IndexEntry[Body]]:
-        """Lease the oldest entries that may be claimed, at most so many of each service."""
+        """Lease and return the oldest claimable entries, at most ``limits[service]`` of each service."""
         self._wake(now)
         return [
             self._lease(now, entry, lease_seconds)
@@ -98,7 +100,7 @@ class RequestIndex(Generic[Body]):
         ]
 
     def extend(self, now: float, receipts: Collection[Receipt], lease_seconds: float) -> set[Receipt]:
-        """Let leases last so long from now; return the receipts that hold."""
+        """Extend leases to ``lease_seconds`` from now. Return the receipts that still hold their request."""
         held = set()
         for receipt in receipts:
             entry = self._entries.get(receipt.id)
@@ -110,14 +112,14 @@ class RequestIndex(Generic[Body]):
         return held
 
     def judge(self, receipt: Receipt) -> Settled:
-        """Return what a reply with this receipt would become; it changes nothing."""
+        """Return the outcome that a reply with this receipt would have. Change nothing."""
         entry = self._entries.get(receipt.id)
         if entry is None:
             return Settled.UNKNOWN
         return Settled.STORED if entry.receipt == receipt else Settled.STALE
 
     def begin_settle(self, now: float, receipt: Receipt) -> None:
-        """Let nobody claim the request while the reply of a receipt that :meth:`judge` found good is written."""
+        """Keep the request from being claimed while its reply is written. Call it after :meth:`judge` said STORED."""
         entry = self._entries[receipt.id]
         if entry.reply is None and entry.resumes_at is None:
             entry.resumes_at = now if entry.due_at is None else entry.due_at
@@ -125,14 +127,14 @@ class RequestIndex(Generic[Body]):
             self._hold(entry, _NEVER)
 
     def abort_settle(self, receipt: Receipt) -> None:
-        """Let the lease go on, because the reply could not be written."""
+        """Restore the lease after the reply could not be written."""
         entry = self._entries.get(receipt.id)
         if entry is not None and entry.resumes_at is not None:
             self._hold(entry, entry.resumes_at)
             entry.resumes_at = None
 
     def answer(self, receipt: Receipt, reply: Body) -> bool:
-        """Store the reply of a receipt that :meth:`judge` found good; return False when there was one: it stays."""
+        """Store the reply. Return False if the request has one already, which stays. Call :meth:`judge` first."""
         entry = self._entries[receipt.id]
         if entry.reply is not None:
             return False
@@ -143,7 +145,7 @@ class RequestIndex(Generic[Body]):
         return True
 
     def release(self, now: float, receipt: Receipt, delay_seconds: float) -> bool:
-        """Make a claimed request pending again; its receipt holds no longer."""
+        """Make a claimed request pending again and its receipt invalid. Return False for an invalid receipt."""
         entry = self._entries.get(receipt.id)
         if entry is None or entry.reply is not None or entry.resumes_at is not None or entry.receipt != receipt:
             return False
@@ -155,17 +157,17 @@ class RequestIndex(Generic[Body]):
         return True
 
     def remove(self, request_id: str) -> IndexEntry[Body] | None:
-        """Forget a request and return it, or None when it is unknown."""
+        """Remove and return a request, or return None if it is unknown."""
         entry = self._entries.pop(request_id.lower(), None)
         if entry is not None:
             self._leave(entry)
             self._free(entry)
             self._answered -= entry.reply is not None
-            entry.due_at = _NEVER  # whatever a heap still holds of it is dropped there
+            entry.due_at = _NEVER  # marks a copy in a heap as stale
         return entry
 
     def expired(self, now: float, before: float) -> list[str]:
-        """Return the ids of requests that were accepted before a time and are not leased."""
+        """Return the ids of the requests that were accepted earlier than ``before`` and are not leased."""
         self._wake(now)
         found = []
         for entry in self._entries.values():  # in the order of acceptance
@@ -176,16 +178,16 @@ class RequestIndex(Generic[Body]):
         return found
 
     def has_room_for(self, service: str, services_max: int) -> bool:
-        """Return whether requests of this service may wait beside those of so many others."""
+        """Return whether a request of this service keeps within ``services_max`` services with waiting requests."""
         return service in self._ready or len(self._ready) < services_max
 
     def waiting(self, now: float) -> list[str]:
-        """Return the services that have a request to claim."""
+        """Return the services with a claimable request."""
         self._wake(now)
         return [service for service in list(self._ready) if self._top(service) is not None]
 
     def counts(self, now: float) -> StoreCounts:
-        """Return how many requests there are."""
+        """Return the numbers of requests by state."""
         self._wake(now)
         return StoreCounts(len(self._entries) - self._answered, self._leased, self._answered)
 
@@ -208,7 +210,7 @@ class RequestIndex(Generic[Body]):
         entry.is_leased = False
 
     def _wake(self, now: float) -> None:
-        """Let entries be claimed again whose lease or delay is over."""
+        """Make entries claimable again whose lease or delay has ended."""
         for at, entry in self._due.due(now):
             if entry.due_at == at and entry.reply is None:
                 self._free(entry)
@@ -219,7 +221,7 @@ class RequestIndex(Generic[Body]):
         heapq.heappush(self._ready.setdefault(entry.service, []), (entry.number, id(entry), entry))
 
     def _leave(self, entry: IndexEntry[Body]) -> None:
-        """Count an entry of a heap that may not be claimed from now on; build the heap anew when half of it is so."""
+        """Count a claimable entry as stale, because it is about to change. Rebuild the heap if over half is stale."""
         if entry.due_at is not None or entry.reply is not None:
             return
         heap = self._ready.get(entry.service, [])
@@ -231,7 +233,7 @@ class RequestIndex(Generic[Body]):
             del self._stale[entry.service]
 
     def _top(self, service: str) -> IndexEntry[Body] | None:
-        """Return the oldest entry that may be claimed; drop what is no longer so, and an empty heap."""
+        """Return the oldest claimable entry of a service, or None. Drop stale entries and an empty heap."""
         heap = self._ready.get(service)
         while heap:
             entry = heap[0][2]

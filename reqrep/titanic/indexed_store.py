@@ -19,7 +19,7 @@ _Body = TypeVar("_Body")
 
 
 class IndexedRequestStore(RequestStore, Generic[_Body]):
-    """A subclass stores bodies; an entry of the index holds a body, or the place of one."""
+    """Implements the methods that need only the index. Subclasses store the bodies; entries hold bodies or places."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

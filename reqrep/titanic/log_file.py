@@ -2,17 +2,20 @@
 
 ::
 
-    header   magic, salt, checksum          written beside and renamed, so it is whole or absent
+    header   magic, salt, checksum          written to a second file that is renamed, so never incomplete
     record   magic, kind, length, checksum, start of its batch, payload
     ...
-    zeros    allocated ahead, so that a full disk is met before a record is written
+    zeros    allocated in advance, so that a full disk is noticed before a record is written
 
-Records are appended in batches; a batch is synced before the next is written. The first place that holds no valid
-record is the end. What follows is either a batch that a crash tore, and is cut, or the file was damaged later. A valid
-record behind that place whose batch *starts* behind it decides: that batch was written after a sync of everything
-before, so the place was whole once, and the file is refused instead of cut.
+Records are appended in batches, and each batch is synced before the next is written. The valid records end at the first
+byte that does not begin a valid record. The bytes from there on have one of three causes:
 
-The checksum starts from the file's salt, so no body of a request can imitate a record.
+* They are zeros, allocated in advance.
+* A crash interrupted the last batch. That batch is cut off.
+* Stored records were damaged later. Then a valid record follows whose batch *starts* behind the first invalid byte.
+  That batch was written after a sync of all earlier records, so these were valid once. The file is refused.
+
+The checksum includes the file's salt, so the body of a request cannot imitate a record.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ _HEADER: Final = struct.Struct("<8sQI")
 _MARK: Final = b"\xd7T"
 _RECORD: Final = struct.Struct("<2sHIIQ")
 RECORD_BYTES: Final = _RECORD.size
-"""What a record takes beside its payload."""
+"""Bytes of a record beside its payload."""
 _SUMMED: Final = struct.Struct("<HIQ")
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _ALLOCATE_BYTES: Final = 4 * 1024 * 1024
@@ -49,14 +52,14 @@ _WRITE_BYTES: Final = 1024 * 1024
 
 
 class LogPlace(NamedTuple):
-    """Where a record stands in the file; ``length`` counts its header too."""
+    """The position of a record in the file. ``length`` includes the record's header."""
 
     at: int
     length: int
 
 
 class LogRecord(NamedTuple):
-    """A record that was read."""
+    """A record read from the file."""
 
     kind: RecordKind
     payload: bytes
@@ -64,7 +67,7 @@ class LogRecord(NamedTuple):
 
 
 class LogFile:
-    """One open file of one process. ``end``: everything before it is durable."""
+    """An open log file. All records before ``end`` are durable."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -81,11 +84,11 @@ class LogFile:
 
     @classmethod
     def create(cls, path: Path, records: Iterable[tuple[RecordKind, bytes]], opened: bytes) -> LogFile:
-        """Write a file with these records and put it at the path in one step, in place of one that was there.
+        """Write a new file with these records, and replace the file at the path by it atomically.
 
-        The payload ``opened`` follows as a batch of its own, so that damage to the records shows later. Raise
-        :class:`StoreError` when it cannot be written; the file that was there stays. Raise OSError when it is not known
-        which of the two a crash would leave.
+        The record ``opened`` follows as a batch of its own, so that later damage to the records is detected. Raise
+        :class:`StoreError` if the new file cannot be written; the old file stays. Raise OSError if the folder cannot be
+        synced: after a crash either file may be there.
         """
         beside = path.with_name(f"{path.name}.new")
         with ExitStack() as undo:
@@ -104,7 +107,7 @@ class LogFile:
         return log
 
     def records(self) -> Iterator[LogRecord]:
-        """Read all records, from the first to the last."""
+        """Yield all records in order."""
         if self.end > _HEADER.size:
             with mmap.mmap(self._descriptor, self.end, access=mmap.ACCESS_READ) as content:
                 at = _HEADER.size
@@ -113,7 +116,7 @@ class LogFile:
                     at += found[0].place.length
 
     def read(self, place: LogPlace) -> bytes:
-        """Return the payload of a record. Raise :class:`StoreError` when it was damaged since it was written."""
+        """Return the payload of a record. Raise :class:`StoreError` if it is damaged."""
         raw = os.pread(self._descriptor, place.length, place.at)
         found = _record_at(raw, 0, self._salt)
         if found is None:
@@ -121,16 +124,15 @@ class LogFile:
         return found[0].payload
 
     def room(self, wanted_bytes: int) -> int:
-        """Allocate so many bytes behind the end when the disk has them; return how many are allocated."""
+        """Try to allocate ``wanted_bytes`` behind the end. Return how many bytes are allocated there."""
         if self.end + wanted_bytes > self._allocated:
             self._allocate(self.end + wanted_bytes)
         return self._allocated - self.end
 
     def append(self, batch: Sequence[tuple[RecordKind, bytes]]) -> list[LogPlace]:
-        """Write records and sync them; return their places.
+        """Write and sync records. Return their places.
 
-        Raise :class:`StoreFull` when there is no room, :class:`StoreError` for another failure of the disk. The file
-        then ends where it ended before.
+        Raise :class:`StoreFull` on a full disk and :class:`StoreError` on another failure. The file then keeps its end.
         """
         packed = [_packed(kind, payload, self._salt, self.end) for kind, payload in batch]
         try:
@@ -147,12 +149,12 @@ class LogFile:
         return places
 
     def trim(self) -> None:
-        """Free the room that was allocated ahead."""
+        """Free the space that was allocated in advance."""
         os.ftruncate(self._descriptor, self.end)
         self._allocated = self.end
 
     def close(self) -> None:
-        """Free the room that was allocated ahead, and close the file."""
+        """Free the space that was allocated in advance, and close the file."""
         self.trim()
         os.close(self._descriptor)
 
@@ -168,7 +170,7 @@ class LogFile:
                 return
 
     def _undo(self) -> None:
-        """Cut what a failed append left, and sync that: its bytes must not come back after a crash."""
+        """Cut off the bytes of a failed append, and sync, so that they do not reappear after a crash."""
         try:
             os.ftruncate(self._descriptor, self.end)
             self._allocated = self.end
@@ -179,11 +181,11 @@ class LogFile:
     def _read_salt(self) -> int:
         raw = os.pread(self._descriptor, _HEADER.size, 0)
         if len(raw) < _HEADER.size or raw[:8] != _MAGIC or zlib.crc32(raw[:16]) != _HEADER.unpack(raw)[2]:
-            raise StoreError(f"{self.path} is no file of Titanic, or its first bytes are damaged; name another file")
+            raise StoreError(f"{self.path} is no file of Titanic, or its first bytes are damaged; use another folder")
         return int(_HEADER.unpack(raw)[1])
 
     def _sound_end(self) -> int:
-        """Return where the valid records end. Raise :class:`StoreError` when valid ones follow a damaged place."""
+        """Return the end of the valid records. Raise :class:`StoreError` if stored records are damaged."""
         size = os.fstat(self._descriptor).st_size
         with mmap.mmap(self._descriptor, size, access=mmap.ACCESS_READ) as content:
             end = _HEADER.size
@@ -195,12 +197,12 @@ class LogFile:
                 later = _record_at(content, at, self._salt)
                 if later is not None and later[1] > end:
                     raise StoreError(
-                        f"{self.path} is damaged at byte {end}: a record that was stored before cannot be read, and "
-                        f"sound records follow at byte {at}; restore the file from a backup"
+                        f"{self.path} is damaged at byte {end}: a stored record cannot be read, and "
+                        f"valid records follow at byte {at}; restore the file from a backup"
                     )
                 at = content.find(_MARK, at + 1)
         if is_torn:
-            _LOG.warning("%s: cut a batch at byte %d that a crash tore; nobody was answered for it", self.path, end)
+            _LOG.warning("%s: cut off an incomplete batch at byte %d; no call of it had returned", self.path, end)
         return end
 
 
@@ -214,7 +216,7 @@ def _sum(kind: int, payload: bytes, salt: int, batch_at: int) -> int:
 
 
 def _record_at(content: bytes | mmap.mmap, at: int, salt: int) -> tuple[LogRecord, int] | None:
-    """Return the record that starts here and the start of its batch, or None when there is no valid one."""
+    """Return the record that starts at ``at``, and the start of its batch, or None if there is no valid record."""
     if len(content) - at < _RECORD.size:
         return None
     mark, kind, length, checksum, batch_at = _RECORD.unpack_from(content, at)
@@ -254,5 +256,5 @@ def _sync_folder(folder: Path) -> None:
 
 def _explained(error: OSError, path: Path) -> StoreError:
     if error.errno in _FULL:
-        return StoreFull(f"no room for {path}: {error.strerror}; free some space, nothing was lost")
+        return StoreFull(f"no space for {path}: {error.strerror}; free space on its disk; nothing was lost")
     return StoreError(f"cannot write {path}: {error}")

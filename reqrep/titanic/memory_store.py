@@ -26,9 +26,12 @@ __all__ = ["MemoryRequestStore"]
 
 
 class MemoryRequestStore(IndexedRequestStore[Frames]):
-    """At most ``requests_max`` requests, answered ones included, of ``bytes_max`` bytes together.
+    """The requests in memory. New requests are refused at each limit; replies are always stored.
 
-    ``services_max``: with requests that wait. At each bound new requests are refused; a reply is always taken.
+    * ``requests_max``: the most stored requests, including answered ones.
+    * ``services_max``: the most services with waiting requests.
+    * ``bytes_max``: the most bytes of all requests and replies.
+    * ``clock``: monotonic, in seconds.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class MemoryRequestStore(IndexedRequestStore[Frames]):
         require_room(len(self._index), self._requests_max, has_room)
         size = _size(request.body)
         if self._bytes + size > self._bytes_max:
-            raise StoreFull(f"requests of {self._bytes} bytes are stored; close those that are done")
+            raise StoreFull(f"{self._bytes} bytes of requests are stored, near the limit; close answered requests")
         self._bytes += size
         request_id = secrets.token_hex(16)
         self._index.add(request_id, request.service, self._clock(), request.body, request.user)

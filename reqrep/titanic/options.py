@@ -11,11 +11,15 @@ __all__ = ["TitanicOptions"]
 class TitanicOptions:
     """How Titanic executes requests.
 
-    ``concurrency``: calls of one service at a time; ``calls_max``: of all services together. ``execution_seconds``: a
-    call without a reply after this time is given up and made again (TI-18). ``lease_seconds``: a Titanic that died
-    leaves its requests to another one after this time; a live one extends them. ``look_seconds``: pause before a
-    service without workers is looked at again (TI-10). ``retry_seconds`` to ``retry_seconds_max``: pause before a
-    request is executed again; it doubles. ``retention_seconds``: requests that nobody closed are forgotten (TI-16).
+    * ``concurrency``: the most concurrent calls of one service.
+    * ``calls_max``: the most concurrent calls of all services.
+    * ``execution_seconds``: a call without a reply after this time is ended and repeated (TI-18).
+    * ``lease_seconds``: after this time another Titanic may take the requests of a crashed one. A live Titanic extends
+      its leases.
+    * ``look_seconds``: the pause before Titanic asks again whether a service has a worker (TI-10).
+    * ``retry_seconds``, ``retry_seconds_max``: the first and the longest pause before a repetition; it doubles.
+    * ``retention_seconds``: requests older than this are deleted (TI-16).
+    * ``expire_seconds``: the interval of that deletion.
     """
 
     concurrency: int = 8

@@ -1,10 +1,10 @@
-"""Titanic's store in the hub's database: its requests are those of HTTP and SQL too (ZU-01, TI-15).
+"""Titanic's store in the hub's database, which also holds the requests of HTTP and SQL (ZU-01, TI-15).
 
-A request that came by HTTP or by SQL is dispatched by a broker, and one that came by ZeroMQ may be worked on by HTTP or
-by SQL. Accepts and replies that come together share a commit.
+So a broker dispatches requests that arrived by HTTP or SQL, and workers over HTTP or SQL may execute requests that
+arrived by ZeroMQ. Concurrent accepts share a commit, and so do concurrent replies.
 
-The name of a service is text in the database. A name that text cannot hold stands there as ``\\x`` and the hexadecimal
-digits of its bytes; HTTP and events do not see such names (ZU-14).
+The database stores the name of a service as text. A name that is not valid text is stored as ``\\x`` and the
+hexadecimal digits of its bytes. Such names are not visible over HTTP and in events (ZU-14).
 """
 
 from __future__ import annotations
@@ -46,12 +46,15 @@ _PENDING = frozenset({"waiting", "delayed", "leased"})
 
 
 class StoreRefused(StoreError):
-    """The database refuses the contents; repeating it is no use."""
+    """The database refuses the values of the call. A repetition fails too."""
 
 
 class PostgresqlRequestStore(RequestStore):
-    """``worker``: the name under which the broker's claims appear. ``look_seconds``: between two looks for new requests
-    of other processes, the shortest and the longest."""
+    """The requests in the hub's database.
+
+    ``worker`` is the name in the broker's claims. ``look_seconds`` is the shortest and the longest pause between two
+    polls for requests of other processes.
+    """
 
     def __init__(
         self, database: Database, worker: str = "broker", look_seconds: tuple[float, float] = (0.05, 0.5)
@@ -108,7 +111,7 @@ class PostgresqlRequestStore(RequestStore):
         try:
             with _translated():
                 return await self._settles.add((receipt, reply))
-        except StoreRefused as error:  # such as a reply that is too large: no repetition would store it
+        except StoreRefused as error:  # For example, the reply is too large. A repetition would fail too.
             with _translated():
                 await self._database.fetchval("request.release", receipt.id, receipt.fence, 0.0, str(error))
             return Settled.STALE
@@ -165,18 +168,18 @@ class PostgresqlRequestStore(RequestStore):
     async def counts(self) -> StoreCounts:
         with _translated():
             row = await self._database.fetchrow("request.count")
-        assert row is not None, "aggregates give a row"
+        assert row is not None, "an aggregate returns one row"
         return StoreCounts(row["pending"], row["leased"], row["answered"])
 
     async def announce(self, services: Sequence[str]) -> None:
-        """Let these services count as served by workers; names that are no topic words are left out (ZU-08)."""
+        """Store that these services have workers. Skip names that are not words of a topic (ZU-08)."""
         with _translated():
             await self._database.execute("service.announce", list(services), _PRESENCE_SECONDS)
 
     async def _until_changed(self) -> None:
-        """Look for numbers that other processes have drawn.
+        """Return when this process or another has added a request. Poll the last number in the database for others.
 
-        A number is drawn before its transaction commits, so a new one is told a second time, a moment later.
+        A number exists before its transaction commits. So this method returns a second time after each new number.
         """
         seconds, longest = self._look_seconds
         while not self._claimable.is_set():
@@ -221,19 +224,19 @@ class PostgresqlRequestStore(RequestStore):
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Turn the database's errors into the port's."""
+    """Translate errors of the database into errors of the port."""
     try:
         yield
     except Refused as error:
         raise StoreRefused(error.message) from error
     except (Busy, OutcomeUnknown) as error:
-        raise StoreUnavailable("the database did not say whether it is done; ask again") from error
+        raise StoreUnavailable("the database did not confirm the call; repeat it") from error
     except DatabaseError as error:
         raise StoreUnavailable("the database does not answer") from error
 
 
 def _sizes(frames: Frames) -> str | None:
-    """The lengths of several frames as PostgreSQL writes an array; None for one."""
+    """Return the lengths of several frames as a PostgreSQL array literal, or None for one frame."""
     return f"{{{','.join(str(len(frame)) for frame in frames)}}}" if len(frames) > 1 else None
 
 

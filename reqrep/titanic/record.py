@@ -1,4 +1,4 @@
-"""What a line of Titanic's file says, as bytes: requests, replies, closed ids, and the start of a process. No I/O."""
+"""The payloads of the records in Titanic's file, packed as bytes. No I/O."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LENGTH: Final = struct.Struct("<I")
 
 
 class RecordKind(IntEnum):
-    """OPENED: a process opened the file; its number makes fences that were never used."""
+    """The kinds of records. OPENED: a process opened the file; its number keeps its fences above all earlier fences."""
 
     OPENED = 1
     REQUEST = 2
@@ -41,7 +41,7 @@ class RecordKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoredRequest:
-    """A request as it stands in the file."""
+    """A request in the file. ``accepted_at`` is wall-clock time in seconds."""
 
     id: str
     accepted_at: float
@@ -52,7 +52,7 @@ class StoredRequest:
 
 @dataclass(frozen=True, slots=True)
 class StoredReply:
-    """A reply as it stands in the file, with the fence of the claim that gave it."""
+    """A reply in the file, with the fence of the claim that sent it."""
 
     id: str
     fence: int
@@ -60,7 +60,7 @@ class StoredReply:
 
 
 def pack_request(request: StoredRequest) -> bytes:
-    """Return the payload of a REQUEST. Raise ValueError when service or user is longer than 65,535 bytes."""
+    """Return the payload of a REQUEST. Raise ValueError if service or user is longer than 65,535 bytes."""
     service, user = request.service.encode(), request.user.encode()
     try:
         head = _REQUEST.pack(bytes.fromhex(request.id), request.accepted_at, len(service), len(user))

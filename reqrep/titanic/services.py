@@ -1,4 +1,4 @@
-"""The three services of 9/TSP: a request frame by frame in, a status and its frames out (TI-02 to TI-07, TI-20)."""
+"""The three services of 9/TSP: titanic.request, titanic.reply and titanic.close (TI-02 to TI-07, TI-20)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WARN_SECONDS: Final = 10.0
 
 
 class TitanicServices:
-    """Answers the requests of clients; nothing binds an id to a connection (TI-22)."""
+    """Answers clients. A client may use an id over any connection (TI-22)."""
 
     def __init__(self, store: RequestStore) -> None:
         self._store = store
@@ -35,9 +35,9 @@ class TitanicServices:
         self._warn_at = 0.0
 
     async def answer(self, service: bytes, body: Frames, user: str = "") -> Frames:
-        """Return the body of the reply of one of the three services. A failure of the store is 500 (TI-05).
+        """Return the body of the reply of one of the three services. A failure of the store gives 500 (TI-05).
 
-        A first frame that carries the number of a pipelined request is returned in front of the status (MD-24).
+        If the first frame is the number of a pipelined request, the reply begins with it (MD-24).
         """
         number, body = split_number(body)
         return [*number, *await self._answer(service, body, user)]
@@ -54,13 +54,13 @@ class TitanicServices:
             return [_FAILED]
 
     def _warn(self, service: bytes, error: StoreError) -> None:
-        """Write one line for all failures of ten seconds."""
+        """Log at most one warning in ten seconds."""
         self._failures += 1
         now = time.monotonic()
         if now >= self._warn_at:
             self._warn_at = now + _WARN_SECONDS
             name = service.decode("ascii", "replace")
-            _LOG.warning("%s is answered with 500, as %d since the start: %s", name, self._failures, error)
+            _LOG.warning("the answer to %s is 500 (%d such answers since the start): %s", name, self._failures, error)
 
     async def _request(self, body: Frames, user: str) -> Frames:
         service = _service_in(body)
@@ -81,12 +81,12 @@ class TitanicServices:
 
 
 def split_number(body: Frames) -> tuple[Frames, Frames]:
-    """Return the number of a pipelined request, or nothing, and the other frames (MD-24)."""
+    """Split off the number of a pipelined request. Return a list of at most one frame, and the rest (MD-24)."""
     return (body[:1], body[1:]) if body and body[0].startswith(_NUMBER_MARK) else ([], body)
 
 
 def _service_in(body: Frames) -> str | None:
-    """Return the name of the target, or None for a name that Titanic does not call."""
+    """Return the name of the requested service, or None for an invalid or reserved name."""
     try:
         name = body[0].decode()
     except (UnicodeDecodeError, IndexError):
@@ -96,5 +96,5 @@ def _service_in(body: Frames) -> str | None:
 
 
 def _id_in(body: Frames) -> str:
-    """Return the id as text; any other text is unknown to the store (TI-20)."""
+    """Return the id as text. It is not validated, because the store knows no invalid id (TI-20)."""
     return body[0].decode("ascii", "replace") if body else ""

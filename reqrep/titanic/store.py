@@ -1,4 +1,4 @@
-"""The port of Titanic's store: requests that outlive the caller, the worker and the broker (9/TSP, TI-01 to TI-20).
+"""The port for Titanic's stores: requests that survive the caller, the worker and the broker (9/TSP, TI-01 to TI-20).
 
 A request is accepted once, executed at least once and answered once::
 
@@ -11,23 +11,22 @@ A request is accepted once, executed at least once and answered once::
 
 The adapters:
 
-* :mod:`reqrep.titanic.memory_store`: nothing survives the process.
+* :mod:`reqrep.titanic.memory_store`: in memory; the requests end with the process.
 * :mod:`reqrep.titanic.file_store`: one append-only file; a broker needs no database.
-* ``reqrep.titanic.postgresql_store``: the hub's database. It is the only module of this room that imports ``db``, and
-  only the composition in ``app`` imports it. Its tables also hold requests that came by HTTP and by SQL.
+* ``reqrep.titanic.postgresql_store``: the hub's database, whose tables also hold the requests of HTTP and SQL. Only the
+  composition in ``app`` imports it.
 
-``tests/contract/test_request_store_port.py`` is the suite for each of them; ``tests/contract/request_stores.py`` lists
-the adapters.
+``tests/contract/test_request_store_port.py`` tests each adapter; ``tests/contract/request_stores.py`` lists them.
 
-**Durable before the answer.** ``accept``, ``settle`` and ``close`` return after the change is as durable as the
-adapter promises. A call that raised changed nothing that a later call could see, except where the adapter cannot know:
-then it raises :class:`StoreUnavailable`, and the caller may repeat ``settle`` and ``close`` with the same arguments.
+**Durability.** ``accept``, ``settle`` and ``close`` return after the change is as durable as the adapter promises. A
+call that raises has changed nothing, with one exception: after :class:`StoreUnavailable` the outcome may be unknown.
+The caller may then repeat ``settle`` and ``close`` with the same arguments.
 
-**Order.** Requests of one service are claimed in the order in which they were accepted, except those that were
-released. Services do not wait for each other (TI-19).
+**Order.** Requests of one service are claimed in the order in which they were accepted, except released requests.
+Services do not delay each other (TI-19).
 
 Opening and closing belong to the adapters. Methods are coroutines of one event loop and may run concurrently; an
-adapter may let concurrent calls share one commit. A call that is cancelled may or may not have taken effect.
+adapter may let concurrent calls share one commit. The outcome of a cancelled call is unknown.
 """
 
 from __future__ import annotations
@@ -62,19 +61,19 @@ _HEXADECIMAL = frozenset("0123456789abcdef")
 
 
 class StoreError(Exception):
-    """The store could not do it; nothing was lost. TSP answers 500, HTTP 503. The text says what cures it."""
+    """The call failed; no stored request was lost. TSP answers 500, HTTP 503. The message names a remedy."""
 
 
 class StoreFull(StoreError):
-    """No room for a new request: the disk is full, or a limit is reached. Accepted requests stay."""
+    """No space for a new request: the disk is full, or a limit is reached. Accepted requests stay stored."""
 
 
 class StoreUnavailable(StoreError):
-    """The store does not answer at present, as a database that restarts. The same call may succeed later."""
+    """The store does not answer at present, for example because a database restarts. A repetition may succeed."""
 
 
 class RequestState(StrEnum):
-    """PENDING: accepted and not answered, leased or not. UNKNOWN: never accepted, closed, or expired (TI-05)."""
+    """The state of a request. PENDING includes leased requests. UNKNOWN: never accepted, closed, or expired (TI-05)."""
 
     PENDING = "pending"
     ANSWERED = "answered"
@@ -82,11 +81,11 @@ class RequestState(StrEnum):
 
 
 class Settled(StrEnum):
-    """What became of a reply.
+    """The outcome of a reply.
 
-    STORED: it is the reply of the request, now or by an earlier call with the same receipt. STALE: another claim holds
-    or answered the request; this reply is discarded (TI-12). UNKNOWN: the request was closed or expired; the reply is
-    discarded and the id stays unknown (TI-17).
+    * STORED: the request has its reply, from this call or an earlier call with the same receipt.
+    * STALE: another claim holds or has answered the request, so this reply was discarded (TI-12).
+    * UNKNOWN: the request was closed or has expired, so this reply was discarded; the id stays unknown (TI-17).
     """
 
     STORED = "stored"
@@ -95,7 +94,7 @@ class Settled(StrEnum):
 
 
 class Receipt(NamedTuple):
-    """The right of one claim to answer. ``fence`` rises with each claim of a request and is never used again."""
+    """The right of one claim to answer. ``fence`` rises with each claim of a request and is never reused."""
 
     id: str
     fence: int
@@ -103,9 +102,10 @@ class Receipt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AcceptedRequest:
-    """A request to store. ``body``: one frame or more, any of which may be empty (TI-14).
+    """A request to store.
 
-    ``service``: the target, not empty. ``user``: the authenticated client, or empty; it travels with the request.
+    ``service`` is not empty. ``body`` has at least one frame; frames may be empty (TI-14). ``user`` is the
+    authenticated client, or empty.
     """
 
     service: str
@@ -115,7 +115,7 @@ class AcceptedRequest:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedRequest:
-    """A request that the claimer may execute until its lease ends. ``attempts`` counts its claims, with this one."""
+    """A request that the caller may execute until its lease ends. ``attempts`` includes this claim."""
 
     receipt: Receipt
     request: AcceptedRequest
@@ -124,7 +124,7 @@ class ClaimedRequest:
 
 @dataclass(frozen=True, slots=True)
 class RequestAnswer:
-    """The state of a request; ``reply`` holds the frames of an answered one and is empty otherwise."""
+    """The state of a request, and the frames of its reply (empty unless it is answered)."""
 
     state: RequestState
     reply: Frames = field(default_factory=list)
@@ -132,7 +132,7 @@ class RequestAnswer:
 
 @dataclass(frozen=True, slots=True)
 class StoreCounts:
-    """How many requests the store holds. ``pending`` includes the leased ones."""
+    """The numbers of stored requests by state. ``pending`` includes ``leased``."""
 
     pending: int
     leased: int
@@ -140,89 +140,89 @@ class StoreCounts:
 
 
 class RequestStore(Protocol):
-    """Requests and their replies. Each method raises :class:`StoreUnavailable` when the store cannot be reached."""
+    """Requests and their replies. Each method raises :class:`StoreUnavailable` if the store does not answer."""
 
     async def accept(self, request: AcceptedRequest) -> str:
-        """Store a request and return its id: 32 lower-case hexadecimal characters, unguessable, never used again.
+        """Store a request and return its id: 32 random lower-case hexadecimal characters, never reused.
 
-        Storing and queueing is one step (TI-09), and it is durable when this returns (TI-07). Raise ValueError when
-        the service is empty or the body has no frame, :class:`StoreFull` when there is no room.
+        Storing and queueing are one atomic step (TI-09), durable when this returns (TI-07). Raise ValueError if the
+        service is empty or the body has no frame. Raise :class:`StoreFull` if there is no space.
         """
 
     async def claim(self, limits: Mapping[str, int], lease_seconds: float) -> list[ClaimedRequest]:
-        """Lease at most so many pending requests of each service, the oldest first; return them.
+        """Lease and return at most ``limits[service]`` pending requests of each service, the oldest first.
 
-        A request whose lease ended is pending again and comes before younger ones. A claimed request is given to no
-        other claimer until the lease ends or it is released. Never waits: return an empty list when nothing is due.
+        A request whose lease ended can be claimed again, before younger requests. No other call returns a leased
+        request until its lease ends or it is released. Never wait: return an empty list if nothing is due.
         """
 
     async def extend(self, receipts: Collection[Receipt], lease_seconds: float) -> set[Receipt]:
-        """Let leases last so long from now; return the receipts that still hold their request.
+        """Extend leases to ``lease_seconds`` from now. Return the receipts that still hold their request.
 
-        A receipt whose lease ended still holds when nobody claimed the request since.
+        A receipt also holds its request after the lease ended, until another claim.
         """
 
     async def settle(self, receipt: Receipt, reply: Frames) -> Settled:
-        """Store the reply of a claimed request; the first reply wins, any other is refused by its fence (TI-12).
+        """Store the reply of a claimed request durably. The first reply wins; the fence excludes all others (TI-12).
 
-        It is durable when this returns. A receipt whose lease ended may still settle when nobody claimed the request
-        since. The same receipt may settle twice; the first reply stays. Raise ValueError when the reply has no frame,
-        :class:`StoreFull` when there is no room: the request stays leased, and the caller may repeat.
+        A receipt may also settle after its lease ended, until another claim. It may settle twice; the first reply
+        stays. Raise ValueError if the reply has no frame. Raise :class:`StoreFull` if there is no space: the request
+        stays leased, and the caller may repeat.
         """
 
     async def release(self, receipt: Receipt, delay_seconds: float = 0) -> bool:
-        """Make a claimed request pending again, due after the delay; return False when the receipt holds no longer."""
+        """Make a claimed request pending again, due after the delay. Return False if the receipt is invalid."""
 
     async def fetch(self, request_id: str) -> RequestAnswer:
-        """Return the state and the reply. It changes nothing: repeated calls give the same answer (TI-03).
+        """Return the state and the reply. Change nothing, so that the call can be repeated (TI-03).
 
-        Any text may be asked for; upper and lower case are the same id, and what is no id is UNKNOWN (TI-06, TI-20).
+        Upper and lower case of an id are equal. Text that is not an id is UNKNOWN (TI-06, TI-20).
         """
 
     async def close(self, request_id: str) -> None:
-        """Forget a request and its reply; it is never executed afterwards (TI-04, TI-11). Any text may be given.
+        """Delete a request and its reply durably; it is never executed afterwards (TI-04, TI-11).
 
-        It is durable when this returns: no restart brings the request back. A closed request counts nowhere.
+        Text that is not a stored id has no effect. A closed request is not counted.
         """
 
     async def expire(self, retention_seconds: float) -> int:
-        """Forget requests that were accepted longer ago and are not leased; return how many (TI-16)."""
+        """Delete requests that are older than the retention and not leased. Return how many (TI-16)."""
 
     async def waiting(self) -> Sequence[str]:
-        """Return the services that have a request to claim at this moment, each once."""
+        """Return the services with a claimable request, each once."""
 
     async def changed(self, timeout_seconds: float) -> None:
-        """Return soon after a request became claimable by ``accept`` or ``release``, or after the time.
+        """Return soon after ``accept`` or ``release`` made a request claimable, or after the time.
 
-        A request that was accepted before this call counts too, unless an earlier call returned for it. Leases that
-        end need not be noticed: a dispatcher looks again after each return.
+        A request that was accepted before this call counts too, unless an earlier call returned for it. The end of a
+        lease need not end the wait.
         """
 
     async def counts(self) -> StoreCounts:
-        """Return how much the store holds."""
+        """Return the numbers of stored requests."""
 
 
 def is_request_id(text: str) -> bool:
-    """Return whether a text may be an id, in upper or lower case: 32 hexadecimal characters (TI-06, TI-20)."""
+    """Return whether a text has the form of an id: 32 hexadecimal characters, upper or lower case (TI-06, TI-20)."""
     return len(text) == _ID_CHARACTERS and _HEXADECIMAL.issuperset(text.lower())
 
 
 def require_request(request: AcceptedRequest) -> None:
     """Raise ValueError for a request without a service or without a frame."""
     if not request.service:
-        raise ValueError("a request needs the name of a service")
+        raise ValueError("a request must name a service")
     require_frames(request.body)
 
 
 def require_frames(body: Frames) -> None:
     """Raise ValueError for a body without a frame."""
     if not body:
-        raise ValueError("a body needs at least one frame; it may be empty")
+        raise ValueError("a body must have at least one frame, which may be empty")
 
 
 def require_room(stored: int, requests_max: int, has_room_for_service: bool) -> None:
-    """Raise :class:`StoreFull` when no further request, or none of one more service, may be stored."""
+    """Raise :class:`StoreFull` if the number of requests or of services has reached its limit."""
     if not has_room_for_service:
-        raise StoreFull("requests for too many services without workers wait; close those, or start their workers")
+        raise StoreFull("requests of too many services wait; close requests, or start workers for the services")
     if stored >= requests_max:
-        raise StoreFull(f"{stored} requests are stored, as many as may be; close those that are done")
+        raise StoreFull(f"{stored} requests are stored, which is the limit; close answered requests")

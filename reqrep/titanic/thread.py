@@ -1,7 +1,7 @@
-"""Titanic beside a broker of the same process: a thread with an event loop, so that a slow disk delays no heartbeat.
+"""Titanic in a thread of the broker's process, so that a slow disk does not delay heartbeats.
 
-The broker's thread hands over requests and answers in batches; this thread posts replies and calls to the broker's
-reactor, in batches too.
+The broker's thread passes requests and answers to this thread's event loop. This thread posts replies and calls to the
+broker's reactor. Both directions use batches.
 """
 
 from __future__ import annotations
@@ -37,10 +37,12 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TitanicPlan:
-    """How to open the store, inside the thread's event loop, and how to execute its requests.
+    """The parts of a Titanic thread.
 
-    ``others``: services that this thread answers beside those of Titanic; they run while the store is open.
-    ``announce``: gets the services that have workers, every ten seconds, for callers that do not ask the broker.
+    * ``open_store`` opens the store, in the thread's event loop.
+    * ``options``: how requests are executed.
+    * ``others``: further services that the thread answers while the store is open.
+    * ``announce`` gets the names of the services that have workers, every ten seconds.
     """
 
     open_store: OpenStore
@@ -53,7 +55,7 @@ BrokerMail = ReplyGiven | CallMade
 
 
 class TitanicThread:
-    """Starts with :meth:`start`. ``post``: takes a batch for the broker. ``failed``: called when the thread broke."""
+    """The thread. ``post`` gets each batch for the broker. ``failed`` is called if an exception ends the thread."""
 
     def __init__(self, plan: TitanicPlan, post: Callable[[list[BrokerMail]], None], failed: Callable[[], None]) -> None:
         self.counts: dict[str, int] = {}
@@ -71,7 +73,7 @@ class TitanicThread:
         self._thread = threading.Thread(target=self._run, name="titanic")
 
     def start(self) -> None:
-        """Open the store and begin. Raise what the store raised."""
+        """Start the thread and open the store. Raise the exception of the opening."""
         self._thread.start()
         self._opened.result()
 
@@ -82,11 +84,11 @@ class TitanicThread:
             self._thread.join()
 
     def take(self, requests: list[RequestTaken], answers: list[CallAnswered]) -> None:
-        """Take a batch in the broker's thread."""
+        """Accept a batch of the broker. Called in the broker's thread."""
         self._soon(lambda: self._taken(requests, answers))
 
     def _soon(self, callback: Callable[[], None]) -> None:
-        """Call it in the thread's loop, unless that has ended; only the thread ends it, at any moment."""
+        """Call ``callback`` in the thread's event loop. Do nothing if the loop has ended, which may happen any time."""
         if self._loop is not None:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(callback)
@@ -94,12 +96,12 @@ class TitanicThread:
     # --- in the thread ------------------------------------------------------------------------------------------
 
     async def is_live(self, service: str) -> bool:
-        """Ask the broker's own knowledge."""
+        """Return whether the service has a worker, as ``mmi.service`` answers."""
         answer = await self._answer(b"mmi.service", [service.encode()], "")
         return answer.body[:1] == [_OK]
 
     async def call(self, request: AcceptedRequest) -> Frames:
-        """Call a worker through the broker."""
+        """Call a worker through the broker and return its reply. Raise :class:`NotAnswered`."""
         answer = await self._answer(request.service.encode(), request.body, request.user)
         if answer.status != _OK:
             raise NotAnswered(answer.body[0].decode())
@@ -130,7 +132,7 @@ class TitanicThread:
                     task.cancel()
 
     async def _count(self, store: RequestStore, dispatcher: Dispatcher) -> None:
-        """Renew the numbers that metrics and ``mmi.titanic`` show."""
+        """Refresh the numbers for the metrics and ``mmi.titanic`` once per second."""
         while True:
             try:
                 found = await store.counts()
@@ -141,14 +143,14 @@ class TitanicThread:
             await asyncio.sleep(_COUNTS_SECONDS)
 
     async def _announce(self) -> None:
-        """Tell which services have workers."""
+        """Announce the services that have workers, every ten seconds."""
         while self._plan.announce is not None:
             answer = await self._answer(b"mmi.list", [b""], "")
             services = json.loads(answer.body[1]) if answer.body[:1] == [_OK] else []
             try:
                 await self._plan.announce([service["name"] for service in services if service["workers"]])
             except StoreError as error:
-                _LOG.warning("the workers of this broker are not announced: %s", error)
+                _LOG.warning("cannot store which services have workers: %s", error)
             await asyncio.sleep(_ANNOUNCE_SECONDS)
 
     def _taken(self, requests: list[RequestTaken], answers: list[CallAnswered]) -> None:
@@ -179,7 +181,7 @@ class TitanicThread:
             self._calls.pop(number, None)
 
     def _send(self, mail: BrokerMail) -> None:
-        """Post after this turn of the loop, with what else it brings."""
+        """Post the message at the end of this turn of the loop, together with the turn's other messages."""
         assert self._loop is not None
         self._mail.append(mail)
         if len(self._mail) == 1:

@@ -20,7 +20,6 @@ FOLDERS = (*ROOMS, "scripts", "examples", "benchmarks")
 WORDS_MAX = 25
 
 NOT_DONE = (
-    "app/cli/chat/",
     "app/cli/pipeline/",
     "app/web/api/condition.py",
     "app/web/api/job",
@@ -32,9 +31,6 @@ NOT_DONE = (
     "db/sql/delivery",
     "jobs/",
     "pipeline/",
-    "relay/amqp/",
-    "reqrep/",
-    "sdk/",
     "webhooks/claim.py",
     "webhooks/paused_subscriptions.py",
     "webhooks/schedule.py",

@@ -1,1 +1,1 @@
-"""``hookwire chat``: topics as XMPP addresses. ``contacts`` remembers and permits, ``component`` speaks XMPP."""
+"""``hookwire chat``: topics as XMPP addresses. ``contacts`` stores contacts; ``component`` connects to the server."""

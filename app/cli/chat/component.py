@@ -1,13 +1,13 @@
-"""Component: a hub as a domain of an XMPP server (XEP-0114), whose addresses are topics and patterns (FM-11).
+"""Component: connects the hub to an XMPP server as a domain (XEP-0114); its addresses are topics and patterns (FM-11).
 
 ::
 
-    contact --subscribe--> orders.#@events.example.org   may it read? --> pull subscription, "subscribed"
+    contact --subscribe--> orders.#@events.example.org   check readers --> pull subscription, "subscribed"
     contact <--a line for each event--- the address       acknowledged once the server has answered a ping sent after it
-    contact --message--> orders.new@...                   may it publish? --> POST, an error in the chat if not stored
+    contact --message--> orders.new@...                   check publishers --> POST, an error in the chat if not stored
 
-No line is lost. A line is sent twice only if the connection broke between the line and the answer to its ping.
-slixmpp, the optional extra ``chat``, is imported here and in ``app.cli.monitor.xmpp``.
+No line is lost. A line is sent twice only if the connection broke between the line and the answer to its ping. Only
+this module and ``app.cli.monitor.xmpp`` import slixmpp, which the optional extra ``chat`` installs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TEXT_BYTES_MAX: Final = 65_536
 
 
 class _Refused(Exception):
-    """A stanza that gets an error as its answer; ``condition`` is the error's name in RFC 6120, 8.3.3."""
+    """The answer to a stanza is an error; ``condition`` is its name in RFC 6120, section 8.3.3."""
 
     def __init__(self, condition: str, text: str) -> None:
         super().__init__(text)
@@ -51,7 +51,7 @@ class _Refused(Exception):
 
 
 class ChatComponent:
-    """One connection as a component, opened again after each loss while :meth:`run` runs."""
+    """The connection to the XMPP server. :meth:`run` opens it again after each loss."""
 
     def __init__(self, options: ChatOptions, hub: str, contacts: Contacts) -> None:
         logging.getLogger("slixmpp").setLevel(logging.CRITICAL)
@@ -77,7 +77,9 @@ class ChatComponent:
         await self._connect()
         if not self._ready.is_set():
             raise CommandFailed(
-                f"HOOKWIRE_XMPP_COMPONENT_SERVER: {self._place} does not take {self._options.domain}", 3
+                f"{self._place} does not accept the component {self._options.domain}; "
+                "check HOOKWIRE_XMPP_COMPONENT_SERVER and HOOKWIRE_XMPP_COMPONENT_SECRET",
+                3,
             )
         tell(f"{self._options.domain} is connected to {self._place}")
         async with connected() as http, TaskGroup() as tasks:
@@ -96,7 +98,7 @@ class ChatComponent:
     # --- the connection ---
 
     async def _connect(self) -> None:
-        """Connect; return when the connection is ready or has failed."""
+        """Connect. Return when the connection is ready or has failed, or after ``answer_seconds``."""
         self._lost.clear()
         self._client.connect()
         waits = [asyncio.shield(self._event(event)) for event in (self._ready, self._lost)]
@@ -134,7 +136,7 @@ class ChatComponent:
         self._lost.set()
 
     def _arrived(self, stanza: Any) -> None:
-        """Queue a stanza for :meth:`run`. Above a thousand it is dropped without an answer."""
+        """Queue a stanza for :meth:`run`. Drop it without an answer if 1,000 stanzas wait."""
         if not self._stanzas.full():
             self._stanzas.put_nowait(stanza)
 
@@ -159,14 +161,14 @@ class ChatComponent:
     async def _subscribe(self, tasks: TaskGroup, http: httpx.AsyncClient, address: str, topic: str) -> None:
         pattern = _checked(validate_pattern, topic)
         if not any(one.allows(address, pattern) for one in self._options.readers):
-            raise _Refused("forbidden", f"{address} may not read {topic}: HOOKWIRE_XMPP_READERS")
+            raise _Refused("forbidden", f"{address} may not read {topic} (see HOOKWIRE_XMPP_READERS)")
         subscription = self._contacts.subscription(topic)
         if subscription is None:
             subscription = await self._make(http, pattern)
         try:
             self._contacts.add(topic, address, subscription)
         except OverflowError:
-            raise _Refused("resource-constraint", "there are too many contacts") from None
+            raise _Refused("resource-constraint", "there are too many contacts; remove some") from None
         self._begin(tasks, http, topic)
         self._presence(address, topic, "subscribed")
         self._presence(address, topic, "available")
@@ -182,11 +184,11 @@ class ChatComponent:
     async def _publish(self, http: httpx.AsyncClient, address: str, topic: str, message: Any) -> None:
         name, body = _checked(validate_topic, topic), str(message["body"]).encode()
         if is_reserved(name) or not any(one.allows(address, name) for one in self._options.publishers):
-            raise _Refused("forbidden", f"{address} may not publish to {topic}: HOOKWIRE_XMPP_PUBLISHERS")
+            raise _Refused("forbidden", f"{address} may not publish to {topic} (see HOOKWIRE_XMPP_PUBLISHERS)")
         if len(body) > _TEXT_BYTES_MAX:
             raise _Refused("policy-violation", f"a message has at most {_TEXT_BYTES_MAX} bytes")
         headers = {"Content-Type": "text/plain; charset=utf-8", "Hookwire-Header-xmpp-from": address}
-        if message["id"]:  # a server that repeats a message after a broken link repeats its id
+        if message["id"]:  # A server that repeats a message after a lost connection repeats its id too.
             identity = hashlib.sha256(f"{message['from']}\0{message['id']}".encode()).hexdigest()
             headers["Idempotency-Key"] = f"xmpp-{identity}"
         answer = await http.post(f"{self._hub}/topics/{name}/events", content=body, headers=headers)
@@ -217,7 +219,7 @@ class ChatComponent:
             self._deliveries[topic] = tasks.create_task(self._deliver(http, topic))
 
     async def _make(self, http: httpx.AsyncClient, pattern: str) -> str:
-        """Make a pull subscription, which ends after a month without a fetch. Raise ``_Refused``."""
+        """Create a pull subscription that ends after 30 days without a fetch. Return its id. Raise ``_Refused``."""
         asked = {"topic": pattern, "ordered": True, "lifetime_seconds": _LIFETIME_SECONDS}
         answer = await http.post(f"{self._hub}/subscriptions/pull", json=asked)
         if not answer.is_success:
@@ -225,14 +227,14 @@ class ChatComponent:
         return str(answer.json()["id"])
 
     async def _deliver(self, http: httpx.AsyncClient, topic: str) -> None:
-        """Send each event of a topic to its contacts; make a new subscription if the old one has ended."""
+        """Send each event of a topic to its contacts. Create a new subscription if the old one has ended."""
         while True:
             given = self._contacts.subscription(topic)
             assert given is not None, "a topic with contacts has a subscription"
             try:
                 await self._drain(topic, given)
             except CommandFailed as failed:
-                tell(f"{topic}: {failed}; it is subscribed to anew")
+                tell(f"{topic}: {failed}; subscribing again")
             await asyncio.sleep(_PAUSE_SECONDS[0])
             try:
                 self._contacts.renew(topic, await self._make(http, topic))
@@ -248,7 +250,7 @@ class ChatComponent:
                         await pulling.ack([one["receipt"]])
 
     async def _hand_over(self, topic: str, line: str) -> bool:
-        """Send a line to all contacts; return whether the server has handled it."""
+        """Send a line to all contacts. Return whether the server answered a ping after it."""
         await self._ready.wait()
         sender = JID(f"{topic}@{self._options.domain}")
         contacts = self._contacts.of(topic)
@@ -262,8 +264,8 @@ class ChatComponent:
                 await ping
             except IqTimeout:
                 return False
-            except IqError as error:  # an error is an answer as well: not every server knows the ping
-                tell(f"{domain} answers a ping by an error: {error.condition}")
+            except IqError as error:  # An error is an answer too: some servers do not support pings.
+                tell(f"{domain} answers a ping with an error: {error.condition}")
         return self._ready.is_set()
 
 

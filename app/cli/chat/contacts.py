@@ -1,7 +1,7 @@
-"""Contacts: which XMPP addresses have subscribed to which topics, and what each address may do.
+"""Contacts: the XMPP addresses that have subscribed to each topic, and the permissions of addresses.
 
-Each change writes a new file and renames it, so a crash leaves the old or the new contents. An address is bare, without
-its resource. The XMPP server vouches for the sender of a stanza: it sets the address and refuses forged ones.
+Each change writes a new file and renames it, so a crash leaves the old or the new contents. Addresses are bare, without
+a resource. The XMPP server checks the sender's address of each stanza.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CONTACTS_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """``address``, or every address of a domain (``*@domain``), and the topics for which it is valid."""
+    """The right of an address, or of all addresses of a domain (``*@domain``), to use the topics of a pattern."""
 
     address: str
     pattern: str
@@ -36,7 +36,7 @@ class Permission:
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
-    """The component at its XMPP server, and the permissions."""
+    """The component's domain, XMPP server and secret, and the permissions."""
 
     domain: str
     server: tuple[str, int]
@@ -47,12 +47,12 @@ class ChatOptions:
 
 
 def chat_options(settings: Settings) -> ChatOptions:
-    """Return the options; raise ``SettingsRefused`` that names what to change."""
+    """Return the options in the settings. Raise ``SettingsRefused``, whose message names the setting to change."""
     if not settings.xmpp_component or settings.xmpp_component_secret is None:
-        raise SettingsRefused("HOOKWIRE_XMPP_COMPONENT and HOOKWIRE_XMPP_COMPONENT_SECRET name the XMPP component")
+        raise SettingsRefused("set HOOKWIRE_XMPP_COMPONENT and HOOKWIRE_XMPP_COMPONENT_SECRET, as in the XMPP server")
     host, _, port = settings.xmpp_component_server.rpartition(":")
     if host not in ("127.0.0.1", "::1", "[::1]", "localhost") or not (port.isdigit() and 0 < int(port) < 2**16):
-        raise SettingsRefused("HOOKWIRE_XMPP_COMPONENT_SERVER is host:port on this machine, such as 127.0.0.1:5347")
+        raise SettingsRefused("HOOKWIRE_XMPP_COMPONENT_SERVER must be host:port on this machine: 127.0.0.1:5347")
     return ChatOptions(
         settings.xmpp_component.lower(),
         (host.strip("[]"), int(port)),
@@ -66,14 +66,14 @@ def _permission(name: str, text: str) -> Permission:
     address, _, pattern = text.partition("=")
     try:
         if "@" not in address or "/" in address:
-            raise TopicError("an address is name@domain or *@domain")
+            raise TopicError("an address must be name@domain or *@domain")
         return Permission(address.lower(), validate_pattern(pattern))
     except TopicError as error:
         raise SettingsRefused(f"HOOKWIRE_XMPP_{name}: {text!a:.100}: {error}") from None
 
 
 class Contacts:
-    """Per topic or pattern: the pull subscription and its contacts."""
+    """The pull subscription and the contacts of each topic or pattern, stored in a file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -95,7 +95,7 @@ class Contacts:
         return str(found) if found else None
 
     def add(self, topic: str, address: str, subscription: str) -> None:
-        """Store a contact. Raise ``OverflowError`` above 10,000."""
+        """Store a contact of a topic. Raise ``OverflowError`` if 10,000 contacts are stored."""
         contacts = dict.fromkeys([*self.of(topic), address])
         if sum(len(self.of(one)) for one in self.topics) >= _CONTACTS_MAX:
             raise OverflowError
@@ -103,13 +103,13 @@ class Contacts:
         self._write()
 
     def renew(self, topic: str, subscription: str) -> None:
-        """Store another pull subscription of a topic that has contacts."""
+        """Replace the pull subscription of a topic, if it has contacts."""
         if topic in self._topics:
             self._topics[topic]["subscription"] = subscription
             self._write()
 
     def remove(self, topic: str, address: str) -> str | None:
-        """Remove a contact; return the pull subscription if it was the last contact."""
+        """Remove a contact. Return the topic's pull subscription if no contact is left, else None."""
         subscription = self.subscription(topic)
         left = [one for one in self.of(topic) if one != address]
         if left:

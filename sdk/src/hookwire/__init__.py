@@ -1,6 +1,6 @@
-"""hookwire invites: what other programs import to publish, to receive and to work.
+"""The SDK: the package that other programs import to publish, receive and work.
 
-Five doors, each usable alone, with as few dependencies as possible::
+Its parts can be used separately and have few dependencies::
 
     your program                                               the hub
     ------------                                               -------
@@ -10,19 +10,19 @@ Five doors, each usable alone, with as few dependencies as possible::
     jobs       inside your own transaction       -- SQL --->   hookwire.enqueue(...) and queues; hookwire.jobs
     services   call and offer services           <- ZMQ --->   hookwire broker                heartbeats and retries
 
-* The *client* repeats a POST only under one Idempotency-Key: a 503 or a lost answer may hide a COMMIT.
-* The *stash* (:mod:`hookwire.outbox`) takes the caller's connection and never opens one: the event is part of the
+* The *client* repeats a POST only under the same Idempotency-Key, because the first POST may have been committed
+  despite a 503 or a lost answer.
+* The *stash* (:mod:`hookwire.outbox`) uses the caller's connection and never opens one: the event is part of the
   caller's transaction.
-* The *signature check* (:mod:`hookwire.signature`) works on the bytes as received, in constant time, with several keys
+* The *signature check* (:mod:`hookwire.signature`) checks the bytes as received, in constant time, with several keys
   during a rotation.
-* The *worker* of :mod:`hookwire.jobs` returns what it holds when it is told to stop, and loses it by its lease when it
-  is killed.
-* The *services* (:mod:`hookwire.services`) need the extra ``zmq``; a client repeats a request until it is answered.
+* The *worker* of :mod:`hookwire.jobs` releases its jobs when it is stopped. If it is killed, their leases end.
+* The *services* (:mod:`hookwire.services`) need the extra ``zmq``. A client repeats a request until it is answered.
 
-It shares no code with the service: what both know is published in ``openapi/`` (the event's schema, the vectors of the
-key hash), and each side proves itself against that.
+The SDK shares no code with the service. Both are tested against the event's schema and the vectors of the key hash in
+``openapi/``.
 
-Stash, signature check, jobs and services are here; the HTTP client is the plan.
+Stash, signature check, jobs and services exist; the HTTP client is planned.
 """
 
 from hookwire.outbox import NotInTransaction, stash

@@ -1,7 +1,7 @@
-"""Call: run one statement on a connection of the caller's driver, whichever of the known ones it is.
+"""Run one statement on a connection of asyncpg, psycopg 3, SQLAlchemy or Django.
 
-No driver is imported that the caller has not: which one a connection belongs to is read off its class. Nothing is
-opened, committed or rolled back here. An asynchronous connection makes the result an awaitable.
+The class of the connection tells its driver, so no other driver is imported. Nothing is opened, committed or rolled
+back. With an asynchronous connection the result is an awaitable.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _DRIVERS: Final = ("asyncpg", "psycopg", "sqlalchemy", "django")
 
 
 class NotInTransaction(RuntimeError):
-    """The connection commits by itself: begin a transaction first."""
+    """The connection is in autocommit mode: begin a transaction first."""
 
 
 class AsyncConnection(Protocol):
@@ -32,12 +32,12 @@ class SyncConnection(Protocol):
     """psycopg's ``Connection``, SQLAlchemy's ``Connection`` or ``Session``, Django's ``connection``."""
 
     def close(self) -> None:
-        """Every one of them has it."""
+        """Close the connection. All these classes have this method."""
         ...
 
 
 class Statement:
-    """SQL with ``{name}`` where arguments stand, in the ways in which drivers write them."""
+    """SQL with a ``{name}`` for each argument, translated to the placeholders of each driver."""
 
     def __init__(self, text: str, *names: str) -> None:
         self.names = names
@@ -50,10 +50,10 @@ def call(
     connection: Any, statement: Statement, arguments: Sequence[Any], made_of: Callable[[Rows], T], *, name: str,
     in_transaction: bool = True,
 ) -> Any:  # fmt: skip
-    """Run it and return what ``made_of`` makes of its rows; an awaitable of that where the connection is asynchronous.
+    """Run a statement, pass its rows to ``made_of`` and return the result, or an awaitable of the result.
 
-    ``name`` is the caller's, for its errors. ``in_transaction``: raise :class:`NotInTransaction` outside of one. Raises
-    TypeError for a connection of something else, and whatever the driver raises.
+    ``name`` is the calling function, for error messages. ``in_transaction``: raise :class:`NotInTransaction` outside a
+    transaction. Raise TypeError for an unknown class of connection. Exceptions of the driver pass.
     """
     kind = _kind_of(connection, name)
     if kind == "asyncpg":
@@ -66,7 +66,7 @@ def call(
 
 
 def _kind_of(connection: Any, name: str) -> str:
-    """The package that a connection's class, or one that it derives from, belongs to."""
+    """Return the driver's package of a connection's class or of its bases. Raise TypeError for an unknown class."""
     for base in type(connection).__mro__:
         root = base.__module__.partition(".")[0]
         if root in _DRIVERS:
@@ -92,7 +92,7 @@ def _psycopg(
     import psycopg
     from psycopg.rows import tuple_row
 
-    # A cursor of our own: those of the connection have the placeholders and rows that its program has chosen.
+    # A new cursor, because the program may have configured other placeholders and rows for the connection's cursors.
     if any(base.__name__ == "AsyncConnection" for base in type(connection).__mro__):
         return _psycopg_async(psycopg.AsyncCursor(connection, row_factory=tuple_row), statement, arguments, made_of)
     cursor: Any
@@ -124,13 +124,13 @@ def _sqlalchemy(
 
 async def _sqlalchemy_async(connection: Any, bound: Any, made_of: Callable[[Rows], T], needs: str) -> T:
     if needs:
-        # A session has its connection from its first statement on; run_sync gives the synchronous face of either.
+        # run_sync passes the synchronous object, both for a connection and for a session.
         await connection.run_sync(_refuse_autocommit)
     return made_of((await connection.execute(bound)).all())
 
 
 def _refuse_autocommit(connection: Any) -> None:
-    """SQLAlchemy begins by itself, unless engine or connection has the isolation level AUTOCOMMIT."""
+    """Raise NotInTransaction for isolation level AUTOCOMMIT; otherwise SQLAlchemy begins a transaction itself."""
     of_session = connection.connection
     level = of_session() if callable(of_session) else connection
     if level.connection.dbapi_connection.autocommit:

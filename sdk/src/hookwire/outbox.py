@@ -1,14 +1,14 @@
-"""Stash: publish in the caller's own transaction, through the caller's own connection.
+"""Stash: publish in the caller's transaction, on the caller's connection.
 
 ::
 
     BEGIN;  your rows;  stash(connection, record);  COMMIT;      the event exists if and only if that COMMIT succeeds
 
-Nothing is opened, committed or rolled back here. Outside of a transaction :class:`NotInTransaction` is raised, because
-the event would be published alone, whatever becomes of the rows that it tells about (RU-15).
+Nothing is opened, committed or rolled back here. Outside a transaction :class:`NotInTransaction` is raised, because the
+event would be published even if the rows that it describes were not stored (RU-15).
 
-The rule which stripe, shard and sinks an event gets lives in the database, in ``hookwire.publish``; a failure is the
-driver's own exception, and the transaction that it happened in is over.
+The SQL function ``hookwire.publish`` stores the event and chooses its shard and sinks. A failure is an exception of the
+driver, and aborts the transaction.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hookwire.record import Record
 
 __all__ = ["AsyncConnection", "NotInTransaction", "SyncConnection", "stash"]
 
-# Through text, because a program may have told its driver to encode jsonb in a way of its own.
+# The headers are cast from text, because a program may have registered its own jsonb codec with its driver.
 _PUBLISH: Final = Statement(
     "SELECT hookwire.publish(topic => CAST({topic} AS text), payload => CAST({payload} AS bytea),"
     " key => CAST({key} AS text), content_type => CAST({content_type} AS text),"
@@ -35,9 +35,9 @@ def stash(connection: AsyncConnection, record: Record) -> Awaitable[str]: ...
 @overload
 def stash(connection: SyncConnection, record: Record) -> str: ...
 def stash(connection: Any, record: Record) -> Any:
-    """Publish a record in the connection's open transaction; returns the event's id (to be awaited where async).
+    """Publish a record in the connection's open transaction. Return the event's id, or an awaitable of it.
 
-    Waits for the lock of the record's key as long as the connection's ``lock_timeout`` allows. Raises
-    :class:`NotInTransaction`, TypeError for a connection of something else, and whatever the driver raises.
+    Wait for the lock of the record's key for at most the connection's ``lock_timeout``. Raise
+    :class:`NotInTransaction`, and TypeError for an unknown class of connection. Exceptions of the driver pass.
     """
     return call(connection, _PUBLISH, record.arguments(), lambda rows: str(rows[0][0]), name="stash")

@@ -1,7 +1,7 @@
-"""Record: what a program publishes, checked before it reaches a transaction.
+"""Record: an event to publish, checked before it reaches the caller's transaction.
 
-A statement that PostgreSQL refuses aborts the caller's transaction with it, so whatever can be known to be wrong is
-refused here, as a ValueError. The rules are those of ``hookwire.publish`` (docs/reference/sql.md), which checks again.
+A statement that PostgreSQL refuses aborts the caller's transaction. So a wrong value raises ValueError here, before the
+statement. The rules are those of ``hookwire.publish`` (docs/reference/sql.md), which checks them again.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One event to be. Raises ValueError for what no hub would take, TypeError for a payload JSON has no form for.
+    """An event to publish. Raise ValueError for an invalid value, and TypeError for a payload that JSON cannot encode.
 
-    ``payload``: ``bytes`` are kept as they are, ``str`` as its UTF-8, anything else as JSON. ``content_type`` follows
-    from that unless given: none, ``text/plain; charset=utf-8``, ``application/json``.
-
-    ``key`` is the ordering key: events of one topic and key keep the order of their commits. ``headers`` have
-    lower-case names and one-line values, at most 64 and 16 KiB; CloudEvents attributes are ``ce-<name>``. Of the hub's
-    own there are ``hookwire-ttl`` (seconds) and ``hookwire-retry`` (``never``).
+    * ``payload``: ``bytes`` are sent unchanged, ``str`` as UTF-8, any other value as JSON.
+    * ``content_type``: by default none for ``bytes``, ``text/plain; charset=utf-8`` for ``str``, else
+      ``application/json``.
+    * ``key``: events of one topic and key keep the order of their commits.
+    * ``headers``: at most 64 and 16 KiB, with lower-case names and one-line values. CloudEvents attributes are
+      ``ce-<name>``. ``hookwire-ttl`` (seconds) and ``hookwire-retry`` (``never``) control the deliveries.
     """
 
     topic: str
@@ -64,7 +64,7 @@ class Record:
         self.encoded()
 
     def encoded(self) -> tuple[bytes, str | None]:
-        """The payload's bytes and their content type."""
+        """Return the payload's bytes and their content type."""
         if isinstance(self.payload, bytes | bytearray | memoryview):
             return bytes(self.payload), self.content_type
         if isinstance(self.payload, str):
@@ -73,13 +73,13 @@ class Record:
         return text.encode(), self.content_type or "application/json"
 
     def arguments(self) -> tuple[str, bytes, str | None, str | None, str]:
-        """What ``hookwire.publish`` is called with: topic, payload, key, content type, headers as JSON."""
+        """Return the arguments of ``hookwire.publish``: topic, payload, key, content type, headers as JSON."""
         payload, content_type = self.encoded()
         return self.topic, payload, self.key, content_type, json.dumps(dict(self.headers))
 
 
 def _check_header(name: str, value: str) -> None:
-    """Refuse what ``hookwire.check_headers`` refuses: headers of the hub's, and those that hold secrets."""
+    """Raise ValueError for the hub's own headers and headers with secrets, as ``hookwire.check_headers`` does."""
     if name == "hookwire-ttl":
         if not _TTL.fullmatch(value) or not 1 <= int(value) <= _TTL_SECONDS_MAX:
             raise ValueError(f"header hookwire-ttl: a number of seconds, 1 to {_TTL_SECONDS_MAX}")

@@ -1,13 +1,13 @@
-"""Signature check of a callback: Standard Webhooks (``v1``) and WebSub's ``X-Hub-Signature``, with nothing but Python.
+"""Signature check in a callback: Standard Webhooks (``v1``) and WebSub's ``X-Hub-Signature``, without dependencies.
 
-    verify(secret, headers, body) -> Delivery        raises SignatureRefused; the text says why and names no secret
+    verify(secret, headers, body) -> Delivery        raises SignatureRefused; its message never holds a secret
 
-Sources: the Standard Webhooks specification, W3C WebSub section 8. What is checked are the bytes as they were received,
-before anything has parsed them, in constant time. Several secrets may be given while one is being rotated, and the
-header may hold several signatures; one of them has to fit one of the secrets.
+Sources: the Standard Webhooks specification and W3C WebSub, section 8. Pass the body's bytes as received, before any
+parsing. The comparison takes constant time. During a rotation of secrets, pass several secrets. One signature in the
+header must match one secret.
 
-A delivery may come more than once, always under the same id: a receiver that must not act twice remembers the ids it
-has seen for as long as the tolerance.
+A delivery may arrive more than once, always with the same id. A receiver that must act only once stores the ids for the
+time of the tolerance.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _HUB_SIGNATURE = re.compile(r"(sha1|sha256|sha384|sha512)=([0-9a-f]{1,128})", re
 
 
 class SignatureRefused(Exception):
-    """The message is not from the hub, or is too old; answer 401 and change nothing."""
+    """The message does not come from the hub, or is too old. Answer 401 and change nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What the signature vouches for: ``webhook-id``, the same for every repeat, and when it was sent (seconds)."""
+    """The signed headers. ``id`` is the same for each repetition. ``timestamp_seconds`` is when the hub sent it."""
 
     id: str
     timestamp_seconds: int
@@ -49,10 +49,10 @@ def verify(
     tolerance_seconds: float = TOLERANCE_SECONDS,
     now_seconds: float | None = None,
 ) -> Delivery:
-    """Check a received delivery; raises :class:`SignatureRefused`, and ValueError for a secret that is none.
+    """Check a received delivery and return it. Raise :class:`SignatureRefused`, or ValueError for an invalid secret.
 
-    ``secrets``: one ``whsec_...`` or several of them; the prefix may be missing. ``headers``: of any web framework, in
-    any case. ``body``: the raw bytes.
+    ``secrets``: one or several, ``whsec_...``; the prefix may be missing. ``headers``: of any web framework; upper and
+    lower case are equal. ``body``: the raw bytes.
     """
     keys = [_key(secret) for secret in ([secrets] if isinstance(secrets, str) else secrets)]
     given = {name.lower(): value for name, value in headers.items()}
@@ -66,16 +66,16 @@ def verify(
         raise SignatureRefused("webhook-signature holds too many signatures")
     signed = f"{message_id}.{timestamp}.".encode() + body
     expected = [b"v1," + base64.b64encode(hmac.digest(key, signed, "sha256")) for key in keys]
-    # Every pair is compared, whatever was found before: how long it takes tells nothing.
+    # All pairs are compared, even after a match, so that the time does not depend on the secrets.
     if True not in [hmac.compare_digest(ours, theirs) for ours in expected for theirs in candidates]:
         raise SignatureRefused("no signature fits any secret")
     return Delivery(message_id, int(timestamp))
 
 
 def verify_hub(secret: str, headers: Mapping[str, str], body: bytes) -> None:
-    """Check ``X-Hub-Signature`` of a WebSub delivery against ``hub.secret``; raises :class:`SignatureRefused`.
+    """Check ``X-Hub-Signature`` of a WebSub delivery against ``hub.secret``. Raise :class:`SignatureRefused`.
 
-    It covers neither id nor time: prefer :func:`verify`, which a hookwire hub makes possible as well.
+    This signature covers neither the id nor the time. Prefer :func:`verify`, which works with every hookwire hub.
     """
     value = next((value for name, value in headers.items() if name.lower() == "x-hub-signature"), "")
     match = _HUB_SIGNATURE.fullmatch(value)
@@ -92,5 +92,5 @@ def _key(secret: str) -> bytes:
     except (binascii.Error, ValueError):
         key = b""
     if not key:
-        raise ValueError("a secret is base64, as the hub gave it out, with whsec_ before it or without")
+        raise ValueError("a secret is base64 text; pass it as the hub returned it, with or without whsec_")
     return key

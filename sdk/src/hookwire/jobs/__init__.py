@@ -1,4 +1,4 @@
-"""Jobs, tasks and message queues in the caller's own database, through the caller's own connection.
+"""Jobs, tasks and message queues in the caller's database, on the caller's connection.
 
 ::
 
@@ -9,12 +9,12 @@
 
     queue = Queue("thumbnails")
     queue.submit(connection, {"image": 7})          in your transaction
-    for message in queue.receive(connection, 10):   yours until the lease ends
+    for message in queue.receive(connection, 10):   held until the lease ends
         queue.accept(connection, [message])         or queue.reject(connection, [message], delay_seconds=60)
 
-Every function takes a connection of asyncpg, psycopg 3, SQLAlchemy or Django; where it is asynchronous, await the
-result. The rules are SQL functions of the schema ``hookwire``, so a failure is the driver's own exception with the
-SQLSTATE of the reference: 22023 bad argument, 42704 unknown queue or kind, HW001 stale, HW003 too large.
+Every function takes a connection of asyncpg, psycopg 3, SQLAlchemy or Django. Await the result if the connection is
+asynchronous. The rules are SQL functions of the schema ``hookwire``, so a failure is an exception of the driver. Its
+SQLSTATE is 22023 (invalid argument), 42704 (unknown queue or kind), HW001 (stale receipt) or HW003 (too large).
 """
 
 from hookwire.call import NotInTransaction

@@ -1,4 +1,4 @@
-"""Handlers: which function runs the jobs of which kind.
+"""Handlers: the function for each kind of job.
 
 ::
 
@@ -7,7 +7,7 @@
     @handlers.job("invoice.check")                         a coroutine, or a plain function, which runs in a thread
     async def check(job: Job) -> dict: ...
 
-    @handlers.job("invoice.pay", in_transaction=True)      its rows and its result are one commit
+    @handlers.job("invoice.pay", in_transaction=True)      its rows and its result commit together
     async def pay(job: Job, connection) -> None: ...
 """
 
@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A function for a kind; ``in_transaction``: it gets the connection on which the job is settled."""
+    """The function for a kind. ``in_transaction``: it gets the connection on which its job will be completed."""
 
     run: Callable[..., Any]
     in_transaction: bool = False
@@ -38,7 +38,7 @@ class Handler:
 
 
 class Handlers:
-    """The registry of handlers, by kind."""
+    """A registry of handlers by kind."""
 
     def __init__(self) -> None:
         self._by_kind: dict[str, Handler] = {}
@@ -50,11 +50,11 @@ class Handlers:
 
     @property
     def need_transactions(self) -> bool:
-        """Return whether a handler writes on the connection of the settlement."""
+        """Return whether any handler runs in the transaction that completes its job."""
         return any(handler.in_transaction for handler in self._by_kind.values())
 
     def job(self, kind: str, *, in_transaction: bool = False) -> Callable[[F], F]:
-        """Decorate the function for a kind. Raise ValueError where the kind has a handler."""
+        """Decorate the function for a kind. Raise ValueError if the kind has a handler already."""
 
         def register(function: F) -> F:
             if kind in self._by_kind:
@@ -65,5 +65,5 @@ class Handlers:
         return register
 
     def of(self, kind: str) -> Handler:
-        """Return the handler of a kind. Raise KeyError where there is none."""
+        """Return the handler of a kind. Raise KeyError for a kind without a handler."""
         return self._by_kind[kind]

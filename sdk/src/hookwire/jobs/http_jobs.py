@@ -1,4 +1,4 @@
-"""Jobs over HTTP: what a worker asks of a hub, with the standard library alone, in threads."""
+"""Jobs over HTTP: a worker's requests to a hub, in threads, with the standard library alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STALE = 409
 
 
 class HubRefused(Exception):
-    """The hub answered with a problem; ``status`` is its HTTP status."""
+    """The hub refused a request; ``status`` is the HTTP status."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(f"{status}: {detail}")
@@ -27,14 +27,14 @@ class HubRefused(Exception):
 
 
 class HttpJobs:
-    """The port of a worker, on the routes of ``/jobs``. ``key`` is an API key with the scope ``work``."""
+    """Claims and settles jobs by the routes of ``/jobs``. ``key`` is an API key with the scope ``work``."""
 
     def __init__(self, url: str, key: str | None = None) -> None:
         self._url = urlsplit(url)
         self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
 
     async def claim(self, kinds: Sequence[str], most: int, worker: str, lease_seconds: float, queue: str) -> list[Job]:
-        """Claim jobs of these kinds."""
+        """Claim and return at most ``most`` jobs of these kinds."""
         asked = {
             "kinds": list(kinds),
             "max": min(most, 500),
@@ -46,7 +46,7 @@ class HttpJobs:
         return [_job_of(item) for item in found["items"]]
 
     async def complete(self, done: Sequence[tuple[Job, Any]], connection: Any = None) -> set[str]:
-        """Complete each job; return the ids that were still held."""
+        """Complete jobs, one request for each. Return the ids of the jobs that were still held."""
         settled = await asyncio.gather(
             *(self._settle(job, "complete", result=result, **job.extra()) for job, result in done)
         )
@@ -61,19 +61,19 @@ class HttpJobs:
         await self._settle(job, "snooze", seconds=snoozed.seconds, token=snoozed.token)
 
     async def extend(self, held: Sequence[Job], lease_seconds: float) -> dict[str, bool]:
-        """Extend the leases; return the ids that are still held, and whether each is to be cancelled."""
+        """Extend leases. Return, for each job that is still held, its id and whether to cancel it."""
         answers = await asyncio.gather(*(self._settle(job, "extend", lease_seconds=lease_seconds) for job in held))
         return {job.id: answer["is_cancelled"] for job, answer in zip(held, answers, strict=True) if answer is not None}
 
     async def release(self, held: Sequence[Job]) -> None:
-        """Give jobs back without costing an attempt."""
+        """Release jobs without costing an attempt."""
         await asyncio.gather(*(self._settle(job, "release") for job in held))
 
     async def listen(self, wake: Callable[[], None]) -> None:
         """Return: over HTTP a worker polls."""
 
     async def _settle(self, job: Job, verb: str, **body: Any) -> Any:
-        """Return the answer; None where the receipt is stale."""
+        """Return the hub's answer, or None for a stale receipt."""
         try:
             found = await self._post(f"/jobs/{quote(job.id)}/{verb}", {"receipt": f"job_{job.id}_{job.claim}", **body})
         except HubRefused as refused:

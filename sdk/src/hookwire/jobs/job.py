@@ -1,4 +1,4 @@
-"""Jobs: enqueue them in the caller's transaction; the job that a handler gets, and how it ends an attempt."""
+"""Jobs: enqueueing in the caller's transaction, the job that a handler gets, and exceptions that end an attempt."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _ADD: Final = Statement(
 )  # fmt: skip
 Recorder: TypeAlias = Callable[[dict[str, Any]], str]
 RECORDER: ContextVar[Recorder | None] = ContextVar("hookwire_jobs_recorder", default=None)
-"""What takes the place of the database while a test captures (:mod:`hookwire.jobs.testing`)."""
+"""Replaces the database while a test captures jobs (:mod:`hookwire.jobs.testing`)."""
 
 
 class Failed(Exception):
-    """Raised by a handler: the attempt failed. ``dead``: no further one. ``retry_seconds``: instead of the backoff."""
+    """Raised by a handler whose attempt failed. ``dead``: do not retry. ``retry_seconds`` replaces the backoff."""
 
     def __init__(self, reason: str, *, dead: bool = False, retry_seconds: float | None = None) -> None:
         super().__init__(reason)
@@ -32,7 +32,7 @@ class Failed(Exception):
 
 
 class Snoozed(Exception):
-    """Raised by a handler: postpone the job without costing an attempt. With a ``token`` it may be resumed earlier."""
+    """Raised by a handler to postpone its job without costing an attempt. A ``token`` lets it be resumed earlier."""
 
     def __init__(self, seconds: float, *, token: str | None = None) -> None:
         super().__init__(f"snoozed for {seconds:g} s")
@@ -42,9 +42,9 @@ class Snoozed(Exception):
 
 @dataclass(slots=True)
 class Job:
-    """A job in the hands of a worker. ``id`` and ``attempt`` are an idempotency key.
+    """A job that a worker holds. ``id`` and ``attempt`` form an idempotency key.
 
-    :meth:`publish` and :meth:`enqueue` only collect: events and jobs commit with the result.
+    :meth:`publish` and :meth:`enqueue` collect events and jobs, which are committed with the result.
     """
 
     id: str
@@ -63,35 +63,35 @@ class Job:
         self, topic: str, payload: Any, *, key: str | None = None, content_type: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
-        """Publish an event in the commit that completes this job. A text is sent as it is, anything else as JSON."""
+        """Publish an event in the commit that completes this job. A text is sent as it is, any other value as JSON."""
         event = {"topic": topic, "payload": payload, "key": key, "content_type": content_type}
         if headers is not None:
             event["headers"] = dict(headers)
         self.events.append({name: value for name, value in event.items() if value is not None or name == "payload"})
 
     def enqueue(self, kind: str, args: Any = None, **options: Any) -> None:
-        """Enqueue a job in the commit that completes this one. ``options``: as those of :func:`enqueue`."""
+        """Enqueue a job in the commit that completes this job. ``options`` are those of :func:`enqueue`."""
         self.jobs.append(draft_of(kind, args, options))
 
     def extra(self) -> dict[str, Any]:
-        """Return the events and jobs that commit with the result."""
+        """Return the events and jobs to commit with the result."""
         if not (self.events or self.jobs):
             return {}
         return {name: value for name, value in (("events", self.events), ("jobs", self.jobs)) if value}
 
 
 class _Id(str):
-    """An id that may be awaited, as the id from an asynchronous connection is."""
+    """An id that can be awaited like the result of an asynchronous connection."""
 
     __slots__ = ()
 
     def __await__(self) -> Generator[Any, None, str]:
         return str(self)
-        yield  # a generator, as an awaitable needs
+        yield  # makes this a generator, which __await__ must return
 
 
 def draft_of(kind: str, args: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body of ``POST /jobs`` for the job."""
+    """Return a job as a body of ``POST /jobs``."""
     draft: dict[str, Any] = {"kind": kind, "args": {} if args is None else args}
     for name, value in options.items():
         if value is not None:
@@ -100,13 +100,15 @@ def draft_of(kind: str, args: Any, options: Mapping[str, Any]) -> dict[str, Any]
 
 
 def enqueue(connection: Any, kind: str, args: Any = None, *, requester: str | None = None, **options: Any) -> Any:
-    """Enqueue a job in the connection's open transaction; returns its id, as an awaitable where the driver is one.
+    """Enqueue a job in the connection's open transaction. Return its id, or an awaitable of it.
 
-    ``args`` is anything that JSON has a form for; none: ``{}``. ``options`` are the members of ``POST /jobs``:
-    ``uniq``, ``uniq_seconds``, ``on_conflict``, ``key``, ``queue``, ``priority``, ``due_at``, ``delay_seconds``,
-    ``due_local`` and ``due_zone``, ``attempts_max``, ``run_seconds``, ``deadline_seconds``, ``assignee``,
-    ``callbacks``. Raises :class:`hookwire.NotInTransaction`, TypeError and ValueError for what JSON has no form for,
-    and whatever the driver raises: 22023 for an option that is unknown or wrong.
+    ``args`` is any value that JSON can encode; the default is ``{}``. ``options`` are the members of ``POST /jobs``::
+
+        uniq, uniq_seconds, on_conflict, key, queue, priority, due_at, delay_seconds, due_local, due_zone,
+        attempts_max, run_seconds, deadline_seconds, assignee, callbacks
+
+    Raise :class:`hookwire.NotInTransaction`, and TypeError or ValueError for a value that JSON cannot encode.
+    Exceptions of the driver pass; SQLSTATE 22023 means an unknown or invalid option.
     """
     draft = draft_of(kind, args, options)
     text = json.dumps([draft], ensure_ascii=False, allow_nan=False)

@@ -1,9 +1,10 @@
 """Job worker: claims jobs of its handlers' kinds, over SQL or HTTP, runs and settles them (JB-62, JB-64, JB-67, JB-78).
 
-Coroutines run on the loop, plain functions in threads. Results that fall into the same few milliseconds share a
-statement. A handler in a transaction is settled on its own connection, so that its rows commit with the result; when
-the claim is over by then, everything is rolled back. A heartbeat holds what runs and cancels what is to be cancelled.
-An idle worker polls, and is woken by NOTIFY where its pool has a connection to spare (JB-65).
+Coroutines run on the event loop, plain functions in threads. Results of the same few milliseconds share a statement. A
+job whose handler runs in a transaction is completed in that transaction, so its rows commit with the result. If the
+claim has ended by then, the transaction is rolled back. A heartbeat extends the leases of running jobs. It stops the
+handlers of jobs that were cancelled or are no longer held. An idle worker polls. NOTIFY wakes it earlier if its pool
+has a connection to spare (JB-65).
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ _STALE: Final = "HW001"
 
 
 class _Stale(Exception):
-    """The claim ended while a transaction ran: it is rolled back."""
+    """The claim ended during the handler's transaction, which must be rolled back."""
 
 
 class JobWorker:
-    """``slots`` jobs run at once. ``jobs`` is :class:`SqlJobs` or :class:`HttpJobs`.
+    """Claims and runs jobs, at most ``slots`` at once. ``jobs`` is :class:`SqlJobs` or :class:`HttpJobs`.
 
-    Any exception of a handler but a cancellation fails the attempt; :class:`Failed` and :class:`Snoozed` say more.
+    An exception of a handler fails the attempt. A handler raises :class:`Failed` to control the retry, or
+    :class:`Snoozed` to postpone the job.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class JobWorker:
         name: str | None = None,
     ) -> None:  # fmt: skip
         if handlers.need_transactions and not isinstance(jobs, SqlJobs):
-            raise ValueError("a handler in a transaction needs SqlJobs: over HTTP there is no connection to share")
+            raise ValueError("a handler in a transaction needs SqlJobs: HttpJobs has no database connection")
         self.completed = 0
         self.name = name or f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
         self._jobs = jobs
@@ -63,18 +65,18 @@ class JobWorker:
         self._drained = False
 
     def run_blocking(self) -> None:
-        """Work in this thread until :meth:`stop`, for programs without a loop of their own."""
+        """Run the worker in this thread until :meth:`stop`, for programs without an event loop."""
         asyncio.run(self.run())
 
     def stop(self) -> None:
-        """Claim nothing more; ``run`` returns when what runs is settled, or its grace is over."""
+        """Stop claiming. ``run`` returns when all running jobs are settled; it cancels them after ``grace_seconds``."""
         self._stopping = True
         self._woken.set()
         self._freed.set()
         self._flush.set()
 
     async def run(self) -> None:
-        """Work until stopped. Errors of the connection are waited out."""
+        """Claim and run jobs until stopped. Retry after errors of the connection."""
         async with asyncio.TaskGroup() as group:
             settling = group.create_task(self._settle())
             helpers = [group.create_task(one) for one in (self._hold(), self._jobs.listen(self._woken.set))]
@@ -119,7 +121,7 @@ class JobWorker:
             await asyncio.shield(self._patiently(lambda: self._jobs.release([job])))
             if job.id not in self._cancelled:
                 raise
-        except Exception as error:  # noqa: BLE001 - whatever a handler raises, its job must not be lost
+        except Exception as error:  # noqa: BLE001 - no exception of a handler may lose its job
             failed = error if isinstance(error, Failed) else Failed(str(error) or type(error).__name__)
             await self._patiently(lambda: self._jobs.fail(job, failed))
         finally:
@@ -128,7 +130,7 @@ class JobWorker:
             self._freed.set()
 
     async def _run_in_transaction(self, handler: Handler, job: Job) -> None:
-        assert isinstance(self._jobs, SqlJobs), "the constructor has checked it"
+        assert isinstance(self._jobs, SqlJobs), "the constructor checks this"
         try:
             async with self._jobs.transaction() as connection:
                 result = await handler.call(job, connection)
@@ -164,7 +166,7 @@ class JobWorker:
             self._flush.set()
 
     async def _patiently(self, settle: Callable[[], Awaitable[object]]) -> None:
-        """Settle; repeat while the connection is away, for the length of the lease."""
+        """Settle a job. Retry after errors of the connection, for about the time of the lease."""
         for _ in range(max(1, int(self._lease_seconds / _RETRY_SECONDS))):
             try:
                 await settle()
@@ -189,7 +191,7 @@ class JobWorker:
                     raise
                 continue
             for task, job in held.items():
-                if beat.get(job.id, True) and task in self._running:  # lost, or to be cancelled
+                if beat.get(job.id, True) and task in self._running:  # not held any more, or cancelled
                     self._cancelled.add(job.id)
                     task.cancel()
 

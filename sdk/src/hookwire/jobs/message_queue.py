@@ -52,7 +52,7 @@ _COUNT: Final = Statement("SELECT hookwire.message_count(CAST({queue} AS text))"
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message in the hands of its receiver until ``leased_until``. ``id`` and ``attempts`` are an idempotency key."""
+    """A message that its receiver holds until ``leased_until``. ``id`` and ``attempts`` form an idempotency key."""
 
     id: int
     claim: int
@@ -67,13 +67,13 @@ class Message:
     priority: int = 0
 
     def json(self) -> Any:
-        """Return the payload parsed as JSON. Raise ValueError for other bytes."""
+        """Return the payload parsed as JSON. Raise ValueError if it is not JSON."""
         return json.loads(self.payload)
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A queue by its name. Every method takes the connection first; with an asynchronous one, await the result."""
+    """A queue. Each method takes a connection first; await the result if the connection is asynchronous."""
 
     name: str
 
@@ -82,13 +82,16 @@ class Queue:
         headers: Mapping[str, str] | None = None, type: str | None = None, key: str | None = None,  # noqa: A002
         priority: int = 0, delay_seconds: float = 0.0,
     ) -> Any:  # fmt: skip
-        """Submit one message in the open transaction; returns its id. ``bytes`` stay, ``str`` is UTF-8, else JSON."""
+        """Submit a message in the open transaction and return its id.
+
+        The payload is ``bytes``, ``str`` (sent as UTF-8), or any value that JSON can encode.
+        """
         body, kind = _encoded(payload, content_type)
         arguments = (self.name, body, kind, json.dumps(dict(headers or {})), type, key, priority, float(delay_seconds))
         return call(connection, _SUBMIT, arguments, lambda rows: int(rows[0][0]), name="submit")
 
     def submit_many(self, connection: Any, payloads: Sequence[Any], *, content_type: str | None = None) -> Any:
-        """Submit several in one statement, in the open transaction; returns their ids in the same order."""
+        """Submit messages by one statement in the open transaction. Return their ids in the same order."""
         encoded = [_encoded(payload, content_type) for payload in payloads]
         arguments = (self.name, [body for body, _ in encoded], [kind for _, kind in encoded])
         return call(connection, _SUBMIT_MANY, arguments, _ids, name="submit_many")
@@ -97,31 +100,31 @@ class Queue:
         self, connection: Any, count: int = 1, *, lease_seconds: float | None = None,
         filter: Mapping[str, Any] | None = None, after_id: int = 0,  # noqa: A002
     ) -> Any:  # fmt: skip
-        """Claim up to so many messages, oldest first; returns a list of :class:`Message`.
+        """Claim at most ``count`` messages, the oldest first. Return a list of :class:`Message`.
 
-        In a transaction of yours the claim counts from its COMMIT on, and a rollback gives them back.
+        In an open transaction the claim takes effect at COMMIT; a rollback undoes it.
         """
         wanted = json.dumps(filter) if filter is not None else None
         arguments = (self.name, count, lease_seconds, wanted, after_id)
         return call(connection, _RECEIVE, arguments, _messages, name="receive", in_transaction=False)
 
     def accept(self, connection: Any, messages: Sequence[Message]) -> Any:
-        """Accept messages; return the ids that were still held. In your transaction it commits with it."""
+        """Accept messages, in the open transaction if there is one. Return the ids that were still held."""
         return self._settle(connection, _ACCEPT, messages)
 
     def reject(
         self, connection: Any, messages: Sequence[Message], *, delay_seconds: float = 0.0, reason: str | None = None,
         dead: bool = False, counts: bool = True,
     ) -> Any:  # fmt: skip
-        """Reject messages: back to the queue, or dead letters. Return the ids that were still held."""
+        """Return messages to the queue, or make them dead letters. Return the ids that were still held."""
         return self._settle(connection, _REJECT, messages, float(delay_seconds), reason, dead, counts)
 
     def extend(self, connection: Any, messages: Sequence[Message], lease_seconds: float) -> Any:
-        """Extend leases from now; return the ids that were still held."""
+        """Extend leases to ``lease_seconds`` from now. Return the ids that were still held."""
         return self._settle(connection, _EXTEND, messages, float(lease_seconds))
 
     def count(self, connection: Any) -> Any:
-        """Return how many messages are available."""
+        """Return the number of available messages."""
         return call(connection, _COUNT, (self.name,), lambda rows: int(rows[0][0]), name="count", in_transaction=False)
 
     def _settle(self, connection: Any, statement: Statement, messages: Sequence[Message], *more: Any) -> Any:

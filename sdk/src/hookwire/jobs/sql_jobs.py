@@ -1,4 +1,4 @@
-"""Jobs over SQL: the port of a worker on an asyncpg pool."""
+"""Jobs over SQL: a worker's statements, on an asyncpg pool."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _RELEASE: Final = "SELECT hookwire.release_jobs($1::text[]::uuid[], $2::bigint[]
 
 
 class SqlJobs:
-    """The port of a worker, on ``asyncpg.create_pool``. The role needs EXECUTE on the functions that it calls."""
+    """Claims and settles jobs on a pool of asyncpg. Its database role needs EXECUTE on the functions of jobs."""
 
     def __init__(self, pool: Any) -> None:
         self._pool = pool
 
     async def claim(self, kinds: Sequence[str], most: int, worker: str, lease_seconds: float, queue: str) -> list[Job]:
-        """Claim jobs of these kinds."""
+        """Claim and return at most ``most`` jobs of these kinds."""
         rows = await self._pool.fetch(_CLAIM, list(kinds), most, worker, lease_seconds, queue)
         return [_job_of(row) for row in rows]
 
     async def complete(self, done: Sequence[tuple[Job, Any]], connection: Any = None) -> set[str]:
-        """Complete jobs in one statement; return the ids that were still held."""
+        """Complete jobs by one statement. Return the ids of the jobs that were still held."""
         extras = [json.dumps(extra) if (extra := job.extra()) else None for job, _ in done]
         rows = await (connection or self._pool).fetch(
             _COMPLETE, [job.id for job, _ in done], [job.claim for job, _ in done],
@@ -55,12 +55,12 @@ class SqlJobs:
         await self._pool.execute(_SNOOZE, job.id, job.claim, snoozed.seconds, snoozed.token)
 
     async def extend(self, held: Sequence[Job], lease_seconds: float) -> dict[str, bool]:
-        """Extend the leases; return the ids that are still held, and whether each is to be cancelled."""
+        """Extend leases. Return, for each job that is still held, its id and whether to cancel it."""
         rows = await self._pool.fetch(_EXTEND, [job.id for job in held], [job.claim for job in held], lease_seconds)
         return {row["id"]: row["is_cancelled"] for row in rows}
 
     async def release(self, held: Sequence[Job]) -> None:
-        """Give jobs back without costing an attempt."""
+        """Release jobs without costing an attempt."""
         await self._pool.execute(_RELEASE, [job.id for job in held], [job.claim for job in held])
 
     async def listen(self, wake: Callable[[], None]) -> None:
@@ -69,7 +69,7 @@ class SqlJobs:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
-        """Open a transaction on a connection; commit it on a clean exit."""
+        """Yield a connection in a transaction. Commit on exit, or roll back after an exception."""
         async with self._pool.acquire() as connection, connection.transaction():
             yield connection
 

@@ -1,4 +1,4 @@
-"""Tasks: work that exists if and only if the caller's transaction commits."""
+"""Tasks: enqueueing in the caller's transaction. A task exists if and only if that transaction commits."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ def enqueue_task(
 def enqueue_task(
     connection: Any, kind: str, args: Any = None, *, delay_seconds: float = 0.0, unique: bool | None = None
 ) -> Any:
-    """Enqueue a task in the connection's open transaction; returns its id.
+    """Enqueue a task in the connection's open transaction. Return its id, or an awaitable of it.
 
-    ``args`` is anything that JSON has a form for; none: ``{}``. The same kind and arguments are the same task while it
-    lives, unless ``unique`` or the kind's settings say otherwise. Raises :class:`hookwire.NotInTransaction`, TypeError
-    and ValueError for what JSON has no form for, and whatever the driver raises.
+    ``args`` is any value that JSON can encode; the default is ``{}``. ``unique`` True: if a task with the same kind and
+    arguments exists, return its id and add no task. None: as the kind's settings say.
+
+    Raise :class:`hookwire.NotInTransaction`, and TypeError or ValueError for a value that JSON cannot encode.
+    Exceptions of the driver pass.
     """
     text = json.dumps({} if args is None else args, ensure_ascii=False, allow_nan=False)
     arguments = (kind, text, float(delay_seconds), unique)

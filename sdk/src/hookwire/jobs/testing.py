@@ -1,11 +1,11 @@
-"""Testing: run in the test's own process what was enqueued, and assert what was enqueued, without a hub.
+"""Helpers for tests: capture enqueued jobs without a hub, compare them, and run them in the test's process.
 
 ::
 
     with capture() as captured:
         place_order(connection=None, order=7)              calls enqueue(connection, "mail.send", {"order": 7})
         captured.assert_enqueued("mail.send", {"order": 7})
-        await captured.run(handlers)                       follow-up jobs too, until nothing is left
+        await captured.run(handlers)                       runs these jobs and the jobs that they enqueue
     assert captured.events == [{"topic": "orders.placed", "payload": {"order": 7}}]
 """
 
@@ -28,7 +28,7 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """An attempt: ``completed`` with a result, ``failed`` with an error, or ``snoozed``."""
+    """An attempt that was run: ``completed`` with a result, ``failed`` with an error, or ``snoozed``."""
 
     kind: str
     args: Any
@@ -38,7 +38,7 @@ class Ran:
 
 @dataclass(slots=True)
 class Captured:
-    """``enqueued``: all drafts in their order, also of jobs that ran. ``events``: published by completed jobs."""
+    """The captured jobs. ``enqueued``: all jobs in order, even after they ran. ``events``: of completed jobs."""
 
     enqueued: list[dict[str, Any]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Captured:
     _live: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def add(self, draft: dict[str, Any]) -> str:
-        """Add a job; it merges with a waiting job of the same ``uniq``, as in the database."""
+        """Add a job and return its id. It merges with a waiting job of the same ``uniq``, as in the database."""
         uniq = repr(draft["args"]) if draft.get("uniq") == "-" else draft.get("uniq")
         if uniq is not None and (live := self._live.get((draft["kind"], uniq))) is not None:
             return live
@@ -63,7 +63,7 @@ class Captured:
         return [draft["args"] for draft in self.enqueued if draft["kind"] == kind]
 
     def assert_enqueued(self, kind: str, args: Any = None, *, count: int | None = None) -> None:
-        """Raise AssertionError unless a job of the kind was enqueued: with these arguments, so many times."""
+        """Raise AssertionError unless a job of the kind, with ``args`` if given, was enqueued ``count`` times."""
         found = [one for one in self.of(kind) if args is None or one == args]
         if not found if count is None else len(found) != count:
             wanted = f"{kind} {args if args is not None else ''}".strip()
@@ -71,15 +71,15 @@ class Captured:
             raise AssertionError(f"{wanted} was enqueued {len(found)} times; enqueued was {seen}")
 
     async def run(self, handlers: Handlers, *, connection: Any = None) -> list[Ran]:
-        """Run the waiting jobs by priority, and the jobs that follow, until none is left; return the attempts.
+        """Run the waiting jobs by priority, and the jobs that they enqueue. Return the attempts.
 
-        Delays are not waited for. A failed job is tried again up to its ``attempts_max``. A handler in a transaction
-        gets ``connection``. Raises KeyError for a kind without a handler.
+        Delays are skipped. A failed job is repeated up to its ``attempts_max``. A handler in a transaction gets
+        ``connection``. Raise KeyError for a kind without a handler.
         """
         first = len(self.ran)
         while self._waiting:
             if len(self.ran) - first >= _JOBS_MAX:
-                raise RuntimeError(f"{_JOBS_MAX} attempts and no end: jobs enqueue each other")
+                raise RuntimeError(f"stopped after {_JOBS_MAX} attempts: jobs enqueue each other without end")
             self._waiting.sort(key=lambda one: -one[1].get("priority", 0))
             await self._run(handlers, *self._waiting.pop(0), connection)
         return self.ran[first:]
@@ -92,7 +92,7 @@ class Captured:
             result = await handler.call(*((job, connection) if handler.in_transaction else (job,)))
         except Snoozed:
             self.ran.append(Ran(job.kind, job.args, "snoozed"))
-        except Exception as error:  # noqa: BLE001 - as the worker does
+        except Exception as error:  # noqa: BLE001 - as in the worker
             self.ran.append(Ran(job.kind, job.args, "failed", str(error)))
             if attempt < most and not (isinstance(error, Failed) and error.dead):
                 self._waiting.append((job_id, draft, attempt + 1))
@@ -108,7 +108,7 @@ class Captured:
 
 @contextmanager
 def capture() -> Iterator[Captured]:
-    """Keep every ``enqueue`` of this context in memory; its connection is not used and may be None."""
+    """Capture each ``enqueue`` in this context in memory. Its connection is not used and may be None."""
     captured = Captured()
     token = RECORDER.set(captured.add)
     try:

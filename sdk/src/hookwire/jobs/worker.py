@@ -1,8 +1,7 @@
-"""Worker: receives messages of a queue on an asyncpg pool, runs a coroutine for each, settles each (JB-64, JB-78).
+"""A worker for messages of a queue, on an asyncpg pool: it runs a coroutine for each message (JB-64, JB-78).
 
-Claims are batches of what there is room for. A message is accepted as soon as its handler returns; acceptances that
-fall into the same few milliseconds share a statement. After :meth:`Worker.stop` it claims nothing more, and finishes
-what it holds.
+It claims a batch at a time. A message is accepted as soon as its handler returns; acceptances within the same few
+milliseconds share a statement. After :meth:`Worker.stop` the worker stops claiming and finishes the messages it holds.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _DELAY_SECONDS_MAX: Final = 300.0
 
 
 class Refused(Exception):
-    """Raised by a handler: the message was not handled. It is delivered again, or is a dead letter where ``dead``."""
+    """Raised by a handler that refuses its message. It is delivered again, or becomes a dead letter if ``dead``."""
 
     def __init__(self, reason: str, *, dead: bool = False) -> None:
         super().__init__(reason)
@@ -32,11 +31,10 @@ class Refused(Exception):
 
 
 class Worker:
-    """``batch`` messages are handled at once, and as many more may wait for their settlement.
+    """Handles at most ``batch`` messages at once; as many more may wait for their settlement.
 
-    ``idle_seconds`` is the pause when there is nothing.
-
-    Any exception of a handler but a cancellation returns its message, later each time.
+    ``idle_seconds`` is the pause after an empty claim. An exception of a handler returns its message to the queue, with
+    a delay that doubles.
     """
 
     def __init__(
@@ -60,13 +58,13 @@ class Worker:
         self._after = (0, 0.0)
 
     def stop(self) -> None:
-        """Claim nothing more; ``run`` returns when what runs is settled."""
+        """Stop claiming. ``run`` returns when all held messages are settled."""
         self._stopping = True
         self._changed.set()
         self._flush.set()
 
     async def run(self) -> None:
-        """Work until stopped. Errors of the database are waited out."""
+        """Claim and handle messages until stopped. Retry after errors of the connection."""
         async with asyncio.TaskGroup() as group:
             helping = [group.create_task(one) for one in (self._settle(), self._hold(), self._listen())]
             while not self._stopping:
@@ -106,7 +104,7 @@ class Worker:
     async def _handle(self, message: Message) -> None:
         try:
             await self._handler(message)
-        except Exception as error:  # noqa: BLE001 - whatever a handler raises, its message must not be lost
+        except Exception as error:  # noqa: BLE001 - no exception of a handler may lose its message
             dead = isinstance(error, Refused) and error.dead
             await self._reject(message, str(error) or type(error).__name__, dead=dead)
             self._forget(message)
@@ -123,7 +121,7 @@ class Worker:
             await self._queue.reject(self._pool, [message], delay_seconds=delay, reason=reason[:500], dead=dead)
         except Exception as error:
             if not passes(error):
-                raise  # its lease ends by itself otherwise
+                raise  # Otherwise do nothing: the message is free again after its lease.
 
     async def _settle(self) -> None:
         while True:

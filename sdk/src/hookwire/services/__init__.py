@@ -1,6 +1,6 @@
 """Reliable request-reply over ZeroMQ: clients and workers of services, with or without a broker.
 
-A worker offers functions, a client calls them, and ``hookwire broker`` stands between them::
+A worker offers functions and a client calls them through ``hookwire broker``::
 
     worker = Worker("tcp://127.0.0.1:5555")          client = Client("tcp://127.0.0.1:5555")
 
@@ -10,21 +10,21 @@ A worker offers functions, a client calls them, and ``hookwire broker`` stands b
 
     worker.run()
 
-Client and worker may start in any order, and the broker may be restarted: workers register again, clients repeat. A
-request may therefore run twice; a reply reaches the caller once, and a failure is :class:`NoReply`.
+Client and worker may start in any order, and the broker may be restarted: workers register again, and clients repeat
+their requests. So a request may run twice. A call returns one reply or raises :class:`NoReply`.
 
 =================================  ==========================================================================
 ``Client``, ``Worker``             threads; Majordomo 0.1, or 18/MDP by ``version="0.2"``
 ``AsyncClient``, ``AsyncWorker``   asyncio; one socket for each concurrent call
-``Pipeline``, ``AsyncPipeline``    many outstanding requests on one socket, numbered
-``TitanicClient``, ``Async...``    requests that are stored: the answer outlives caller, worker and broker
+``Pipeline``, ``AsyncPipeline``    many outstanding requests on one socket, told apart by numbers
+``TitanicClient``, ``Async...``    stored requests, which survive the end of caller, worker and broker
 ``once``, ``RequestStamps``        a repeated request gets the stored reply; its handler runs once
-``LazyPirate``, ``PirateWorker``   no services: a server, or a Simple or Paranoid Pirate queue
-``ask_in_turn``, ``Freelance...``  no broker: models 1, 2 and 3
+``LazyPirate``, ``PirateWorker``   without services: a server, or a Simple or Paranoid Pirate queue
+``ask_in_turn``, ``Freelance...``  without a broker: Freelance models 1, 2 and 3
 =================================  ==========================================================================
 
-Each protocol is a machine without I/O, ``(now, frames) -> (frames, events)``; one module, :mod:`transport`, imports
-pyzmq. Install it by the extra: ``pip install 'hookwire[zmq]'``.
+Each protocol is a state machine without I/O: ``(now, frames) -> (frames, events)``. Only :mod:`transport` imports
+pyzmq. Install it with the extra ``zmq``: ``pip install 'hookwire[zmq]'``.
 """
 
 from hookwire.services.async_client import AsyncClient, AsyncPipeline

@@ -1,4 +1,4 @@
-"""Clients for asyncio: many calls at once, each repeated until it is answered."""
+"""Clients for asyncio: many concurrent calls, each repeated until it is answered."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["AsyncClient", "AsyncPipeline"]
 
 
 class _Stream:
-    """One socket with at most one call, and the future of that call."""
+    """One socket, at most one call on it, and the future of that call."""
 
     def __init__(self, options: RetryOptions, version: Version, curve: Curve | None) -> None:
         self.machine = RetryClient(MajordomoExchange(DIALECTS[version]), options)
@@ -35,7 +35,7 @@ class _Stream:
         try:
             return await self._future
         finally:
-            # A cancelled call leaves its socket: its reply never reaches a later call (LP-06).
+            # A cancelled call closes its socket, so its reply never reaches a later call (LP-06).
             self._future = None
             self.link.carry_out(self.machine.cancel())
 
@@ -53,9 +53,9 @@ class _Stream:
 
 
 class AsyncClient:
-    """A Majordomo client. Each concurrent call has a socket of its own, so it works with every worker (MD-24).
+    """A Majordomo client. Each concurrent call has its own socket, so it works with every worker (MD-24).
 
-    At most ``window`` calls run at once; further ones wait their turn. Use it inside ``async with``.
+    At most ``window`` calls run at once; further calls wait. Use it inside ``async with``.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class AsyncClient:
         return b"".join(await self.call_frames(service, [body]))
 
     async def call_frames(self, service: str, body: Sequence[bytes]) -> list[bytes]:
-        """Return all frames of the reply, parts included. Raise :class:`NoReply`."""
+        """Return all frames of the reply and of partial replies. Raise :class:`NoReply`."""
         async with self._turns:
             if self._is_closed:
                 raise ClientClosed
@@ -92,7 +92,7 @@ class AsyncClient:
                 self._free.append(stream)
 
     def service(self, name: str) -> Callable[[AsyncHandler], AsyncHandler]:
-        """Turn a typed stub into a call of the service; the stub's body is never run."""
+        """Decorate a typed stub so that it calls the service. The stub's body never runs."""
 
         def decorate(stub: AsyncHandler) -> AsyncHandler:
             async def call(body: bytes) -> bytes:
@@ -104,7 +104,7 @@ class AsyncClient:
         return decorate
 
     def close(self) -> None:
-        """Close all sockets; calls in progress end with :class:`ClientClosed`."""
+        """Close all sockets. Calls in progress raise :class:`ClientClosed`."""
         self._is_closed = True
         for stream in self._all:
             stream.fail(ClientClosed())
@@ -125,7 +125,7 @@ class AsyncClient:
 
 
 class AsyncPipeline:
-    """Many calls on one socket, told apart by a number; workers must return the first frame, as ours do (MD-24)."""
+    """Many calls on one socket, told apart by numbers. Workers must return the first frame unchanged (MD-24)."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class AsyncPipeline:
         return b"".join(await self.call_frames(service, [body]))
 
     def close(self) -> None:
-        """Close the socket; calls in progress end with :class:`NoReply`."""
+        """Close the socket. Calls in progress raise :class:`NoReply`."""
         self._link.carry_out(self._machine.stop())
         self._link.close()
 

@@ -1,4 +1,4 @@
-"""A worker for asyncio: coroutines become services."""
+"""A worker for asyncio: it offers coroutines as services."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOG = logging.getLogger("hookwire.services")
 
 
 class AsyncWorker:
-    """Coroutines as Majordomo services. Heartbeats continue while a coroutine waits; one that blocks stops them."""
+    """Offers coroutines as Majordomo services. A coroutine that blocks the event loop also stops the heartbeats."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class AsyncWorker:
         self._stopped = asyncio.Event()
 
     def service(self, name: str, *, concurrency: int = 1) -> Callable[[AsyncHandler], AsyncHandler]:
-        """Offer a coroutine as a service; ``concurrency`` requests run at once."""
+        """Offer a coroutine as a service. At most ``concurrency`` requests per broker run at once."""
 
         def decorate(handler: AsyncHandler) -> AsyncHandler:
             self._services.append((name, handler, concurrency))
@@ -49,9 +49,9 @@ class AsyncWorker:
         return decorate
 
     async def run(self) -> None:
-        """Register and work until :meth:`stop`; requests in progress are finished and answered."""
+        """Register and serve until :meth:`stop`. Requests in progress are still answered."""
         if not self._services or not self._endpoints:
-            raise ValueError("a worker needs at least one endpoint and one service")
+            raise ValueError("a worker needs at least one endpoint and one service: pass an endpoint, call service()")
         connections: list[_Connection] = []
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -65,12 +65,12 @@ class AsyncWorker:
                 connection.close()
 
     def stop(self) -> None:
-        """Let :meth:`run` end."""
+        """End :meth:`run`."""
         self._stopped.set()
 
 
 class _Connection:
-    """One service at one broker; its handler runs as a task of the worker's group."""
+    """One service at one broker. Its handler runs in a task of the worker's group."""
 
     def __init__(
         self, machine: WorkerMachine, handler: AsyncHandler, tasks: asyncio.TaskGroup, options: SocketOptions
@@ -96,11 +96,11 @@ class _Connection:
             _LOG.debug("dropped a message: %s", event)
 
     async def _run(self, run: Run) -> None:
-        """Run the handler; its error ends the request, never the worker."""
+        """Run the handler. Its exception ends the request, never the worker."""
         number, body = split_number(run.body)
         try:
             reply: Frames = frames_of(await self._handler(b"".join(body)))
-        except Exception:  # noqa: BLE001 - the border to a user's coroutine: logged, and the request is lost
+        except Exception:  # noqa: BLE001 - user code may raise anything
             _LOG.exception("the handler of a service failed; the broker treats the request as lost")
             self._link.carry_out(self._machine.abandon(self._link.now(), run.ticket))
         else:

@@ -1,7 +1,7 @@
-"""A machine's connection on an asyncio loop: a reader on the socket's descriptor, and one timer.
+"""A machine's connection in an asyncio event loop: a reader on the socket's descriptor, and a timer.
 
-The descriptor is edge-triggered, so messages are also looked for after each send (ZA-02). No receive is ever cancelled,
-because none is awaited (ZA-03).
+The descriptor is edge-triggered, so the socket is also read after each send (ZA-02). No task awaits a message, so no
+cancellation can lose a message (ZA-03).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _DRAIN_MESSAGES_MAX = 500
 
 
 class AsyncioLink:
-    """Drives one machine; ``found`` is called with each event that is the caller's."""
+    """Drives one machine. ``found`` gets each event that does not concern the socket."""
 
     def __init__(
         self,
@@ -35,11 +35,11 @@ class AsyncioLink:
         self._look: asyncio.Handle | None = None
 
     def now(self) -> float:
-        """Return the loop's monotonic time; all steps of the machine use it."""
+        """Return the event loop's monotonic time, which all steps of the machine use."""
         return self._loop.time()
 
     def carry_out(self, step: Step) -> None:
-        """Do what the step asks, hand its events on, and set the timer for the next deadline."""
+        """Carry out a step: connect, send, pass on its events, and set the timer for the next deadline."""
         for event in self._link.carry_out(step):
             self._found(event)
         if step.frames:
@@ -47,7 +47,7 @@ class AsyncioLink:
         self._set_timer()
 
     def close(self) -> None:
-        """Close the socket and end the timer."""
+        """Close the socket and cancel the timer."""
         self._link.close()
         for handle in (self._timer, self._look):
             if handle is not None:
@@ -74,7 +74,7 @@ class AsyncioLink:
         self._look_soon()
 
     def _set_timer(self) -> None:
-        """One timer for the earliest deadline; a deadline that moved later is found when the timer ends."""
+        """Set the timer if the deadline is earlier than the timer. A timer that is too early sets the next timer."""
         deadline = self._machine.deadline()
         if self._timer is not None and (deadline is None or self._timer.when() > deadline):
             self._timer.cancel()
@@ -83,7 +83,7 @@ class AsyncioLink:
             self._timer = self._loop.call_at(deadline, self._tick)
 
     def _tick(self) -> None:
-        """Take waiting messages first, so that a pause of this process is not the peer's silence (HB-02)."""
+        """Read waiting messages before the deadline is checked: after a pause of this process they count (HB-02)."""
         self._timer = None
         self._read()
         deadline = self._machine.deadline()

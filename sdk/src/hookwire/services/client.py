@@ -1,4 +1,4 @@
-"""A client for threads: one call at a time, repeated until it is answered (MD-23, LP-01 to LP-12)."""
+"""Clients for threads: one call at a time, repeated until it is answered (MD-23, LP-01 to LP-12)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Trace = Callable[[str, Frames], None]
 
 
 class RetryingClient:
-    """What the clients of this module share: the loop round a :class:`RetryClient`. Threads take turns."""
+    """Base of the clients: it runs a :class:`RetryClient`. Threads take turns."""
 
     def __init__(self, exchange: Exchange, options: RetryOptions, curve: Curve | None, trace: Trace | None) -> None:
         self._machine = RetryClient(exchange, options)
@@ -31,7 +31,7 @@ class RetryingClient:
         self.strays = 0
 
     def _parts(self, service: bytes, body: Frames) -> Iterator[tuple[Frames, bool]]:
-        """Call and yield each part of the reply with "this is the end"."""
+        """Call, and yield each part of the reply with whether it is the last."""
         with self._turn:
             if self._is_closed:
                 raise ClientClosed
@@ -42,7 +42,7 @@ class RetryingClient:
                         yield from self._found(service, event)
                     events = self._wait() if self._machine.is_waiting else []
             finally:
-                # A caller that leaves early, by an exception or Ctrl-C, never gets this reply in a later call.
+                # After an exception or Ctrl-C, a later call never gets this reply.
                 self._link.carry_out(self._machine.cancel())
 
     def _found(self, service: bytes, event: Event) -> Iterator[tuple[Frames, bool]]:
@@ -64,7 +64,7 @@ class RetryingClient:
         return self._link.carry_out(step)
 
     def close(self) -> None:
-        """Close; a call in progress in another thread ends with :class:`ClientClosed`."""
+        """Close the connection. A call in another thread raises :class:`ClientClosed`."""
         self._is_closed = True
         self._poll.wake()
         with self._turn:
@@ -83,8 +83,8 @@ class RetryingClient:
 class Client(RetryingClient):
     """A Majordomo client.
 
-    With several endpoints each further try goes to the next one: name all brokers of a live-live group, or both of a
-    Binary Star pair with ``pause_seconds`` at least their fail-over time (MD-34, BS-13).
+    With several endpoints each further try goes to the next endpoint. Name all brokers to which the workers connect, or
+    both sides of a Binary Star pair. For a pair, set ``pause_seconds`` to at least its fail-over time (MD-34, BS-13).
     """
 
     def __init__(
@@ -105,16 +105,16 @@ class Client(RetryingClient):
         return b"".join(self.call_frames(service, [body]))
 
     def call_frames(self, service: str, body: Sequence[bytes]) -> list[bytes]:
-        """Return all frames of the reply, parts included. Raise :class:`NoReply`."""
+        """Return all frames of the reply and of partial replies. Raise :class:`NoReply`."""
         return [frame for part, _ in self._parts(service.encode(), list(body) or [b""]) for frame in part]
 
     def stream(self, service: str, body: bytes) -> Iterator[bytes]:
-        """Yield each part of the reply as it comes (18/MDP). Raise :class:`NoReply`."""
+        """Yield each part of the reply when it arrives (18/MDP). Raise :class:`NoReply`."""
         for part, _ in self._parts(service.encode(), [body]):
             yield b"".join(part)
 
     def service(self, name: str) -> Callable[[Callable[[bytes], bytes]], Callable[[bytes], bytes]]:
-        """Turn a typed stub into a call of the service; the stub's body is never run."""
+        """Decorate a typed stub so that it calls the service. The stub's body never runs."""
 
         def decorate(stub: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
             def call(body: bytes) -> bytes:
@@ -127,7 +127,7 @@ class Client(RetryingClient):
 
 
 class LazyPirate(RetryingClient):
-    """A Lazy Pirate client: a server or queue, no services; the first frame is a sequence number."""
+    """A Lazy Pirate client, for a server or a queue without services. The first frame is a sequence number."""
 
     def __init__(
         self,
@@ -142,10 +142,10 @@ class LazyPirate(RetryingClient):
         )
 
     def call(self, *body: bytes) -> list[bytes]:
-        """Send the number and the frames; return the frames behind the number. Raise :class:`NoReply`."""
+        """Send the number and the frames. Return the frames behind the number. Raise :class:`NoReply`."""
         return [frame for part, _ in self._parts(b"", list(body)) for frame in part]
 
     @property
     def number(self) -> int:
-        """The sequence number of the last call."""
+        """Return the sequence number of the last call."""
         return self._machine.number

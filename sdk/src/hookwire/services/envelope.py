@@ -1,6 +1,6 @@
-"""The number of a request as the first frame of its body, for clients with many outstanding requests (MD-24).
+"""The number of a request in the first frame of its body, for clients with many outstanding requests (MD-24).
 
-7/MDP has no field for it. A worker that returns the first frame unchanged takes part; those of this package do.
+7/MDP has no field for it. Workers must return the first frame unchanged; the workers of this package do.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _BYTES: Final = len(_MARK) + _NUMBER.size
 
 
 def number_frame(number: int) -> bytes:
-    """Return the frame that carries a number."""
+    """Return the frame for a number."""
     return _MARK + _NUMBER.pack(number)
 
 
 def number_of(frame: bytes) -> int | None:
-    """Return the number in a frame, or None when it carries none."""
+    """Return the number in a frame, or None for any other frame."""
     if len(frame) != _BYTES or not frame.startswith(_MARK):
         return None
     return int(_NUMBER.unpack_from(frame, len(_MARK))[0])
 
 
 def split_number(body: Frames) -> tuple[Frames, Frames]:
-    """Return the number's frame (or none) and the body behind it. A body that is only a number stays as it is."""
+    """Split off the number. Return a list of at most one frame, and the rest. A body of one frame is not split."""
     if len(body) > 1 and number_of(body[0]) is not None:
         return body[:1], body[1:]
     return [], body

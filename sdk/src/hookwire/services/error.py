@@ -1,4 +1,4 @@
-"""What a call can end with instead of a reply."""
+"""Exceptions of calls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["ClientClosed", "NoReply", "RequestRefused", "RequestUnknown", "Still
 
 
 class NoReply(Exception):
-    """All tries are used up. The service may have run the request: repeat it only if it is idempotent (LP-08)."""
+    """No try got a reply. The service may have run the request: repeat it only if it is idempotent (LP-08)."""
 
     def __init__(self, service: str, reason: str) -> None:
         super().__init__(f"service {service!r}: {reason}")
@@ -15,11 +15,11 @@ class NoReply(Exception):
 
 
 class ClientClosed(Exception):
-    """The client was closed, from this thread or another one."""
+    """The client was closed, in this thread or another."""
 
 
 class RequestRefused(Exception):
-    """Titanic does not take the request; trying again does not help (TI-05)."""
+    """Titanic refused the request. A repetition fails too (TI-05)."""
 
     def __init__(self, service: str, status: str) -> None:
         super().__init__(f"Titanic refuses a request for {service!r} with status {status}; check the service's name")
@@ -28,7 +28,7 @@ class RequestRefused(Exception):
 
 
 class RequestUnknown(LookupError):
-    """Titanic does not know the id: it was closed, it was kept longer than the retention, or never given (TI-05)."""
+    """Titanic does not know the id: the request was closed, has expired or never existed (TI-05)."""
 
     def __init__(self, request_id: str) -> None:
         super().__init__(f"Titanic does not know the request {request_id[:64]!r}; it may have been closed or expired")
@@ -36,7 +36,7 @@ class RequestUnknown(LookupError):
 
 
 class StillPending(TimeoutError):
-    """There is no reply yet. The request is stored: wait for ``request_id`` again, or close it."""
+    """There is no reply yet. The request stays stored: wait for ``request_id`` again, or close it."""
 
     def __init__(self, request_id: str) -> None:
         super().__init__(f"request {request_id} has no reply yet; it stays stored, so ask again later or close it")

@@ -1,4 +1,4 @@
-"""Freelance clients: services without a broker. Model 1 asks servers in turn, 2 asks all, 3 keeps track of the live."""
+"""Freelance clients, without a broker: model 1 asks servers in turn, 2 asks all, 3 tracks which servers are live."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class FreelanceReply:
 
 
 def ask_in_turn(endpoints: Sequence[str], body: bytes, timeout_seconds: float = 1.0) -> FreelanceReply:
-    """Model 1: ask one server three times, or each of several once, in order (FL-01). Raise :class:`NoReply`.
+    """Ask one server three times, or each of several servers once, in order: model 1 (FL-01). Raise :class:`NoReply`.
 
-    A dead first server costs its time-out in every call.
+    While the first server is dead, each call first waits for its timeout.
     """
     tries = list(endpoints) * _ONE_SERVER_TRIES if len(endpoints) == 1 else list(endpoints)
     for endpoint in tries:
@@ -52,7 +52,7 @@ def ask_in_turn(endpoints: Sequence[str], body: bytes, timeout_seconds: float = 
 
 
 class FreelanceBroadcastClient:
-    """Model 2: every server gets every request; the first reply wins. One call at a time."""
+    """Model 2: each request goes to all servers, and the first reply is returned. One call at a time."""
 
     def __init__(self, *endpoints: str, timeout_seconds: float = 2.5) -> None:
         self._machine = Broadcast(endpoints, timeout_seconds)
@@ -102,9 +102,9 @@ class FreelanceBroadcastClient:
 
 
 class FreelanceClient:
-    """Model 3: a small front object, and a background thread that keeps track of the servers (FL-14).
+    """Model 3: a background thread tracks which servers are live and sends the requests (FL-14).
 
-    Several threads may call at once. For asyncio: ``await asyncio.wrap_future(client.submit(body))``.
+    Several threads may call at once. With asyncio, use ``await asyncio.wrap_future(client.submit(body))``.
     """
 
     def __init__(self, *endpoints: str, options: FreelanceOptions | None = None) -> None:
@@ -134,11 +134,11 @@ class FreelanceClient:
 
     @property
     def live(self) -> list[str]:
-        """Endpoints of the servers that are live at this moment."""
+        """Return the endpoints of the servers that are live now."""
         return self._machine.live
 
     def close(self) -> None:
-        """Close; calls in progress end with :class:`ClientClosed`."""
+        """Close the sockets. Calls in progress raise :class:`ClientClosed`."""
         self._is_closed = True
         self._poll.wake()
         self._thread.join()

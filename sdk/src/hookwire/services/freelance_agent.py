@@ -1,8 +1,8 @@
-"""Freelance model 3 (10/FLP) without I/O: a ROUTER that talks to many servers and no broker.
+"""Freelance model 3 (10/FLP) without I/O: a client with one ROUTER for many servers, without a broker.
 
-A server is known by its endpoint, which is its routing id. It counts as live from its first message until it was silent
-for ``dead_seconds``. A request goes to the first live server in the configured order. When it is not answered within
-its share of the time, it goes to the next live server; no server gets it twice (FL-10).
+The routing id of a server is its endpoint. A server counts as live from its first message until it was silent for
+``dead_seconds``. A request goes to the first live server in the configured order. Without an answer in time, it goes to
+the next live server. No server gets a request twice (FL-10).
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ _PING_AGAIN_SECONDS_FIRST: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class FreelanceOptions:
-    """Times in seconds (FL-07): PING after silence, a silent server is dead, a request is given up."""
+    """Times in seconds, and a limit (FL-07).
+
+    * ``ping_seconds``: silence of a server before it gets a PING.
+    * ``dead_seconds``: silence of a server after which it counts as dead.
+    * ``request_seconds_max``: the longest time for a request, over all servers.
+    * ``outstanding_max``: the most requests without a reply.
+    """
 
     ping_seconds: float = 2.0
     dead_seconds: float = 6.0
@@ -44,7 +50,7 @@ class _Server:
 
 @dataclass(slots=True, eq=False)
 class _Request:
-    """``tried``: the servers that got it, ``holder`` the last. ``next_at``: when the next live server gets it."""
+    """A request. ``tried`` servers got it; ``holder`` is the last. At ``next_at`` it goes to the next live server."""
 
     number: int
     body: Frames
@@ -55,12 +61,12 @@ class _Request:
 
     @property
     def control(self) -> bytes:
-        """The control frame, which the server returns unmodified (FL-06)."""
+        """Return the control frame, which the server sends back unchanged (FL-06)."""
         return b"%d" % self.number
 
 
 class FreelanceAgent:
-    """Servers in the configured order, and several requests at the same time (FL-14)."""
+    """Tracks servers, in their configured order, and many concurrent requests (FL-14)."""
 
     def __init__(self, options: FreelanceOptions | None = None) -> None:
         self._options = options or FreelanceOptions()
@@ -71,21 +77,21 @@ class FreelanceAgent:
 
     @property
     def live(self) -> list[str]:
-        """Endpoints of the live servers, in order; none stands twice (FL-08, ZD-22)."""
+        """Return the endpoints of the live servers in order, without duplicates (FL-08, ZD-22)."""
         return [server.endpoint.decode() for server in self._servers.values() if server.is_live]
 
     @property
     def number(self) -> int:
-        """The number of the last request."""
+        """Return the number of the last request."""
         return self._number
 
     def connect(self, now: float, endpoint: str) -> Step:
-        """Add a server; it is asked at once and again until the connection stands (FL-09)."""
+        """Add a server and ping it, repeatedly until it is connected (FL-09)."""
         self._servers.setdefault(endpoint.encode(), _Server(endpoint.encode(), now))
         return self.tick(now)
 
     def request(self, now: float, body: Frames) -> Step:
-        """Send a request, or keep it until a server is live. Raise RuntimeError when too many are outstanding."""
+        """Send a request, or keep it until a server is live. Raise RuntimeError if too many have no reply yet."""
         if len(self._requests) >= self._options.outstanding_max:
             raise RuntimeError("too many outstanding requests; await some replies first")
         self._number += 1
@@ -95,7 +101,7 @@ class FreelanceAgent:
         return self._outbox.take()
 
     def receive(self, now: float, frames: Frames) -> Step:
-        """Take a message of a server. Only the exact control frame of a request makes it a reply (FL-11, ZD-23)."""
+        """Handle a message of a server. A reply must have the exact control frame of a request (FL-11, ZD-23)."""
         server = self._servers.get(frames[0]) if frames else None
         if server is None:
             self._outbox.events.append(Stray("unknown-server"))
@@ -108,7 +114,7 @@ class FreelanceAgent:
         return self._outbox.take()
 
     def failed(self, now: float, frames: Frames) -> Step:
-        """Take back what could not be sent: the server is not connected (FL-09)."""
+        """Handle a message that could not be sent because the server is not connected (FL-09)."""
         server = self._servers[frames[0]]
         server.is_live = False
         server.ping_at = now + server.ping_pause
@@ -120,7 +126,7 @@ class FreelanceAgent:
         return self._outbox.take()
 
     def tick(self, now: float) -> Step:
-        """Ping silent servers, drop dead ones, move requests on, give up what is over (FL-07, FL-12)."""
+        """Ping silent servers, mark dead servers, move requests to the next server or end them (FL-07, FL-12)."""
         for server in self._servers.values():
             if server.is_live and now >= server.dead_at:
                 self._drop_dead(now, server)
@@ -136,13 +142,13 @@ class FreelanceAgent:
         return self._outbox.take()
 
     def deadline(self) -> float | None:
-        """Return when :meth:`tick` has work to do."""
+        """Return when :meth:`tick` has work to do, or None."""
         times = [server.ping_at for server in self._servers.values()]
         times += [min(request.ends_at, request.next_at) for request in self._requests.values()]
         return min(times, default=None)
 
     def forget(self, number: int) -> None:
-        """Wait no longer for a request; its reply becomes a stray (ZD-24)."""
+        """Stop waiting for a request. Its reply is then dropped as a stray (ZD-24)."""
         self._requests.pop(b"%d" % number, None)
 
     def _heard(self, now: float, server: _Server) -> None:
@@ -156,7 +162,7 @@ class FreelanceAgent:
                     self._advance(now, request)
 
     def _drop_dead(self, now: float, server: _Server) -> None:
-        """A dead server's requests go to the next one at once."""
+        """Mark a server as dead and move its requests to the next server at once."""
         server.is_live = False
         for request in self._requests.values():
             if request.holder == server.endpoint:
@@ -170,7 +176,7 @@ class FreelanceAgent:
             self._outbox.events.append(Answered(request.number, frames[2:], frames[0].decode("utf-8", "replace")))
 
     def _advance(self, now: float, request: _Request) -> None:
-        """Send the request to the first live server that has not had it."""
+        """Send the request to the first live server that did not get it yet."""
         share = self._options.request_seconds_max / max(1, len(self._servers))
         request.next_at = now + share
         for server in self._servers.values():

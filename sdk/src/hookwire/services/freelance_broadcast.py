@@ -1,6 +1,6 @@
-"""Freelance model 2 without I/O: each request goes to every server, and the first reply wins (FL-02, FL-03).
+"""Freelance model 2 without I/O: each request goes to all servers, and the first reply is used (FL-02, FL-03).
 
-The traffic is redundant, a server may see a request that another one answers, and there are no priorities.
+All servers execute each request, and no server is preferred.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _AGAIN_SECONDS_MAX: Final = 0.32
 
 
 class BroadcastStep(NamedTuple):
-    """Messages with the endpoint that each goes to, and events."""
+    """The result of one step: messages, each with its endpoint, and events."""
 
     sends: list[tuple[str, Frames]]
     events: list[Event]
 
 
 class Broadcast:
-    """One call at a time; a server that is not connected yet gets the request when it is (FL-09)."""
+    """One call at a time. A server that is not connected yet gets the request when it is connected (FL-09)."""
 
     def __init__(self, endpoints: tuple[str, ...], timeout_seconds: float = 2.5) -> None:
         if not endpoints:
@@ -39,11 +39,11 @@ class Broadcast:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a call is in progress."""
+        """Return whether a call is in progress."""
         return self._message is not None
 
     def call(self, now: float, body: bytes) -> BroadcastStep:
-        """Send ``[empty][number][body]`` to all. Raise RuntimeError while another call is in progress."""
+        """Send ``[empty][number][body]`` to all servers. Raise RuntimeError while another call is in progress."""
         if self._message is not None:
             raise RuntimeError("a call is in progress; use one client for each concurrent call")
         self._number += 1
@@ -54,7 +54,7 @@ class Broadcast:
         return self._send(now)
 
     def receive(self, now: float, endpoint: str, frames: Frames) -> BroadcastStep:
-        """Take a reply; those of former calls and of slower servers are dropped."""
+        """Handle a reply. Replies of slower servers and to earlier calls are dropped."""
         if len(frames) < 3 or frames[0] != b"":
             return BroadcastStep([], [Stray("malformed")])
         if self._message is None or frames[1] != self._message[1]:
@@ -63,12 +63,12 @@ class Broadcast:
         return BroadcastStep([], [Answered(self._number, frames[2:], endpoint)])
 
     def failed(self, endpoint: str) -> None:
-        """Note that a message could not be sent; it is tried again while the call lasts."""
+        """Note that a message could not be sent. :meth:`tick` sends it again during the call."""
         if self._message is not None:
             self._unsent.append(endpoint)
 
     def tick(self, now: float) -> BroadcastStep:
-        """Send what could not be sent before, or end the call."""
+        """Send the messages that could not be sent before, or end the call after its time."""
         if self._message is None:
             return BroadcastStep([], [])
         if now >= self._ends_at:
@@ -77,7 +77,7 @@ class Broadcast:
         return self._send(now) if self._unsent and now >= self._again_at else BroadcastStep([], [])
 
     def deadline(self) -> float | None:
-        """Return when :meth:`tick` has work to do."""
+        """Return when :meth:`tick` has work to do, or None."""
         if self._message is None:
             return None
         return min(self._ends_at, self._again_at) if self._unsent else self._ends_at

@@ -1,6 +1,6 @@
-"""What each protocol machine of this package takes and returns: ``(now, frames) -> (frames, events)``.
+"""The interface of the state machines: ``(now, frames) -> (frames, events)``.
 
-A machine knows neither sockets nor clocks. Times are monotonic seconds and come from the caller.
+A machine uses neither sockets nor clocks. The caller passes the time, in monotonic seconds.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ Frames = list[bytes]
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """Close the present socket, open a new one and connect it to the endpoint, before anything is sent."""
+    """Before sending, close the present socket and connect a new socket to the endpoint."""
 
     endpoint: str
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Close the present socket; nothing that arrives at it later may be delivered. ``last`` is sent before."""
+    """Send ``last``, if it is set, then close the present socket. Messages that arrive later must be dropped."""
 
     last: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The reply to the call with this number. ``source``: the server that sent it, where the protocol tells."""
+    """The reply to the call with this number. ``source``: the server that sent it, if the protocol says so."""
 
     number: int
     body: Frames
@@ -52,7 +52,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the reply; more follow (18/MDP)."""
+    """A part of the reply, which is not the last (18/MDP)."""
 
     number: int
     body: Frames
@@ -60,7 +60,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class GaveUp:
-    """The call with this number ends without a reply."""
+    """The call with this number ended without a reply."""
 
     number: int
     reason: str
@@ -68,7 +68,7 @@ class GaveUp:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Run the handler. ``ticket`` belongs to this request and goes back with the reply."""
+    """Run the handler. Its reply must carry the same ``ticket``."""
 
     ticket: int
     body: Frames
@@ -76,7 +76,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """A message was dropped, for this reason."""
+    """A message was dropped for this reason."""
 
     reason: str
 
@@ -85,31 +85,31 @@ Event = Connect | Leave | Answered | Part | GaveUp | Run | Stray
 
 
 class Step(NamedTuple):
-    """Result of one step. Events come first: a :class:`Connect` opens the socket that the frames go to."""
+    """The result of one step. Handle events first: a :class:`Connect` opens the socket for the frames."""
 
     frames: list[Frames]
     events: list[Event]
 
 
 class Machine(Protocol):
-    """A machine with one connection."""
+    """A state machine with one connection."""
 
     def receive(self, now: float, frames: Frames) -> Step:
-        """Take a message."""
+        """Handle a message."""
 
     def tick(self, now: float) -> Step:
-        """Do what is due."""
+        """Do the work whose deadline has passed."""
 
     def deadline(self) -> float | None:
         """Return when :meth:`tick` has work to do, or None."""
 
 
 class ServingMachine(Machine, Protocol):
-    """A machine of a worker: it gets requests and sends replies."""
+    """The state machine of a worker, which gets requests and sends replies."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is in progress."""
+        """Return whether a request is in progress."""
 
     def start(self, now: float) -> Step:
         """Connect and register."""
@@ -118,24 +118,24 @@ class ServingMachine(Machine, Protocol):
         """Send the reply of a request."""
 
     def partial(self, now: float, ticket: int, body: Frames) -> Step:
-        """Send a part of the reply. Raise ValueError where the protocol has none."""
+        """Send a part of the reply. Raise ValueError if the protocol has no partial replies."""
 
     def abandon(self, now: float, ticket: int) -> Step:
         """End a request without a reply."""
 
     def stop(self) -> Step:
-        """Leave."""
+        """Leave the broker or queue."""
 
 
 @dataclass(slots=True)
 class Outbox:
-    """Frames and events of the step in progress."""
+    """The frames and events of the present step."""
 
     frames: list[Frames] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
     def take(self) -> Step:
-        """Return the step and start the next one."""
+        """Return the present step and start the next step."""
         step = Step(self.frames, self.events)
         self.frames, self.events = [], []
         return step

@@ -1,6 +1,6 @@
-"""The frames of 7/MDP (0.1) and 18/MDP (0.2) as a DEALER of a client or a worker sees them.
+"""The messages of 7/MDP (0.1) and 18/MDP (0.2) on the DEALER of a client or worker.
 
-The service has its own codec; ``openapi/mdp-vectors.json`` holds both to the same bytes.
+The broker has its own encoder and parser. Both are tested against the messages in ``openapi/mdp-vectors.json``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _EMPTY: Final = b""
 
 
 class ToClient(NamedTuple):
-    """A reply as the client sees it. ``is_final``: false for a PARTIAL."""
+    """A reply to a client. ``is_final`` is False for a PARTIAL."""
 
     service: bytes
     body: Frames
@@ -25,7 +25,7 @@ class ToClient(NamedTuple):
 
 
 class FromBroker(NamedTuple):
-    """A command as the worker sees it; ``client`` and ``body`` belong to "request"."""
+    """A command to a worker. Only "request" has a ``client`` and a ``body``."""
 
     command: Literal["request", "heartbeat", "disconnect"]
     client: bytes = b""
@@ -34,7 +34,7 @@ class FromBroker(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One version of the protocol: its bytes, and functions that build and read messages."""
+    """One version of the protocol: its bytes, and methods that build and parse messages."""
 
     version: Version
     lead: tuple[bytes, ...]
@@ -53,7 +53,7 @@ class Dialect:
         return [*self.lead, self.client_header, *self.client_request, service, *body]
 
     def read_reply(self, frames: Frames) -> ToClient | None:
-        """Return the reply in a message to a client, or None when the format is broken."""
+        """Return the reply in a message to a client, or None for a malformed message."""
         lead = [*self.lead, self.client_header]
         for command, is_final in ((self.client_final, True), (self.client_partial, False)):
             start = [*lead, *command]
@@ -70,7 +70,7 @@ class Dialect:
         return [*self.lead, self.worker_header, self.worker_reply, client, _EMPTY, *body]
 
     def partial(self, client: bytes, body: Frames) -> Frames:
-        """Build a worker's PARTIAL. Raise ValueError in 0.1, which has none."""
+        """Build a worker's PARTIAL. Raise ValueError in 0.1, which has no partial replies."""
         if not self.worker_partial:
             raise ValueError("7/MDP 0.1 has no partial replies; register the worker with version='0.2'")
         return [*self.lead, self.worker_header, self.worker_partial, client, _EMPTY, *body]
@@ -80,7 +80,7 @@ class Dialect:
         return [*self.lead, self.worker_header, self.heartbeat if command == "heartbeat" else self.disconnect]
 
     def read_command(self, frames: Frames) -> FromBroker | None:
-        """Return the command in a message to a worker, or None when the format is broken."""
+        """Return the command in a message to a worker, or None for a malformed message."""
         start = len(self.lead)
         if frames[: start + 1] != [*self.lead, self.worker_header] or len(frames) < start + 2:
             return None

@@ -1,16 +1,17 @@
-"""Idempotent services: a request that arrives again gets the stored reply, and its handler does not run again.
+"""Idempotent services: a repeated request gets the stored reply, and its handler does not run again.
 
-The client stamps each request with its own id and a message number, in a frame before the body (ID-01)::
+The client puts a stamp, its own id and a message number, into a frame before the body (ID-01)::
 
     stamps = RequestStamps()                                 client.call_frames("pay", stamps.stamped(b"bill 7"))
 
-The worker keeps replies in a cache under that stamp, before it sends them (ID-02)::
+The worker stores each reply under its stamp before it sends the reply (ID-02)::
 
     @worker.frames_service("pay")
     @once(MemoryReplyCache())
     def pay(frames): ...
 
-A request without a stamp runs as usual. :class:`SqlReplyCache` keeps reply and effect in one transaction (ID-06).
+A request without a stamp runs each time. :class:`SqlReplyCache` commits the reply together with the handler's own
+changes (ID-06).
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ _BYTES: Final = len(_MARK) + _STAMP.size
 
 
 class RequestStamp(NamedTuple):
-    """What tells a request from all others: the client's id, 16 bytes, and its message number."""
+    """The identity of a request: the client's id (16 bytes) and a message number."""
 
     client_id: bytes
     number: int
 
 
 class RequestStamps:
-    """Stamps of one client. A client that starts anew takes a new id, or goes on with id and number that it kept."""
+    """Creates the stamps of one client. After a restart, use a new id, or continue with the stored id and number."""
 
     def __init__(self, client_id: bytes | None = None, last_number: int = 0) -> None:
         self.client_id = client_id or secrets.token_bytes(16)
@@ -57,25 +58,25 @@ class RequestStamps:
 
 
 def split_stamp(frames: Frames) -> tuple[RequestStamp | None, Frames]:
-    """Return the stamp, or None, and the body behind it."""
+    """Split off the stamp. Return it, or None, and the body."""
     if not frames or len(frames[0]) != _BYTES or not frames[0].startswith(_MARK):
         return None, frames
     return RequestStamp(*_STAMP.unpack_from(frames[0], len(_MARK))), frames[1:]
 
 
 class ReplyCache(Protocol):
-    """Replies by stamp."""
+    """Stores replies by stamp."""
 
     def reply(self, stamp: RequestStamp, run: Callable[[], Frames]) -> Frames:
-        """Return the stored reply of a stamp; run and store it when there is none (ID-03).
+        """Return the stored reply of a stamp. If there is none, call ``run``, store its reply and return it (ID-03).
 
-        While a first request with the stamp runs, a second one waits for its reply (ID-04). When ``run`` raises,
-        nothing is stored and the error goes on; a request that waited runs then.
+        While a request with the stamp runs, a second request waits for its reply (ID-04). If ``run`` raises, nothing is
+        stored, the exception is raised, and a waiting request runs.
         """
 
 
 def once(cache: ReplyCache) -> Callable[[Callable[[Frames], Frames]], Callable[[Frames], Frames]]:
-    """Turn a handler of frames into one that runs once for each stamp."""
+    """Decorate a handler of frames so that it runs once for each stamp."""
 
     def decorate(handler: Callable[[Frames], Frames]) -> Callable[[Frames], Frames]:
         def handle(frames: Frames) -> Frames:
@@ -88,10 +89,10 @@ def once(cache: ReplyCache) -> Callable[[Callable[[Frames], Frames]], Callable[[
 
 
 class MemoryReplyCache:
-    """Replies in this process, the latest ``replies_max`` of at most ``bytes_max`` together (ID-05).
+    """Keeps the latest replies in memory: at most ``replies_max`` replies and ``bytes_max`` bytes (ID-05).
 
-    A reply that was pushed out is forgotten: the same request would run again. Choose the bounds so that a client has
-    given up repeating before that.
+    Without its stored reply, a repeated request runs again. Choose limits that keep a reply for longer than clients
+    repeat a request.
     """
 
     def __init__(self, replies_max: int = 10_000, bytes_max: int = 64 * 1024 * 1024) -> None:
@@ -103,7 +104,7 @@ class MemoryReplyCache:
         self._turn = threading.Lock()
 
     def reply(self, stamp: RequestStamp, run: Callable[[], Frames]) -> Frames:
-        """See :class:`ReplyCache`."""
+        """Return the stored reply, or run the handler, as in :class:`ReplyCache`."""
         while True:
             with self._turn:
                 if stamp in self._replies:

@@ -1,4 +1,4 @@
-"""A windowed client for one thread: ``send`` and ``receive`` apart, as the guide's asynchronous client (MD-24)."""
+"""A client for one thread with separate ``send`` and ``receive``, as the guide's asynchronous client (MD-24)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _DRAIN_MESSAGES_MAX = 500
 
 
 class Reply(NamedTuple):
-    """The end of a request: its number and the frames, or None when it was given up."""
+    """The end of a request: its number, and the frames of the reply, or None if no try got a reply."""
 
     number: int
     frames: list[bytes] | None
 
 
 class Pipeline:
-    """Many requests on one socket. Replies come in any order; each has the number that ``send`` returned."""
+    """Sends many requests on one socket. Replies arrive in any order; each has the number that ``send`` returned."""
 
     def __init__(
         self,
@@ -46,18 +46,18 @@ class Pipeline:
 
     @property
     def outstanding(self) -> int:
-        """Requests without a reply."""
+        """Return the number of requests without a reply."""
         return self._machine.outstanding
 
     def send(self, service: str, *body: bytes) -> int:
-        """Send a request and return its number; wait while the window is full."""
+        """Send a request and return its number. Wait while ``window`` requests are outstanding."""
         while not self._machine.has_room:
             self._wait()
         self._keep(self._link.carry_out(self._machine.submit(time.monotonic(), service.encode(), list(body))))
         return self._machine.number
 
     def receive(self) -> Reply:
-        """Return the next reply. Raise LookupError when nothing is outstanding."""
+        """Return the next reply. Raise LookupError if no request is outstanding."""
         while not self._replies:
             if not self._machine.outstanding:
                 raise LookupError("no request is outstanding")
@@ -65,7 +65,7 @@ class Pipeline:
         return self._replies.popleft()
 
     def close(self) -> None:
-        """Give up what waits and close."""
+        """End all outstanding requests and close the socket."""
         self._link.carry_out(self._machine.stop())
         self._poll.close()
 

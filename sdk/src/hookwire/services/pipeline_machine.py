@@ -1,8 +1,8 @@
 """A client with many outstanding requests on one socket, without I/O (MD-24).
 
-Each request has a number in the first frame of its body and is kept until it is answered. A request whose time is over
-is sent again: on the same socket while others are answered, else on a new socket, at the next endpoint, together with
-all that wait. Workers must return the first frame unchanged; those of this package do.
+Each request has a number in the first frame of its body. Workers must return that frame unchanged; the workers of this
+package do. A request without a reply in time is sent again: on the same socket while other replies arrive. Otherwise
+all outstanding requests are sent again on a new socket, to the next endpoint.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["PipelineMachine"]
 
 @dataclass(slots=True)
 class _Outstanding:
-    """A request that waits for its reply. ``tries_left`` counts further sends."""
+    """A request without a reply. ``tries_left`` is how often it may be sent again."""
 
     message: Frames
     deadline: float
@@ -28,7 +28,7 @@ class _Outstanding:
 
 
 class PipelineMachine:
-    """At most ``window`` requests are outstanding; keep it well below the high-water marks (ZL-04)."""
+    """Keeps at most ``window`` requests outstanding. Set it well below the high-water marks (ZL-04)."""
 
     def __init__(self, options: RetryOptions, window: int = 200, dialect: Dialect = MDP_01) -> None:
         if window < 1:
@@ -45,21 +45,21 @@ class PipelineMachine:
 
     @property
     def has_room(self) -> bool:
-        """Whether another request may be submitted."""
+        """Return whether another request may be submitted."""
         return len(self._waiting) < self._window
 
     @property
     def outstanding(self) -> int:
-        """The number of requests without a reply."""
+        """Return the number of requests without a reply."""
         return len(self._waiting)
 
     @property
     def number(self) -> int:
-        """The number of the last submitted request."""
+        """Return the number of the last submitted request."""
         return self._number
 
     def submit(self, now: float, service: bytes, body: Frames) -> Step:
-        """Send a request; :attr:`number` is its number. Raise RuntimeError when the window is full."""
+        """Send a request, whose number is then :attr:`number`. Raise RuntimeError if the window is full."""
         if not self.has_room:
             raise RuntimeError("the window is full; receive replies first")
         self._number += 1
@@ -72,7 +72,7 @@ class PipelineMachine:
         return self._outbox.take()
 
     def receive(self, now: float, frames: Frames) -> Step:
-        """Take a reply; the second reply to a repeated request is a stray."""
+        """Handle a reply. The second reply to a repeated request is dropped as a stray."""
         reply = self._dialect.read_reply(frames)
         number = number_of(reply.body[0]) if reply is not None else None
         if reply is None or number is None:
@@ -86,7 +86,7 @@ class PipelineMachine:
         return self._outbox.take()
 
     def tick(self, now: float) -> Step:
-        """Repeat or give up the requests whose time is over."""
+        """Repeat or end the requests that got no reply in time."""
         late = self._late(now)
         for number in late:
             if self._waiting[number].tries_left == 0:
@@ -102,22 +102,22 @@ class PipelineMachine:
         return self._outbox.take()
 
     def deadline(self) -> float | None:
-        """Return when :meth:`tick` has work to do."""
+        """Return when :meth:`tick` has work to do, or None."""
         return next((request.deadline for request in self._waiting.values()), None)
 
     def stop(self) -> Step:
-        """Give up what waits and close the socket."""
+        """End all outstanding requests and close the socket."""
         self._outbox.events += [Leave(), *(GaveUp(number, "cancelled") for number in self._waiting)]
         self._waiting.clear()
         self._is_connected = False
         return self._outbox.take()
 
     def forget(self, number: int) -> None:
-        """Wait no longer for a request; its reply becomes a stray."""
+        """Stop waiting for a request. Its reply is then dropped as a stray."""
         self._waiting.pop(number, None)
 
     def _late(self, now: float) -> list[int]:
-        """Return the numbers whose time is over; requests stand in the order of their deadlines."""
+        """Return the numbers of the requests whose deadline has passed. Requests are sorted by deadline."""
         late = []
         for number, request in self._waiting.items():
             if request.deadline > now:

@@ -15,15 +15,15 @@ _HEARTBEAT: Final = {b"\x02", b"HEARTBEAT"}
 
 
 def printable_identity() -> bytes:
-    """Return a random identity that a person can read (SP-02)."""
+    """Return a random identity of printable characters (SP-02)."""
     return f"{secrets.token_hex(2)}-{secrets.token_hex(2)}".upper().encode()
 
 
 @dataclass(frozen=True, slots=True)
 class PirateOptions:
-    """Heartbeats each second, and the pause before a reconnection: doubled each time, reset by any message (PP-10).
+    """Heartbeats, and the pause before a reconnection, which doubles each time; any message resets it (PP-10).
 
-    ``sends_text``: send READY and HEARTBEAT as the texts of the guide's Lua edition.
+    ``sends_text``: send READY and HEARTBEAT as words, as the guide's Lua examples do.
     """
 
     heartbeat: HeartbeatOptions = field(default_factory=lambda: HeartbeatOptions(interval_seconds=1.0))
@@ -33,7 +33,7 @@ class PirateOptions:
 
 
 class SimpleWorker:
-    """A Simple Pirate worker: a REQ socket's frames on a DEALER. It never notices that its queue was replaced."""
+    """A Simple Pirate worker: it sends the frames of a REQ on a DEALER. It cannot detect that its queue restarted."""
 
     def __init__(self, endpoint: str, options: PirateOptions | None = None) -> None:
         self._endpoint = endpoint
@@ -44,7 +44,7 @@ class SimpleWorker:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is in progress."""
+        """Return whether a request is in progress."""
         return self._client is not None
 
     def start(self, now: float) -> Step:
@@ -54,7 +54,7 @@ class SimpleWorker:
         return self._outbox.take()
 
     def receive(self, now: float, frames: Frames) -> Step:
-        """Take a request: ``[empty][client][empty][body...]``."""
+        """Handle a request ``[empty][client][empty][body...]``."""
         if len(frames) < 4 or frames[0] != b"" or frames[2] != b"":
             self._outbox.events.append(Stray("malformed"))
         elif self._client is not None:
@@ -66,7 +66,7 @@ class SimpleWorker:
         return self._outbox.take()
 
     def tick(self, now: float) -> Step:
-        """Do nothing: there is no time in this protocol."""
+        """Return an empty step: this protocol has no deadlines."""
         return self._outbox.take()
 
     def deadline(self) -> float | None:
@@ -74,7 +74,7 @@ class SimpleWorker:
         return None
 
     def reply(self, now: float, ticket: int, body: Frames) -> Step:
-        """Send the reply; it also says that this worker is ready again."""
+        """Send the reply, which also makes this worker ready again."""
         if self._client is None or ticket != self._ticket:
             self._outbox.events.append(Stray("late-reply"))
         else:
@@ -100,7 +100,7 @@ class SimpleWorker:
 
 
 class ParanoidWorker:
-    """A Paranoid Pirate worker: READY, heartbeats, and a growing pause before each reconnection (PP-09, PP-10)."""
+    """A Paranoid Pirate worker, with heartbeats and a pause before a reconnection that doubles (PP-09, PP-10)."""
 
     def __init__(self, endpoint: str, options: PirateOptions | None = None) -> None:
         self._endpoint = endpoint
@@ -114,7 +114,7 @@ class ParanoidWorker:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is in progress."""
+        """Return whether a request is in progress."""
         return self._client is not None
 
     def start(self, now: float) -> Step:
@@ -123,7 +123,7 @@ class ParanoidWorker:
         return self._outbox.take()
 
     def receive(self, now: float, frames: Frames) -> Step:
-        """Take a heartbeat or a request ``[client][empty][body...]``; bodies may have several frames (PP-04)."""
+        """Handle a heartbeat or a request ``[client][empty][body...]``; bodies may have several frames (PP-04)."""
         if self._presence is None:
             self._outbox.events.append(Stray("not-connected"))
             return self._outbox.take()
@@ -141,7 +141,7 @@ class ParanoidWorker:
         return self._outbox.take()
 
     def tick(self, now: float) -> Step:
-        """Send a heartbeat that is due; leave a silent queue and come back after the pause."""
+        """Send a due heartbeat, disconnect from a silent queue, or reconnect after the pause."""
         if self._reconnect_at is not None:
             if now >= self._reconnect_at:
                 self._connect(now)
@@ -160,7 +160,7 @@ class ParanoidWorker:
         return self._presence.beat_at if self.is_busy else min(self._presence.beat_at, self._presence.gone_at)
 
     def reply(self, now: float, ticket: int, body: Frames) -> Step:
-        """Send the reply of a request; drop it when the connection that asked for it is gone."""
+        """Send the reply of a request, or drop it if the request's connection is gone."""
         if self._client is None or ticket != self._ticket or self._presence is None:
             self._outbox.events.append(Stray("late-reply"))
         else:
@@ -182,7 +182,7 @@ class ParanoidWorker:
         return self._outbox.take()
 
     def stop(self) -> Step:
-        """Close the socket; the queue notices the silence."""
+        """Close the socket. The queue removes this worker when its heartbeats stop."""
         self._presence, self._client, self._reconnect_at = None, None, None
         self._outbox.events.append(Leave())
         return self._outbox.take()

@@ -1,4 +1,4 @@
-"""Heartbeats in both directions, for one connection of a worker (HB-01, HB-05)."""
+"""Heartbeats in both directions on one connection of a worker (HB-01, HB-05)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["HeartbeatOptions", "Presence"]
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatOptions:
-    """Interval in seconds, 0.01 to 30, and the number of silent intervals after which the peer is gone."""
+    """The interval in seconds, 0.01 to 30, and the number of silent intervals after which the peer counts as gone."""
 
     interval_seconds: float = 2.5
     liveness: int = 3
@@ -20,7 +20,7 @@ class HeartbeatOptions:
 
 
 class Presence:
-    """When to send a heartbeat, and when the peer counts as gone."""
+    """Computes when to send a heartbeat, and when the peer counts as gone."""
 
     def __init__(self, options: HeartbeatOptions, now: float) -> None:
         self._options = options
@@ -28,9 +28,9 @@ class Presence:
         self.gone_at = now + options.interval_seconds * options.liveness
 
     def heard(self, now: float) -> None:
-        """Note a message of the peer; any message is a sign of life."""
+        """Note a message from the peer. Any message counts as a heartbeat."""
         self.gone_at = now + self._options.interval_seconds * self._options.liveness
 
     def sent(self, now: float) -> None:
-        """Note a message to the peer: no heartbeat is needed while data flows."""
+        """Note a message to the peer, which replaces a heartbeat."""
         self.beat_at = now + self._options.interval_seconds

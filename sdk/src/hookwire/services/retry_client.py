@@ -1,6 +1,6 @@
-"""One call at a time, repeated until it is answered: Lazy Pirate, and the clients built on it.
+"""One call at a time, repeated until it is answered: Lazy Pirate, and the clients that are based on it.
 
-The state::
+The states::
 
             call                    reply with the right number
     idle ----------> waiting ----------------------------------> idle  (Answered)
@@ -10,7 +10,7 @@ The state::
         (GaveUp)      '-> pausing
                   time is over: socket closed
 
-A reply that comes too late lands in a socket that is closed, so no later call ever gets it (LP-06).
+A late reply arrives at a closed socket, so a later call never gets it (LP-06).
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ __all__ = ["Exchange", "MajordomoExchange", "RetryClient", "RetryOptions", "Sequ
 class RetryOptions:
     """How a call is repeated.
 
-    ``timeout_seconds``: for each try; it must exceed the work time of the service. ``tries``: sends in all.
-    ``pause_seconds``: between two tries; a client of a Binary Star pair waits as long as the fail-over (BS-13).
-    The guide's 3 tries of 2.5 s end after 7.5 s; choose more when a restart takes longer (LP-11).
+    * ``timeout_seconds``: the time of each try. It must exceed the time that the service needs for a request.
+    * ``tries``: how often the request is sent at most. The default, as in the guide, covers 7.5 s. Choose more tries if
+      a restart takes longer (LP-11).
+    * ``pause_seconds``: the pause between two tries. For a Binary Star pair, use at least its fail-over time (BS-13).
     """
 
     endpoints: tuple[str, ...]
@@ -42,35 +43,35 @@ class RetryOptions:
         if not self.endpoints:
             raise ValueError("name at least one endpoint, such as tcp://127.0.0.1:5555")
         if self.timeout_seconds <= 0 or self.tries < 1 or self.pause_seconds < 0:
-            raise ValueError("timeout_seconds must be above 0, tries at least 1, pause_seconds not below 0")
+            raise ValueError("timeout_seconds must be above 0, tries at least 1, pause_seconds at least 0")
 
 
 class Exchange(Protocol):
-    """How a request and its reply look on the wire."""
+    """Encodes requests and decodes replies."""
 
     def encode(self, number: int, service: bytes, body: Frames) -> Frames:
         """Build the request."""
 
     def decode(self, number: int, service: bytes, frames: Frames) -> tuple[Frames, bool] | str:
-        """Return body and "this is the end", or the reason why it is no reply to this request."""
+        """Return the body and whether it is the last, or the reason why this is not a reply to the request."""
 
 
 class SequenceExchange:
-    """Lazy Pirate: the first frame is the sequence number as text, and the server returns it first (LP-05)."""
+    """Lazy Pirate: the first frame is a sequence number as text, which the server sends back (LP-05)."""
 
     def encode(self, number: int, service: bytes, body: Frames) -> Frames:
-        """Build the request: empty delimiter of REQ, number, body."""
+        """Build the request: the empty delimiter of REQ, the number, the body."""
         return [b"", b"%d" % number, *body]
 
     def decode(self, number: int, service: bytes, frames: Frames) -> tuple[Frames, bool] | str:
-        """Return the frames behind the number."""
+        """Return the frames behind the number, or the reason why this is not the reply."""
         if len(frames) < 2 or frames[0] != b"":
             return "malformed"
         return (frames[2:], True) if frames[1] == b"%d" % number else "wrong-number"
 
 
 class MajordomoExchange:
-    """Majordomo: header and service are verified (MD-23). It has no number; the new socket of each try stands in."""
+    """Majordomo: checks header and service (MD-23). Each try has a new socket, because replies have no number."""
 
     def __init__(self, dialect: Dialect = MDP_01) -> None:
         self._dialect = dialect
@@ -80,7 +81,7 @@ class MajordomoExchange:
         return self._dialect.client_message(service, body)
 
     def decode(self, number: int, service: bytes, frames: Frames) -> tuple[Frames, bool] | str:
-        """Return the body of a REPLY of this service."""
+        """Return the body of a REPLY of this service, or the reason why this is not the reply."""
         reply = self._dialect.read_reply(frames)
         if reply is None:
             return "malformed"
@@ -88,7 +89,7 @@ class MajordomoExchange:
 
 
 class RetryClient:
-    """The machine: at most one call at a time."""
+    """The state machine, with at most one call at a time."""
 
     def __init__(self, exchange: Exchange, options: RetryOptions) -> None:
         self._exchange = exchange
@@ -106,16 +107,16 @@ class RetryClient:
 
     @property
     def number(self) -> int:
-        """The number of the present call, or of the last one."""
+        """Return the number of the present or last call."""
         return self._number
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a call is in progress."""
+        """Return whether a call is in progress."""
         return self._request is not None
 
     def call(self, now: float, service: bytes, body: Frames) -> Step:
-        """Start a call. Raise RuntimeError while another one is in progress."""
+        """Start a call. Raise RuntimeError while another call is in progress."""
         if self._request is not None:
             raise RuntimeError("a call is in progress; use one client for each concurrent call")
         self._number += 1
@@ -126,7 +127,7 @@ class RetryClient:
         return self._outbox.take()
 
     def receive(self, now: float, frames: Frames) -> Step:
-        """Take a message: the reply, a part of it, or a stray one, which does not move the deadline (LP-05)."""
+        """Handle a reply, a part of it, or a stray. A stray does not move the deadline (LP-05)."""
         if self._request is None or self._is_pausing:
             self._outbox.events.append(Stray("no-call"))
             return self._outbox.take()
@@ -143,7 +144,7 @@ class RetryClient:
         return self._outbox.take()
 
     def tick(self, now: float) -> Step:
-        """Repeat the request on a new socket, at the next endpoint, or give up."""
+        """Repeat the request on a new socket to the next endpoint, or end the call."""
         if self._request is not None and now >= self._deadline:
             if self._is_pausing:
                 self._send(now)
@@ -157,11 +158,11 @@ class RetryClient:
         return self._outbox.take()
 
     def deadline(self) -> float | None:
-        """Return when the present try or pause ends."""
+        """Return when the present try or pause ends, or None."""
         return self._deadline if self._request is not None else None
 
     def cancel(self) -> Step:
-        """End the call in progress; its reply is never delivered."""
+        """End the call in progress. Its reply is never returned."""
         if self._request is not None:
             self._leave()
             self._end("cancelled")

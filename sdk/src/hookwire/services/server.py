@@ -1,4 +1,4 @@
-"""Servers without a broker: a plain REP for Lazy Pirate and Freelance 1 and 2, and the ROUTER of Freelance model 3."""
+"""Servers without a broker: a REP for Lazy Pirate and Freelance models 1 and 2, and a ROUTER for Freelance model 3."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _DRAIN_MESSAGES_MAX = 200
 
 
 def answer_freelance(frames: Frames, handler: Handler) -> Frames | None:
-    """Return the answer to a message of a client, or None for something else (FL-05, FL-06).
+    """Return the answer to a message of a client, or None for a malformed message (FL-05, FL-06).
 
-    ``[client]["PING"]`` gives ``[client]["PONG"]``; ``[client][control][body...]`` gives the control frame unmodified
-    and the frames of the handler.
+    The answer to ``[client]["PING"]`` is ``[client]["PONG"]``. The answer to ``[client][control][body...]`` has the
+    same control frame and the handler's frames.
     """
     if len(frames) == 2:
         return [frames[0], b"PONG"] if frames[1] == b"PING" else None
@@ -25,7 +25,7 @@ def answer_freelance(frames: Frames, handler: Handler) -> Frames | None:
 
 
 class _Server:
-    """The loop of both servers."""
+    """Base of both servers: it reads messages and answers them."""
 
     def __init__(self, socket: Socket) -> None:
         self._socket = socket
@@ -47,7 +47,7 @@ class _Server:
         self._poll.close()
 
     def stop(self) -> None:
-        """Let :meth:`run` end. Safe in signal handlers and other threads."""
+        """End :meth:`run`. Safe in signal handlers and other threads."""
         self._is_stopped = True
         self._poll.wake()
 
@@ -56,7 +56,7 @@ class _Server:
 
 
 class ReplyServer(_Server):
-    """A REP socket: the handler gets the frames of a request and returns the frames of the reply."""
+    """A server on a REP socket. The handler gets the frames of a request and returns the frames of the reply."""
 
     def __init__(self, endpoint: str, handler: Handler) -> None:
         super().__init__(open_socket("rep"))
@@ -69,7 +69,7 @@ class ReplyServer(_Server):
 
 
 class FreelanceServer(_Server):
-    """Model 3: its routing id is its public endpoint (FL-04). ``bind`` may differ from it, as behind a gateway."""
+    """A server of model 3. Its routing id is its public ``endpoint`` (FL-04); behind a gateway set ``bind`` too."""
 
     def __init__(self, endpoint: str, handler: Handler, bind: str | None = None) -> None:
         super().__init__(open_socket("router", SocketOptions(identity=endpoint.encode())))

@@ -1,6 +1,6 @@
-"""Replies of an idempotent service in the service's own database: effect and reply are one transaction (ID-06).
+"""Replies of an idempotent service in its own database: the handler's changes and its reply commit together (ID-06).
 
-A handler that touches nothing but that database has its effect exactly once, whatever is killed::
+A handler that changes only that database takes effect exactly once, even if processes are killed::
 
     cache = SqlReplyCache(lambda: psycopg.connect(url))
 
@@ -10,7 +10,8 @@ A handler that touches nothing but that database has its effect exactly once, wh
         connection.execute("INSERT INTO payments ...")
         return [b"paid"]
 
-It speaks DB-API 2.0 and ``ON CONFLICT``, as PostgreSQL and SQLite have it. Make the table once with ``REPLY_TABLE``.
+The cache uses DB-API 2.0 and ``ON CONFLICT``, which PostgreSQL and SQLite have. Create the table once with
+``REPLY_TABLE``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ REPLY_TABLE: Final = (
     "CREATE TABLE IF NOT EXISTS hookwire_replies (client_id varchar(32) NOT NULL, number bigint NOT NULL,"
     " reply {bytes}, stored_at bigint NOT NULL, PRIMARY KEY (client_id, number))"
 )
-"""The table of replies; ``{bytes}`` is the type of binary values: ``bytea`` in PostgreSQL, ``blob`` in SQLite."""
+"""The table of replies. ``{bytes}`` is the type of binary values: ``bytea`` in PostgreSQL, ``blob`` in SQLite."""
 
 _BEGIN: Final = (
     "INSERT INTO hookwire_replies (client_id, number, stored_at) VALUES ({0}, {0}, {0}) ON CONFLICT DO NOTHING"
@@ -42,23 +43,25 @@ _LENGTH: Final = struct.Struct(">I")
 
 
 class Connection(Protocol):
-    """A DB-API 2.0 connection outside of autocommit."""
+    """A DB-API 2.0 connection that is not in autocommit mode."""
 
     def cursor(self) -> Any:
         """Return a cursor."""
 
     def commit(self) -> None:
-        """Commit."""
+        """Commit the transaction."""
 
     def close(self) -> None:
-        """Close; what was not committed is rolled back."""
+        """Close the connection. An open transaction is rolled back."""
 
 
 class SqlReplyCache:
-    """``connect`` opens a connection for one request. ``placeholder``: ``%s``, or ``?`` for SQLite.
+    """Stores replies by stamp in a database.
 
-    A second request with a stamp waits at the first one's row until that transaction ends (ID-04). A request runs in
-    the thread of the service, so waiting takes one of its ``concurrency``.
+    ``connect`` opens a connection; each request uses one. ``placeholder`` is ``%s``, or ``?`` for SQLite.
+
+    A second request with the same stamp waits for the lock of the first request's row (ID-04). While it waits, it
+    counts against the service's ``concurrency``.
     """
 
     def __init__(
@@ -71,9 +74,9 @@ class SqlReplyCache:
         )
 
     def once(self, handler: Callable[[Any, Frames], Frames]) -> Callable[[Frames], Frames]:
-        """Turn a handler of a connection and frames into one of frames that has its effect once for each stamp.
+        """Decorate a handler of a connection and frames, so that it takes effect once for each stamp.
 
-        The handler neither commits nor rolls back. When it raises, nothing is stored and the error goes on.
+        The handler must neither commit nor roll back. If it raises, nothing is stored.
         """
 
         def handle(frames: Frames) -> Frames:
@@ -86,7 +89,7 @@ class SqlReplyCache:
         return handle
 
     def forget(self, older_than_seconds: float) -> int:
-        """Delete old replies and return how many (ID-05); a request that is repeated later than that runs again."""
+        """Delete old replies and return how many (ID-05). A request that is repeated later runs again."""
         with closing(self._connect()) as connection:
             cursor = connection.cursor()
             cursor.execute(self._forget, (int(self._clock() - older_than_seconds),))

@@ -1,4 +1,4 @@
-"""Clients of Titanic: requests whose answers outlive the caller, the worker and the broker (9/TSP)."""
+"""Clients of Titanic, for stored requests that survive the end of caller, worker and broker (9/TSP)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["AsyncTitanicClient", "TitanicClient", "TitanicOptions"]
 
 
 class TitanicClient:
-    """A client for threads. An id is all that is needed later: any client, over any connection, may fetch its reply.
+    """A client for threads. With the id of a request, any client can fetch its reply later, over any connection.
 
-    A submission whose answer was lost is repeated, so a request may be stored twice; it then runs twice.
+    A submission without an answer is repeated, so a request may be stored twice; it then runs twice.
     """
 
     def __init__(
@@ -46,9 +46,10 @@ class TitanicClient:
         return self._run(self._steps.submit(service, body or (b"",)))[0].decode("ascii")
 
     def fetch(self, request_id: str) -> list[bytes] | None:
-        """Return the frames of the reply, or None while there is none.
+        """Return the frames of the reply, or None if there is no reply yet.
 
-        Raise :class:`RequestUnknown` for an id that was closed, forgotten or never given, or :class:`NoReply`.
+        Raise :class:`RequestUnknown` for an id that was closed, has expired or never existed. Raise :class:`NoReply` if
+        Titanic does not answer.
         """
         status, *frames = self._run(self._steps.fetch(request_id))
         return frames if status == b"200" else None
@@ -66,7 +67,7 @@ class TitanicClient:
         return b"".join(self._run(self._steps.call(service, [body], timeout_seconds)))
 
     def close(self) -> None:
-        """Close the connection; requests stay. A call in another thread ends with :class:`ClientClosed`."""
+        """Close the connection. Requests stay stored. A call in another thread raises :class:`ClientClosed`."""
         self._closed.set()
         self._client.close()
 
@@ -94,7 +95,7 @@ class TitanicClient:
 
 
 class AsyncTitanicClient:
-    """The same for asyncio; many calls at once. Use it inside ``async with``."""
+    """A client for asyncio, with many concurrent calls. Use it inside ``async with``."""
 
     def __init__(
         self,
@@ -116,7 +117,7 @@ class AsyncTitanicClient:
         return (await self._run(self._steps.submit(service, body or (b"",))))[0].decode("ascii")
 
     async def fetch(self, request_id: str) -> list[bytes] | None:
-        """Return the frames of the reply, or None while there is none. Raise as :meth:`TitanicClient.fetch`."""
+        """Return the frames of the reply, or None if there is no reply yet. Raise as :meth:`TitanicClient.fetch`."""
         status, *frames = await self._run(self._steps.fetch(request_id))
         return frames if status == b"200" else None
 
@@ -133,7 +134,7 @@ class AsyncTitanicClient:
         return b"".join(await self._run(self._steps.call(service, [body], timeout_seconds)))
 
     def close(self) -> None:
-        """Close the connections; requests stay."""
+        """Close the connections. Requests stay stored."""
         self._client.close()
 
     async def __aenter__(self) -> Self:

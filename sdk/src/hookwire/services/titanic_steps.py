@@ -1,7 +1,7 @@
-"""What a client of Titanic asks, in which order and with which pauses, without I/O (9/TSP, TI-05, TI-21).
+"""The steps of a client of Titanic, without I/O: calls in order, with pauses (9/TSP, TI-05, TI-21).
 
-Each function is a generator: it yields a :class:`Call` and is sent its reply, or it yields a :class:`Pause`. The result
-is its return value. Only the first three bytes of a status count; a space and text may follow.
+Each method is a generator. It yields a :class:`Call`, whose reply the caller sends into it, or a :class:`Pause`. Its
+return value is the result. A status is the first three bytes of a frame; a space and text may follow.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Wait so long."""
+    """Wait for this time."""
 
     seconds: float
 
@@ -38,9 +38,10 @@ Steps = Generator[Call | Pause, Frames, Frames]
 
 @dataclass(frozen=True, slots=True)
 class TitanicOptions:
-    """``poll_seconds`` to ``poll_seconds_max``: pause between two looks for a reply; it doubles.
+    """Times in seconds.
 
-    ``failing_seconds_max``: how long status 500 ("failed, retry later") is retried.
+    * ``poll_seconds``, ``poll_seconds_max``: the first and the longest pause between two polls for a reply; it doubles.
+    * ``failing_seconds_max``: how long a call is repeated after status 500 ("failed, retry later").
     """
 
     poll_seconds: float = 0.05
@@ -49,14 +50,14 @@ class TitanicOptions:
 
 
 class TitanicSteps:
-    """The conversations of one client. ``clock`` returns monotonic seconds."""
+    """The steps of one client. ``clock`` returns monotonic seconds."""
 
     def __init__(self, options: TitanicOptions, clock: Callable[[], float]) -> None:
         self._options = options
         self._clock = clock
 
     def submit(self, service: str, body: Sequence[bytes]) -> Steps:
-        """Return the id, in one frame. Raise :class:`RequestRefused` or :class:`NoReply`."""
+        """Submit a request. Return its id in one frame. Raise :class:`RequestRefused` or :class:`NoReply`."""
         status, *frames = yield from self._answer(_REQUEST, [service.encode(), *body])
         if status != _OK or not frames:
             raise RequestRefused(service, status.decode("ascii", "replace"))
@@ -83,18 +84,18 @@ class TitanicSteps:
         raise StillPending(request_id)
 
     def close(self, request_id: str) -> Steps:
-        """Let Titanic forget the request. Raise :class:`NoReply`."""
+        """Delete the request and its reply. Raise :class:`NoReply`."""
         return (yield from self._answer(_CLOSE, [request_id.encode()]))
 
     def call(self, service: str, body: Sequence[bytes], timeout_seconds: float) -> Steps:
-        """Submit, wait and close; return the reply."""
+        """Submit a request, wait for its reply, close it and return the reply."""
         (request_id,) = yield from self.submit(service, body)
         reply = yield from self.wait(request_id.decode(), timeout_seconds)
         yield from self.close(request_id.decode())
         return reply
 
     def _answer(self, service: str, body: Frames) -> Steps:
-        """Return the status, three bytes, and the frames behind it; retry while the status is 500."""
+        """Return the status (three bytes) and the frames behind it. Repeat the call while the status is 500."""
         until = self._clock() + self._options.failing_seconds_max
         for pause in self._pauses():
             first, *frames = yield Call(service, body)
@@ -103,7 +104,7 @@ class TitanicSteps:
             if self._clock() >= until:
                 break
             yield Pause(pause)
-        raise NoReply(service, "Titanic answers 500: its store fails")
+        raise NoReply(service, "Titanic answers 500, because its store fails")
 
     def _pauses(self) -> Iterator[float]:
         pause = self._options.poll_seconds

@@ -1,4 +1,4 @@
-"""The only module of this package that imports pyzmq: sockets that never block, and the wait for several of them."""
+"""ZeroMQ sockets that never block, and the wait for several of them. No other module of the SDK imports pyzmq."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hookwire.services.machine import Connect, Event, Frames, Leave, Step
 try:
     import zmq
     import zmq.auth
-except ModuleNotFoundError as error:  # the extra is optional
+except ModuleNotFoundError as error:
     raise ModuleNotFoundError("hookwire.services needs pyzmq: pip install 'hookwire[zmq]'") from error
 
 __all__ = ["Curve", "Kind", "Link", "Poll", "Socket", "SocketOptions", "curve_from", "open_socket"]
@@ -29,7 +29,7 @@ _CLOSED: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Keys of an encrypted connection, Z85 text: the server's public key and our own pair (XX-03)."""
+    """The keys of an encrypted connection, as Z85 text: the server's public key and the own key pair (XX-03)."""
 
     server_key: bytes
     public_key: bytes
@@ -47,7 +47,7 @@ def curve_from(server_key_file: str | Path, secret_key_file: str | Path) -> Curv
 
 @dataclass(frozen=True, slots=True)
 class SocketOptions:
-    """Limits and keys of a socket. ``immediate``: send only where a connection stands (Freelance)."""
+    """Limits and keys of a socket. ``immediate``: send only over established connections (Freelance)."""
 
     high_water_messages: int = 1_000
     frame_bytes_max: int = 16 * 1024 * 1024
@@ -57,7 +57,7 @@ class SocketOptions:
 
 
 class Socket:
-    """One ZeroMQ socket. Nothing here blocks."""
+    """One ZeroMQ socket. No method blocks."""
 
     def __init__(self, socket: zmq.Socket[bytes], kind: Kind, options: SocketOptions) -> None:
         self.raw = socket
@@ -84,7 +84,7 @@ class Socket:
         return str(self.raw.getsockopt_string(zmq.LAST_ENDPOINT)).rstrip("\0")
 
     def connect(self, endpoint: str) -> None:
-        """Connect in the background. Raise ValueError for an endpoint that is none."""
+        """Connect in the background. Raise ValueError for an invalid endpoint."""
         try:
             self.raw.connect(endpoint)
         except zmq.ZMQError as error:
@@ -98,7 +98,7 @@ class Socket:
             return None
 
     def send(self, frames: Frames) -> str | None:
-        """Send a message; return None, or "full" or "unreachable" when it was not taken."""
+        """Send a message. Return None on success, or the reason of the failure: "full" or "unreachable"."""
         try:
             self.raw.send_multipart(frames, zmq.NOBLOCK)
         except zmq.ZMQError as error:
@@ -108,24 +108,24 @@ class Socket:
         return None
 
     def descriptor(self) -> int:
-        """Return the descriptor that becomes readable when something happens. It is edge-triggered (ZA-02)."""
+        """Return the descriptor that becomes readable when the socket's state changes. It is edge-triggered (ZA-02)."""
         return self.raw.fileno()
 
     def close(self, linger_seconds: float = 0) -> None:
-        """Close; messages that wait are sent within the linger time (ZL-07)."""
+        """Close the socket. Queued messages are still sent within the linger time (ZL-07)."""
         self.raw.close(linger=round(linger_seconds * 1000))
 
 
 def open_socket(kind: Kind, options: SocketOptions | None = None) -> Socket:
-    """Open a socket of this process."""
+    """Open a socket in the process's ZeroMQ context."""
     return Socket(zmq.Context.instance().socket(_KINDS[kind]), kind, options or SocketOptions())
 
 
 class Link:
-    """The one connection of a machine: opens and closes its socket as the machine's events ask.
+    """The connection of a machine. It opens and closes its socket on the machine's events.
 
-    ``opened`` and ``closing`` are called with each socket, for a poll or an event loop. ``drops`` counts messages
-    that could not be sent.
+    ``opened`` and ``closing`` get each socket, to add it to a poll or an event loop and to remove it. ``drops`` counts
+    messages that could not be sent.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Link:
         self._trace = trace
 
     def carry_out(self, step: Step) -> list[Event]:
-        """Do what the step asks of the socket; return the events that are the caller's."""
+        """Carry out a step on the socket. Return the events that do not concern the socket."""
         rest: list[Event] = []
         for event in step.events:
             if isinstance(event, Connect):
@@ -189,7 +189,7 @@ class Link:
 
 
 class Poll:
-    """The wait for several sockets, which another thread can end."""
+    """A wait for several sockets that another thread can end."""
 
     def __init__(self) -> None:
         self._poller = zmq.Poller()
@@ -200,21 +200,21 @@ class Poll:
         self._poller.register(self._wake_read, zmq.POLLIN)
 
     def add(self, socket: Socket) -> None:
-        """Wait for messages of this socket too."""
+        """Include a socket in the wait."""
         self._sockets[socket.raw] = socket
         self._poller.register(socket.raw, zmq.POLLIN)
 
     def remove(self, socket: Socket) -> None:
-        """Wait for this socket no longer."""
+        """Exclude a socket from the wait."""
         if self._sockets.pop(socket.raw, None) is not None:
             self._poller.unregister(socket.raw)
 
     def want_room(self, socket: Socket, wanted: bool) -> None:
-        """Let the wait also end when the socket can send."""
+        """Choose whether the wait also ends when the socket can send."""
         self._poller.register(socket.raw, zmq.POLLIN | zmq.POLLOUT if wanted else zmq.POLLIN)
 
     def wait(self, timeout_seconds: float | None) -> list[Socket]:
-        """Return the sockets that are ready, after at most the time; None waits without end."""
+        """Wait for at most the time and return the ready sockets. None waits without a limit."""
         timeout = None if timeout_seconds is None else max(0, math.ceil(timeout_seconds * 1000))
         ready = []
         for found, _ in self._poller.poll(timeout):
@@ -228,11 +228,11 @@ class Poll:
         """End the present wait, or the next one. Safe in other threads."""
         try:
             os.write(self._wake_write, b".")
-        except OSError:  # full: it is awake already; closed: nobody waits
+        except OSError:  # The pipe is full (a wake-up is pending already) or closed (no wait is left).
             return
 
     def close(self) -> None:
-        """Free the descriptors; a later :meth:`wake` does nothing."""
+        """Close the descriptors. A later :meth:`wake` does nothing."""
         if self._wake_read == _CLOSED:
             return
         for descriptor in (self._wake_read, self._wake_write):

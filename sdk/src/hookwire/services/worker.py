@@ -1,8 +1,8 @@
-"""A worker for threads: functions become services (MD-22).
+"""A worker for threads: it offers functions as services (MD-22).
 
-One thread owns all sockets and keeps the heartbeats; the functions run in other threads, so that a slow one is not
-taken for a dead one. ``heartbeats_while_working=False`` gives the guide's meaning instead: a stuck function stops the
-heartbeats too, and the worker gets no more requests.
+One thread has all sockets and sends the heartbeats. The functions run in other threads, so a slow function does not
+stop the heartbeats. With ``heartbeats_while_working=False``, as in the guide, functions run in the first thread. A
+stuck function then stops the heartbeats, and the worker gets no more requests.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _LOG = logging.getLogger("hookwire.services")
 
 
 def frames_of(result: bytes | Sequence[bytes]) -> Frames:
-    """Return the frames of a handler's result. Raise TypeError for anything but bytes."""
+    """Return the frames of a handler's result. Raise TypeError for a result that is not bytes."""
     frames = [result] if isinstance(result, bytes) else list(result)
     if not frames or not all(isinstance(frame, bytes) for frame in frames):
-        raise TypeError("a handler returns bytes, or a sequence of bytes that is not empty")
+        raise TypeError("a handler must return bytes, or a sequence of bytes that is not empty")
     return frames
 
 
@@ -49,7 +49,7 @@ class _Connection:
 
 @dataclass(slots=True)
 class _Finished:
-    """What a handler's thread hands to the owner of the sockets; ``frames`` None: it failed."""
+    """A handler's result, on its way to the thread with the sockets. ``frames`` is None if the handler failed."""
 
     connection: _Connection
     ticket: int
@@ -59,7 +59,7 @@ class _Finished:
 
 @dataclass(slots=True)
 class _Service:
-    """A function and the machines that get requests for it."""
+    """A function, and its machines, which get requests."""
 
     handler: FramesHandler
     machines: Callable[[], list[ServingMachine]]
@@ -73,7 +73,7 @@ class _Running:
 
 
 class ServingLoop:
-    """What the workers of this package share: one thread with all sockets, others for the handlers."""
+    """Base of the workers for threads: one thread has all sockets, other threads run the handlers."""
 
     def __init__(
         self,
@@ -91,10 +91,10 @@ class ServingLoop:
         self._is_stopped = False
 
     def run(self) -> None:
-        """Register and work until :meth:`stop` is called; requests in progress are finished and answered."""
+        """Register and serve until :meth:`stop`. Requests in progress are still answered."""
         connections = self._connections()
         if not connections:
-            raise ValueError("a worker needs at least one endpoint and one service")
+            raise ValueError("a worker needs at least one endpoint and one service: pass an endpoint, call service()")
         with ThreadPoolExecutor(len(connections), thread_name_prefix="hookwire-service") as threads:
             for connection in connections:
                 self._carry_out(connection, connection.machine.start(time.monotonic()), threads)
@@ -105,7 +105,7 @@ class ServingLoop:
         self._poll.close()
 
     def stop(self) -> None:
-        """Let :meth:`run` end. Safe in signal handlers and other threads."""
+        """End :meth:`run`. Safe in signal handlers and other threads."""
         self._is_stopped = True
         self._poll.wake()
 
@@ -129,7 +129,7 @@ class ServingLoop:
         return connection
 
     def _turn(self, threads: ThreadPoolExecutor) -> None:
-        """Wait once; take messages before deadlines, so that a pause of this process is not the broker's silence."""
+        """Wait once. Read messages before checking deadlines: after a pause of this process they count."""
         deadlines = [at for c in self._running.connections if (at := c.machine.deadline()) is not None]
         first = min(deadlines, default=None)
         for socket in self._poll.wait(None if first is None else first - time.monotonic()):
@@ -157,7 +157,7 @@ class ServingLoop:
             self._handle(connection, run)
 
     def _handle(self, connection: _Connection, run: Run) -> None:
-        """Run the handler; its error ends the request, never the worker."""
+        """Run the handler. Its exception ends the request, never the worker."""
         number, body = split_number(run.body)
         try:
             result = connection.handler(body)
@@ -165,14 +165,14 @@ class ServingLoop:
                 last = self._send_parts(connection, run, number, result)
             else:
                 last = frames_of(result)
-        except Exception:  # noqa: BLE001 - the border to a user's function: logged, and the request is lost
+        except Exception:  # noqa: BLE001 - user code may raise anything
             _LOG.exception("the handler of a service failed; the broker treats the request as lost")
             self._hand_over(_Finished(connection, run.ticket, None))
         else:
             self._hand_over(_Finished(connection, run.ticket, [*number, *last]))
 
     def _send_parts(self, connection: _Connection, run: Run, number: Frames, parts: Iterator[bytes]) -> Frames:
-        """Send all frames but the last as partial replies; return the last."""
+        """Send all parts but the last as partial replies. Return the last part."""
         last = next(parts)
         for following in parts:
             self._hand_over(_Finished(connection, run.ticket, [*number, last], is_part=True))
@@ -198,7 +198,7 @@ class ServingLoop:
 
 
 class Worker(ServingLoop):
-    """Functions as Majordomo services, at one broker or at several brokers at the same time (live-live, MD-34)."""
+    """Offers functions as Majordomo services at one broker, or at several brokers at the same time (MD-34)."""
 
     def __init__(
         self,
@@ -216,7 +216,7 @@ class Worker(ServingLoop):
         self._dialect = DIALECTS[version]
 
     def service(self, name: str, *, concurrency: int = 1) -> Callable[[Handler], Handler]:
-        """Offer a function of one body as a service; ``concurrency`` requests run at once."""
+        """Offer a function of one body as a service. At most ``concurrency`` requests per broker run at once."""
 
         def decorate(handler: Handler) -> Handler:
             self.frames_service(name, concurrency=concurrency)(lambda frames: handler(b"".join(frames)))
@@ -225,7 +225,7 @@ class Worker(ServingLoop):
         return decorate
 
     def frames_service(self, name: str, *, concurrency: int = 1) -> Callable[[FramesHandler], FramesHandler]:
-        """Offer a function of a list of frames. In 18/MDP it may be a generator: each frame is one partial reply."""
+        """Offer a function of a list of frames. In 18/MDP it may be a generator; each frame is a part of the reply."""
 
         def machines() -> list[ServingMachine]:
             return [
@@ -241,7 +241,7 @@ class Worker(ServingLoop):
 
 
 class PirateWorker(ServingLoop):
-    """A function behind a Simple or Paranoid Pirate queue."""
+    """Offers a function to a Simple or Paranoid Pirate queue."""
 
     def __init__(
         self,

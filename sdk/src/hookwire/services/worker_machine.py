@@ -1,6 +1,6 @@
 """A Majordomo worker's connection to one broker, without I/O (MD-22).
 
-The state::
+The states::
 
               start                    REQUEST                 reply
     (none) ----------> idle ------------------------> busy ----------> idle
@@ -23,7 +23,7 @@ __all__ = ["WorkerMachine", "WorkerOptions"]
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """Heartbeats, and the least time between two connections. Use the broker's interval: ``mmi.heartbeat`` tells it."""
+    """Heartbeats, and the shortest time between two connections. ``mmi.heartbeat`` returns the broker's interval."""
 
     heartbeat: HeartbeatOptions = field(default_factory=HeartbeatOptions)
     reconnect_seconds: float = 2.5
@@ -48,7 +48,7 @@ class WorkerMachine:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is in progress."""
+        """Return whether a request is in progress."""
         return self._client is not None
 
     def start(self, now: float) -> Step:
@@ -57,7 +57,7 @@ class WorkerMachine:
         return self._outbox.take()
 
     def receive(self, now: float, frames: Frames) -> Step:
-        """Take a message of the broker."""
+        """Handle a message of the broker."""
         command = self._dialect.read_command(frames)
         if self._presence is None:
             self._outbox.events.append(Stray("not-connected"))
@@ -72,7 +72,7 @@ class WorkerMachine:
         return self._outbox.take()
 
     def tick(self, now: float) -> Step:
-        """Send a heartbeat that is due; leave a silent broker; come back after the pause."""
+        """Send a due heartbeat, disconnect from a silent broker, or reconnect after the pause."""
         if self._reconnect_at is not None:
             if now >= self._reconnect_at:
                 self._connect(now)
@@ -84,13 +84,13 @@ class WorkerMachine:
         return self._outbox.take()
 
     def deadline(self) -> float | None:
-        """Return when :meth:`tick` has work to do."""
+        """Return when :meth:`tick` has work to do, or None."""
         if self._reconnect_at is not None or self._presence is None:
             return self._reconnect_at
         return self._presence.beat_at if self.is_busy else min(self._presence.beat_at, self._presence.gone_at)
 
     def reply(self, now: float, ticket: int, body: Frames) -> Step:
-        """Send the reply of a request; drop it when the connection that asked for it is gone."""
+        """Send the reply of a request, or drop it if the request's connection is gone."""
         if self._is_present(ticket):
             assert self._client is not None
             client, self._client = self._client, None
@@ -106,13 +106,13 @@ class WorkerMachine:
         return self._outbox.take()
 
     def abandon(self, now: float, ticket: int) -> Step:
-        """Leave without a reply, because the handler failed: the broker treats the request as lost."""
+        """Disconnect without a reply, because the handler failed. The broker treats the request as lost."""
         if self._is_present(ticket):
             self._lose(now, tuple(self._dialect.bare("disconnect")))
         return self._outbox.take()
 
     def stop(self) -> Step:
-        """Tell the broker that no more requests may come."""
+        """Send DISCONNECT, so that the broker sends no more requests."""
         if self._presence is not None:
             self._outbox.events.append(Leave(tuple(self._dialect.bare("disconnect"))))
         self._presence, self._client, self._reconnect_at = None, None, None
