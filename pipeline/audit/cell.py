@@ -1,4 +1,4 @@
-"""Cells: one topic, hour and quarter of the ids, summed up as the ledger does (PL-A03)."""
+"""Cells: the records of one topic, hour and quarter of the ids, summed up as in the ledger (PL-A03)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ LEDGER: Final = (
     "topic string, hour timestamp, bucket long, owed long, owed_sum decimal(20,0), owed_low long, owed_high long, "
     "owed_content decimal(20,0)"
 )
-"""The ledger's columns. ``topic`` is Kafka's. ``owed_content`` is null where the ledger has no contents."""
+"""The ledger's columns. ``topic`` is Kafka's. ``owed_content`` is null if the ledger has no contents."""
 
 
 def cells(evidence: DataFrame) -> DataFrame:
-    """Return ``topic``, ``hour``, ``bucket``: ``records``, ``sum``, ``content``, ``low``, ``high``, and how many
-    records are late, misfiled and erased.
+    """Return a row for each ``topic``, ``hour`` and ``bucket``.
 
-    Records that are not ours have no id: they stand in cells with the bucket null.
+    The row has ``records``, ``sum``, ``content``, ``low``, ``high``. It also counts erased, misfiled and late records.
+    Records that are not ours have no id; they stand in cells whose bucket is null.
     """
     high, low = ledger_hash_halves(F.col("id"))
     content_high, content_low = hash_halves(F.col("digest"))
@@ -54,7 +54,7 @@ def _joined(high: Column, low: Column) -> Column:
 
 
 def compared(ledger: DataFrame, cells: DataFrame) -> DataFrame:
-    """Return every cell of either side, with the columns of ``inquiry.Cell``; ``ledger`` has those of ``LEDGER``."""
+    """Return every cell of either side, with the columns of ``inquiry.Cell``. ``ledger`` has the columns ``LEDGER``."""
     sides = cells.join(ledger, ["topic", "hour", "bucket"], "full_outer")
     pairs = (("records", "owed"), ("sum", "owed_sum"), ("low", "owed_low"), ("high", "owed_high"))
     is_equal = F.lit(True)

@@ -25,7 +25,6 @@ NOT_DONE = (
     "benchmarks/",
     "db/migrations/",
     "db/schema.sql",
-    "pipeline/",
     "relay/amqp/",
     "reqrep/",
     "sdk/",
