@@ -21,7 +21,6 @@ WORDS_MAX = 25
 
 NOT_DONE = (
     "app/cli/chat/",
-    "app/cli/pipeline/",
     "benchmarks/",
     "db/migrations/",
     "db/schema.sql",
