@@ -1,8 +1,8 @@
-"""What one event costs at a fixed rate: time to the webhook, processor time, statements, flushes and bytes of WAL.
+"""The cost of one event at a fixed rate: time to the webhook, processor time, statements, flushes and bytes of WAL.
 
-Each rate is offered twice. The first time nothing is observed but the clocks and ``pg_stat_wal``; the second time the
-server's log counts the statements. The yardstick is a bare client that appends an event to a file, calls fsync and
-POSTs it to the same sink.
+Each rate is offered twice. The first run observes only the clocks and ``pg_stat_wal``. In the second run the server's
+log counts the statements. The yardstick is a bare client that appends an event to a file, calls fsync and POSTs it to
+the same sink.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SELECT (SELECT sum(fsyncs) FROM pg_stat_io WHERE object = 'wal')::bigint, wal_by
 
 @dataclass(frozen=True)
 class Cost:
-    """What an event cost: ``service`` and ``database`` are milliseconds of processor time."""
+    """The cost of an event; ``service`` and ``database`` are milliseconds of processor time."""
 
     received: Counted
     service: float
@@ -61,9 +61,9 @@ def request(port: int, size: int = 200) -> bytes:
 
 
 async def offer(port: int, rate: float, seconds: float, make: Callable[[int], bytes] = request) -> int:
-    """Send at a fixed rate, whatever the answers take; returns the number of events.
+    """Send at a fixed rate, regardless of the answers; return the number of events.
 
-    The hub refuses requests that a connection sends far ahead of the answers, so that there are many connections.
+    The hub refuses requests that a connection sends far ahead of the answers, so many connections are used.
     """
     connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(min(_CONNECTIONS, int(rate) + 1))]
     drains = [asyncio.ensure_future(reader.read(-1)) for reader, _ in connections]
@@ -97,7 +97,7 @@ async def observe(harness: Harness, sink: Sink, rate: float, seconds: float) -> 
 
 
 async def _wal(connection: asyncpg.Connection) -> tuple[int, int]:
-    """Return the number of flushes and of bytes of WAL so far."""
+    """Return the numbers of flushes and of WAL bytes so far."""
     version = connection.get_server_version().major
     [(syncs, size)] = await connection.fetch(_WAL_18 if version >= 18 else _WAL)
     return syncs, size
@@ -154,7 +154,7 @@ def _statement_lines(count: int, statements: Counter[str]) -> list[str]:
 
 
 async def measure(harness: Harness, sink: Sink, rates: tuple[float, ...], seconds: float) -> list[str]:
-    """Measure every rate; returns the lines to print."""
+    """Measure every rate; return the lines to print."""
     await offer(harness.port, 50, 2)
     lines = []
     for rate in rates:

@@ -3,10 +3,10 @@
     python -m benchmarks.pipeline --events 10000000 --rounds 3
 
 Bronze is generated: events of 100 bytes on 100,000 keys, four partitions, three hours, in Parquet as the archive
-writes it. The yardstick counts the rows and groups them by event id, which is what one writes by hand to look for
-repeats. Ours compares every cell's count, checksum, least and greatest id with the ledger, and looks for repeats,
-disorder and stale terms; nothing is wrong, so that nothing more follows. They alternate; medians and their
-ratio are printed, and the greatest memory of the JVM, whose heap is that of every command (1 GB).
+writes it. The yardstick counts the rows and groups them by event id, as a simple query for repeats does. Ours compares
+every cell's count, checksum, least and greatest id with the ledger. It also looks for repeats, disorder and stale
+terms. The data has no faults, so no further step follows. Both alternate. The output has medians, their ratio and the
+JVM's peak memory; its heap is that of every command (1 GB).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HOURS = 3
 
 
 def generated(spark: SparkSession, events: int) -> DataFrame:
-    """Rows of bronze; a key's events lie in one partition, in the order of their numbers."""
+    """Return rows of bronze. A key's events lie in one partition, in the order of their numbers."""
     number = F.col("id") + 1
     key = F.concat(F.lit("key "), (number % KEYS).cast("string"))
     at = F.timestamp_seconds(F.lit(1_768_467_600) + F.col("id") * (HOURS * 3600) / events)
@@ -74,7 +74,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def jvm_peak_megabytes() -> float:
-    """The greatest resident memory of this process's children."""
+    """Return the peak resident memory of this process's children, in megabytes."""
     children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
     peaks = []
     for child in children:

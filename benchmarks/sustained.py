@@ -1,16 +1,17 @@
-"""Insert and relay together for a long time, with autovacuum on; and how long after its COMMIT Kafka has an event.
+"""Insert and relay for a long time with autovacuum on, and the time from an event's COMMIT to Kafka's acknowledgement.
 
     python -m benchmarks.sustained --minutes 30
     python -m benchmarks.sustained --minutes 5 --rate 10000
 
-First the relay alone drains a backlog: the drain rate. Then publishers in a process of their own store 0.7 of that for
-each second (or ``--rate``), through `hookwire.publish_batch`, and a `hookwire relay` with its clean-up carries it to
-Kafka. Every half minute a line tells what waits, how large the tables are and what autovacuum did. What publishers and
-relay share is the machine: where the publishers cannot reach their rate, the line of results says what they reached.
+First the relay alone drains a backlog; this gives the drain rate. Then publishers in a process of their own store 0.7
+of that rate (or ``--rate``) by `hookwire.publish_batch`. A `hookwire relay` with its clean-up carries the events to
+Kafka. Every half minute a line shows the backlog, the size of the tables and the work of autovacuum. Publishers and
+relay share the machine. If the publishers cannot reach their rate, the line of results shows the rate they reached.
 
-Then one event for each commit, 600 a second, and a relay in this process, so that the moment is known at which Kafka's
-acknowledgement came (in transactional mode that of the transaction's end). The time runs from the answer to COMMIT. The
-best rival that published such figures, on two cores: 13 and 87 ms, 1,200 to 1,400/s sustained, 3,440 to 3,656/s drain.
+The second part publishes one event per commit, 600 per second. The relay runs in this process, so that the time of
+Kafka's acknowledgement is known; in transactional mode it is that of the transaction's end. The measured time begins
+with the answer to COMMIT. The best published figures of a rival, on two cores: 13 and 87 ms, 1,200 to 1,400/s
+sustained, 3,440 to 3,656/s drain.
 """
 
 from __future__ import annotations
@@ -116,14 +117,14 @@ async def _writer(bench: Bench, topic: str, kind: str, rate: float, seconds: flo
 
 
 class TimedSink(KafkaSink):
-    """Notes when each record was acknowledged."""
+    """A sink that notes when each record was acknowledged."""
 
     def __init__(self, acknowledged: dict[int, float], options: KafkaOptions, election: Election, group: int) -> None:
         super().__init__(options, lambda: election.trusted(group))
         self._acknowledged = acknowledged
 
     async def send(self, batch: Batch) -> Receipt:
-        """As the sink does."""
+        """Send the batch, and note the time of its acknowledgements."""
         receipt = await super().send(batch)
         now = time.time()
         self._acknowledged.update((record.id, now) for record in receipt.acknowledged)
@@ -131,7 +132,7 @@ class TimedSink(KafkaSink):
 
 
 def timed(bench: Bench, mode: Mode, acknowledged: dict[int, float]) -> SinkOf:
-    """The Kafka sink, timed."""
+    """Build the Kafka sink with the notes of time."""
     incarnation = f"timed{mode[:2]}"
 
     def made(election: Election, group: int) -> Sink:
@@ -141,7 +142,7 @@ def timed(bench: Bench, mode: Mode, acknowledged: dict[int, float]) -> SinkOf:
 
 
 async def delays(bench: Bench, mode: Mode, seconds: float) -> list[float]:
-    """Milliseconds from COMMIT to acknowledgement of every event, those of the first seconds left out."""
+    """Return the milliseconds from COMMIT to acknowledgement of each event, without those of the first seconds."""
     await bench.connection.execute("TRUNCATE hookwire.outbox, hookwire.events, hookwire.ledger_entries")
     await bench.connection.execute("UPDATE hookwire.sinks SET configured = (name = 'kafka')")
     topic = await bench.topic()
@@ -160,7 +161,7 @@ async def delays(bench: Bench, mode: Mode, seconds: float) -> list[float]:
 
 
 async def latency(bench: Bench, seconds: float) -> None:
-    """Both modes at 600 a second."""
+    """Measure both modes at 600 events per second."""
     for mode in ("idempotent", "transactional"):
         found = await delays(bench, mode, seconds)
         cuts = statistics.quantiles(found, n=100, method="inclusive")
@@ -176,7 +177,7 @@ async def latency(bench: Bench, seconds: float) -> None:
 
 
 async def run(options: argparse.Namespace, server_url: str, bootstrap: str, postmaster: int | None) -> None:
-    """All of it, on these servers."""
+    """Run both parts on these servers."""
     async with opened(server_url, bootstrap, postmaster) as bench:
         assert await bench.connection.fetchval("SHOW autovacuum") == "on"
         for mode in options.modes:
@@ -189,9 +190,9 @@ async def run(options: argparse.Namespace, server_url: str, bootstrap: str, post
 
 
 def main() -> None:
-    """On servers of its own, or on those that the environment names."""
+    """Run on own servers, or on those that the environment names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--minutes", type=float, default=1.0, help="of each mode")
+    parser.add_argument("--minutes", type=float, default=1.0, help="minutes for each mode")
     parser.add_argument("--rate", type=float, help="events a second, instead of 0.7 of the drain rate")
     parser.add_argument("--modes", nargs="+", choices=["idempotent", "transactional"], default=["idempotent"])
     parser.add_argument("--latency-seconds", type=float, default=30.0)

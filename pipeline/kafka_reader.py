@@ -55,7 +55,7 @@ def incarnations_of(options: SparkKafkaOptions, topics: Collection[str]) -> dict
     """
     if not topics:
         return {}
-    admin = _admin(options)  # its answers never come once it is gone
+    admin = _admin(options)  # a client without a reference is deleted and never answers
     seconds = options.answer_seconds
     asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=seconds)
     try:
@@ -106,7 +106,7 @@ def _java_ranges(ranges: Iterable[Range]) -> dict[str, str]:
 def _listed(
     options: SparkKafkaOptions, places: Sequence[TopicPartition], what: OffsetSpec
 ) -> dict[tuple[str, int], int]:
-    admin = _admin(options)  # its answers never come once it is gone
+    admin = _admin(options)  # a client without a reference is deleted and never answers
     seconds = options.answer_seconds
     asked = admin.list_offsets(
         dict.fromkeys(places, what), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=seconds

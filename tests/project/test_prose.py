@@ -21,7 +21,6 @@ WORDS_MAX = 25
 
 NOT_DONE = (
     "app/cli/chat/",
-    "benchmarks/",
     "db/migrations/",
     "db/schema.sql",
     "relay/amqp/",
