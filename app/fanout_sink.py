@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-from db.errors import DatabaseError
-from relay.sink import Batch, Features, Fenced, Receipt, SinkUnavailable, Term
+from collections.abc import Sequence
+
+from typing_extensions import override
+
+from app.inner_sink import InnerSink
+from relay.record import Record
+from relay.sink import Features, Term
 from webhooks.fanout import FanOut, TermOver
 
 __all__ = ["FanOutSink"]
 
 
-class FanOutSink:
-    """Its fence is the term itself, named in the statement that fans out; it has no connection of its own."""
+class FanOutSink(InnerSink):
+    """It makes the deliveries of each record."""
 
     name = "webhooks"
     features = Features(window="record", batch_records_max=1_000, payload=False, purges=True)
+    term_over = TermOver
 
     def __init__(self, fan_out: FanOut) -> None:
+        super().__init__()
         self._fan_out = fan_out
-        self._is_open = False
 
-    async def open(self, term: Term) -> None:
-        """Return at once: the raised term has fenced every predecessor."""
-        self._is_open = True
-
-    async def send(self, batch: Batch) -> Receipt:
-        """Purge records and make deliveries, in one transaction."""
-        if not self._is_open:
-            raise SinkUnavailable("the fan-out is not open")
-        try:
-            done = await self._fan_out.send(batch.term.group, batch.term.number, batch.records)
-        except TermOver:
-            raise Fenced(f"term {batch.term.number} of the fan-out is over") from None
-        except DatabaseError as error:
-            raise SinkUnavailable(str(error)) from error
-        return Receipt(acknowledged=done)
-
-    async def close(self) -> None:
-        """Take no more batches."""
-        self._is_open = False
+    @override
+    async def purge(self, term: Term, records: Sequence[Record]) -> Sequence[Record]:
+        return await self._fan_out.send(term.group, term.number, records)

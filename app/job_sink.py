@@ -2,47 +2,33 @@
 
 from __future__ import annotations
 
-from db.errors import DatabaseError
+from collections.abc import Sequence
+
+from typing_extensions import override
+
+from app.inner_sink import InnerSink
 from jobs.event_jobs import EventJobs, JobTermOver
-from relay.sink import Batch, Features, Fenced, Receipt, SinkUnavailable, Term
+from relay.record import Record
+from relay.sink import Features, Term
 
 __all__ = ["JobSink"]
 
 
-class JobSink:
-    """Its fence is the term itself, named in the statement that enqueues; it has no connection of its own.
-
-    ``has_sent``: whether an event has come, so that there is a topic with a rule.
-    """
+class JobSink(InnerSink):
+    """It enqueues a job for each record. ``has_sent``: whether a record has come, so that a topic has a rule."""
 
     name = "jobs"
     features = Features(window="record", batch_records_max=500, payload=False, purges=True)
+    term_over = JobTermOver
 
     def __init__(self, event_jobs: EventJobs) -> None:
+        super().__init__()
         self._event_jobs = event_jobs
         self.has_sent = False
-        self._is_open = False
 
-    async def open(self, term: Term) -> None:
-        """Return at once: the raised term has fenced every predecessor."""
-        self._is_open = True
-
-    async def send(self, batch: Batch) -> Receipt:
-        """Purge records and enqueue jobs, in one transaction."""
-        if not self._is_open:
-            raise SinkUnavailable("the sink of jobs is not open")
-        records, term = batch.records, batch.term
-        try:
-            done = await self._event_jobs.enqueue(
-                term.group, term.number, [record.shard for record in records], [record.id for record in records]
-            )
-        except JobTermOver:
-            raise Fenced(f"term {term.number} of the sink of jobs is over") from None
-        except DatabaseError as error:
-            raise SinkUnavailable(str(error)) from error
+    @override
+    async def purge(self, term: Term, records: Sequence[Record]) -> Sequence[Record]:
+        shards, ids = [record.shard for record in records], [record.id for record in records]
+        done = await self._event_jobs.enqueue(term.group, term.number, shards, ids)
         self.has_sent = True
-        return Receipt(acknowledged=[record for record in records if record.id in done])
-
-    async def close(self) -> None:
-        """Take no more batches."""
-        self._is_open = False
+        return [record for record in records if record.id in done]

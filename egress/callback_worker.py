@@ -24,6 +24,7 @@ import structlog
 
 from egress.callback import Callback, CallbackBook, CallbackMessage, CallbackOptions
 from egress.client import Outbound, OutboundError, ReadLimits, Request, Response
+from runtime.pause import pause
 
 __all__ = ["LEASED_EACH", "LEASE_MARGIN_SECONDS", "CallbackWorker"]
 
@@ -75,7 +76,7 @@ class CallbackWorker(ABC):
             while not self._stopping:
                 self._wake.clear()
                 if not await self._lease_and_post(posts):
-                    await self._pause()
+                    await pause(self._wake, _UNASKED_SECONDS)
 
     @abstractmethod
     async def lease(self, full: Sequence[int], subscriptions: int) -> Sequence[Mapping[str, Any]]:
@@ -88,13 +89,6 @@ class CallbackWorker(ABC):
     @abstractmethod
     async def record(self, work: Mapping[str, Any], answer: Response | str) -> None:
         """Settle the work by its answer; a text says why there is none."""
-
-    async def _pause(self) -> None:
-        try:
-            async with asyncio.timeout(_UNASKED_SECONDS):
-                await self._wake.wait()
-        except TimeoutError:
-            return
 
     async def _lease_and_post(self, posts: asyncio.TaskGroup) -> bool:
         """Lease what there is room for and begin to POST it; return whether to ask again at once."""

@@ -33,6 +33,7 @@ from hub.key_holders import KeyHolders
 from hub.publish_error import IdempotencyConflict, IdempotencyInFlight, KeyBusy, Overloaded, PublishRefused
 from hub.unit import Accepted, Unit
 from relay.trouble import Trouble
+from runtime.pause import pause
 
 __all__ = [
     "Accepted",
@@ -199,11 +200,7 @@ class Publisher:
 
     async def _wait_for_work(self) -> None:
         # The limit matters only for units that were set aside because one of their keys is in a commit.
-        try:
-            async with asyncio.timeout(0.01 if self._queue else None):
-                await self._arrived.wait()
-        except TimeoutError:
-            return
+        await pause(self._arrived, 0.01 if self._queue else None)
 
     def _take(self) -> list[Unit]:
         """Return the next commit's units, without those of a key that is being committed (RR-03, RR-12)."""

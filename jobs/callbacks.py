@@ -21,6 +21,7 @@ from db.pool import Database
 from egress.callback import CallbackBook, CallbackMessage, CallbackOptions
 from egress.callback_worker import LEASE_MARGIN_SECONDS, LEASED_EACH, CallbackWorker
 from egress.client import Outbound, Response
+from event.timestamp import format_timestamp
 from jobs.callback_answer import CallbackVerdict, judge_answer
 from jobs.job import ClaimedJob, JobReceipt
 from jobs.job_queue import JobQueue
@@ -68,7 +69,7 @@ class PushedJobs(CallbackWorker):
             ("content-type", "application/json"), ("hookwire-kind", job.kind),
             ("hookwire-job-id", str(job.receipt.job_id)), ("hookwire-attempt", str(job.attempt)),
         ]  # fmt: skip
-        body = json.dumps(job.as_item(), default=_wire_time, ensure_ascii=False, separators=(",", ":")).encode()
+        body = json.dumps(job.as_item(), default=format_timestamp, ensure_ascii=False, separators=(",", ":")).encode()
         seconds = max(work["run_seconds_left"], _POST_SECONDS_MIN)
         return CallbackMessage(f"job_{job.receipt.job_id}", headers, body, seconds)
 
@@ -104,8 +105,3 @@ class PushedJobs(CallbackWorker):
             case _:
                 await self._queue.fail(receipt, verdict.why, dead=verdict.verb == "discard")
                 return "failed"
-
-
-def _wire_time(value: datetime) -> str:
-    """Return the time as RFC 3339 text in UTC."""
-    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""The pause between two polls of the database, which services of every room use."""
+"""The pause of a service that waits for work, between two polls of the database too."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import asyncio
 __all__ = ["pause"]
 
 
-async def pause(until: asyncio.Event, seconds: float) -> None:
-    """Wait for so many seconds, or until the event is set by a stop or a notification."""
+async def pause(until: asyncio.Event, seconds: float | None) -> None:
+    """Wait for so many seconds, or until the event is set by a stop or a notification; None: without an end."""
     try:
         async with asyncio.timeout(seconds):
             await until.wait()

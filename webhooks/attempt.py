@@ -19,7 +19,7 @@ from webhooks.lifetime import within_lifetime
 from webhooks.message import REPLAY_HEADER, batch_message, delivery_message
 from webhooks.operator_event import RESERVED_PREFIX
 from webhooks.outcome import Outcome, outcome_of_error, outcome_of_response
-from webhooks.result import Result
+from webhooks.result import AttemptName, Result
 from webhooks.retry import DELIVERED, Decision, decide
 from webhooks.subscriber import Subscriber
 from webhooks.worker_options import WorkerOptions
@@ -108,10 +108,7 @@ def result_of(
         failed=is_failure(outcome) if leads else None,
         tells=not event.topic.startswith(RESERVED_PREFIX),
         counts=subscriber.protocol == "rabbithub" and outcome.kind != "delivered", is_in_lane=claim.is_in_lane,
-        names={
-            "event_id": event.event_id, "subscription": subscriber.public_id, "topic": event.topic,
-            "attempt": claim.position,
-        },
+        attempt=AttemptName(event.incarnation, event.topic, subscriber.public_id, claim.position),
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import structlog
 
+from event.timestamp import format_timestamp
 from runtime.sample import EventSample
 from webhooks.result import Result
 
@@ -19,21 +20,20 @@ class AttemptLog:
         self._sample = sample
 
     def write(self, result: Result) -> None:
-        """Log an attempt whose result is stored. A delivery that ended without an attempt has no names and no line."""
-        if not result.names or not self._sample.takes(result.event_id):
+        """Log an attempt whose result is stored. A delivery that ended without an attempt has no line."""
+        if result.attempt is None or not self._sample.takes(result.event_id):
             return
         outcome, decision = result.outcome, result.decision
         _log.info(
             "attempt_ended",
-            delivery=f"dlv_{result.event_id}_{result.subscription_id}",
-            **result.names,
+            **result.log_fields(),
             outcome=outcome.kind,
             status=outcome.status,
             detail=outcome.detail,
             action=decision.action,
             retry_seconds=_rounded(decision.retry_seconds) if decision.action == "retry" else None,
             address=outcome.address,
-            started_at=result.started_at.isoformat().replace("+00:00", "Z"),
+            started_at=format_timestamp(result.started_at),
             connect_seconds=_rounded(outcome.connect_seconds),
             first_byte_seconds=_rounded(outcome.first_byte_seconds),
             total_seconds=_rounded(outcome.total_seconds),

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from types import MappingProxyType
 from typing import NamedTuple
 
+from event.identity import format_event_id
 from webhooks.breaker import Turn
+from webhooks.delivery_id import format_delivery_id
 from webhooks.outcome import Outcome
 from webhooks.retry import Decision
 
-__all__ = ["Result"]
+__all__ = ["AttemptName", "Result"]
+
+
+class AttemptName(NamedTuple):
+    """The name of an attempt in the log: the id's incarnation, the topic, the subscription's public id, the number."""
+
+    incarnation: str
+    topic: str
+    subscription: str
+    number: int
 
 
 class Result(NamedTuple):
-    """One finished attempt: whose, by which claim, to which version of the subscription, when it started, what came of
-    it, for the breaker too. ``failed``: whether it speaks against the receiver; None: it says nothing of it. ``tells``:
-    operators may hear of it. ``counts``: it is an error of RabbitHub's kind. ``is_in_lane``: others wait behind it.
-    ``names``: fields of the log: public ids of event and subscription, topic, number of the attempt (FT-10)."""
+    """One finished attempt with its delivery, its claim, its start, its outcome and its effect on the breaker.
+
+    ``version`` is that of the subscription. ``failed``: whether it counts as a failure of the receiver; None if it
+    proves nothing. ``tells``: operators get an event about it. ``counts``: it is an error of RabbitHub's kind.
+    ``is_in_lane``: the subscription keeps the order of the key. ``attempt``: its name in the log, or None if the
+    delivery ended without an attempt.
+    """
 
     event_id: int
     subscription_id: int
@@ -32,4 +44,15 @@ class Result(NamedTuple):
     tells: bool = True
     counts: bool = False
     is_in_lane: bool = False
-    names: Mapping[str, str | int] = MappingProxyType({})
+    attempt: AttemptName | None = None
+
+    def log_fields(self) -> dict[str, str | int]:
+        """Return the fields of the log that say which delivery and which attempt it was (FT-10)."""
+        delivery = format_delivery_id(self.event_id, self.subscription_id)
+        if self.attempt is None:
+            return {"delivery": delivery}
+        incarnation, topic, subscription, number = self.attempt
+        event = format_event_id(incarnation, self.event_id)
+        return {
+            "delivery": delivery, "event_id": event, "subscription": subscription, "topic": topic, "attempt": number,
+        }  # fmt: skip

@@ -53,9 +53,10 @@ _TOO_LARGE = 413
 
 
 class Dispatch(NamedTuple):
-    """The claims that one request sends, and the slot that the request uses."""
+    """The claims that one request sends, its time limit in seconds, and the slot that it uses."""
 
     claims: Sequence[Claim]
+    deadline_seconds: float
     host: str
     was_proven: bool
 
@@ -246,14 +247,15 @@ class Schedule:
                 self._waiting -= 1
                 self._place(subscription)
                 continue
-            end = subscription.batch_end(place, now + self._deadline_seconds(claim), self._busy)
+            seconds = self._deadline_seconds(claim)
+            end = subscription.batch_end(place, now + seconds, self._busy)
             claims = subscription.waiting[place:end]
             del subscription.waiting[place:end]
             self._waiting -= len(claims)
             self._busy.update(one.lane for one in claims if one.lane is not None)
             subscription.in_flight += 1
             self._slots.take(claim.host, is_proven=subscription.is_proven)
-            dispatch = Dispatch(claims, claim.host, subscription.is_proven)
+            dispatch = Dispatch(claims, seconds, claim.host, subscription.is_proven)
             self._place(subscription)
             return dispatch
         return None

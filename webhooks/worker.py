@@ -121,12 +121,7 @@ class Worker:
 
     async def _wait(self) -> None:
         next_at = self._schedule.next_at()
-        until_next = None if next_at is None else max(next_at - time.monotonic(), 0.0)
-        try:
-            async with asyncio.timeout(until_next):
-                await self._wake.wait()
-        except TimeoutError:
-            return
+        await pause(self._wake, None if next_at is None else max(next_at - time.monotonic(), 0.0))
 
     async def _claim(self, wanted: Mapping[int, int]) -> None:
         """Claim deliveries and pass them to the schedule."""
@@ -196,8 +191,7 @@ class Worker:
         claims, outcome = dispatch.claims, None
         try:
             started_at = datetime.now(UTC)
-            deadline = claims[0].subscriber.timeout_seconds or self._options.timeout_seconds
-            outcome = await self._send(claims, deadline, started_at)
+            outcome = await self._sender.make(claims, dispatch.deadline_seconds, started_at)
             self._count(claims, outcome)
             if not dispatch.is_too_large(outcome):
                 for claim in claims:
@@ -208,9 +202,6 @@ class Worker:
                 self._start_all()
             if self._schedule.is_half_empty or self._schedule.has_returned:
                 self._wake.set()
-
-    async def _send(self, claims: Sequence[Claim], deadline: float, started_at: datetime) -> Outcome:
-        return await self._sender.make(claims, deadline, started_at)
 
     def _count(self, claims: Sequence[Claim], outcome: Outcome) -> None:
         self._metrics.count(outcome.kind, outcome.total_seconds)
@@ -234,8 +225,8 @@ class Worker:
             if decision.dead_kind is not None:
                 self._metrics.dead.labels(decision.dead_kind).inc()
                 _log.warning(
-                    "delivery_dead", delivery=f"dlv_{result.event_id}_{result.subscription_id}", **result.names,
-                    kind=decision.dead_kind, outcome=result.outcome.kind, status=result.outcome.status,
+                    "delivery_dead", **result.log_fields(), kind=decision.dead_kind,
+                    outcome=result.outcome.kind, status=result.outcome.status,
                 )  # fmt: skip
         self._wake.set()
 

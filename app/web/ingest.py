@@ -35,6 +35,7 @@ from event.event import Draft
 from event.hops import HOPS_HEADER, HOPS_MAX, hops_of
 from event.identity import format_event_id
 from event.strict_json import StrictJsonError, loads
+from event.timestamp import format_timestamp
 from event.tombstone import TOMBSTONE_HEADER, is_tombstone
 from event.topic import TopicError, is_reserved, validate_key, validate_topic
 from hub.publish import (
@@ -221,7 +222,7 @@ class Ingest:
             "topic": one.topic,
             "key": one.key,
             "sequence": one.sequence,
-            "accepted_at": one.accepted_at.isoformat().replace("+00:00", "Z"),
+            "accepted_at": format_timestamp(one.accepted_at),
         }
 
 

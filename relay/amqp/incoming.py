@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
@@ -26,6 +26,7 @@ from aio_pika.abc import AbstractIncomingMessage
 
 from event.attribute import CloudEventError, check_content_type
 from event.hops import HOPS_HEADER
+from event.timestamp import format_timestamp
 from event.tombstone import TOMBSTONE_HEADER, is_tombstone
 from event.topic import TopicError, validate_key
 from relay.source import IntakeRefused, SourceMessage
@@ -109,7 +110,7 @@ def _text(name: str, value: object) -> str:
     if isinstance(value, str | int | float | Decimal):
         return str(value)
     if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        return format_timestamp(value)
     if isinstance(value, bytes | bytearray):
         try:
             return bytes(value).decode()

@@ -19,6 +19,7 @@ from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
 from event.identity import format_event_id
+from webhooks.delivery_id import format_delivery_id, parse_delivery_id
 
 __all__ = ["router"]
 
@@ -28,7 +29,6 @@ router = APIRouter(
 )  # fmt: skip
 In = Annotated[Context, Depends(context_of)]
 Kind = Literal["refused", "exhausted", "declined", "aborted", "gone", "internal"]
-_DELIVERY = re.compile(r"dlv_([0-9]{1,18})_([0-9]{1,18})")
 _RECORD = re.compile(r"dead_(kafka|amqp)_([0-9]{1,18})")
 _LARGEST = 2**63 - 1
 _STATEMENTS = {
@@ -97,7 +97,9 @@ class DeadLetterDone(BaseModel):
 def _out(row: Row, incarnation: str) -> DeadLetterOut:
     names = ("topic", "key", "kind", "attempts", "last_status", "last_outcome", "detail", "died_at", "sink")
     webhook = row["sink"] == "webhooks"
-    identity = f"dlv_{row['event_id']}_{row['subscription']}" if webhook else f"dead_{row['sink']}_{row['event_id']}"
+    identity = (
+        format_delivery_id(row["event_id"], row["subscription"]) if webhook else f"dead_{row['sink']}_{row['event_id']}"
+    )
     return DeadLetterOut.model_validate(
         {name: row[name] for name in names}
         | {
@@ -178,8 +180,8 @@ async def _do(dead_letter: str, verb: str, body: Reason, request: Request, conte
 def _named(dead_letter: str, verb: str) -> tuple[str, str, int, int | str]:
     """Return the statement of a verb, and the kind of its dead letter."""
     of_delivery, of_record = _STATEMENTS[verb]
-    if match := _DELIVERY.fullmatch(dead_letter):
-        return of_delivery, "default", int(match[1]), int(match[2])
+    if delivery := parse_delivery_id(dead_letter):
+        return of_delivery, "default", *delivery
     if match := _RECORD.fullmatch(dead_letter):
         return of_record, "default", int(match[2]), match[1]
     raise Problem("not-found", "There is no such dead letter.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -25,6 +24,7 @@ from app.web.scopes import needs
 from db.pool import Row
 from event.identity import format_event_id
 from webhooks.condition import DeliveryState, delivery_condition
+from webhooks.delivery_id import format_delivery_id, parse_delivery_id
 
 __all__ = ["delivery_out", "router"]
 
@@ -34,7 +34,6 @@ router = APIRouter(
 )  # fmt: skip
 In = Annotated[Context, Depends(context_of)]
 State = DeliveryState
-_ID = re.compile(r"dlv_([0-9]{1,19})_([0-9]{1,19})")
 _LARGEST = 2**63 - 1
 Seconds = Annotated[float, AfterValidator(lambda seconds: round(seconds, 6))]
 _MISSING = "There is no such delivery."
@@ -153,7 +152,7 @@ def delivery_out(row: Row, incarnation: str) -> dict[str, Any]:
         **row,
         **delivery_condition(row)._asdict(),
         "detail": ": ".join(filter(None, (row["kind"], row["detail"]))) or None,
-        "id": f"dlv_{row['event_id']}_{row['subscription_id']}",
+        "id": format_delivery_id(row["event_id"], row["subscription_id"]),
         "event_id": format_event_id(incarnation, row["event_id"]),
         "subscription_id": row["public_id"],
     }
@@ -253,10 +252,10 @@ async def _turn(event: int, subscription: int, actor: str, body: Reason, context
 
 async def _numbers(request: Request, delivery_id: str, context: Context) -> tuple[int, int]:
     """Return the event's and the subscription's number, if the request's key may see them; else ``Problem``."""
-    match = _ID.fullmatch(delivery_id)
-    if match is None or max(int(match[1]), int(match[2])) > _LARGEST:
+    numbers = parse_delivery_id(delivery_id)
+    if numbers is None:
         raise Problem("not-found", _MISSING)
-    event, subscription = int(match[1]), int(match[2])
+    event, subscription = numbers
     row = await context.database.fetchrow("event.pair", "default", event, subscription)
     assert row is not None, "the statement always gives one row"
     for pattern in (row["topic"], row["pattern"]):

@@ -20,6 +20,7 @@ from app.web.scopes import needs
 from db.pool import Row
 from event.identity import format_event_id
 from webhooks.condition import QUEUED, DeliveryState, delivery_condition
+from webhooks.delivery_id import format_delivery_id
 
 __all__ = ["router"]
 
@@ -161,6 +162,6 @@ def _out(row: Row, incarnation: str) -> dict[str, Any]:
         **row,
         "event_id": format_event_id(incarnation, row["event_id"]),
         "subscription_id": row["public_id"],
-        "delivery_id": f"dlv_{row['event_id']}_{row['subscription_id']}",
+        "delivery_id": format_delivery_id(row["event_id"], row["subscription_id"]),
         **delivery_condition(row)._asdict(),
     }

@@ -15,6 +15,7 @@ from app.web.overview import COUNTED_MAX, Row, Status
 from app.web.pages.markup import ago, callback, code, count, link, moment, pill, section, table, tile
 from event.identity import format_event_id
 from webhooks.condition import Condition, delivery_condition, subscription_condition
+from webhooks.delivery_id import format_delivery_id
 
 __all__ = ["delivery_state", "next_attempt", "outage_content", "page", "status_content"]
 
@@ -238,7 +239,10 @@ def _dead_letters(status: Status) -> str:
             code(row["topic"] or ""),
             callback(row["callback"]),
             f'{pill(row["kind"], "bad")} <span class="soft">{escape(row["detail"] or "") or _outcome(row)}</span>',
-            link(f"deliveries/dlv_{row['event_id']}_{row['subscription_id']}/attempts", str(row["attempts"])),
+            link(
+                f"deliveries/{format_delivery_id(row['event_id'], row['subscription_id'])}/attempts",
+                str(row["attempts"]),
+            ),
             moment(row["died_at"], status.now),
         ]
         for row in status.dead_letters

@@ -1,0 +1,10 @@
+"""A moment as RFC 3339 text in UTC, which events, callbacks and log lines carry."""
+
+from datetime import UTC, datetime
+
+__all__ = ["format_timestamp"]
+
+
+def format_timestamp(at: datetime) -> str:
+    """Return ``2026-01-18T13:06:07.131002Z``; without a fraction for a whole second. ``at`` has a time zone."""
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
