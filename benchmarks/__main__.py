@@ -1,7 +1,7 @@
 """``python -m benchmarks [NAME ...]``: run all benchmarks, or some, and print their tables.
 
-Each prints as soon as it is done; a benchmark that fails says so, and the exit code is 1 in the end. Several run in a
-process each: what one holds is not counted as another's memory, and Spark has one set of packages for each process.
+Each benchmark prints its table when it is done. If one fails, the exit code is 1 at the end. Each of several benchmarks
+runs in a process of its own: its memory is measured alone, and Spark has one set of packages per process.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _WITH_OWN_COMMAND = (
 
 
 def main() -> int:
-    """Run what the command line names; returns the exit code."""
+    """Run the benchmarks that the command line names; return the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description="Ours and a yardstick in one run, and their ratio.",
-        epilog="Those with options of their own run alone, too: python -m benchmarks.relay --help",
+        prog="python -m benchmarks", description="Measure ours and a yardstick in one run, and print the ratio.",
+        epilog="A benchmark with options of its own also runs alone: python -m benchmarks.relay --help",
     )  # fmt: skip
     parser.add_argument("names", metavar="NAME", nargs="*", type=_known, help=f"all, or some of {', '.join(NAMES)}")
     wanted = parser.parse_args().names or list(NAMES)
@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def _succeeds(name: str) -> bool:
-    """Run it in a process of its own."""
+    """Run the benchmark in a process of its own; return whether it succeeded."""
     return subprocess.run([sys.executable, "-m", "benchmarks", name], check=False).returncode == 0
 
 

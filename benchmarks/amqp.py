@@ -2,11 +2,11 @@
 
     python -m benchmarks.amqp --messages 5000 --rounds 3
 
-Both send persistent 100-byte messages with publisher confirms to a durable queue: the yardstick waits for each
-confirmation before it sends the next, as a naive relay does; the sink keeps a window of 500 keys unconfirmed, built
-and headed as in production. A third row shows what order costs: ten keys, hence ten messages unconfirmed. Rounds
-alternate; the median of each and the ratio to the yardstick are printed. The broker is the one at
-HOOKWIRE_TEST_AMQP_URL, or one that is booted for the run.
+Both send persistent 100-byte messages with publisher confirms to a durable queue. The yardstick waits for each
+confirmation before it sends the next message, as a naive relay does. The sink is built as in production and keeps 500
+keys unconfirmed. A third row shows the cost of order: ten keys, hence ten unconfirmed messages. Rounds alternate. The
+output has each median and its ratio to the yardstick. The broker is that at HOOKWIRE_TEST_AMQP_URL, or it is booted
+for the run.
 """
 
 import argparse
@@ -61,7 +61,7 @@ async def in_windows(sink: AmqpSink, messages: int, keys: int) -> None:
 
 
 async def measured(messages: int, work: Callable[[], Awaitable[None]]) -> tuple[float, float]:
-    """Give messages per second and CPU microseconds per message in this process."""
+    """Return messages per second, and CPU microseconds per message in this process."""
     cpu, wall = cpu_seconds(), time.perf_counter()
     await work()
     return messages / (time.perf_counter() - wall), (cpu_seconds() - cpu) / messages * 1e6

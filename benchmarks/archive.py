@@ -2,11 +2,11 @@
 
     python -m benchmarks.archive --events 1000000 --rounds 3
 
-Records as the relay writes them (eight headers, JSON of 100 bytes, 10,000 keys) lie in four partitions of a real
-broker. The yardstick reads them with the same source and writes Kafka's own columns as Parquet, nothing else. Ours
-types the envelope, judges every record, counts, flushes files to disk, hashes them and makes the commit. The frame is
-what ours writes, by Spark alone: without flush, hash and commit. For each source (Spark's connector and our own) the
-three alternate; medians of events a second and the ratios of ours are printed.
+Records like the relay's (eight headers, JSON of 100 bytes, 10,000 keys) lie in four partitions of a real broker. The
+yardstick reads them with the same source and writes only Kafka's columns as Parquet. Ours converts the envelope, checks
+every record, counts, flushes files to disk, hashes them and makes the commit. The frame writes the same rows by Spark
+alone, without flush, hash and commit. For each source (Spark's connector and our own) the three alternate. The output
+has medians of events per second and the ratios of ours.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ SOURCES: tuple[Literal["jvm", "python"], ...] = ("jvm", "python")
 
 
 def filled(bootstrap: str, events: int) -> None:
-    """The topic, with so many records."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # its answers never come once it is gone
+    """Create the topic and fill it with ``events`` records."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # a client without a reference is deleted and never answers
     made = admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])
     made[TOPIC].result()
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "queue.buffering.max.messages": 500_000})

@@ -1,18 +1,17 @@
-"""What waits, and what somebody's old snapshot keeps, should cost an event nothing (RR-07, RP-03).
+"""Backlog: whether a large backlog, or dead rows under an old snapshot, make an event more expensive (RR-07, RP-03).
 
     python -m benchmarks.backlog --sizes 10000 10000000
     python -m benchmarks.backlog --held-minutes 30
 
-Backlogs of several sizes are drained in idempotent mode, smallest first. Beside the costs stands the most memory that
-this process has held so far, which is the relay's and the benchmark's together.
+The first part drains backlogs of several sizes in idempotent mode, smallest first. It prints the costs, and the peak
+memory of this process, which holds relay and benchmark.
 
-Then two databases of one server carry the same events, each with a relay of its own. In one of them a snapshot is
-held, as a backup or a forgotten report does, and keeps what the relay deletes; in the other nothing is kept. As many
-records are relayed as come in so many minutes at 2,000 a second, as fast as they go: what such minutes leave is dead
-rows, and how long they took does not matter to them. After that, samples are taken in turns, each filled behind a
-checkpoint, and compared pair by pair: events are as many, caches as full, and the machine as busy for the one as for
-the other. Autovacuum is on. Under the snapshot it reads the dead rows again and again for nothing; that is part of what
-a snapshot costs, and so it is part of the figures.
+In the second part two databases of one server carry the same events, each with a relay of its own. In one database an
+open snapshot keeps the rows that the relay deletes, as a backup or a forgotten report does. Each relay carries as many
+records as arrive in the given minutes at 2,000 per second. It works as fast as it can, because only the dead rows
+matter. Then samples are taken in turns, each filled after a checkpoint, and compared in pairs. So both samples of a
+pair have the same events, the same caches and the same load of the machine. Autovacuum is on. Under the snapshot it
+reads the dead rows repeatedly without effect. This is a cost of the snapshot, so the figures include it.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ async def sizes(bench: Bench, wanted: list[int], rounds: int) -> None:
 
 @asynccontextmanager
 async def carrying(bench: Bench) -> AsyncIterator[Callable[[int], Awaitable[Costs]]]:
-    """A relay that goes on; it is given so many events, carries them, and what that cost comes back."""
+    """Run a relay. Yield a function that fills a number of events, lets the relay carry them and returns the costs."""
     await bench.connection.execute("TRUNCATE hookwire.outbox, hookwire.events, hookwire.ledger_entries")
     topic = await bench.topic()
     metrics = ClockedMetrics(bench.clock(0))
@@ -65,14 +64,14 @@ async def carrying(bench: Bench) -> AsyncIterator[Callable[[int], Awaitable[Cost
             ours.notify()
             await clock.done.wait()
             costs = await clock.stopped()
-            await bench.emptied()  # reads every dead row, so outside of what is metered
+            await bench.emptied()  # this query reads every dead row, so it is not metered
             return costs
 
         yield carried
 
 
 async def held(free: Bench, kept: Bench, minutes: float, rounds: int) -> None:
-    """Of two databases one keeps what it deletes; then pairs of samples, now the one first and now the other."""
+    """Hold a snapshot in one of two databases, then compare pairs of samples; the order within a pair alternates."""
     reader = await asyncpg.connect(kept.url)
     async with carrying(free) as of_free, carrying(kept) as of_kept:
         await reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM hookwire.outbox")
@@ -98,12 +97,12 @@ async def held(free: Bench, kept: Bench, minutes: float, rounds: int) -> None:
 
 
 def _processor(rows: list[Costs]) -> float:
-    """Microseconds of an event, relay and PostgreSQL."""
+    """Return the processor time of an event, in microseconds, of relay and PostgreSQL."""
     return statistics.median(row.relay_microseconds + row.postgres_microseconds for row in rows)
 
 
 async def run(options: argparse.Namespace, server_url: str, bootstrap: str, postmaster: int | None) -> None:
-    """Both questions, on these servers."""
+    """Run both parts on these servers."""
     async with opened(server_url, bootstrap, postmaster) as bench:
         if options.sizes:
             await sizes(bench, options.sizes, options.rounds)
@@ -113,7 +112,7 @@ async def run(options: argparse.Namespace, server_url: str, bootstrap: str, post
 
 
 def main() -> None:
-    """On servers of its own, or on those that the environment names."""
+    """Run on own servers, or on those that the environment names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--held-minutes", type=float, default=5.0)

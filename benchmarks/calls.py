@@ -1,7 +1,7 @@
-"""An HTTP call and its worker's reply, beside an event's POST and its webhook: the same rate, in turn, in one run.
+"""Calls: the time of an HTTP call to a service, beside that of an event to its webhook, at the same rate in one run.
 
-A caller waits in its POST; workers wait in theirs for a request. The yardstick is the time from an event's POST to its
-arrival at the callback, which has one transaction and one request less.
+A caller waits in its POST for the reply; workers wait in theirs for a request. The yardstick is the time from an
+event's POST to its arrival at the callback, which needs one transaction and one request less.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _JSON = {"Content-Type": "application/json"}
 
 
 async def run(rate: int = 100, seconds: float = 8.0, workers: int = 8) -> list[str]:
-    """Run both twice; returns the lines to print."""
+    """Run both twice; return the lines to print."""
     calls: list[float] = []
     webhooks: list[float] = []
     async with running_sink() as sink, running_harness() as harness:
@@ -52,7 +52,7 @@ async def _events(harness: Harness, sink: Sink, rate: int, seconds: float) -> fl
 
 
 async def _calls(harness: Harness, rate: int, seconds: float) -> list[float]:
-    """The seconds of each call, begun at a fixed rate whatever the answers take."""
+    """Return the seconds of each call. Calls begin at a fixed rate, regardless of the answers."""
     idle: list[ChaosClient] = []
     taken: list[float] = []
 
@@ -74,7 +74,7 @@ async def _calls(harness: Harness, rate: int, seconds: float) -> list[float]:
 
 
 async def _work(harness: Harness) -> None:
-    """A worker: wait for one request, answer it."""
+    """Work: claim one request, answer it."""
     client = ChaosClient("127.0.0.1", harness.port, 30.0)
     asked = json.dumps({"wait_seconds": 20}).encode()
     try:

@@ -1,4 +1,4 @@
-"""Clock: how fast events are acknowledged, whoever drains them."""
+"""Clock: measures the rate at which events are acknowledged, for any relay."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Clock:
-    """Runs from the first acknowledgement; ``done`` is set when ``events`` are acknowledged."""
+    """A clock that starts at the first acknowledgement; ``done`` is set when ``events`` are acknowledged."""
 
     events: int
     done: asyncio.Event = field(default_factory=asyncio.Event)
@@ -18,7 +18,7 @@ class Clock:
     began: float = 0.0
 
     def acknowledged(self, records: int) -> None:
-        """Count confirmed events; the first ones start the time."""
+        """Count confirmed events; the first call starts the time."""
         self.count += records
         if not self.began:
             self.began, self.counted_before = time.perf_counter(), self.count
@@ -26,10 +26,10 @@ class Clock:
             self.done.set()
 
     def rate(self) -> float:
-        """Events a second until now.
+        """Return events per second until now.
 
-        Ends the benchmark when the first acknowledgement was of all events: it began the time, and nothing was counted
-        since. A time from the start instead would be that of connecting and being elected.
+        Exit if the first acknowledgement was of all events: it started the time, so no rate can be measured. A time
+        from the start would include connections and the election.
         """
         if self.counted_before >= self.events:
             raise SystemExit(

@@ -1,9 +1,9 @@
-"""What one event costs at a fixed rate: time to the webhook, processor time, statements, flushes and bytes of WAL.
+"""The cost of one event at a fixed rate: time to the webhook, processor time, statements, flushes and bytes of WAL.
 
-Each rate is offered twice. The first time nothing is observed but the clocks and ``pg_stat_wal``; the second time the
-server's log counts the statements. The yardstick is a bare client that appends an event to a file, calls fsync and
-POSTs it to the same sink. What has a bar is measured in several rounds, in turns with the yardstick. Before all that
-two runs at full rate tell what a delivery costs, publishing included.
+Each rate is offered twice. The first run observes only the clocks and ``pg_stat_wal``. In the second run the server's
+log counts the statements. The yardstick is a bare client that appends an event to a file, calls fsync and POSTs it to
+the same sink. Figures with a bar are measured in several rounds, in turns with the yardstick. Before these, two runs at
+full rate measure the cost of a delivery, publishing included.
 """
 
 from __future__ import annotations
@@ -56,8 +56,10 @@ SELECT (SELECT sum(fsyncs) FROM pg_stat_io WHERE object = 'wal')::bigint, wal_by
 
 @dataclass(frozen=True)
 class Cost:
-    """What an event cost: ``service`` and ``database`` are milliseconds of processor time. ``direct``: the share of the
-    events that took the direct path."""
+    """The cost of an event; ``service`` and ``database`` are milliseconds of processor time.
+
+    ``direct``: the share of the events that took the direct path.
+    """
 
     received: Counted
     service: float
@@ -75,9 +77,9 @@ def request(port: int, size: int = 200) -> bytes:
 
 
 async def offer(port: int, rate: float, seconds: float, make: Callable[[int], bytes] = request) -> int:
-    """Send at a fixed rate, whatever the answers take; returns the number of events that were accepted.
+    """Send at a fixed rate, regardless of the answers; return the number of accepted events.
 
-    The hub refuses requests that a connection sends far ahead of the answers, so that there are many connections.
+    The hub refuses requests that a connection sends far ahead of the answers, so many connections are used.
     """
     connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(min(_CONNECTIONS, int(rate) + 1))]
     answers: Counter[bytes] = Counter()
@@ -133,7 +135,7 @@ async def _direct(harness: Harness) -> float:
 
 
 async def _wal(connection: asyncpg.Connection) -> tuple[int, int]:
-    """Return the number of flushes and of bytes of WAL so far."""
+    """Return the numbers of flushes and of WAL bytes so far."""
     version = connection.get_server_version().major
     [(syncs, size)] = await connection.fetch(_WAL_18 if version >= 18 else _WAL)
     return syncs, size
@@ -190,7 +192,7 @@ def _statement_lines(count: int, statements: Counter[str]) -> list[str]:
 
 
 async def measure(harness: Harness, sink: Sink, rates: Sequence[float], seconds: float) -> list[str]:
-    """Measure every rate; returns the lines to print."""
+    """Measure every rate; return the lines to print."""
     await offer(harness.port, 50, 2)
     lines = []
     for rate in rates:

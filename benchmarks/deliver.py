@@ -1,8 +1,7 @@
-"""Deliveries per second at fan-out 1, 10 and 100, beside a bare aiohttp client, and our own outbound client without
-anything around it, that POST as many bytes.
+"""Deliveries per second at fan-out 1, 10 and 100, beside two bare clients: aiohttp and our own outbound client.
 
-Everything is on: durable claims, signatures, attempt log, settlement. The backlog is fanned out first, the server
-writes it out (CHECKPOINT), then ``hookwire deliver`` starts and the sink counts.
+The clients POST the same number of bytes. Durable claims, signatures, attempt log and settlement are on. The backlog is
+fanned out and written to disk first (CHECKPOINT). Then ``hookwire deliver`` starts and the sink counts.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Delivered:
 
 
 async def run(deliveries: int = 30_000) -> list[str]:
-    """Run all; returns the lines to print."""
+    """Run all; return the lines to print."""
     lines = []
     async with running_sink() as sink:
         bare, bare_ms = await _bare_aiohttp(sink, deliveries)
@@ -112,7 +111,7 @@ async def _ours(sink: Sink, fan_out: int, deliveries: int) -> Delivered:
         await _prepare(harness, sink, fan_out, deliveries)
         database_before = postgres_cpu_seconds(harness.postmaster)
         with harness.process("deliver") as worker:
-            # The interpreter's start is not a delivery's cost.
+            # Leave out the start of the interpreter.
             before = (await sink.until(1, 60)).count
             worker_before = cpu_seconds(worker.pid)
             counted = await sink.until(deliveries, 300)
@@ -128,7 +127,7 @@ async def _ours(sink: Sink, fan_out: int, deliveries: int) -> Delivered:
 
 
 async def _prepare(harness: Harness, sink: Sink, fan_out: int, deliveries: int) -> None:
-    """Subscriptions, events, fan-out finished, written out."""
+    """Create subscriptions and events, and wait until they are fanned out and written to disk."""
     async with httpx.AsyncClient(base_url=harness.url, trust_env=False, timeout=60) as client:
         for number in range(fan_out):
             subscription = {"topic": "bench", "callback": f"http://127.0.0.1:{sink.port}/{number}"}

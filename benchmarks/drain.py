@@ -48,7 +48,7 @@ __all__ = [
 
 Mode = Literal["idempotent", "transactional"]
 SinkOf = Callable[[Election, int], Sink]
-"""Builds the sink of one partition group."""
+"""A function that builds the sink of one partition group."""
 
 PAYLOAD = b"x" * 100
 PARTITIONS = 4
@@ -68,7 +68,7 @@ SELECT id, 1, hookwire.shard_of(hookwire.key_digest(topic, key)), 'kafka' FROM e
 
 
 class Costs(NamedTuple):
-    """Of one drain; the last three are per event."""
+    """The costs of one drain; the last three are per event."""
 
     rate: float
     relay_microseconds: float
@@ -78,7 +78,7 @@ class Costs(NamedTuple):
 
 @dataclass(kw_only=True)
 class MeteredClock(Clock):
-    """Knows what a drain costs, too, from :meth:`start` to :meth:`stopped`."""
+    """A clock that also measures the costs from :meth:`start` to :meth:`stopped`."""
 
     connection: asyncpg.Connection
     postmaster: int | None
@@ -89,7 +89,7 @@ class MeteredClock(Clock):
         self._relay_cpu, self._postgres_cpu = own_cpu_seconds(), self._database_cpu()
 
     async def stopped(self) -> Costs:
-        """Read the meters again; the time runs until now."""
+        """Read the meters again; return the costs until now."""
         rate = self.rate()
         relay, postgres = own_cpu_seconds() - self._relay_cpu, self._database_cpu() - self._postgres_cpu
         wal = await self.connection.fetchval("SELECT pg_current_wal_insert_lsn() - $1", self._wal)
@@ -98,7 +98,7 @@ class MeteredClock(Clock):
 
     def _database_cpu(self) -> float:
         while self.postmaster is not None:
-            with contextlib.suppress(FileNotFoundError):  # a backend that ended while we looked
+            with contextlib.suppress(FileNotFoundError):  # a backend ended during the reading
                 return postgres_cpu_seconds(self.postmaster)
         return 0.0
 
@@ -110,7 +110,7 @@ def own_cpu_seconds() -> float:
 
 @dataclass
 class Bench:
-    """A migrated database and a broker, and what a contender needs of them."""
+    """A migrated database and a broker, with helpers for all contenders."""
 
     url: str
     bootstrap: str
@@ -118,17 +118,17 @@ class Bench:
     connection: asyncpg.Connection
 
     def clock(self, events: int) -> MeteredClock:
-        """A clock for one drain."""
+        """Return a clock for one drain."""
         return MeteredClock(events, connection=self.connection, postmaster=self.postmaster)
 
     async def settle(self, *tables: str) -> None:
-        """Let the server write out what was filled in bulk."""
+        """Let the server write the filled tables to disk."""
         for table in tables:
             await self.connection.execute(f"VACUUM ANALYZE {table}")
         await self.connection.execute("CHECKPOINT")
 
     async def emptied(self, within_seconds: float = 600.0) -> None:
-        """Wait until nothing is owed."""
+        """Wait until the outbox is empty. Raise TimeoutError after ``within_seconds``."""
         deadline = time.monotonic() + within_seconds
         while await self.connection.fetchval("SELECT EXISTS (SELECT FROM hookwire.outbox)"):
             if time.monotonic() > deadline:
@@ -136,7 +136,7 @@ class Bench:
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def topic(self, **configs: str) -> str:
-        """A new topic of four partitions."""
+        """Create a topic of four partitions and return its name."""
         name = f"bench.{secrets.token_hex(4)}"
         admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap)
         await admin.start()
@@ -147,7 +147,7 @@ class Bench:
 
 @asynccontextmanager
 async def opened(server_url: str, bootstrap: str, postmaster: int | None) -> AsyncIterator[Bench]:
-    """A database of its own on this server, dropped at the end."""
+    """Yield a bench on a new database of this server; drop the database at the end."""
     name = f"hookwire_bench_{secrets.token_hex(4)}"
     server = await asyncpg.connect(server_url)
     await server.execute(f"CREATE DATABASE {name}")
@@ -166,7 +166,7 @@ async def opened(server_url: str, bootstrap: str, postmaster: int | None) -> Asy
 
 
 class ClockedMetrics(RelayMetrics):
-    """Tells a clock, too; which one may change."""
+    """Metrics that also notify a clock; the clock may change."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(CollectorRegistry())
@@ -179,7 +179,7 @@ class ClockedMetrics(RelayMetrics):
 
 
 def to_kafka(bench: Bench, mode: Mode) -> SinkOf:
-    """The sink as production builds it."""
+    """Build the Kafka sink as in production."""
     incarnation = secrets.token_hex(4)
 
     def made(election: Election, group: int) -> Sink:
@@ -189,28 +189,28 @@ def to_kafka(bench: Bench, mode: Mode) -> SinkOf:
 
 
 async def fill(bench: Bench, topic: str, events: int, keys: int) -> None:
-    """That many events of a topic, owed to Kafka; in several transactions where they are many."""
+    """Store ``events`` events of a topic for Kafka; a large number takes several transactions."""
     for start in range(0, events, _CHUNK):
         await bench.connection.execute(FILL, topic, keys, min(_CHUNK, events - start), PAYLOAD)
 
 
 @dataclass
 class Relaying:
-    """A relay that runs. ``notify`` wakes all of its groups."""
+    """A running relay."""
 
     relay: SinkRelay
     wakes: Sequence[Wake]
     stop: Callable[[], Awaitable[None]]
 
     def notify(self) -> None:
-        """There is something to do."""
+        """Wake all groups, because records wait."""
         for wake in self.wakes:
             wake.notify()
 
 
 @asynccontextmanager
 async def relaying(bench: Bench, sink_of: SinkOf, metrics: RelayMetrics) -> AsyncIterator[Relaying]:
-    """The relay of the sink "kafka" in this process, in the groups of the layout, under leases."""
+    """Run the relay of the sink "kafka" in this process, in the groups of the layout, under leases."""
     database = await open_database(PoolOptions(bench.url))
     incarnation = secrets.token_hex(4)
     leases = Leases(database, lambda: connect_direct(database.options), ["kafka"], LeaseOptions("bench"))
@@ -246,7 +246,7 @@ def _harvester(database: Database, incarnation: str, sink: Sink, wake: Wake, met
 
 
 async def drain(bench: Bench, sink_of: SinkOf, events: int, keys: int) -> Costs:
-    """Fill, settle, relay until nothing is owed."""
+    """Fill, settle, relay until the outbox is empty; return the costs."""
     topic = await bench.topic()
     await bench.connection.execute("TRUNCATE hookwire.outbox, hookwire.events, hookwire.ledger_entries")
     await fill(bench, topic, events, keys)
@@ -265,11 +265,11 @@ async def drain(bench: Bench, sink_of: SinkOf, events: int, keys: int) -> Costs:
 
 
 def on_servers(run: Callable[[str, str, int | None], Awaitable[None]]) -> None:
-    """Give a run PostgreSQL's URL, Kafka's address and, if the server is ours, its process id."""
+    """Call ``run`` with PostgreSQL's URL, Kafka's address and, if the server is ours, its process id."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    # At the start of a transaction the broker asks for a repeat, and the client says so each time.
+    # At the start of a transaction the broker asks for a repeat, and the client logs that each time.
     logging.getLogger("aiokafka").setLevel(logging.ERROR)
-    tune_gc()  # as every command of ours begins
+    tune_gc()  # as in every command of hookwire
     with tempfile.TemporaryDirectory(prefix="hookwire-bench-") as folder:
         Path(folder).chmod(0o711)  # PostgreSQL runs under another account
         postgres = take_server("postgres18", Path(folder), os.environ)
@@ -287,7 +287,7 @@ async def _ran(running: Awaitable[None]) -> None:
 
 
 def line(name: str, rows: Sequence[Costs], ratio: str = "") -> str:
-    """A contender's line: the median rate and its spread, and what an event costs."""
+    """Return a contender's line: the median rate with its spread, and the cost of an event."""
     rates = sorted(costs.rate for costs in rows)
     relay, postgres, wal = (statistics.median(values) for values in list(zip(*rows, strict=True))[1:])
     return (

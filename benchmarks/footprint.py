@@ -1,7 +1,7 @@
-"""Memory of the one-process service, idle and while it drains a backlog, and how fast it is there.
+"""Memory of the one-process service, idle and while it drains a backlog, and the rate of that drain.
 
-The backlog is made by SQL while no relay runs; then relay and delivery start on it, in one process, with one
-subscription at a counting sink.
+SQL creates the backlog while no relay runs. Then relay and delivery start in one process, with one subscription at a
+counting sink.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _rss_megabytes(pid: int) -> float:
 
 
 async def run(events: int = 200_000) -> list[str]:
-    """Run all; returns the lines to print."""
+    """Run all; return the lines to print."""
     async with running_sink() as sink, running_harness() as harness:
         await asyncio.sleep(2)
         idle = _rss_megabytes(harness.pid)

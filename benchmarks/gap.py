@@ -1,8 +1,9 @@
-"""How long a joining, leaving or dying relay keeps events waiting (RO-06 a, b, c), under leases and under NELI.
+"""How long events wait while a relay joins, leaves or dies (RO-06 a, b, c), under leases and under NELI.
 
-Two relays share four groups of the Kafka sink, in transactional mode; a hundred events a second are published. The gap
-is the longest time from an event's commit to its arrival at a read-committed reader, for events published while the
-relays changed. Repeats are counted by event id. NELI's session is 6 s, the setting's default and the brokers' least.
+Two relays share four groups of the Kafka sink, in transactional mode; 100 events per second are published. The gap is
+the longest time from an event's commit to its arrival at a read-committed reader, for events that are published during
+the change. Repeats are counted by event id. NELI's session is 6 s, which is the setting's default and the brokers'
+minimum.
 """
 
 from __future__ import annotations
@@ -37,30 +38,30 @@ _WAIT_SECONDS_MAX = 60.0
 
 @dataclass
 class Arrivals:
-    """``delays``: of each event that has arrived, when it was published and how long it took."""
+    """``delays`` holds the time of publishing and the delay of each event that has arrived, in seconds."""
 
     delays: dict[str, tuple[float, float]] = field(default_factory=dict)
     repeats: int = 0
 
     def gap(self, since: float) -> float:
-        """The longest delay of what was published since then."""
+        """Return the longest delay of events published since then."""
         return max(delay for at, delay in self.delays.values() if at >= since)
 
 
 @dataclass
 class Scene:
-    """A database, a broker, relays by their owner's process id."""
+    """A database, a broker, and relays by process id."""
 
     harness: Harness
     sql: asyncpg.Connection
     arrivals: Arrivals
 
     def relay(self) -> AbstractContextManager[subprocess.Popen[bytes]]:
-        """A `hookwire relay`, asked to end at the end if it still runs."""
+        """Start a `hookwire relay`; send it SIGTERM at the end if it still runs."""
         return self.harness.process("relay")
 
     async def led_by(self, count: int) -> None:
-        """Wait until the groups are led, by so many relays, and events arrive as they usually do."""
+        """Wait until ``count`` relays lead all groups and events arrive with the usual delay."""
         deadline = time.monotonic() + _WAIT_SECONDS_MAX
         while (found := await self._leaders()) != (4, count):
             if time.monotonic() > deadline:
@@ -78,7 +79,7 @@ class Scene:
 
 
 async def publish(url: str, topic: str) -> None:
-    """A hundred events a second, one commit each, until cancelled."""
+    """Publish a hundred events per second, one commit each, until cancelled."""
     connection = await asyncpg.connect(url)
     number = 0
     try:
@@ -94,7 +95,7 @@ async def publish(url: str, topic: str) -> None:
 
 
 async def read(bootstrap: str, topic: str, arrivals: Arrivals) -> None:
-    """Note what arrives, until cancelled."""
+    """Note the arrivals until cancelled."""
     consumer = AIOKafkaConsumer(
         topic, bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest",
         enable_auto_commit=False, metadata_max_age_ms=1000, fetch_max_wait_ms=20,
@@ -114,7 +115,7 @@ async def read(bootstrap: str, topic: str, arrivals: Arrivals) -> None:
 
 @contextlib.asynccontextmanager
 async def staged(bootstrap: str, election: str) -> AsyncIterator[Scene]:
-    """A database, a publisher and a reader, and a topic of their own."""
+    """Yield a scene with a new database and topic, a publisher and a reader."""
     topic = f"gap.{election}"
     async with running_harness("api", kafka_bootstrap_servers=bootstrap, kafka_election=election) as harness:
         sql = await asyncpg.connect(harness.database_url)
@@ -132,7 +133,7 @@ async def staged(bootstrap: str, election: str) -> AsyncIterator[Scene]:
 
 
 async def measure(scene: Scene, rounds: int) -> tuple[float, float, int, list[float]]:
-    """Gap when one joins, when one is asked to end, the repeats of that, and gaps when one is killed."""
+    """Return the gap of a join, the gap and the repeats of a SIGTERM, and the gaps of kills."""
     killed: list[float] = []
     with scene.relay() as first:
         await scene.led_by(1)
@@ -155,7 +156,7 @@ async def measure(scene: Scene, rounds: int) -> tuple[float, float, int, list[fl
 
 
 async def run(bootstrap: str, election: str, rounds: int) -> list[str]:
-    """Measure; returns the lines to print."""
+    """Measure; return the lines to print."""
     async with staged(bootstrap, election) as scene:
         joined, left, repeats, killed = await measure(scene, rounds)
         usual = statistics.median(delay for _, delay in scene.arrivals.delays.values())
@@ -170,7 +171,7 @@ async def run(bootstrap: str, election: str, rounds: int) -> list[str]:
 
 
 def main() -> None:
-    """With a Kafka of its own."""
+    """Measure both elections on an own Kafka."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=10, help="how often a relay is killed")
     parser.add_argument("--election", action="append", choices=list(_KILLED_SECONDS_MAX), help="default: both")

@@ -1,4 +1,4 @@
-"""The two halves of the relay, each alone: the database without a broker, the producer without a database."""
+"""The two halves of the relay, each alone: the database without a broker, and the producer without a database."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ _GROUPS = 4
 
 
 class Nowhere:
-    """A sink that confirms at once and keeps nothing, with the Kafka sink's features in idempotent mode."""
+    """A sink that confirms at once and stores nothing, with the Kafka sink's features in idempotent mode."""
 
     def __init__(self) -> None:
         self.name = "kafka"
         self.features = Features(window="batch", batch_records_max=2_000, overlap=2)
 
     async def open(self, term: Term) -> int | None:
-        """Nothing is opened."""
+        """Open nothing."""
         return None
 
     async def send(self, batch: Batch) -> Receipt:
-        """Everything is confirmed."""
+        """Confirm all records."""
         return Receipt(batch.records)
 
     async def close(self) -> None:
-        """Nothing is closed."""
+        """Close nothing."""
 
 
 def nowhere(election: Election, group: int) -> Sink:
-    """For the database's side alone: claims and purges."""
+    """Build a sink that leaves only the database's side: claims and purges."""
     return Nowhere()
 
 
 async def producing(bench: Bench, mode: Mode, events: int, keys: int) -> Costs:
-    """The producer's side alone: the Kafka sinks of four groups, each with two batches in flight, as a relay has."""
+    """Measure the producer's side alone: Kafka sinks of four groups, each with two batches in flight, as in a relay."""
     topic = await bench.topic()
     shares = _shares(topic, events, keys)
     incarnation = secrets.token_hex(4)
@@ -69,7 +69,7 @@ def _term(group: int) -> Term:
 
 
 def _shares(topic: str, events: int, keys: int) -> list[list[Record]]:
-    """Records as they come from the database, by the group that their key belongs to."""
+    """Return records like those of the database, by the group of their key."""
     shares: list[list[Record]] = [[] for _ in range(_GROUPS)]
     now = datetime.now(UTC)
     shards = [hashlib.sha256(f"{topic}\0key {n}".encode()).digest()[0] % SHARDS for n in range(keys)]

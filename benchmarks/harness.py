@@ -1,4 +1,4 @@
-"""The harness of a benchmark: a hub of its own on an empty database, a counting sink, processor time from /proc."""
+"""The harness of the benchmarks: a hub on an empty database, a counting sink, processor time from /proc."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time of one process so far, user and system."""
+    """Return the processor time of a process so far, user and system, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def peak_bytes(pid: int) -> int:
-    """The most memory that a process has held."""
+    """Return the peak memory of a process, in bytes."""
     status = Path(f"/proc/{pid}/status").read_text()
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
 def _tree(pid: int) -> Iterator[float]:
-    """Yield the processor time of each process of the tree; one that ends meanwhile is left out."""
+    """Yield the processor time of each process of the tree. A process that ends meanwhile is left out."""
     try:
         used = cpu_seconds(pid)
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -58,7 +58,7 @@ def _tree(pid: int) -> Iterator[float]:
 
 
 def postgres_cpu_seconds(postmaster: int) -> float:
-    """Processor time of the postmaster, its children, and those that have ended."""
+    """Return the processor time of the postmaster and of all its children, in seconds."""
     fields = Path(f"/proc/{postmaster}/stat").read_text().rpartition(")")[2].split()
     ended = (int(fields[13]) + int(fields[14])) / _TICKS
     return ended + sum(_tree(postmaster))
@@ -76,17 +76,17 @@ class Harness:
 
     @property
     def database_url(self) -> str:
-        """The embedded database."""
+        """Return the URL of the embedded database."""
         return self.environment["HOOKWIRE_DATABASE_URL"]
 
     @property
     def postmaster(self) -> int:
-        """Process id of the database server."""
+        """Return the process id of the database server."""
         return int((self.data_dir / "postgres" / "postmaster.pid").read_text().split()[0])
 
     @contextmanager
     def process(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-        """Another hookwire process on the same database, ended on exit."""
+        """Run another hookwire process on the same database; end it on exit."""
         with (self.data_dir.parent / "more.log").open("ab") as log:
             child = subprocess.Popen([_hookwire(), *arguments], env=self.environment, stderr=log)
         try:
@@ -110,7 +110,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 @asynccontextmanager
 async def running_harness(*roles: str, **settings: str) -> AsyncIterator[Harness]:
-    """``hookwire serve`` in a process of its own, on an embedded database in a temporary folder."""
+    """Run ``hookwire serve`` in a process of its own, on an embedded database in a temporary folder."""
     folder = Path(tempfile.mkdtemp(prefix="hookwire-bench-"))
     port = free_port()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HOOKWIRE_")}
@@ -168,7 +168,7 @@ class Sink:
     port: int
 
     async def counted(self) -> Counted:
-        """What has arrived so far."""
+        """Return the counts of all arrivals so far."""
         async with httpx.AsyncClient(trust_env=False) as client:
             words = (await client.get(f"http://127.0.0.1:{self.port}/count")).text.split()
         return Counted(int(words[0]), float(words[1]), float(words[2]), 1000 * float(words[3]), 1000 * float(words[4]))
@@ -179,7 +179,7 @@ class Sink:
             await client.delete(f"http://127.0.0.1:{self.port}/count")
 
     async def until(self, count: int, seconds: float) -> Counted:
-        """Wait for that many arrivals."""
+        """Wait for ``count`` arrivals. Raise TimeoutError after ``seconds``."""
         deadline = time.monotonic() + seconds
         while (counted := await self.counted()).count < count:
             if time.monotonic() > deadline:
@@ -190,7 +190,7 @@ class Sink:
 
 @asynccontextmanager
 async def running_sink() -> AsyncIterator[Sink]:
-    """The sink in a process of its own."""
+    """Run the sink in a process of its own."""
     sink = Sink(free_port())
     command = [sys.executable, "-m", "benchmarks.sink", str(sink.port)]
     child = await asyncio.to_thread(subprocess.Popen[bytes], command)

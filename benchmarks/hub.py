@@ -1,8 +1,10 @@
-"""The WebSub hub: what a ping, a subscribe request, the lease sweep and the verification queue cost as it grows.
+"""The WebSub hub: the cost of a ping, a subscribe request, the lease sweep and the verification queue as it grows.
 
-Three measures, each against itself at a small size in the same run: accepting a ping of a topic with one subscriber and
-with 100,000; a subscribe request while 1,000 verifications hang; one round of the sweep and one claim of the queue with
-1,000 to 1,000,000 subscriptions, of which a hundred are due.
+There are three measures, each compared with a small size in the same run:
+
+* accepting a ping of a topic with one subscriber and with 100,000
+* a subscribe request while 1,000 verifications hang
+* a round of the sweep and a claim of the queue with 1,000 to 1,000,000 subscriptions, of which a hundred are due
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ _UNLIMITED = {  # all requests come from one address
 
 
 async def run(sizes: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000), subscribers: int = 100_000) -> list[str]:
-    """Run all; returns the lines to print."""
+    """Run all; return the lines to print."""
     async with running_harness(websub_foreign_topics="any", **_UNLIMITED) as harness:
         sql = await asyncpg.connect(harness.database_url)
         try:
@@ -60,7 +62,7 @@ async def run(sizes: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000), subs
             await sql.close()
     async with running_harness() as harness:
         sql = await asyncpg.connect(harness.database_url)
-        os.kill(harness.pid, signal.SIGSTOP)  # it would sweep and claim by itself
+        os.kill(harness.pid, signal.SIGSTOP)  # the hub would sweep and claim too
         try:
             return lines + await _rounds(sql, sizes)
         finally:
@@ -69,7 +71,7 @@ async def run(sizes: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000), subs
 
 
 async def _pings(harness: Harness, sql: asyncpg.Connection, subscribers: int) -> list[str]:
-    """Both topics are asked for by turns, so that a slow minute of the machine is everybody's."""
+    """Measure both topics in turns, so that a slow minute of the machine affects both."""
     names = {}
     for path in ("few", "many"):
         url = f"http://127.0.0.1:61001/{path}"
@@ -109,7 +111,7 @@ async def _subscribing(harness: Harness) -> list[str]:
 async def _offer(
     harness: Harness, callback: Callable[[int], str], requests: int, per_second: float = 20.0
 ) -> list[float]:
-    """Seconds that each answer took, at a fixed rate."""
+    """Send at a fixed rate; return the seconds of each answer."""
     topic = f"http://127.0.0.1:{harness.port}/topics/t"
     started = time.perf_counter()
 
@@ -147,7 +149,7 @@ async def _rounds(sql: asyncpg.Connection, sizes: tuple[int, ...]) -> list[str]:
 
 
 async def _median(sql: asyncpg.Connection, statement: str, *arguments: object) -> float:
-    """Milliseconds; each round is rolled back, so that the next one finds the same."""
+    """Return the median milliseconds. Each round is rolled back, so that the next round finds the same rows."""
     found = []
     for _ in range(_ROUNDS):
         transaction = sql.transaction()
@@ -172,7 +174,7 @@ def _request(harness: Harness, form: str) -> bytes:
 
 
 async def _post(harness: Harness, **form: str) -> int:
-    """The status of one form on a connection of its own."""
+    """Send a form on a new connection; return the status."""
     reader, writer = await asyncio.open_connection("127.0.0.1", harness.port)
     writer.write(_request(harness, urlencode({f"hub.{name}": value for name, value in form.items()})))
     status = int((await reader.readline()).split()[1])
@@ -182,7 +184,7 @@ async def _post(harness: Harness, **form: str) -> int:
 
 @asynccontextmanager
 async def _callback(*, hangs: bool) -> AsyncIterator[int]:
-    """A callback on all of loopback that never answers, or says 404; gives its port."""
+    """Run a callback on all loopback addresses that never answers, or answers 404; yield its port."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writers.add(writer)

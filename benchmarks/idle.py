@@ -1,8 +1,8 @@
-"""What an idle one-process service asks of its database, statement by statement, and how late the first event is then.
+"""The statements that an idle one-process service sends to its database, and the delay of the first event after that.
 
-The server's own log is the witness: for a minute it notes every statement. One run has webhooks only, as `make run`
-has; the other a Kafka with four partition groups and an AMQP broker beside them. `--seconds 600` watches for ten
-minutes, which is the idle time of the bar for the first event.
+The server's log notes every statement for a minute. The first run has webhooks only, as `make run` has. The second run
+also has a Kafka with four partition groups and an AMQP broker. `--seconds 600` watches for ten minutes, the idle time
+of the bar for the first event.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _NAMES = {" ".join(text.split()): name for name, text in STATEMENTS.items()}
 
 
 async def measure(harness: Harness, sink: Sink, seconds: float) -> list[str]:
-    """Let it settle after one event, watch it, then publish another; returns the lines to print."""
+    """Let the service settle after one event, watch it, then publish another; return the lines to print."""
     await _first_event(harness, sink)
     await asyncio.sleep(_SETTLING_SECONDS)
-    url = re.sub("hookwire[?]", "postgres?", harness.database_url)  # what we ask ourselves counts elsewhere
+    url = re.sub("hookwire[?]", "postgres?", harness.database_url)  # our own queries count for another database
     connection = await asyncpg.connect(url)
     try:
         await log_statements(connection, "0")
@@ -58,10 +58,10 @@ async def measure(harness: Harness, sink: Sink, seconds: float) -> list[str]:
 
 
 async def _first_event(harness: Harness, sink: Sink) -> float:
-    """Publish one and wait for it; milliseconds until it was received."""
+    """Publish an event and wait for it; return the milliseconds until its arrival."""
     await sink.clear()
     async with httpx.AsyncClient(base_url=harness.url, trust_env=False) as client:
-        await client.get("/healthz")  # the connection is not what is measured
+        await client.get("/healthz")  # opens the connection before the measurement
         body = f"t={time.time():018.7f} ".encode()
         (await client.post("/topics/idle/events", content=body)).raise_for_status()
     return (await sink.until(1, 60)).p50
@@ -80,7 +80,7 @@ async def _commits(connection: asyncpg.Connection) -> int:
 
 
 def logged_statements(folder: Path) -> Counter[str]:
-    """How often each was run, by our name for it; what has none goes by its first words."""
+    """Return how often each statement was run, by its name in our files, or by its first words."""
     counts: Counter[str] = Counter()
     text = "".join(path.read_text() for path in sorted(folder.glob("*.log")))
     for entry in re.split(r"\n(?!\t)", text):
@@ -92,18 +92,18 @@ def logged_statements(folder: Path) -> Counter[str]:
 
 
 async def run(seconds: float, brokers: Mapping[str, str] | None = None) -> list[str]:
-    """One service, with these settings more; returns the lines to print."""
+    """Run a service with these further settings; return the lines to print."""
     async with running_sink() as sink, running_harness(**(brokers or {})) as harness:
         async with httpx.AsyncClient(base_url=harness.url, trust_env=False) as client:
             subscription = {"topic": "idle", "callback": f"http://127.0.0.1:{sink.port}/"}
             (await client.post("/subscriptions", json=subscription)).raise_for_status()
-            # To the webhooks only: whether a broker knows the topic is not what is measured.
+            # The event goes to webhooks only, because the creation of topics at brokers is not measured.
             (await client.put("/topics/idle/settings", json={"sinks": ["webhooks"]})).raise_for_status()
         return await measure(harness, sink, seconds)
 
 
 def main() -> None:
-    """Both runs."""
+    """Measure both runs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--seconds", type=float, default=60.0)
     seconds: float = parser.parse_args().seconds

@@ -1,7 +1,8 @@
-"""Whom do the sick delay? Ten live subscribers alone, beside a thousand dead ones, and beside one that is slow.
+"""How far bad subscribers delay others: ten live subscribers alone, beside a thousand dead ones, and beside a slow one.
 
-Live events are offered at a fixed rate, each with its send time in it; the sink subtracts. A dead subscriber takes the
-request and never answers, a slow one answers after two seconds. Last, the memory that 500 answers without end cost.
+Live events are offered at a fixed rate. Each body holds its send time, which the sink subtracts. A dead subscriber
+accepts the request and never answers; a slow one answers after two seconds. The last part measures the memory that 500
+endless answers need.
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ _LIVE = 10
 _DEAD = 1_000
 _ENDLESS = 500
 _RATE = 20.0
-"""Live events a second, ten deliveries each."""
+"""Live events per second, with ten deliveries each."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What the live ones got: how many of what was sent, deliveries per second, latency."""
+    """The arrivals at the live subscribers: their number, their rate per second and their latency."""
 
     sent: int
     counted: Counted
 
     @property
     def rate(self) -> float:
-        """Deliveries per second, first to last."""
+        """Return deliveries per second, from the first to the last."""
         return self.counted.count / max(self.counted.last - self.counted.first, 0.001)
 
     def line(self, name: str, alone: Seen | None = None) -> str:
-        """As it is printed."""
+        """Return the line to print."""
         counted = self.counted
         text = f"{name:40} {self.rate:5.0f}/s   p50 {counted.p50:6.1f} ms, p99 {counted.p99:6.1f} ms"
         if alone is None:
@@ -45,7 +46,7 @@ class Seen:
 
 
 async def run(seconds: float = 15.0) -> list[str]:
-    """Run all; returns the lines to print."""
+    """Run all; return the lines to print."""
     async with running_sink() as sink:
         alone = await _live(sink, seconds)
         dead = await _live(sink, seconds, dead=_DEAD)
@@ -68,7 +69,7 @@ async def _live(sink: Sink, seconds: float, *, dead: int = 0, hosts: int = 200, 
         httpx.AsyncClient(base_url=harness.url, trust_env=False, timeout=30) as client,
     ):
         await _subscribe(client, sink, "live", "/", _LIVE)
-        await _offer(client, "live", 1.0)  # connections, caches, trust: not what is asked about
+        await _offer(client, "live", 1.0)  # warms up connections, caches and proven subscriptions
         await sink.until(int(_RATE) * _LIVE, 30)
         await _insert(harness, "dead", f":{sink.port}/dead", dead, hosts)
         await _subscribe(client, sink, "live", "/slow", slow)
@@ -86,8 +87,10 @@ async def _subscribe(client: httpx.AsyncClient, sink: Sink, topic: str, path: st
 
 
 async def _insert(harness: Harness, topic: str, callback: str, count: int, hosts: int) -> None:
-    """As many at once as the API would take minutes for, without keys; on the address of the living, or on
-    so many others of this machine."""
+    """Insert subscriptions by SQL, because the API would take minutes.
+
+    They have no keys. They lie on the address of the live subscribers, or on ``hosts`` other addresses of this machine.
+    """
     connection = await asyncpg.connect(harness.database_url)
     try:
         await connection.execute(
@@ -110,7 +113,7 @@ async def _offer(client: httpx.AsyncClient, topic: str, seconds: float) -> int:
 
 
 async def _peak(sink: Sink, path: str) -> int:
-    """The worker's memory after one delivery to each of so many subscribers, all under way at once."""
+    """Return the worker's peak memory, in bytes, after one delivery to each of many subscribers at the same time."""
     slots = {f"delivery_slots{what}": str(_ENDLESS) for what in ("", "_per_host", "_per_subscription")}
     async with running_harness("api", "relay", **slots) as harness:
         await _insert(harness, "t", f":{sink.port}{path}", _ENDLESS, 1)

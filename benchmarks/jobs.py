@@ -2,9 +2,9 @@
 
     python -m benchmarks.jobs --jobs 10000 --rounds 5
 
-Each round enqueues and completes so many jobs that do nothing, and the medians are printed with their spread, the
-ratios and the load. Ours has 100 slots over SQL: each job is settled by itself, in statements that are shared by those
-of a few milliseconds. The limit is one of 5 running jobs for each of 100 keys.
+Each round enqueues and completes the given number of jobs that do nothing. The output has medians with their spread,
+ratios and the load. Our worker has 100 slots over SQL: each job is settled alone, but jobs that end within a few
+milliseconds share a statement. The row with limits allows 5 running jobs for each of 100 keys.
 
 ==========================  ====================================================================================
 our jobs                    without events; with the three end events; with a limit for each key
@@ -12,9 +12,9 @@ PgQueuer                    at its defaults, and at batch 100
 procrastinate               10 at once, jobs that succeed are deleted; a tenth of the jobs
 ==========================  ====================================================================================
 
-The peers are optional: `pip install pgqueuer procrastinate 'psycopg[binary]'`. What is not there is left out, and the
-table says so. Oban for Python needs Python 3.12 and is not among them. The server is the system's PostgreSQL 15, booted
-for this with durable commits.
+The peers are optional: `pip install pgqueuer procrastinate 'psycopg[binary]'`. Missing peers are left out, and the
+table says so. Oban for Python is left out, because it needs Python 3.12. The server is the system's PostgreSQL 15,
+booted for this run with durable commits.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SLOTS = 100
 
 
 def our_jobs(kind: str, settings: str) -> Run:
-    """The SDK's worker; ``settings`` are those of the kind."""
+    """Return a run of the SDK's worker; ``settings`` are those of the kind."""
 
     async def run(pool: asyncpg.Pool, jobs: int) -> float:
         await pool.execute("SELECT hookwire.put_job_kind($1, $2::text::jsonb, 'bench')", kind, settings)
@@ -71,7 +71,7 @@ def our_jobs(kind: str, settings: str) -> Run:
 
 
 def procrastinate(url: str) -> Run:
-    """Its worker with a task that does nothing, until the queue is empty."""
+    """Return a run of its worker, with a task that does nothing, until the queue is empty."""
 
     async def run(_: asyncpg.Pool, jobs: int) -> float:
         from procrastinate import App, PsycopgConnector  # type: ignore[import-not-found]
@@ -96,7 +96,7 @@ def procrastinate(url: str) -> Run:
 
 
 def _ways(url: str) -> tuple[dict[str, Run], list[str]]:
-    """What can be run here, and what cannot."""
+    """Return the runs that are possible here, and the names of the missing peers."""
     ways: dict[str, Run] = {
         "our jobs": our_jobs("plain", '{"events": []}'),
         "our jobs, end events": our_jobs("loud", "{}"),
@@ -124,7 +124,7 @@ _BARS = (
 
 
 async def compare(jobs: int, rounds: int, only: str) -> None:
-    """Rounds of all ways, alternating; prints the table."""
+    """Run all ways in alternating rounds and print the table."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o711)
         server = take_server("postgres15", Path(folder), {})
@@ -158,7 +158,7 @@ def _report(rates: dict[str, list[float]], missing: list[str]) -> None:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.jobs", description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)

@@ -1,7 +1,7 @@
-"""From POST to the receiver's first byte, at half load, and for one event after an idle time.
+"""The time from POST to the receiver's first byte, at half load, and for one event after an idle time.
 
-The load generator offers a fixed rate; every body begins with its own send time, which the sink subtracts. Half load
-is half of what the same machine published and delivered at once in this very run.
+The load generator offers a fixed rate. Every body begins with its send time, which the sink subtracts. Half load is
+half of the rate at which the same run publishes and delivers at the same time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _post(port: int, key: int) -> bytes:
 
 
 async def run(seconds: float = 8.0, idle_seconds: float = 15.0) -> list[str]:
-    """Run all; returns the lines to print."""
+    """Run all; return the lines to print."""
     async with running_sink() as sink, running_harness() as harness:
         async with httpx.AsyncClient(base_url=harness.url, trust_env=False) as client:
             subscription = {"topic": "bench", "callback": f"http://127.0.0.1:{sink.port}/"}
@@ -50,7 +50,7 @@ async def _full_load(harness: Harness, sink: Sink, seconds: float) -> float:
 
 
 async def offer(harness: Harness, rate: float, seconds: float) -> int:
-    """Send at a fixed rate over 32 connections, whatever the answers take."""
+    """Send at a fixed rate over 32 connections, regardless of the answers; return the number of requests."""
     connections = [await asyncio.open_connection("127.0.0.1", harness.port) for _ in range(32 if rate > 1 else 1)]
     drains = [asyncio.ensure_future(reader.read(-1)) for reader, _ in connections]
     started, sent = time.perf_counter(), 0

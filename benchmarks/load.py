@@ -1,4 +1,4 @@
-"""A load generator on bare asyncio protocols, cheap enough to share two cores with what it measures."""
+"""A load generator on bare asyncio protocols, cheap enough to share two cores with the measured program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Load", "drive"]
 
 @dataclass
 class Load:
-    """What came of a run: ``seconds`` of wall time, ``latencies`` in seconds of every answer, ``refused`` non-2xx."""
+    """The result of a run: ``seconds`` of wall time, ``latencies`` of all answers in seconds, ``refused`` non-2xx."""
 
     seconds: float = 0.0
     latencies: list[float] = field(default_factory=list)
@@ -21,11 +21,11 @@ class Load:
 
     @property
     def rate(self) -> float:
-        """Answers per second."""
+        """Return answers per second."""
         return len(self.latencies) / self.seconds
 
     def percentile(self, share: float) -> float:
-        """Milliseconds below which this share of the answers came."""
+        """Return the milliseconds within which this share of the answers came."""
         ordered = sorted(self.latencies)
         return 1000 * ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 

@@ -1,12 +1,14 @@
-"""An outbox in MariaDB: ours in both modes against a goharvest-shaped drain of the same table, in one run.
+"""An outbox in MariaDB: our harvester in both modes against a goharvest-shaped drain of the same table, in one run.
 
     python -m benchmarks.mariadb --events 50000 --rounds 3
 
-The yardstick marks 100 rows at a time with its leader id and reads them back, hands each record to one of eight cells
-by its key, each with a producer of its own, sends it by itself with at most one in flight per key, and deletes its row
-by itself; all its statements share two connections. It drains a twentieth of the events. Ours is the compat harvester
-with its real table, lease and Kafka sink: `compat` marks and purges in batches, `fast` writes no marks. Every commit is
-flushed. Contenders alternate; the clock runs from the first acknowledgement to the last purge.
+The yardstick works as goharvest does. It marks 100 rows at a time with its leader id and reads them back. It passes
+each record by its key to one of eight cells, each with a producer. A cell sends one record at a time for each key, and
+deletes each row alone. All statements share two connections. The yardstick drains a twentieth of the events.
+
+Ours is the compat harvester with its real table, lease and Kafka sink: `compat` marks and purges in batches, `fast`
+writes no marks. Every commit is flushed. Contenders alternate. The clock runs from the first acknowledgement to the
+last purge.
 """
 
 from __future__ import annotations
@@ -77,13 +79,13 @@ class Bench:
     pool: aiomysql.Pool
 
     async def run(self, statement: str, *values: Any, **named: Any) -> tuple[int, Sequence[tuple[Any, ...]]]:
-        """One statement, a transaction of its own."""
+        """Run one statement in its own transaction; return the number of rows and the rows."""
         async with self.pool.acquire() as connection, connection.cursor() as cursor:
             await cursor.execute(statement, named or values)
             return cursor.rowcount, await cursor.fetchall()
 
     async def filled(self, events: int, keys: int) -> None:
-        """A full table, and a topic of four partitions for it."""
+        """Fill the table, and create a topic of four partitions for it."""
         topic = f"bench.{secrets.token_hex(4)}"
         admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap)
         await admin.start()
@@ -96,7 +98,7 @@ class Bench:
 
 @asynccontextmanager
 async def opened(server_url: str, bootstrap: str) -> AsyncIterator[Bench]:
-    """A database of its own on this server, dropped at the end."""
+    """Yield a bench on a new database of this server; drop the database at the end."""
     name = f"hookwire_bench_{secrets.token_hex(4)}"
     at = maria_options(f"{server_url}/mysql")
     common = {"host": at.host, "port": at.port, "user": at.user, "password": at.password, "autocommit": True}
@@ -127,7 +129,7 @@ async def _with_tables(bench: Bench) -> None:
 
 
 class ClockedObserver(Observer):
-    """Tells the clock, too."""
+    """An observer that also notifies the clock."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__("outbox")
@@ -140,7 +142,7 @@ class ClockedObserver(Observer):
 
 
 async def hookwire(bench: Bench, *, fast: bool, events: int, keys: int) -> float:
-    """One drain; events a second."""
+    """Drain once; return events per second."""
     await bench.filled(events, keys)
     clock = Clock(events)
     database: MariaDatabase = await open_maria(maria_options(bench.url))
@@ -164,7 +166,7 @@ async def hookwire(bench: Bench, *, fast: bool, events: int, keys: int) -> float
 
 
 class Yardstick:
-    """goharvest's loop: mark, send one by one with one in flight per key, delete one by one."""
+    """goharvest's loop: mark rows, send each record alone with one in flight per key, delete each row alone."""
 
     def __init__(self, bench: Bench, producers: Sequence[AIOKafkaProducer], clock: Clock) -> None:
         self._bench = bench
@@ -204,7 +206,7 @@ class Yardstick:
 
 
 async def goharvest_shaped(bench: Bench, events: int, keys: int) -> float:
-    """One drain of the yardstick; events a second."""
+    """Drain once with the yardstick; return events per second."""
     await bench.filled(events, keys)
     clock = Clock(events)
     async with AsyncExitStack() as stack:
@@ -222,7 +224,7 @@ async def goharvest_shaped(bench: Bench, events: int, keys: int) -> float:
 
 
 async def compare(bench: Bench, events: int, rounds: int, keys: int) -> None:
-    """All contenders, in turns."""
+    """Measure all contenders in turns."""
     contenders: dict[str, Callable[[], Awaitable[float]]] = {
         YARDSTICK: lambda: goharvest_shaped(bench, max(events // 20, 100), keys),
         "hookwire compat": lambda: hookwire(bench, fast=False, events=events, keys=keys),
@@ -240,14 +242,14 @@ async def compare(bench: Bench, events: int, rounds: int, keys: int) -> None:
 
 
 async def run(options: argparse.Namespace, server_url: str, bootstrap: str) -> None:
-    """All of it, on these servers."""
+    """Run the comparison on these servers."""
     async with opened(server_url, bootstrap) as bench:
         for keys in (1_000, 10):
             await compare(bench, options.events, options.rounds, keys)
 
 
 def main() -> None:
-    """On servers of its own, or on those that the environment names."""
+    """Run on own servers, or on those that the environment names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--events", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=3)

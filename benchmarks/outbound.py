@@ -2,9 +2,9 @@
 
     python -m benchmarks.outbound --requests 20000 --concurrency 50 --rounds 3 --loop uvloop
 
-All on loopback keep-alive connections with a 600-byte body and the headers of a signed delivery. Rounds alternate
-(ours, aiohttp, httpx, ours, ...); the median of each is printed with its CPU per request in this process, and the ratio
-of the rates. httpx makes a twentieth of the requests: it would take most of the time otherwise.
+All use keep-alive connections on loopback, a 600-byte body and the headers of a signed delivery. Rounds alternate
+(ours, aiohttp, httpx, ours, ...). The output has each median with its CPU per request in this process, and the ratios
+of the rates. httpx sends a twentieth of the requests, because it is much slower.
 """
 
 import argparse
@@ -39,15 +39,15 @@ Post = Callable[[], Awaitable[int]]
 
 
 class Sink(asyncio.Protocol):
-    """Answers each request of known length; does no more than it must, so that the client is what is measured."""
+    """A server that answers each request of a known length with minimal work, so that the client is measured."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start without bytes pending."""
+        """Start with an empty buffer."""
         self.transport = cast(asyncio.Transport, transport)
         self.pending = b""
 
     def data_received(self, data: bytes) -> None:
-        """Answer every whole request among the bytes."""
+        """Answer every complete request in the buffer."""
         self.pending += data
         while (end := self.pending.find(b"\r\n\r\n")) >= 0 and len(self.pending) >= end + 4 + len(BODY):
             self.pending = self.pending[end + 4 + len(BODY) :]
@@ -64,7 +64,7 @@ def serve(ready: multiprocessing.connection.Connection) -> None:
 
 
 async def drive(post: Post, requests: int, concurrency: int) -> tuple[float, float]:
-    """Give requests per second and CPU milliseconds per request."""
+    """Return requests per second and CPU milliseconds per request."""
     left = iter(range(requests))
 
     async def lane() -> None:

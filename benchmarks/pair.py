@@ -1,4 +1,4 @@
-"""Relay processes that share the groups of the Kafka sink, on a backlog that is committed in one moment (RO-05)."""
+"""Relay processes that share the groups of the Kafka sink and drain a backlog of one commit (RO-05)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOOK_SECONDS = 0.02
 
 @contextmanager
 def relay_process(bench: Bench, mode: Mode) -> Iterator[subprocess.Popen[bytes]]:
-    """A `hookwire relay` on the benchmark's database and broker, ended on exit."""
+    """Run a `hookwire relay` on the benchmark's database and broker; end it on exit."""
     with tempfile.TemporaryDirectory(prefix="hookwire-bench-") as folder:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HOOKWIRE_")}
         environment |= {
@@ -44,7 +44,7 @@ def relay_process(bench: Bench, mode: Mode) -> Iterator[subprocess.Popen[bytes]]
 
 
 async def by_processes(bench: Bench, mode: Mode, count: int, events: int) -> float:
-    """Events per second that so many relay processes carry, from the commit to the empty outbox."""
+    """Return the events per second that ``count`` relay processes carry, from the commit to the empty outbox."""
     sql = bench.connection
     await sql.execute("TRUNCATE hookwire.outbox, hookwire.events, hookwire.ledger_entries")
     topic = await bench.topic()
@@ -61,7 +61,7 @@ async def by_processes(bench: Bench, mode: Mode, count: int, events: int) -> flo
 
 
 async def led_by(bench: Bench, count: int) -> None:
-    """Wait until every group is led, by so many relays."""
+    """Wait until ``count`` relays lead all groups. Raise TimeoutError otherwise."""
     deadline = time.monotonic() + _WAIT_SECONDS_MAX
     while True:
         [(led, owners, groups)] = await bench.connection.fetch(

@@ -3,12 +3,11 @@
     python -m benchmarks.pipeline --events 10000000 --rounds 3
 
 Bronze is generated: events of 100 bytes on 100,000 keys, four partitions, three hours, in Parquet as the archive
-writes it. The yardstick counts the rows and groups them by event id, which is what one writes by hand to look for
-repeats. Ours compares every cell's count, contents, least and greatest id with the ledger, and looks for repeats,
-disorder and stale terms; nothing is wrong, so that nothing more follows. The audit without contents compares the
-checksum of the ids in their place, as it does for cells that the ledger began before it had contents. All alternate;
-medians and their ratio are printed, and the greatest memory of the JVM, whose heap is that of every command (1 GB),
-and of Python.
+writes it. The yardstick counts the rows and groups them by event id, as a simple query for repeats does. Ours compares
+every cell's count, contents, least and greatest id with the ledger. It also looks for repeats, disorder and stale
+terms. The data has no faults, so no further step follows. The audit without contents compares the checksum of the ids
+instead, as it does for cells that the ledger began before it had contents. All three alternate. The output has medians,
+their ratios, and the peak memory of the JVM and of Python. The JVM's heap is that of every command (1 GB).
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ HOURS = 3
 
 
 def generated(spark: SparkSession, events: int) -> DataFrame:
-    """Rows of bronze; a key's events lie in one partition, in the order of their numbers."""
+    """Return rows of bronze. A key's events lie in one partition, in the order of their numbers."""
     number = F.col("id") + 1
     key = F.concat(F.lit("key "), (number % KEYS).cast("string"))
     at = F.timestamp_seconds(F.lit(1_768_467_600) + F.col("id") * (HOURS * 3600) / events)
@@ -83,7 +82,7 @@ def peak_megabytes(process: int | str) -> float:
 
 
 def jvm_peak_megabytes() -> float:
-    """The greatest resident memory of this process's children."""
+    """Return the peak resident memory of this process's children, in megabytes."""
     children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
     return max(map(peak_megabytes, children), default=0.0)
 

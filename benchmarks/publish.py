@@ -1,8 +1,9 @@
 """Publish acknowledgements per second with everything on, beside an empty FastAPI POST and raw INSERT commits.
 
-All in one run on one machine: 32 clients on keep-alive connections, 600-byte bodies, 1,000 keys. The yardsticks: an
-empty FastAPI endpoint, once on uvicorn as ``pip install uvicorn`` gives it (h11, asyncio) and once with uvloop and
-httptools, which is what hookwire itself runs on; and one INSERT per commit over 16 connections to the same server.
+One run on one machine measures all of them, with 32 clients on keep-alive connections, 600-byte bodies and 1,000 keys.
+The first yardstick is an empty FastAPI endpoint on uvicorn. It runs once with h11 and asyncio, the default of ``pip
+install uvicorn``, and once with httptools and uvloop, which hookwire uses. The second is one INSERT per commit over 16
+connections to the same server.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def _post(path: str, port: int) -> bytes:
 
 
 async def run(seconds: float = 6.0) -> list[str]:
-    """Run all; returns the lines to print."""
+    """Run all; return the lines to print."""
     plain = await _empty_fastapi("plain", seconds)
     fast = await _empty_fastapi("fast", seconds)
     async with running_harness() as harness:

@@ -2,8 +2,8 @@
 
     python -m benchmarks.queues --messages 10000 --rounds 5
 
-Each round submits and drains so many messages in each of these ways, and the medians are printed with their spread and
-the ratios. "Per item": each message is settled by itself, in statements that are shared by those of a few milliseconds.
+Each round submits and drains the given number of messages in each of these ways. The output has medians with their
+spread, and ratios. "Per item": each message is settled alone, but those of a few milliseconds share a statement.
 
 ==================  ============================================================================================
 ours sql            4 consumers: receive 50, accept 50, archive on
@@ -14,8 +14,8 @@ ours worker         the SDK's worker at its default batch of 100, per item, arch
 PgQueuer            at its defaults, and at batch 100
 ==================  ============================================================================================
 
-The peers are optional: `pip install pgmq pgqueuer` and Debian's `postgresql-15-pgq3`. What is not there is left out,
-and the table says so. The server is the system's PostgreSQL 15, booted for this with durable commits.
+The peers are optional: `pip install pgmq pgqueuer` and Debian's `postgresql-15-pgq3`. Missing peers are left out, and
+the table says so. The server is the system's PostgreSQL 15, booted for this run with durable commits.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ async def pgmq_sql(pool: asyncpg.Pool, messages: int) -> float:
 
 
 async def ours_copy(pool: asyncpg.Pool, messages: int) -> float:
-    """One durable consumer of copies; nothing is moved."""
+    """Drain by one durable consumer of copies, which moves no message."""
     await pool.execute(
         "INSERT INTO hookwire.queues (name, moves, copies) VALUES ('copies', false, true) ON CONFLICT DO NOTHING"
     )
@@ -102,7 +102,7 @@ async def ours_copy(pool: asyncpg.Pool, messages: int) -> float:
 
 
 async def pgq_copy(pool: asyncpg.Pool, messages: int) -> float:
-    """One consumer; each batch is what lies between two ticks."""
+    """Drain by one consumer; a batch holds the messages between two ticks."""
     if not await pool.fetchval("SELECT count(*) FROM pgq.queue WHERE queue_name = 'bench'"):
         await pool.execute("SELECT pgq.create_queue('bench'), pgq.register_consumer('bench', 'one')")
     for start in range(0, messages, 1000):
@@ -126,7 +126,7 @@ async def pgq_copy(pool: asyncpg.Pool, messages: int) -> float:
 
 
 def ours_worker(batch: int) -> Run:
-    """The SDK's worker, one settlement for each message, flushed in groups."""
+    """Return a run of the SDK's worker with one settlement for each message, flushed in groups."""
 
     async def run(pool: asyncpg.Pool, messages: int) -> float:
         await pool.execute("INSERT INTO hookwire.queues (name, history) VALUES ('bench', true) ON CONFLICT DO NOTHING")
@@ -150,7 +150,7 @@ def ours_worker(batch: int) -> Run:
 
 
 def pgqueuer(batch: int | None) -> Run:
-    """PgQueuer's manager with an entrypoint that does nothing; None: its own batch."""
+    """Return a run of PgQueuer's manager with an entrypoint that does nothing; None: its default batch."""
 
     async def run(pool: asyncpg.Pool, messages: int) -> float:
         from pgqueuer import PgQueuer  # type: ignore[import-not-found]
@@ -201,7 +201,7 @@ async def _drained(messages: int, consume: Callable[[], Awaitable[int]], consume
 
 
 async def _ways(pool: asyncpg.Pool) -> tuple[dict[str, Run], list[str]]:
-    """What can be run here, and what cannot."""
+    """Return the runs that are possible here, and the names of the missing peers."""
     ways: dict[str, Run] = {
         "ours sql": ours_sql, "ours copy": ours_copy, "ours worker, batch 100": ours_worker(100),
     }  # fmt: skip
@@ -235,7 +235,7 @@ _BARS = (
 
 
 async def compare(messages: int, rounds: int) -> None:
-    """Rounds of all ways, alternating; prints the table."""
+    """Run all ways in alternating rounds and print the table."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o711)
         server = take_server("postgres15", Path(folder), {})
@@ -263,7 +263,7 @@ async def compare(messages: int, rounds: int) -> None:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.queues", description=__doc__.splitlines()[0])
     parser.add_argument("--messages", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)

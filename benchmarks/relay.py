@@ -2,23 +2,22 @@
 
     python -m benchmarks.relay --events 100000 --rounds 3
 
-The yardstick does what goharvest does by default, on a table of goharvest's shape: it marks 100 rows at a time with its
-leader id, hands each record to one of eight cells by its key, each with a producer of its own, sends it by itself with
-at most one in flight per key, and deletes its row by itself; all its statements share two connections. It drains a
-twentieth of the events. Ours is the harvester with its real outbox, manifests and Kafka sink, in both modes.
+The yardstick works as goharvest does by default, on a table of goharvest's shape. It marks 100 rows at a time with its
+leader id. It passes each record by its key to one of eight cells, each with a producer. A cell sends one record at a
+time for each key, and deletes each row alone. All statements share two connections. The yardstick drains a twentieth of
+the events. Ours is the harvester with its real outbox, manifests and Kafka sink, in both modes.
 
-A second row runs the yardstick with one producer for all cells: records of different cells may then share the client's
-batches. Which of the two is faster has differed from machine to machine, so both ratios are printed.
+A second row runs the yardstick with one producer for all cells, so that records of different cells may share the
+client's batches. Different machines favour different rows, so both ratios are printed.
 
-Beside them stand the two halves of ours, each alone: the database's side with a sink that confirms at once and keeps
-nothing, and the producer's side with records that lie in memory. And one `hookwire relay` against two of them, in
-processes of their own, on a backlog that is committed at once; there the clock runs from that commit to the empty
-outbox. Every bar is printed beside its ratio.
+Two more rows measure the halves of our relay alone. The database's side has a sink that confirms at once and stores
+nothing. The producer's side has records in memory. A last part compares one `hookwire relay` process with two, on a
+backlog of one commit. Its clock runs from that commit to the empty outbox. Every bar is printed beside its ratio.
 
-Events have 100 bytes and no headers of their own (ours then carry four, the yardstick's one). Tables are filled in bulk
-and the server writes that out before the clock starts; the clock runs from the first acknowledged batch to the last
-purge. Contenders alternate; the median rate of each is printed, and per event the processor time of the relay's
-process and of PostgreSQL, and the bytes of write-ahead log.
+Events have 100 bytes and no headers of their own; our relay adds four, the yardstick one. Tables are filled in bulk and
+written to disk before the clock starts. The clock runs from the first acknowledged batch to the last purge. Contenders
+alternate. The output has each median rate. For each event it has the processor time of the relay's process and of
+PostgreSQL, and the bytes of write-ahead log.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ CELLS = 8
 YARDSTICK = "goharvest-shaped"
 MODES: tuple[Mode, ...] = ("idempotent", "transactional")
 BARS = {1_000: 30, 10: 90}
-"""By how many keys: how many times the yardstick's rate the idempotent mode should drain."""
+"""By number of keys: the smallest ratio of the idempotent mode's rate to the yardstick's rate."""
 
 YARDSTICK_TABLE = """
 CREATE TABLE outbox (
@@ -67,7 +66,7 @@ UPDATE outbox SET leader_id = $1 WHERE id IN (
 
 
 class Yardstick:
-    """goharvest's loop: mark, send one by one with one in flight per key, delete one by one."""
+    """goharvest's loop: mark rows, send each record alone with one in flight per key, delete each row alone."""
 
     def __init__(self, pool: asyncpg.Pool, producers: Sequence[AIOKafkaProducer], clock: Clock) -> None:
         self._pool = pool
@@ -103,7 +102,7 @@ class Yardstick:
 
 
 async def goharvest_shaped(bench: Bench, events: int, keys: int, producers_count: int = CELLS) -> Costs:
-    """One drain of the yardstick."""
+    """Drain once with the yardstick; return the costs."""
     topic = await bench.topic()
     await bench.connection.execute("TRUNCATE outbox")
     await bench.connection.execute(YARDSTICK_FILL, topic, keys, events, PAYLOAD.decode())
@@ -126,7 +125,7 @@ async def goharvest_shaped(bench: Bench, events: int, keys: int, producers_count
 
 
 async def compare(bench: Bench, events: int, rounds: int, keys: int) -> None:
-    """Ours, the yardstick, and our halves, in turns."""
+    """Measure ours, the yardstick and our halves in turns."""
     contenders: dict[str, Callable[[], Awaitable[Costs]]] = {
         YARDSTICK: lambda: goharvest_shaped(bench, max(events // 20, 100), keys),
         "same, one producer": lambda: goharvest_shaped(bench, max(events // 20, 100), keys, 1),
@@ -150,7 +149,7 @@ async def compare(bench: Bench, events: int, rounds: int, keys: int) -> None:
 
 
 async def share(bench: Bench, events: int, rounds: int) -> None:
-    """One relay process and two, in turns."""
+    """Measure one relay process and two, in turns."""
     for mode in MODES:
         rates: dict[int, list[float]] = {1: [], 2: []}
         for _ in range(rounds):
@@ -162,12 +161,12 @@ async def share(bench: Bench, events: int, rounds: int) -> None:
 
 
 def bar(name: str, ratio: float, least: float) -> None:
-    """Print a ratio beside what it should be."""
+    """Print a ratio beside its bar."""
     print(f"  {name:36} {ratio:6.2f} (bar {least:g}: {'met' if ratio >= least else 'missed'})", flush=True)
 
 
 async def run(options: argparse.Namespace, server_url: str, bootstrap: str, postmaster: int | None) -> None:
-    """All of it, on these servers."""
+    """Run all comparisons on these servers."""
     async with opened(server_url, bootstrap, postmaster) as bench:
         await bench.connection.execute(YARDSTICK_TABLE)
         for keys in BARS:
@@ -176,7 +175,7 @@ async def run(options: argparse.Namespace, server_url: str, bootstrap: str, post
 
 
 def main() -> None:
-    """On servers of its own, or on those that the environment names."""
+    """Run on own servers, or on those that the environment names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--events", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=3)

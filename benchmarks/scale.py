@@ -1,15 +1,14 @@
-"""A day on paper: events per day in, the busiest resource out.
+"""Scale: a model that finds the busiest resource for a number of events per day.
 
-Nothing is measured here. The costs below were measured by the other benchmarks; this projects them onto a day whose
-load follows a sine, lets the stages work it off minute by minute, and names the resource that is full first::
+It measures nothing. The other benchmarks have measured the costs below. The model applies them to a day whose load
+follows a sine, simulates the stages minute by minute, and names the resource that is full first::
 
     POST --> [publish] --> [PostgreSQL, WAL] --> [relay, per sink] --> Kafka, AMQP
                                 |    |
                                 |    +--> [delivery workers] --> webhooks
                                 +--> disk, until retention
 
-One database is modelled. What does not fit into one is the answer "share the topics among several hubs", and the number
-printed beside it.
+The model has one database. If a load does not fit, the output says how many hubs have to share the topics.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ _MINUTES = 24 * 60
 
 
 def _asked(default: Any, text: str) -> Any:
-    """A figure that the command line may change."""
+    """Return a field that the command line may change."""
     return field(default=default, metadata={"help": f"{text} (default: {default:g})"})
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Of one event, one event at one broker sink, one delivery: microseconds of a core, bytes of WAL, bytes of disk.
+    """Costs of an event, of an event at a broker sink and of a delivery: core microseconds, WAL bytes, disk bytes.
 
-    The defaults are upper bounds by the figures of the third machine in benchmarks/results/history.md. All processes
-    share two cores there: a publish and its part of PostgreSQL take 2 of them at 6,300/s, for instance.
+    The defaults are upper bounds of the figures for the third machine in benchmarks/results/history.md. Its processes
+    share two cores: for instance, publishing at 6,300/s and its part of PostgreSQL use both of them.
     """
 
     publish_us: float = 190
@@ -51,7 +50,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class Site:
-    """What is there. Processes count once for each core that they fill; a relay drains 64 shards of a sink at most."""
+    """The available resources. A process counts once for each core that it fills. A relay drains at most 64 shards."""
 
     publish_processes: int = _asked(4, "processes with the role api")
     relay_processes: int = _asked(1, "relay processes")
@@ -63,7 +62,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Day:
-    """What comes in: ``peak`` is the busiest minute over the mean, ``deliveries`` webhooks per event."""
+    """The load of a day. ``peak`` is the busiest minute divided by the mean, ``deliveries`` the webhooks per event."""
 
     events: float = _asked(1e9, "events a day")
     peak: float = _asked(2.0, "the busiest minute over the mean, 1 to 2")
@@ -72,13 +71,13 @@ class Day:
     retention_days: float = _asked(7.0, "days until events are dropped")
 
     def rate(self, minute: int) -> float:
-        """Events per second in this minute; night at 0, the peak at noon."""
+        """Return the events per second in this minute; the minimum is at minute 0, the peak at noon."""
         return self.events / 86_400 * (1 - (self.peak - 1) * math.cos(2 * math.pi * minute / _MINUTES))
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One resource: what it can carry, in events per second."""
+    """One resource, with its capacity in events per second."""
 
     name: str
     capacity: float
@@ -89,7 +88,7 @@ class Stage:
 class Strain:
     """A stage's day: ``load`` at the peak (1 is full), ``backlog_max`` events, ``delay_max`` seconds.
 
-    What waits before "publish" waits at the clients: they are told 503 and Retry-After.
+    The backlog of "publish" waits at the clients, which get 503 and Retry-After.
     """
 
     stage: Stage
@@ -99,7 +98,7 @@ class Strain:
 
 
 def stages(site: Site, day: Day, costs: Costs) -> list[Stage]:
-    """The resources in the order in which an event meets them; those that this day does not use are left out."""
+    """Return the resources in the order of an event's path, without those that this day does not use."""
     postgres_us = (
         costs.publish_postgres_us
         + day.broker_sinks * costs.relay_postgres_us
@@ -121,7 +120,7 @@ def stages(site: Site, day: Day, costs: Costs) -> list[Stage]:
 
 
 def simulate(site: Site, day: Day, costs: Costs) -> list[Strain]:
-    """Let the day pass. A stage that can't follow queues what comes, and hands on no more than it can carry."""
+    """Simulate the day. A stage that is too slow queues its input, and passes on no more than its capacity."""
     strains = []
     arriving = [day.rate(minute) for minute in range(_MINUTES)]
     for stage in stages(site, day, costs):
@@ -138,17 +137,17 @@ def simulate(site: Site, day: Day, costs: Costs) -> list[Strain]:
 
 
 def bottleneck(site: Site, day: Day, costs: Costs) -> Stage:
-    """The resource that is full first when the load grows."""
+    """Return the resource that is full first when the load grows."""
     return min(stages(site, day, costs), key=lambda stage: stage.capacity)
 
 
 def disk_terabytes(day: Day, costs: Costs) -> float:
-    """What is kept until retention."""
+    """Return the size of all events and deliveries that retention keeps, in terabytes."""
     return day.events * day.retention_days * (costs.event_disk + day.deliveries * costs.attempt_disk) / 1e12
 
 
 def report(site: Site, day: Day, costs: Costs) -> Iterator[str]:
-    """The lines to print."""
+    """Yield the lines to print."""
     peak = max(day.rate(minute) for minute in range(_MINUTES))
     yield f"{day.events:,.0f} events a day, {day.events / 86_400:,.0f}/s on average, {peak:,.0f}/s at the peak,"
     yield f"each to {day.broker_sinks} broker sink(s) and {day.deliveries:g} webhook(s)"

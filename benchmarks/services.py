@@ -2,9 +2,14 @@
 
     python -m benchmarks.services --requests 20000 --rounds 3
 
-Each broker is a process of its own, rounds alternate, and medians are printed: sync with one worker, windowed (200
-outstanding) with ten workers, the broker's CPU per windowed round trip, and the jitter of its heartbeats to an idle
-worker meanwhile. All safety of ours is on. CPU per round trip is the robust figure on a shared machine.
+Each broker is a process of its own. Rounds alternate, and the output has medians of four figures:
+
+* requests per second, one at a time, with one worker
+* requests per second, with 200 outstanding requests and ten workers
+* the broker's CPU per round trip of the latter; on a shared machine this figure is the most robust
+* the jitter of its heartbeats to an idle worker meanwhile
+
+Our broker runs with all its safety features.
 """
 
 from __future__ import annotations
@@ -83,7 +88,7 @@ _REQUEST = [b"", b"MDPC01", b"echo", b"Hello world"]
 
 
 def _windowed(endpoint: str, requests: int, window: int) -> tuple[float, int]:
-    """Return round trips per second and how many got no reply."""
+    """Return round trips per second, and the number of requests without a reply."""
     socket = _client(endpoint)
     socket.send_multipart(_REQUEST)
     socket.recv_multipart()
@@ -104,7 +109,7 @@ def _windowed(endpoint: str, requests: int, window: int) -> tuple[float, int]:
 
 
 class Probe(threading.Thread):
-    """An idle worker of a service that nobody calls: how regular are the broker's heartbeats?"""
+    """An idle worker of a service without calls. It measures how regular the broker's heartbeats are."""
 
     def __init__(self, endpoint: str) -> None:
         super().__init__()
@@ -131,7 +136,7 @@ class Probe(threading.Thread):
         socket.close()
 
     def jitter(self) -> float:
-        """Return the median deviation from the interval, as a share of it."""
+        """Return the median deviation from the interval, as a share of the interval."""
         if not self.gaps:
             return 0.0
         return statistics.median(abs(gap - HEARTBEAT_SECONDS) for gap in self.gaps) / HEARTBEAT_SECONDS

@@ -1,6 +1,6 @@
-"""The three brokers of ``benchmarks.services``: ours, the guide's shape, and a bare loop that does the least (ZP-16).
+"""The three brokers of ``benchmarks.services``: ours, the guide's shape, and a bare loop with minimal work (ZP-16).
 
-Each is run as ``python -m benchmarks.services_brokers KIND ENDPOINT``.
+Run a broker by ``python -m benchmarks.services_brokers KIND ENDPOINT``.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ HEARTBEAT_SECONDS = 0.5
 
 
 def ours(endpoint: str) -> None:
-    """Run the broker of this repository, with everything that keeps it safe."""
+    """Run the broker of this repository, with all its safety features."""
     BrokerProgram([endpoint], BrokerOptions(heartbeat_seconds=HEARTBEAT_SECONDS)).run()
 
 
 class GuideService:
-    """A service in the guide's shape: two lists."""
+    """A service in the guide's shape: a list of requests and a list of workers."""
 
     def __init__(self) -> None:
         self.requests: list[list[bytes]] = []
@@ -33,7 +33,7 @@ class GuideService:
 
 
 class GuideWorker:
-    """A worker in the guide's shape: an expiry by the wall clock."""
+    """A worker in the guide's shape, which expires by the wall clock."""
 
     def __init__(self, address: bytes) -> None:
         self.address = address
@@ -42,7 +42,7 @@ class GuideWorker:
 
 
 class GuideBroker:
-    """The shape of the guide's Python broker: poll, one message, purge and heartbeats behind each message."""
+    """The shape of the guide's Python broker: poll, handle one message, then purge and send heartbeats."""
 
     def __init__(self, endpoint: str) -> None:
         self.socket = zmq.Context().socket(zmq.ROUTER)
@@ -84,7 +84,7 @@ class GuideBroker:
             self.wait(worker)
 
     def wait(self, worker: GuideWorker) -> None:
-        """Append the worker to both lists of those that wait."""
+        """Append the worker to both lists of waiting workers."""
         assert worker.service is not None
         self.waiting.append(worker)
         worker.service.waiting.append(worker)
@@ -92,7 +92,7 @@ class GuideBroker:
         self.dispatch(worker.service, None)
 
     def dispatch(self, service: GuideService, message: list[bytes] | None) -> None:
-        """Send requests to those that wait."""
+        """Send requests to waiting workers."""
         if message is not None:
             service.requests.append(message)
         self.purge()
@@ -102,7 +102,7 @@ class GuideBroker:
             self.socket.send_multipart([worker.address, b"", b"MDPW01", b"\x02", *request])
 
     def purge(self) -> None:
-        """Forget expired workers, up to the first that lives."""
+        """Forget expired workers, up to the first live one."""
         while self.waiting and self.waiting[0].expiry < time.time():
             worker = self.waiting.pop(0)
             self.workers.pop(worker.address, None)
@@ -110,7 +110,7 @@ class GuideBroker:
                 worker.service.waiting.remove(worker)
 
     def beat(self) -> None:
-        """Send heartbeats when it is time."""
+        """Send heartbeats if they are due."""
         if time.time() > self.heartbeat_at:
             for worker in self.waiting:
                 self.socket.send_multipart([worker.address, b"", b"MDPW01", b"\x04"])
@@ -118,7 +118,7 @@ class GuideBroker:
 
 
 class BareLoop:
-    """The least that a Python broker on asyncio can do: no time, no checks, one service (ZP-16)."""
+    """A Python broker on asyncio with minimal work: no timers, no checks, one service (ZP-16)."""
 
     def __init__(self, endpoint: str) -> None:
         self.socket = zmq.Context().socket(zmq.ROUTER)
@@ -127,7 +127,7 @@ class BareLoop:
         self.requests: deque[list[bytes]] = deque()
 
     def read(self) -> None:
-        """Drain at most 500 messages; the descriptor is edge-triggered, so look again (ZA-02)."""
+        """Read at most 500 messages. The descriptor is edge-triggered, so schedule another read (ZA-02)."""
         for _ in range(500):
             try:
                 message = self.socket.recv_multipart(zmq.NOBLOCK)

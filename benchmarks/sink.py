@@ -1,8 +1,8 @@
-"""A webhook receiver that does nothing but answer 204 and count; runs in a process of its own.
+"""A webhook receiver that only answers 204 and counts; it runs in a process of its own.
 
-``python -m benchmarks.sink PORT``; GET /count answers with the number of POSTs and the first and last arrival. Not
-counted are POSTs to /dead, which are never answered, to /slow, answered after two seconds, and to /endless, answered
-without end.
+Start it by ``python -m benchmarks.sink PORT``. GET /count returns the number of POSTs, and the first and the last
+arrival. Three paths are not counted. A POST to /dead gets no answer. A POST to /slow gets its answer after two seconds.
+A POST to /endless gets an endless answer.
 """
 
 from __future__ import annotations

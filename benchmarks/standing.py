@@ -1,4 +1,4 @@
-"""What must not cost more because there is much of it: subscribers of a topic, retries that wait, what is owed.
+"""Costs that must not grow with stored rows: subscribers of a topic, waiting retries, undelivered events.
 
 ``python -m benchmarks.standing [--owed 10000000]``
 """
@@ -23,14 +23,14 @@ _ROUNDS = 40
 
 
 def main() -> None:
-    """The command."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--owed", type=int, default=1_000_000, help="deliveries for GET /undelivered")
     print("\n".join(asyncio.run(run(parser.parse_args().owed))), flush=True)
 
 
 async def run(owed: int = 1_000_000) -> list[str]:
-    """Run all; returns the lines to print."""
+    """Run all; return the lines to print."""
     async with running_harness("api") as harness:
         connection = await asyncpg.connect(harness.database_url, timeout=30, command_timeout=3600)
         try:
@@ -42,7 +42,7 @@ async def run(owed: int = 1_000_000) -> list[str]:
 
 
 async def _subscribers(connection: asyncpg.Connection, topic: str, count: int) -> int:
-    """Made at once; returns the first one's number."""
+    """Insert subscriptions in one statement; return the number of the first."""
     first: int = await connection.fetchval(
         "WITH made AS (INSERT INTO hookwire.subscriptions (public_id, protocol, topic, callback, state)"
         " SELECT 'sub_' || gen_random_uuid(), 'webhook', $1, 'http://127.0.0.1:9/', 'active'"
@@ -53,7 +53,7 @@ async def _subscribers(connection: asyncpg.Connection, topic: str, count: int) -
 
 
 async def _publish(harness: Harness, connection: asyncpg.Connection) -> list[str]:
-    """In turns, so that both meet the same machine; nothing is fanned out meanwhile."""
+    """Measure both topics in turns, so that the machine's load affects both. No fan-out runs meanwhile."""
     await _subscribers(connection, "one", 1)
     await _subscribers(connection, "many", _SUBSCRIBERS)
     await connection.execute("VACUUM ANALYZE hookwire.subscriptions")
@@ -72,7 +72,7 @@ async def _publish(harness: Harness, connection: asyncpg.Connection) -> list[str
 
 
 async def _claim(harness: Harness, connection: asyncpg.Connection) -> list[str]:
-    """A claim for 32 subscriptions with 16 due each, in a table that holds only those, then a million that wait."""
+    """Measure a claim for 32 subscriptions with 16 due deliveries each, alone and beside a million that wait."""
     first = await _subscribers(connection, "claimed", _CLAIMED)
     await connection.execute(
         "INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant)"
@@ -87,7 +87,7 @@ async def _claim(harness: Harness, connection: asyncpg.Connection) -> list[str]:
         first, _CLAIMED, _WAITING,
     )  # fmt: skip
     full = await _claim_ms(connection, first)
-    await connection.execute("DELETE FROM hookwire.deliveries WHERE due_at <= now()")  # nobody to send these to
+    await connection.execute("DELETE FROM hookwire.deliveries WHERE due_at <= now()")  # these have no receiver
     with harness.process("deliver") as worker:
         await asyncio.sleep(8)
         peak = peak_bytes(worker.pid)
@@ -116,7 +116,7 @@ async def _claim_ms(connection: asyncpg.Connection, first: int) -> float:
 
 
 async def _undelivered(harness: Harness, connection: asyncpg.Connection, owed: int) -> list[str]:
-    """Pages of GET /undelivered, of all and of one subscription, from its start and from the middle."""
+    """Measure pages of GET /undelivered, of all and of one subscription, from the start and from the middle."""
     first = await _subscribers(connection, "owed", 1_000)
     public_id = await connection.fetchval("SELECT public_id FROM hookwire.subscriptions WHERE id = $1", first + 500)
     for start in range(0, owed, 1_000_000):
@@ -132,7 +132,7 @@ async def _undelivered(harness: Harness, connection: asyncpg.Connection, owed: i
         pages = (
             ("/undelivered of all", "/undelivered?limit=100"),
             ("/undelivered of one subscription", f"/undelivered?limit=100&subscription_id={public_id}"),
-            ("/deliveries of what is parked, which is nothing", "/deliveries?limit=100&state=parked"),
+            ("/deliveries in the state parked (there are none)", "/deliveries?limit=100&state=parked"),
         )
         for name, first_page in pages:
             path, took = first_page, []

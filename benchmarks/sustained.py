@@ -1,18 +1,19 @@
-"""Insert and relay together for a long time, with autovacuum on; and how long after its COMMIT Kafka has an event.
+"""Insert and relay for a long time with autovacuum on, and the time from an event's COMMIT to Kafka's acknowledgement.
 
     python -m benchmarks.sustained --minutes 30
     python -m benchmarks.sustained --minutes 5 --rate 10000
     python -m benchmarks.sustained --minutes 0              # the times to Kafka alone
 
-First the relay alone drains a backlog: the drain rate. Then publishers in a process of their own store 0.7 of that for
-each second (or ``--rate``), through `hookwire.publish_batch`, and a `hookwire relay` with its clean-up carries it to
-Kafka. Every half minute a line tells what waits, how large the tables are and what autovacuum did. What publishers and
-relay share is the machine: where the publishers cannot reach their rate, the line of results says what they reached.
+First the relay alone drains a backlog; this gives the drain rate. Then publishers in a process of their own store 0.7
+of that rate (or ``--rate``) by `hookwire.publish_batch`. A `hookwire relay` with its clean-up carries the events to
+Kafka. Every half minute a line shows the backlog, the size of the tables and the work of autovacuum. Publishers and
+relay share the machine. If the publishers cannot reach their rate, the line of results shows the rate they reached.
 
-Then one event for each commit, 600 a second, and a relay in this process, so that the moment is known at which Kafka's
-acknowledgement came (in transactional mode that of the transaction's end). The time runs from the answer to COMMIT. The
-best rival that published such figures, on two cores: 13 and 87 ms, 1,200 to 1,400/s sustained, 3,440 to 3,656/s drain.
-A line tells the processor time of relay and publishers' server, and how many transactions the sink made.
+The second part publishes one event per commit, 600 per second. The relay runs in this process, so that the time of
+Kafka's acknowledgement is known; in transactional mode it is that of the transaction's end. The measured time begins
+with the answer to COMMIT. The best published figures of a rival, on two cores: 13 and 87 ms, 1,200 to 1,400/s
+sustained, 3,440 to 3,656/s drain. A line shows the processor time of the relay and of the publishers' server, and the
+number of batches of the sink.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ async def _writer(bench: Bench, topic: str, kind: str, rate: float, seconds: flo
 
 
 class TimedSink(KafkaSink):
-    """Notes when each record was acknowledged. ``sent``: batches of all groups."""
+    """A sink that notes when each record was acknowledged. ``sent`` counts the batches of all groups."""
 
     sent: ClassVar[int] = 0
 
@@ -130,7 +131,7 @@ class TimedSink(KafkaSink):
         self._acknowledged = acknowledged
 
     async def send(self, batch: Batch) -> Receipt:
-        """As the sink does."""
+        """Send the batch, and note the time of its acknowledgements."""
         receipt = await super().send(batch)
         TimedSink.sent += 1
         now = time.time()
@@ -139,7 +140,7 @@ class TimedSink(KafkaSink):
 
 
 def timed(bench: Bench, mode: Mode, acknowledged: dict[int, float]) -> SinkOf:
-    """The Kafka sink, timed."""
+    """Build the Kafka sink with the notes of time."""
     incarnation = f"timed{mode[:2]}"
 
     def made(election: Election, group: int) -> Sink:
@@ -149,7 +150,7 @@ def timed(bench: Bench, mode: Mode, acknowledged: dict[int, float]) -> SinkOf:
 
 
 async def delays(bench: Bench, mode: Mode, seconds: float) -> list[float]:
-    """Milliseconds from COMMIT to acknowledgement of every event, those of the first seconds left out."""
+    """Return the milliseconds from COMMIT to acknowledgement of each event, without those of the first seconds."""
     await bench.connection.execute("TRUNCATE hookwire.outbox, hookwire.events, hookwire.ledger_entries")
     await bench.connection.execute("UPDATE hookwire.sinks SET configured = (name = 'kafka')")
     topic = await bench.topic()
@@ -168,7 +169,7 @@ async def delays(bench: Bench, mode: Mode, seconds: float) -> list[float]:
 
 
 async def latency(bench: Bench, seconds: float) -> None:
-    """Both modes at 600 a second."""
+    """Measure both modes at 600 events per second."""
     all_bars: dict[Mode, str] = {"idempotent": "bars 10 and 40", "transactional": "bar of the p99 60"}
     for mode, bars in all_bars.items():
         sent, relay, server = TimedSink.sent, own_cpu_seconds(), _server_seconds(bench)
@@ -192,7 +193,7 @@ def _server_seconds(bench: Bench) -> float:
 
 
 async def run(options: argparse.Namespace, server_url: str, bootstrap: str, postmaster: int | None) -> None:
-    """All of it, on these servers."""
+    """Run both parts on these servers."""
     async with opened(server_url, bootstrap, postmaster) as bench:
         assert await bench.connection.fetchval("SHOW autovacuum") == "on"
         for mode in options.modes if options.minutes else ():
@@ -205,9 +206,9 @@ async def run(options: argparse.Namespace, server_url: str, bootstrap: str, post
 
 
 def main() -> None:
-    """On servers of its own, or on those that the environment names."""
+    """Run on own servers, or on those that the environment names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--minutes", type=float, default=1.0, help="of each mode; 0: only the times to Kafka")
+    parser.add_argument("--minutes", type=float, default=1.0, help="minutes for each mode; 0: only the times to Kafka")
     parser.add_argument("--rate", type=float, help="events a second, instead of 0.7 of the drain rate")
     parser.add_argument("--modes", nargs="+", choices=["idempotent", "transactional"], default=["idempotent"])
     parser.add_argument("--latency-seconds", type=float, default=30.0)

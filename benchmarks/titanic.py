@@ -1,10 +1,10 @@
-"""Titanic: durable accepts by 8 clients, at the store and over ZeroMQ, beside what the disk gives (ZP-20, ZP-34).
+"""Titanic: durable accepts by 8 clients, at the store and over ZeroMQ, beside the speed of the disk (ZP-20, ZP-34).
 
     python -m benchmarks.titanic --requests 20000 --pending 100000 --rounds 3
 
-A request has 200 bytes. Rounds alternate between the stores, and medians are printed. At the store, an empty one and
-one with many pending requests take slices in turn. The broker of the second half is a process of its own; the clients
-are 8 sockets of this process, with one request each under way and with 25 each. The database is an embedded one.
+A request has 200 bytes. Rounds alternate between the stores, and the output has medians. In the first half, an empty
+store and a store with many pending requests are measured in turns. In the second half, the broker is a process of its
+own. Its clients are 8 sockets of this process, with 1 and with 25 open requests each. The database is embedded.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ OpenStore = Callable[[], AbstractAsyncContextManager[RequestStore]]
 
 @dataclass(frozen=True)
 class Arena:
-    """How to open an empty store and one to fill, and the yardstick for both."""
+    """Functions that open an empty store and a store to fill, and the yardstick for both."""
 
     empty: OpenStore
     full: OpenStore
@@ -58,7 +58,7 @@ class Arena:
 
 @dataclass
 class Figures:
-    """The results of one store over all rounds; a slice at a store gives its rate and CPU microseconds."""
+    """The results of one store over all rounds; a slice yields a rate and CPU microseconds."""
 
     empty: list[tuple[float, float]] = field(default_factory=list)
     full: list[tuple[float, float]] = field(default_factory=list)
@@ -68,7 +68,7 @@ class Figures:
 
 
 async def _raw_appends() -> float:
-    """Return records per second of one writer that syncs after each eight appends: eight clients that share."""
+    """Return records per second of a writer that syncs once per eight appends, as eight clients would share a sync."""
     with tempfile.TemporaryFile(buffering=0) as file:
         began = time.perf_counter()
         for _ in range(_RAW_SYNCS):
@@ -113,7 +113,7 @@ async def _in_database(url: str) -> AsyncIterator[RequestStore]:
 
 
 async def _make_databases(url: str) -> list[str]:
-    """Return the URLs of new, migrated databases of a server; those that an earlier round made are dropped."""
+    """Return the URLs of new, migrated databases of a server; drop those of an earlier round."""
     connection = await asyncpg.connect(url)
     urls = [urlsplit(url)._replace(path=f"/{name}").geturl() for name in _DATABASES]
     for name, made in zip(_DATABASES, urls, strict=True):
@@ -125,7 +125,7 @@ async def _make_databases(url: str) -> list[str]:
 
 
 async def _accept_rate(store: RequestStore, requests: int, clients: int = _CLIENTS) -> tuple[float, float]:
-    """Return accepts per second by clients that wait for each answer, and this process's CPU us for each."""
+    """Return accepts per second by clients that wait for each answer, and the CPU microseconds per accept."""
 
     async def accept(count: int) -> None:
         for _ in range(count):
@@ -137,7 +137,7 @@ async def _accept_rate(store: RequestStore, requests: int, clients: int = _CLIEN
 
 
 async def _at_the_store(arena: Arena, requests: int, pending: int, found: Figures) -> None:
-    """Measure an empty store, one with so many pending requests and the yardstick, slice by slice in turn."""
+    """Measure an empty store, a store with ``pending`` requests and the yardstick, in turns."""
     async with arena.empty() as empty, arena.full() as full:
         await _accept_rate(empty, 1_000)
         await _accept_rate(full, pending, 500)
@@ -161,7 +161,7 @@ def _broker(where: str, database_url: str) -> Iterator[str]:
 
 
 def _rate_over_zeromq(endpoint: str, requests: int, window: int) -> float:
-    """Return accepts per second by sockets with so many requests under way each."""
+    """Return accepts per second by sockets with ``window`` open requests each."""
     poller = zmq.Poller()
     for _ in range(_CLIENTS):
         socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)

@@ -1,10 +1,10 @@
 """Publishers in a process of their own, by SQL, at a given rate: the load of benchmarks/sustained.py.
 
-``python -m benchmarks.writer URL TOPIC single RATE SECONDS`` commits each event by itself, on a few connections, and
-prints a line "id moment" for each when it is done: the moment at which its COMMIT was answered.
+``python -m benchmarks.writer URL TOPIC single RATE SECONDS`` commits each event alone, on a few connections. At the end
+it prints a line for each event: its id and the time at which its COMMIT was answered.
 
-``python -m benchmarks.writer URL TOPIC bulk RATE SECONDS`` commits a few hundred at a time and prints how many it
-stored. A rate that cannot be reached is not made up for later.
+``python -m benchmarks.writer URL TOPIC bulk RATE SECONDS`` commits a few hundred events at a time and prints the number
+of stored events. If it falls behind the rate, it does not catch up later.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PAYLOAD = b"x" * 100
 
 
 async def single(url: str, topic: str, rate: float, seconds: float) -> list[str]:
-    """One event for each commit; returns the lines to print."""
+    """Publish one event per commit; return the lines to print."""
     lines: list[str] = []
 
     async def publish(connection: asyncpg.Connection, first: int) -> None:
@@ -46,7 +46,10 @@ async def single(url: str, topic: str, rate: float, seconds: float) -> list[str]
 
 
 async def bulk(url: str, topic: str, rate: float, seconds: float) -> list[str]:
-    """Several hundred events for each commit; each connection has keys of its own, so that none waits for another."""
+    """Publish several hundred events per commit; return the lines to print.
+
+    Each connection has its own keys, so that none waits for another.
+    """
     stored = 0
 
     async def publish(connection: asyncpg.Connection, first: int) -> None:
@@ -74,7 +77,7 @@ async def _on_connections(url: str, publish: Callable[[asyncpg.Connection, int],
 
 
 def main() -> None:
-    """As the command line says."""
+    """Run the command line."""
     url, topic, kind, rate, seconds = sys.argv[1:]
     publish = {"single": single, "bulk": bulk}[kind]
     print("\n".join(uvloop.run(publish(url, topic, float(rate), float(seconds)))))

@@ -1,20 +1,20 @@
-"""jobs does later: message queues, transactional tasks and jobs, in tables beside the data they belong to.
+"""jobs does work later: message queues, transactional tasks and jobs, in tables beside the data they belong to.
 
-Layers on one lease core, each usable alone:
+Three layers share one lease core; each can be used alone:
 
 ============  =====================================================  ==============================================
 layer         concern                                                promise
 ============  =====================================================  ==============================================
-message       delivery of opaque payloads to one or more consumers   knows nothing of the outcome of the work
-task          work that exists if and only if a transaction          the row is the truth; a broker's message only
-              committed                                              wakes a worker, and losing it is harmless
+message       delivery of opaque payloads to one or more consumers   does not know the outcome of the work
+task          work that exists if and only if a transaction          the row decides; a broker's message only wakes
+              committed                                              a worker, and losing it is harmless
 job           the state of a piece of work, done by a worker or a    tracks state, keeps history, commits the result
               person                                                 with its events and follow-up jobs
 ============  =====================================================  ==============================================
 
-The lease core: a fence from one sequence stands in the row that it protects. The attempt is counted at the claim. One
-statement settles by the fence and changes nothing that is stale. Finished and dead rows leave the table in that
-statement, so that a claim reads one small index (docs/adr/0036-the-reaper-ends-leases.md).
+The lease core: each claim stores a new fence, a number from one sequence, in its row. The claim counts the attempt. One
+statement settles rows whose fence still matches and skips stale ones. The same statement removes finished and dead
+rows, so that a claim reads one small index (docs/adr/0036-the-reaper-ends-leases.md).
 
 A message (:mod:`jobs.queues`)::
 
@@ -32,14 +32,14 @@ A task (:mod:`jobs.tasks`)::
       |  '----------------'
       '-- cleaner: notify again
 
-A job (:mod:`jobs.job_queue`) has its diagram there. The *keeper* promotes, times out and ends jobs, and fires
-schedules.
+The diagram of a job stands in :mod:`jobs.job_queue`.
 
-The duties. The *reaper* returns messages whose lease is over. The *cleaner* notifies of tasks that were overlooked and
-recovers tasks whose worker has crashed. The *scaler* says how many workers there should be. :mod:`jobs.waiting` lets
-any number of receivers wait with one question to the database.
+Background services keep the states true. The *keeper* promotes, times out and ends jobs, and fires schedules. The
+*reaper* returns messages whose lease is over. The *cleaner* notifies workers again of tasks that none has claimed, and
+recovers tasks whose worker has crashed. The *scaler* computes how many workers should run. :mod:`jobs.waiting` lets any
+number of receivers share one query of the database.
 
-Why in the database: the work is coupled to data, commits with it, and needs no second system. The rules are SQL
-functions, so that any language can submit and work; the modules here call them. Broker clients belong to ``relay``; a
-worker hears of tasks through the port :mod:`jobs.notification`.
+Why in the database: the work belongs to data, commits with it, and needs no second system. The rules are SQL functions,
+so that any language can submit and work; the modules here call them. Broker clients belong to ``relay``; a worker is
+notified of tasks through the port :mod:`jobs.notification`.
 """

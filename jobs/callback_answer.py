@@ -1,12 +1,12 @@
-"""What a callback's answer means for its job. Pure.
+"""Decide what happens to a job after the answer of its callback. Pure.
 
 ::
 
     2xx ----------------------------------> completed, with the body as its result
-    408, 425, 429, 5xx with Retry-After --> later, without costing an attempt
-    410 ----------------------------------> given back; the subscription ends
-    any other 4xx ------------------------> failed for good
-    anything else, or no answer ----------> the attempt failed; tried again as the kind says
+    408, 425, 429, 5xx with Retry-After --> postponed; the attempt does not count
+    410 ----------------------------------> released; the subscription ends
+    any other 4xx ------------------------> failed, no further attempt
+    anything else, or no answer ----------> the attempt failed; the retry policy of the kind applies
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ _SNOOZE_SECONDS_MIN: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class CallbackVerdict:
-    """``verb``: what follows. ``result``: of a completed job. ``seconds``: of a snooze. ``why``: of a failure."""
+    """The next step of a job.
+
+    ``verb`` names the step. ``result`` belongs to ``complete``, ``seconds`` to ``snooze``. ``why`` is the reason of a
+    failure, a snooze or a release.
+    """
 
     verb: Literal["complete", "snooze", "release", "fail", "discard"]
     result: Any = None
@@ -37,7 +41,7 @@ class CallbackVerdict:
 
 
 def judge_answer(answer: Response | str, now: datetime, retry_after_seconds_max: float) -> CallbackVerdict:
-    """Return what follows from an answer, or from the reason why there is none."""
+    """Return the next step of the job. ``answer`` is the response, or the reason why there is none."""
     if isinstance(answer, str):
         return CallbackVerdict("fail", why=answer)
     why = f"the callback answered {answer.status}"

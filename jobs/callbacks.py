@@ -1,11 +1,12 @@
-"""Callbacks of kinds of jobs: workers that get each job as a POST, and whose answer settles it.
+"""Callbacks of kinds of jobs: a callback gets each job as a POST, and its answer settles the job.
 
-A subscription ``{"kind", "callback"}`` makes one. The body is an item of ``POST /jobs/claim``, with the receipt: a
-callback may report progress by it, or settle with events and follow-up jobs in one commit, with a key of its own. The
-answer to the POST then finds the job settled and changes nothing. :mod:`jobs.callback_answer` says what answers mean.
+A subscription ``{"kind", "callback"}`` creates a callback. The body of the POST is an item of ``POST /jobs/claim`` and
+holds the receipt. A callback that has an API key may use the receipt to report progress. It may also settle the job
+together with events and follow-up jobs in one commit. The answer to the POST then finds the job settled and changes
+nothing. :mod:`jobs.callback_answer` maps answers to next steps.
 
-A job is leased for as long as the POST may take, under the same fence as every worker's. :mod:`egress.callback_worker`
-leases and POSTs, for services too.
+A job is leased for as long as the POST may take, with a fence like that of any other worker's claim.
+:mod:`egress.callback_worker` leases and POSTs, for services too.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ class PushedJobs(CallbackWorker):
         self._has_claimed = False
 
     def enqueued(self) -> None:
-        """A job was enqueued somewhere. Where nothing was ever pushed, the due poller alone looks."""
+        """Poll now, because a job was enqueued. Before the first pushed job, leave polling to the due poller."""
         if self._has_claimed:
             self.poll_now()
 
     async def lease(self, full: Sequence[int], subscriptions: int) -> Sequence[Mapping[str, Any]]:
-        """Claim jobs as a worker of the subscription's name."""
+        """Claim jobs; the claims carry the subscription's name as the worker. Raise ``db.errors.DatabaseError``."""
         rows = await self._database.fetch(
             "job.claim_for_callbacks", full, LEASED_EACH, self._options.timeout_seconds, LEASE_MARGIN_SECONDS,
             subscriptions,
@@ -73,7 +74,7 @@ class PushedJobs(CallbackWorker):
         return CallbackMessage(f"job_{job.receipt.job_id}", headers, body, seconds)
 
     async def record(self, work: Mapping[str, Any], answer: Response | str) -> None:
-        """Settle the job by the answer's verdict; end the subscription that answered 410."""
+        """Settle the job by its callback's answer; end the subscription after a 410."""
         receipt = JobReceipt(work["id"], work["claim"])
         verdict = judge_answer(answer, datetime.now(UTC), self._options.retry_after_seconds_max)
         if verdict.verb == "release":

@@ -1,7 +1,7 @@
-"""Cleaner: notifies of tasks that were overlooked, and recovers tasks whose worker has crashed (JB-30..JB-35).
+"""Cleaner: notifies workers again of tasks that none has claimed; recovers tasks of crashed workers (JB-30..JB-35).
 
-It runs when the due poller has found something. Any number may run, one pass at a time is active, and a pass that is
-killed leaves nothing half done: it is one transaction.
+It runs when the due poller has found something. Any number of cleaners may run; one pass at a time is active. A pass is
+one transaction, so a pass that is killed changes nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CleanerOptions:
-    """``archive_days`` and ``dead_days``: how long the archive and dead tasks are kept; 0: for ever."""
+    """Intervals, ages and batch sizes. ``archive_days`` and ``dead_days`` of 0 keep the rows for ever."""
 
     archive_days: int = 365
     dead_days: int = 90
@@ -63,7 +63,7 @@ class Cleaner(Periodic):
         _log.warning("task_cleaner_failed", error=str(error))
 
     async def clean(self) -> Counter[str]:
-        """Clean in passes until a pass finds nothing; return the counts by deed."""
+        """Clean in passes until a pass finds nothing; return the counts by action."""
         total: Counter[str] = Counter()
         while not self._is_stopping:
             row = await self._database.fetchrow("task.clean", self._options.batch)

@@ -1,8 +1,9 @@
 """Cron: when a schedule is due next, in its own time zone. Pure.
 
-Five fields: minute, hour, day of the month, month, day of the week (0 and 7 are Sunday); lists, ranges, steps, English
-names of months and days. Where both days are restricted, one of them suffices, as in cron. A local time that a clock
-change leaves out is due an hour later. One that comes twice is due once, unless the hour is ``*``.
+The five fields are minute, hour, day of the month, month, day of the week (0 and 7 are Sunday). Lists, ranges, steps
+and English names of months and days are allowed. If both day fields are restricted, a day that matches either of them
+is due, as in cron. A local time that a clock change skips is due an hour later. A local time that occurs twice is due
+once, unless the hour is ``*``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class CronError(ValueError):
 
 
 def zone_of(name: str) -> ZoneInfo:
-    """Return the zone of this name. Raises :class:`CronError`."""
+    """Return the zone of this name. Raise :class:`CronError` for an unknown name."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -34,7 +35,7 @@ def zone_of(name: str) -> ZoneInfo:
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """A schedule. ``hour_is_any``: written as ``*`` or with a step of it."""
+    """A schedule. A flag such as ``hour_is_any`` is set where the field begins with ``*``."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -48,7 +49,7 @@ class Cron:
 
     @classmethod
     def parse(cls, text: str, zone: str = "UTC") -> Cron:
-        """Return the schedule of ``30 6 * * mon-fri``. Raises :class:`CronError`."""
+        """Return the schedule of a text such as ``30 6 * * mon-fri``. Raise :class:`CronError` for a bad one."""
         fields = text.lower().split()
         if len(fields) != 5 or len(text) > 200:
             raise CronError(f"a schedule has five fields, as in '30 6 * * mon-fri'; this is {text[:80]!r}")
@@ -64,7 +65,7 @@ class Cron:
         return cron
 
     def after(self, moment: datetime) -> datetime:
-        """Return the first moment after this one, in UTC."""
+        """Return the first due time after ``moment``, in UTC. Raise :class:`CronError` if eight years hold none."""
         day = moment.astimezone(self.zone).date()
         for _ in range(_DAYS_MAX):
             if self._is_due_on(day) and (later := [found for found in self._moments(day) if found > moment]):

@@ -1,7 +1,7 @@
-"""Jobs from events: the send of the sink ``jobs``, by the rule of the event's topic.
+"""Jobs from events: the sink ``jobs`` enqueues a job for each event, by the rule of the event's topic.
 
-The statement that deletes the outbox row enqueues the job, and it names the term under which the row was claimed. So
-each event enqueues exactly one job, whatever is killed. Settings keep the rule for as long as events may wait for it.
+One statement deletes the outbox row and enqueues the job, and it checks the term of the leader. So each event enqueues
+exactly one job, even if a process is killed at any point. The topic keeps its rule while events may wait for it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _BYTES_MAX = 8 * 1024 * 1024  # of payload in one statement
 
 
 class JobTermOver(Exception):
-    """Another term rules; nothing was written."""
+    """Another leader holds a newer term; nothing was written."""
 
 
 class EventJobs:
-    """``on_added`` is called after jobs were enqueued."""
+    """Enqueue jobs for events. ``on_added`` is called after jobs were enqueued."""
 
     def __init__(
         self, database: Database, incarnation: str, on_added: Callable[[], None], bytes_max: int = _BYTES_MAX
@@ -34,9 +34,9 @@ class EventJobs:
         self._bytes_max = bytes_max
 
     async def enqueue(self, group: int, term: int, shards: Sequence[int], ids: Sequence[int]) -> Collection[int]:
-        """Enqueue a job for each of these events; return the ids of the events that are done, lowest first.
+        """Enqueue a job for each of the lowest events, up to the limit of bytes; return the ids of these events.
 
-        Raises :class:`JobTermOver`, ``db.errors.DatabaseError``.
+        Raise :class:`JobTermOver` if the term is over, and ``db.errors.DatabaseError``.
         """
         row = await self._database.fetchrow(
             "event_job.enqueue", group, term, shards, ids, self._incarnation, self._bytes_max

@@ -1,4 +1,4 @@
-"""Job: work for a person or a worker, and what a worker holds of it."""
+"""Job: work for a person or a worker; its receipt, and the job as its worker gets it."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class JobReceipt:
 
 
 def parse_job_receipt(text: str) -> JobReceipt | None:
-    """Return the receipt that the text spells, or None."""
+    """Return the receipt in the text, or None if the text is not a receipt."""
     match = _TEXT.fullmatch(text)
     return JobReceipt(UUID(match[1]), int(match[2])) if match else None
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimedJob:
-    """A job in the hands of a worker. Its id and ``attempt`` are its idempotency key (JB-39)."""
+    """A job that a worker has claimed. Its id and ``attempt`` are its idempotency key (JB-39)."""
 
     receipt: JobReceipt
     kind: str
@@ -58,7 +58,7 @@ class ClaimedJob:
         )  # fmt: skip
 
     def as_item(self) -> dict[str, Any]:
-        """Return it as an item of ``POST /jobs/claim``, with times as they are."""
+        """Return the job as an item of ``POST /jobs/claim``; times stay ``datetime`` values."""
         names = ("kind", "args", "key", "attempts_max", "created_at", "run_until", "resumed")
         return {
             "receipt": str(self.receipt),

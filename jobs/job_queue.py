@@ -1,10 +1,10 @@
-"""Job queue: the verbs of workers on jobs (JB-40..JB-57). The verbs of people are functions of the same schema.
+"""Job queue: the calls of requesters and workers (JB-40..JB-57). People's calls are SQL functions of the same schema.
 
 ::
 
     scheduled --due--> available --claim--> running --complete--> completed, or review --approve--> completed
-        ^                 |  ^                 |  '--fail--> retryable --due--> available; at last discarded
-        '---- delay ------|  '---- release ----|  '--snooze--> scheduled, without costing an attempt
+        ^                 |  ^                 |  '--fail--> retryable --due--> available; finally discarded
+        '---- delay ------|  '---- release ----|  '--snooze--> scheduled; the attempt does not count
                        assign                  '--lease or run limit over--> retryable, or discarded
                           v
                        assigned --finish--> completed, or review --send back--> assigned
@@ -29,7 +29,7 @@ __all__ = ["AddedJob", "Heartbeat", "JobQueue"]
 
 @dataclass(frozen=True, slots=True)
 class AddedJob:
-    """The job of one request; ``outcome`` is ``made``, ``merged``, ``replaced`` or ``skipped``."""
+    """The result of one draft; ``outcome`` is ``made``, ``merged``, ``replaced`` or ``skipped``."""
 
     id: UUID
     outcome: str
@@ -38,14 +38,14 @@ class AddedJob:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """``held``: until when each receipt is held. ``cancelled``: receipts whose jobs are to be cancelled."""
+    """``held``: the end of the lease of each receipt. ``cancelled``: receipts whose jobs must be cancelled."""
 
     held: Mapping[JobReceipt, datetime]
     cancelled: frozenset[JobReceipt]
 
 
 class JobQueue:
-    """The verbs of requesters and workers. They raise ``db.errors.DatabaseError``; stale receipt: ``Refused`` HW001."""
+    """Add, claim and settle jobs. All raise ``db.errors.DatabaseError``; a stale receipt raises ``Refused`` HW001."""
 
     def __init__(self, database: Database, on_added: Callable[[], None] = lambda: None) -> None:
         self._database = database
@@ -61,14 +61,14 @@ class JobQueue:
         self, kinds: Sequence[str] | None, most: int, worker: str, lease_seconds: float | None = None,
         queue: str = "default",
     ) -> list[ClaimedJob]:  # fmt: skip
-        """Claim jobs of these kinds, by priority and age. ``kinds`` None: of all kinds."""
+        """Claim jobs of these kinds, by priority, then by age. ``kinds`` None: of all kinds."""
         rows = await self._database.fetch("job.claim", kinds, most, worker, lease_seconds, queue)
         return [ClaimedJob.of(row) for row in rows]
 
     async def complete(
         self, receipts: Sequence[JobReceipt], results: Sequence[Any], extras: Sequence[Mapping[str, Any] | None]
     ) -> set[JobReceipt]:
-        """Complete jobs; return the receipts still held. ``extras``: events and jobs of the same commit (JB-51)."""
+        """Complete jobs; return the receipts that were still held. ``extras`` commit with them (JB-51)."""
         rows = await self._database.fetch(
             "job.complete", [receipt.job_id for receipt in receipts], [receipt.claim for receipt in receipts],
             [json.dumps(result) for result in results], [json.dumps(extra) if extra else None for extra in extras],
@@ -87,7 +87,7 @@ class JobQueue:
         return state
 
     async def snooze(self, receipt: JobReceipt, seconds: float, token: str | None = None) -> None:
-        """Postpone the job without costing an attempt; with a token it may be resumed earlier (JB-55)."""
+        """Postpone the job; the attempt does not count. With a token the job can be resumed earlier (JB-55)."""
         await self._database.fetchval("job.snooze", receipt.job_id, receipt.claim, seconds, token)
 
     async def resume(self, token: str, answer: Any) -> UUID:
@@ -97,21 +97,21 @@ class JobQueue:
         return job
 
     async def progress(self, receipt: JobReceipt, done: int, total: int | None, note: str | None) -> bool:
-        """Store the progress; return whether the job is to be cancelled."""
+        """Store the progress; return whether the job must be cancelled."""
         cancelled: bool = await self._database.fetchval(
             "job.progress", receipt.job_id, receipt.claim, done, total, note
         )
         return cancelled
 
     async def extend(self, receipts: Sequence[JobReceipt], lease_seconds: float) -> Heartbeat:
-        """Extend the leases, never past the run limits."""
+        """Extend the leases, but not past the run limits."""
         ids, claims = [receipt.job_id for receipt in receipts], [receipt.claim for receipt in receipts]
         rows = {row["id"]: row for row in await self._database.fetch("job.extend", ids, claims, lease_seconds)}
         held = {receipt: rows[receipt.job_id]["lease_until"] for receipt in receipts if receipt.job_id in rows}
         return Heartbeat(held, frozenset(receipt for receipt in held if rows[receipt.job_id]["is_cancelled"]))
 
     async def release(self, receipts: Sequence[JobReceipt]) -> None:
-        """Give jobs back; an interruption costs no attempt (JB-78)."""
+        """Release jobs; the attempt does not count (JB-78)."""
         await self._database.fetch(
             "job.release", [receipt.job_id for receipt in receipts], [receipt.claim for receipt in receipts]
         )

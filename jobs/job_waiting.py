@@ -1,4 +1,4 @@
-"""Waiting for jobs: workers that wait over HTTP share one question to the database (JB-65)."""
+"""Waiting for jobs: workers that wait over HTTP share one query of the database (JB-65)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class JobWaiting(SharedWait):
         self._database = database
 
     async def wait_for(self, queue: str, kinds: Sequence[str] | None, seconds: float) -> bool:
-        """Return True as soon as there may be a job of these kinds, False after so many seconds or at a stop."""
+        """Return True as soon as a job of these kinds may be available, False after ``seconds`` or at a stop."""
         return await self._wait((queue, _ANY if kinds is None else " ".join(sorted(kinds))), seconds)
 
     async def _ask(self) -> bool:

@@ -1,8 +1,8 @@
 """Job worker: claims jobs of some kinds, runs a handler for each, settles it (JB-62, JB-64, JB-74, JB-78).
 
-A heartbeat holds what runs, at a third of the lease, and hears what is to be cancelled. A job that outlives its run
-limit is lost to the keeper although the heartbeats go on. A soft stop claims nothing more, lets handlers finish within
-``grace_seconds``, and gives the rest back without counting the attempt.
+A heartbeat extends the leases of running jobs after each third of the lease. Its answer names the jobs to cancel. The
+keeper takes back a job that exceeds its run limit, even while heartbeats go on. A soft stop claims nothing and lets
+handlers finish within ``grace_seconds``. It releases the other jobs without counting the attempt.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class JobWorkerOptions:
 
 
 class JobWorker:
-    """A service. ``handler`` runs one job; it raises :class:`JobFailed` where the attempt failed."""
+    """A service. ``handler`` runs one job; it raises :class:`JobFailed` if the attempt failed."""
 
     name = "job_worker"
 
@@ -76,7 +76,7 @@ class JobWorker:
         self._stopping = False
 
     def stop(self) -> None:
-        """Claim nothing more; ``run`` returns when what runs is done or its grace is over."""
+        """Claim nothing more; ``run`` returns when the running jobs are done or ``grace_seconds`` are over."""
         self._stopping = True
         self._wake.set()
 
@@ -141,19 +141,19 @@ class JobWorker:
         self.failed += 1
 
     async def _give_up(self, job: ClaimedJob) -> None:
-        """Release the job: a job that is to be cancelled ends, any other is available again."""
+        """Release the job: a job that must be cancelled ends, any other is available again."""
         self.released += 1
         await self._queue.release([job.receipt])
 
     async def _patiently(self, settle: Callable[[], Awaitable[object]]) -> None:
-        """Settle; repeat while the database is away, for the length of the lease."""
+        """Settle; try again while the database does not answer, for at most the length of the lease."""
         try:
             async with asyncio.timeout(self._options.lease_seconds):
                 while True:
                     try:
                         await settle()
                         return
-                    except Refused as error:  # stale, or a result that is refused: the keeper returns the job
+                    except Refused as error:  # the receipt is stale or the result invalid: the keeper returns the job
                         _log.warning("job_settle_refused", error=str(error))
                         return
                     except DatabaseError as error:

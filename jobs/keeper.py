@@ -1,7 +1,7 @@
-"""Keeper of jobs: due dates, deadlines and leases that have passed, schedules (JB-42, JB-49, JB-63, JB-73).
+"""Keeper of jobs: handles due dates, deadlines, expired leases and schedules (JB-42, JB-49, JB-63, JB-73).
 
-It runs when the due poller has found something. Any number may run: rows that another keeper holds are skipped. A tick
-of a schedule is enqueued in the transaction that moves the schedule on.
+It runs when the due poller has found something. Any number of keepers may run: rows that another keeper has locked are
+skipped. One transaction enqueues the job of a tick and stores the schedule's next time.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class JobKeeper(Periodic):
         self._purge_at = time.monotonic() + 60
 
     async def once(self) -> None:
-        """Fire schedules, keep what is due, then purge when it is time."""
+        """Fire schedules, handle due jobs, then purge if ``purge_seconds`` have passed."""
         await self.fire()
         await self.keep()
         await self._purge()
@@ -68,7 +68,7 @@ class JobKeeper(Periodic):
         _log.warning("job_keeper_failed", error=str(error))
 
     async def keep(self) -> Counter[str]:
-        """Keep in passes until a pass finds nothing; return the counts by deed."""
+        """Handle due jobs in passes until a pass finds nothing; return the counts by action."""
         total: Counter[str] = Counter()
         while not self._is_stopping:
             row = await self._database.fetchrow("job.keep", self._options.batch)
@@ -83,7 +83,7 @@ class JobKeeper(Periodic):
         return total
 
     async def fire(self) -> int:
-        """Enqueue the jobs of due schedules; return how many."""
+        """Enqueue the jobs of due schedules; return the number of jobs."""
         fired = 0
         while not self._is_stopping:
             due = await self._database.fetch("job.schedules_due", self._options.batch)
@@ -97,7 +97,7 @@ class JobKeeper(Periodic):
             ticks, following = due_ticks(
                 Cron.parse(row["cron"], row["zone"]), row["next_at"], self._clock(), row["missed"]
             )
-        except CronError as error:  # a zone that this machine does not know: try again tomorrow, and say so
+        except CronError as error:  # such as a zone that this machine does not know: try again tomorrow
             _log.error("schedule_invalid", schedule=row["name"], error=str(error))
             ticks, following = [], self._clock() + timedelta(days=1)
         count: int = await self._database.fetchval("job.fire", row["name"], row["next_at"], following, ticks)
@@ -117,7 +117,7 @@ class JobKeeper(Periodic):
 
 
 def due_ticks(cron: Cron, next_at: datetime, now: datetime, missed: str) -> tuple[list[datetime], datetime]:
-    """Return the ticks to enqueue now, and when the schedule is due next.
+    """Return the ticks to enqueue now, and the time when the schedule is due next.
 
     ``missed`` decides about ticks that were not fired in time: ``skip``, ``coalesce`` into one, ``catch_up``.
     """

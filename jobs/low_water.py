@@ -1,8 +1,8 @@
-"""Low water: from which id a queue's index is read (JS-02).
+"""Low water: the id from which a claim reads a queue's index (JS-02).
 
-While somebody's old snapshot keeps dead entries, a claim from the lowest id walks over all that was claimed since. So
-each claim begins after the last id of the one before it, and from 0 again once in ``reset_seconds``: a transaction may
-commit a lower id late, and a rejected message returns to its place.
+While an old snapshot keeps dead index entries alive, a claim from the lowest id reads all of them. So each claim begins
+after the last id of the previous claim. Every ``reset_seconds`` a claim begins at 0 again, because a transaction may
+commit a lower id late and a rejected message returns to its place.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _QUEUES_MAX = 10_000
 
 
 class LowWater:
-    """The start of the next claim, by queue. ``clock`` is monotonic."""
+    """The start of the next claim of each queue. ``clock`` returns monotonic seconds."""
 
     def __init__(self, reset_seconds: float = 0.5, clock: Callable[[], float] = time.monotonic) -> None:
         self._reset_seconds = reset_seconds
@@ -39,5 +39,5 @@ class LowWater:
         self._marks[queue] = (max(mark, last_id), until)
 
     def forget(self, queue: str) -> None:
-        """Begin at 0 again: nothing was found, or a message was returned."""
+        """Begin the next claim at 0: none was found, or a message was returned."""
         self._marks.pop(queue, None)

@@ -1,4 +1,4 @@
-"""Message: as it is submitted to a queue, and as a receiver holds it."""
+"""Message: the draft that is submitted to a queue, the stored message, and the message that a receiver holds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Message", "MessageDraft", "Received"]
 
 @dataclass(frozen=True, slots=True)
 class MessageDraft:
-    """A message that is to be submitted. ``delay_seconds``: available after them. The database checks the values."""
+    """A message to submit. It becomes available after ``delay_seconds``. The database checks the values."""
 
     payload: bytes
     content_type: str | None = None
@@ -49,13 +49,13 @@ class Message:
         )  # fmt: skip
 
     def json(self) -> Any:
-        """Return the payload parsed as JSON (JB-11). Raise ValueError for other bytes."""
+        """Return the payload parsed as JSON (JB-11). Raise ValueError if it is not JSON."""
         return json.loads(self.payload)
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A message in the hands of a receiver until ``leased_until``; ``attempts`` counts this delivery."""
+    """A message that a receiver holds until ``leased_until``; ``attempts`` includes this delivery."""
 
     receipt: ClaimReceipt
     attempts: int

@@ -1,7 +1,7 @@
 """Message worker: receives messages of one queue, runs a handler for each, accepts or rejects it (JB-09, JB-62, JB-64).
 
-A message that takes longer than its lease is held by extending the lease at a third of it. A soft stop receives nothing
-more, lets the handlers finish within ``grace_seconds``, and returns the rest without counting the delivery.
+The worker extends the leases of running messages after each third of the lease. A soft stop receives nothing more and
+lets the handlers finish within ``grace_seconds``. It returns the other messages without counting the delivery.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DELAY_SECONDS_MAX = 300.0
 
 
 class MessageRefused(Exception):
-    """Raised by a handler: the message was not handled. It is delivered again, or is a dead letter where ``dead``."""
+    """Raised by a handler that did not handle its message. The message is delivered again; ``dead``: dead letter."""
 
     def __init__(self, reason: str, *, dead: bool = False) -> None:
         super().__init__(reason)
@@ -37,7 +37,7 @@ class MessageRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MessageWorkerOptions:
-    """``count``: stop after so many messages."""
+    """``count``: the worker stops after this number of messages."""
 
     queue: str
     name: str
@@ -70,7 +70,7 @@ class MessageWorker:
         self._stopping = False
 
     def stop(self) -> None:
-        """Receive nothing more; ``run`` returns when what runs is done or its grace is over."""
+        """Receive nothing more; ``run`` returns when the handlers are done or ``grace_seconds`` are over."""
         self._stopping = True
         self._waiting.stop()
         self._freed.set()
@@ -133,7 +133,7 @@ class MessageWorker:
             self._freed.set()
 
     async def _patiently(self, settle: Callable[[], Awaitable[object]]) -> None:
-        """Settle; repeat while the database is away, for the length of the lease."""
+        """Settle; try again while the database does not answer, for at most the length of the lease."""
         async with asyncio.timeout(self._options.lease_seconds):
             while True:
                 try:

@@ -1,4 +1,4 @@
-"""Metrics of queues: actions of the reaper, the cleaner and the keeper, pushed jobs, settlements that came too late."""
+"""Metrics of queues: actions of the reaper, the cleaner and the keeper, pushed jobs, settlements."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ class QueueMetrics:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"hookwire_{name}", text, labels, registry=registry)
 
-        self._reaped = counter(
-            "messages_reaped", "Messages whose lease or delay was over, by what followed.", "outcome"
-        )
-        self._cleaned = counter("tasks_cleaned", "Tasks that the cleaner did something about.", "deed")
-        self._kept = counter("jobs_kept", "Jobs that the keeper did something about.", "deed")
+        self._reaped = counter("messages_reaped", "Messages whose lease or delay was over, by outcome.", "outcome")
+        self._cleaned = counter("tasks_cleaned", "Tasks that the cleaner changed, by action.", "deed")
+        self._kept = counter("jobs_kept", "Jobs that the keeper changed, by action.", "deed")
         self._posted = counter("job_callbacks", "POSTs of jobs to callbacks, by outcome.", "outcome")
         self._settled = counter("message_receipts", "Receipts that receivers sent, by verb and state.", "verb", "state")
 

@@ -1,7 +1,7 @@
-"""Notification: a wake-up that carries a task's id and nothing else (JB-22).
+"""Notification: a wake that carries a task's id and nothing else (JB-22).
 
-The port that a worker is woken through. Adapters: AMQP's in ``relay``, PostgreSQL's NOTIFY in ``app``. Losing a
-notification is harmless, because workers also look for themselves; so is getting it twice, early or late.
+This is the port through which a task worker is notified. Its adapters are AMQP in ``relay`` and PostgreSQL's NOTIFY in
+``app``. A lost notification is harmless, because workers also poll. A duplicate, early or late one is harmless too.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ async def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """``task_id`` '': any task may be due. ``acknowledge`` is called once the claim is committed or given up."""
+    """An empty ``task_id`` means that any task may be due. Call ``acknowledge`` after the claim, or when it fails."""
 
     task_id: str
     acknowledge: Callable[[], Awaitable[None]] = _nothing
 
 
 class Notifications(Protocol):
-    """A transport. It reconnects by itself and hands out no more than its limit."""
+    """A transport. It reconnects by itself and passes on no more unacknowledged notifications than its limit."""
 
     async def run(self, notified: Callable[[Notification], None]) -> None:
-        """Pass notifications on until cancelled. Connection errors are handled inside."""
+        """Pass each notification to ``notified`` until cancelled. Handle connection errors inside."""
         ...

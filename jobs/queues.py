@@ -29,9 +29,10 @@ Filter = Mapping[str, Any]
 
 
 class Queues:
-    """The verbs on messages. ``on_available`` is called with the name of a queue that has just got a message.
+    """Submit, receive and settle messages. ``on_available`` is called with the name of a queue that has a new message.
 
-    All raise ``db.errors.DatabaseError``; as ``Refused``: 22023 bad argument, 42704 unknown queue, HW003 too large.
+    All methods raise ``db.errors.DatabaseError``. It is a ``Refused`` with SQLSTATE 22023 for a bad argument, 42704 for
+    an unknown queue and HW003 for a message that is too large.
     """
 
     def __init__(self, database: Database, on_available: Callable[[str], None] = lambda _: None) -> None:
@@ -64,7 +65,7 @@ class Queues:
         wanted: Filter | None = None,
         receiver: str = "",
     ) -> list[Received]:
-        """Claim available messages, oldest first; may return fewer, or none."""
+        """Claim up to ``most`` available messages, oldest first; the list may be empty."""
         text = json.dumps(wanted) if wanted is not None else None
         start = self._low_water.start(queue) if wanted is None else 0
         rows = await self._database.fetch("message.receive", queue, most, lease_seconds, text, receiver, start)
@@ -77,13 +78,13 @@ class Queues:
     async def receive_copies(
         self, queue: str, consumer: str, most: int = 1, lease_seconds: float | None = None, wanted: Filter | None = None
     ) -> list[Received]:
-        """Claim the next batch of a durable consumer; none while another reader holds it."""
+        """Claim the next batch of a durable consumer; return an empty list while another reader holds the consumer."""
         text = json.dumps(wanted) if wanted is not None else None
         rows = await self._database.fetch("consumer.receive", queue, consumer, most, lease_seconds or 30.0, text)
         return [Received.of(row, "copy") for row in rows]
 
     async def accept(self, queue: str, receipts: Sequence[ClaimReceipt]) -> set[ClaimReceipt]:
-        """Accept messages; return the receipts that were still held. A copy stands for all before it in its batch."""
+        """Accept messages; return the receipts that were still held. A copy's receipt also accepts all before it."""
         done = await self._settle("message.accept", queue, receipts)
         for claim, ids in _copies(receipts).items():
             if await self._database.fetchval("consumer.accept", queue, claim, ids):
@@ -94,7 +95,10 @@ class Queues:
         self, queue: str, receipts: Sequence[ClaimReceipt], *, delay_seconds: float = 0.0, reason: str | None = None,
         dead: bool = False, counts: bool = True,
     ) -> set[ClaimReceipt]:  # fmt: skip
-        """Reject messages: back to the queue, or dead. Return the receipts still held. A copy is read again."""
+        """Return messages to the queue, or end them if ``dead``; return the receipts that were still held.
+
+        A rejected copy is delivered to its consumer again.
+        """
         done = await self._settle("message.reject", queue, receipts, delay_seconds, reason, dead, counts)
         for claim, ids in _copies(receipts).items():
             if await self._database.fetchval("consumer.release", queue, claim):
@@ -113,7 +117,7 @@ class Queues:
         return done
 
     async def browse(self, queue: str, most: int, after_id: int = 0) -> list[tuple[Message, int]]:
-        """Return available messages without claiming them, each with its number of deliveries."""
+        """Return available messages, each with its number of deliveries; do not claim them."""
         rows = await self._database.fetch("message.browse", queue, most, after_id)
         return [(Message.of(row), row["deliveries"]) for row in rows]
 
@@ -152,7 +156,7 @@ class Queues:
 
 
 def _copies(receipts: Sequence[ClaimReceipt]) -> dict[int, list[int]]:
-    """Return the ids of copies by their claim."""
+    """Return the message ids of copies, grouped by claim."""
     found: dict[int, list[int]] = {}
     for receipt in receipts:
         if receipt.mode == "copy":

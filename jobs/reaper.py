@@ -1,8 +1,9 @@
-"""Reaper: what a receiver did not settle within its lease is available again, or dead (JB-08, JB-63).
+"""Reaper: a message that its receiver did not settle within the lease is available again, or dead (JB-08, JB-63).
 
 It runs when the due poller has found something, in bounded batches, oldest first. Any number of reapers may run: rows
-are skipped while another one holds them. Now and then it also removes expired temporary queues, adds rows for queues
-that foreign transactions have made, and deletes what is older than its queue's retention.
+that another reaper has locked are skipped. Every ``cleanup_seconds`` it removes expired temporary queues and adds rows
+for queues that other programs have created in SQL. Every ``purge_seconds`` it deletes rows older than their queue's
+retention.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class ReaperOptions:
-    """``cleanup_seconds``: between two checks of the queues. ``purge_batches_max``: batches of a table in one round."""
+    """Intervals and batch sizes. ``purge_batches_max``: batches of one table in one round."""
 
     poll_seconds: float = 300.0
     batch: int = 1_000
@@ -47,7 +48,7 @@ class Reaped:
 
     @property
     def total(self) -> int:
-        """Return how many messages changed their state."""
+        """Return the number of messages whose state changed."""
         return self.returned + self.dead + self.promoted
 
 
@@ -71,7 +72,7 @@ class Reaper(Periodic):
         self._purge_at = time.monotonic() + self._options.cleanup_seconds
 
     async def once(self) -> None:
-        """Reap due messages, then check the queues when it is time."""
+        """Reap due messages, then check and purge the queues if their intervals have passed."""
         await self.reap()
         await self._keep_up()
 
@@ -104,13 +105,13 @@ class Reaper(Periodic):
             await self.purge()
 
     async def keep_queues(self) -> None:
-        """Add rows for queues that were made by their use; remove temporary ones that have expired."""
+        """Add rows for queues that were used before they were declared; remove expired temporary queues."""
         await self._database.execute("queue.adopt")
         for row in await self._database.fetch("queue.expired"):
             await self._database.fetch("queue.remove", row["name"], "reaper", "expired")
 
     async def purge(self) -> int:
-        """Delete rows that are older than their queue's retention; return how many."""
+        """Delete rows that are older than their queue's retention; return their number."""
         removed, after = 0, ""
         while queues := await self._database.fetch("queue.list", after, _PAGE):
             for queue in queues:

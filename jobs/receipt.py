@@ -1,4 +1,4 @@
-"""Receipts: what a receiver settles by, and which claim it was handed out under (JB-60)."""
+"""Receipts: a message and its claim, by which a receiver settles the message (JB-60)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WORDS: dict[Mode, str] = {"move": "msg", "copy": "cpy"}
 
 @dataclass(frozen=True, slots=True)
 class ClaimReceipt:
-    """A message and the claim that holds it; in mode ``copy`` the claim is that of its consumer's batch."""
+    """A message and the claim that holds it. In mode ``copy`` the claim covers its consumer's whole batch."""
 
     message_id: int
     claim: int
@@ -26,6 +26,6 @@ class ClaimReceipt:
 
 
 def parse_receipt(text: str) -> ClaimReceipt | None:
-    """Return the receipt that the text spells, or None."""
+    """Return the receipt in the text, or None if the text is not a receipt."""
     match = _TEXT.fullmatch(text)
     return ClaimReceipt(int(match[2]), int(match[3]), "move" if match[1] == "msg" else "copy") if match else None

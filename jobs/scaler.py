@@ -1,9 +1,9 @@
-"""Scaler: how many workers there should be, from the rates of arrival and completion (JB-36).
+"""Scaler: computes how many workers should run, from the rates of arrival and completion (JB-36).
 
-A pure core: ``decide`` gets a sample and the time, and answers with the number of workers. Rates are averages over a
-window. One worker more where arrivals clearly exceed completions and something waits; one less where little waits and
-completions keep up. Between two changes lies a cool-down, and between the two thresholds a band in which nothing
-changes, so that it does not swing. A scaler that dies harms nothing: its workers go on.
+``decide`` is pure: it gets a sample with its time and returns the number of workers. Rates are averages over a window.
+The scaler adds a worker if tasks wait and arrivals clearly exceed completions. It removes a worker after a time in
+which few tasks wait. In all other cases, and during a cool-down after a change, it changes nothing, so that the number
+does not oscillate. If the scaler dies, its workers go on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Sample", "Scaler", "ScalerOptions"]
 
 @dataclass(frozen=True, slots=True)
 class ScalerOptions:
-    """``more_at``: ratio of arrivals to completions. ``waiting_min``: waiting tasks for each worker."""
+    """``more_at``: ratio of arrivals to completions that adds a worker. ``waiting_min``: waiting tasks per worker."""
 
     workers_min: int
     workers_max: int
@@ -33,7 +33,7 @@ class ScalerOptions:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Totals of tasks that have arrived and were completed, and the number that wait now."""
+    """Total numbers of arrived and completed tasks, and the number that waits now."""
 
     at: float
     arrived: int
@@ -76,7 +76,7 @@ class Scaler:
         return backlog and grows
 
     def _is_idle(self, sample: Sample) -> bool:
-        """Return whether one worker fewer is enough: few tasks wait, and their number does not grow."""
+        """Return whether one worker can go: few tasks wait, and their number does not grow."""
         return sample.waiting < max(self.workers, 1) and sample.waiting <= self._samples[0].waiting + 1
 
     def _change(self, workers: int, at: float) -> None:

@@ -11,7 +11,7 @@ __all__ = ["RecoveryPolicy", "Task", "TaskFailed"]
 
 
 class TaskFailed(Exception):
-    """Raised by a handler: the task failed. It is tried again after its backoff, or is ``dead`` at once."""
+    """Raised by a handler: the task failed. It is tried again after its backoff; ``dead``: it is dead at once."""
 
     def __init__(self, reason: str, *, dead: bool = False) -> None:
         super().__init__(reason)
@@ -20,7 +20,7 @@ class TaskFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task in the hands of a worker. ``id`` and ``attempt`` are its idempotency key (JB-39)."""
+    """A task that a worker has claimed. ``id`` and ``attempt`` are its idempotency key (JB-39)."""
 
     id: str
     kind: str
@@ -41,7 +41,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPolicy:
-    """Look for the task of a notification each ``lookup_seconds``, for ``giveup_seconds`` (JB-26)."""
+    """Look for the task of a notification every ``lookup_seconds``, for at most ``giveup_seconds`` (JB-26)."""
 
     lookup_seconds: float
     giveup_seconds: float

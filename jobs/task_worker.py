@@ -7,12 +7,12 @@
                        '--> wait and look again, without a slot or a connection; after ``giveup_seconds`` drop it
     poll ----------> claim a batch, as many as there are free slots -----> run ...
 
-A beat tells every few seconds that the worker is there. When the beats stop, the cleaner recovers what it holds; a task
-that outlives the crash interval of its kind is recovered although the beats go on. Whatever a recovered claim reports
-later is stale and changes nothing.
+The worker sends a heartbeat every few seconds. When the heartbeats stop, the cleaner recovers the worker's tasks. A
+task that runs longer than the crash interval of its kind is recovered even while heartbeats go on. A later report of a
+recovered claim is stale and changes nothing.
 
-A soft stop claims nothing more, lets the running tasks finish within ``grace_seconds``, cancels the rest, and gives it
-back without counting the attempt.
+A soft stop claims nothing more and lets the running tasks finish within ``grace_seconds``. It cancels the others and
+releases them without counting the attempt.
 """
 
 from __future__ import annotations
@@ -42,7 +42,11 @@ _RETRY_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class TaskWorkerOptions:
-    """``kinds`` None: all kinds. Without a beat for ``presence_seconds`` it is dead. ``follow_max``: notifications."""
+    """Options of a worker; ``kinds`` None means all kinds.
+
+    A worker without a heartbeat for ``presence_seconds`` is dead. ``follow_max`` limits the notifications that are
+    followed at the same time.
+    """
 
     name: str
     kinds: Sequence[str] | None = None
@@ -88,7 +92,7 @@ class _Slots:
 
 
 class TaskWorker:
-    """A service. ``handler`` runs one task; it raises :class:`TaskFailed` where the attempt failed."""
+    """A service. ``handler`` runs one task; it raises :class:`TaskFailed` if the attempt failed."""
 
     name = "task_worker"
 
@@ -110,7 +114,7 @@ class TaskWorker:
         self._policy = RecoveryPolicy(2.0, 6.0)
 
     def stop(self) -> None:
-        """Claim nothing more; ``run`` returns when what runs is done or its grace is over."""
+        """Claim nothing more; ``run`` returns when the running tasks are done or ``grace_seconds`` are over."""
         self._stopping.set()
         self._look.set()
         self._slots.freed.set()
@@ -155,7 +159,7 @@ class TaskWorker:
                 await pause(self._slots.freed, self._options.beat_seconds)
 
     def _room(self) -> int:
-        """Return how many tasks may begin, where the worker stops after a number of tasks."""
+        """Return how many tasks may begin: the free slots, but no more than are left of ``count``."""
         if self._options.count is None:
             return self._slots.free
         begun = self.tally.finished + self.tally.failed + self.tally.stale + len(self._running) + len(self._finished)
@@ -177,7 +181,7 @@ class TaskWorker:
         following.add_done_callback(self._followed.discard)
 
     async def _follow(self, group: asyncio.TaskGroup, notification: Notification) -> None:
-        """Go from the notification to the claim; the steps of JB-26."""
+        """Look for the notified task until it is claimed, absent for too long, or taken (JB-26)."""
         began, looks = time.monotonic(), 0
         while not self._stopping.is_set():
             outcome = await self._claim(group, notification.task_id)
@@ -257,7 +261,7 @@ class TaskWorker:
             await self._flush_finished()
 
     async def _flush_finished(self) -> None:
-        """Finish tasks that are done in one statement. A result that cannot be written now is written later (FC-06)."""
+        """Store all finished tasks in one statement. If the database fails, keep them for the next try (FC-06)."""
         batch, self._finished = self._finished, []
         if not batch:
             return
@@ -279,7 +283,7 @@ class TaskWorker:
             self.stop()
 
     async def _patiently(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run a statement; repeat while the database is away, for as long as the lease may still be ours."""
+        """Run a statement; try again while the database does not answer, for at most ``presence_seconds``."""
         until = time.monotonic() + self._options.presence_seconds
         while True:
             try:

@@ -2,7 +2,7 @@
 
 ::
 
-                        notification: the bare id; it may come early, late, twice or never
+                        notification: only the id; it may come early, late, twice or never
                               |
     enqueue + COMMIT --> waiting --claim--> started --finish--> gone, or archived
                           ^   ^                |  '--fail: retry after the backoff, or dead
@@ -28,13 +28,16 @@ _ALL: Final = "*"
 
 
 class Tasks:
-    """The verbs. All raise ``db.errors.DatabaseError``."""
+    """Claim and settle tasks. All methods raise ``db.errors.DatabaseError``."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def claim(self, task_id: str, worker: str, kinds: Sequence[str] | None = None) -> tuple[Outcome, Task | None]:
-        """Claim the task of a notification. ``taken``: another worker has it, or it is of another kind."""
+        """Claim the task of a notification; return the outcome, and the task if it was claimed.
+
+        ``taken`` means that another worker has the task, or that its kind is not among ``kinds``.
+        """
         row = await self._database.fetchrow("task.claim", task_id, worker, kinds)
         assert row is not None, "the function returns one row"
         return row["outcome"], Task.of(row) if row["outcome"] == "claimed" else None
@@ -49,14 +52,14 @@ class Tasks:
         return {row["id"] for row in rows}
 
     async def fail(self, task: Task, reason: str, *, dead: bool = False) -> Literal["retry", "dead", "stale"]:
-        """Fail the attempt of a task."""
+        """Fail the attempt of a task; return the task's next state, or ``stale`` if the claim is over."""
         outcome: Literal["retry", "dead", "stale"] = await self._database.fetchval(
             "task.fail", task.id, task.claim, reason, dead
         )
         return outcome
 
     async def release(self, tasks: Sequence[Task]) -> None:
-        """Give tasks back; the attempt does not count."""
+        """Release tasks; the attempt does not count."""
         await self._database.fetch("task.release", [task.id for task in tasks], [task.claim for task in tasks])
 
     async def policy(self, kind: str = _ALL) -> RecoveryPolicy:
@@ -68,11 +71,11 @@ class Tasks:
     async def beat(
         self, worker: str, kinds: Sequence[str], slots: int, seconds: float, completed: int, failed: int
     ) -> None:
-        """Announce this worker for so long (JB-35)."""
+        """Send a heartbeat: the worker counts as alive for ``seconds`` (JB-35)."""
         await self._database.fetchrow("task.beat", worker, list(kinds), slots, seconds, completed, failed)
 
     async def leave(self, worker: str) -> None:
-        """Remove this worker, which holds nothing any more."""
+        """Remove this worker after it has released its tasks."""
         await self._database.execute("task.leave", worker)
 
     async def rates(self) -> Row:

@@ -1,6 +1,6 @@
-"""Waiting: receivers of messages that wait share one question to the database (JB-65).
+"""Waiting: receivers that wait for messages share one query of the database (JB-65).
 
-As many receivers are woken as there are messages, the longest-waiting first.
+As many receivers are woken as there are messages; the receiver that has waited longest is first.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Waiting(SharedWait):
         self._database = database
 
     async def wait(self, queue: str, seconds: float, consumer: str | None = None) -> bool:
-        """Return True as soon as there may be something to receive, False after so many seconds or at a stop."""
+        """Return True as soon as a message may be available, False after ``seconds`` or at a stop."""
         return await self._wait((queue, consumer), seconds)
 
     def available(self, queue: str, count: int = 1, consumer: str | None = None) -> None:
-        """So many messages of this queue have just become available."""
+        """Wake ``count`` waiters of this queue, because messages have become available."""
         self._wake((queue, consumer), count)
 
     async def _ask(self) -> bool:

@@ -1,7 +1,7 @@
-"""Anomalies of volume: hours in which a topic carried far more or less than usual, or nothing (PL-08).
+"""Anomalies of volume: hours in which a topic carried far more or fewer records than usual, or none (PL-08).
 
-The measure is the distance from the topic's median in robust standard deviations: 1.4826 times the median distance, and
-at least the square root of the median, because rare events cluster by chance.
+The measure is the distance from the topic's median in robust standard deviations. A robust standard deviation is 1.4826
+times the median distance. It is at least the square root of the median, because rare events cluster by chance.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 __all__ = ["HABIT_HOURS", "SILENCE_MEDIAN", "anomalies"]
 
 SILENCE_MEDIAN: Final = 5
-"""An hour without events is silence in a topic that carries at least so many in half of its hours."""
+"""An hour without events is silence if the topic's median is at least this number of records per hour."""
 
 HABIT_HOURS: Final = 12
-"""A topic that carried something in fewer hours has no habit yet that an hour could depart from, and is not judged."""
+"""A topic that carried records in fewer hours is not judged, because its usual volume is not known yet."""
 
 
 def anomalies(by_hour: DataFrame, since: datetime, until: datetime, threshold: float) -> DataFrame:
     """Return ``topic``, ``hour``, ``records``, ``median``, ``distance`` and ``kind``: spike, drop or silence.
 
-    Every hour from ``since`` until ``until`` counts, also one in which nothing came.
+    Every hour from ``since`` until ``until`` counts, even if it has no record.
     """
     step = F.expr("INTERVAL 1 HOUR")
     hours = F.sequence(F.lit(since), F.lit(until) - step, step)

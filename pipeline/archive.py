@@ -1,14 +1,14 @@
-"""PL-01: Kafka into bronze, each record exactly once (PL-X01, PL-X09).
+"""Archive: copies Kafka records into bronze, each exactly once (PL-01, PL-X01, PL-X09).
 
 ::
 
-    log of bronze --> offsets that come next --.
+    log of bronze --> next offsets ------------.
                                                +--> plan --> Spark reads, types, writes --> commit: files and offsets
     Kafka --> first record, end of commits ----'            (files that no reader sees)     (in one instant)
 
-A batch that ends before its commit leaves files that belong to no table, and is done again from the same offsets. There
-is no checkpoint beside the table that could be ahead of it or behind. So this is a loop of bounded batches and not
-Spark's own stream (docs/adr/0044).
+A batch that ends before its commit leaves files that belong to no table. It is repeated from the same offsets. The
+archive keeps no checkpoint outside the table, because a checkpoint could be ahead of the table or behind it. So it is a
+loop of bounded batches and not a stream of Spark (docs/adr/0044).
 """
 
 from __future__ import annotations
@@ -37,16 +37,17 @@ _TASK_RECORDS_MIN = 50_000
 
 
 class ArchiveFailed(Exception):
-    """A batch could not be read or written; nothing of it is in the lake."""
+    """A batch could not be read or written; none of its records are in the lake."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveOptions:
-    """``topics``: Kafka topics by name; none means all that begin with ``prefix``, but Kafka's and the hub's own.
+    """Options of the archive.
 
-    ``batch_records_max`` bounds what is lost by a kill, and the memory that a batch needs. ``accept_loss``: where
-    retention was faster than we were, or a topic was made anew or has shrunk, go on with what is there; the log notes
-    it.
+    ``topics`` are names of Kafka topics. An empty list means all topics that begin with ``prefix``, except internal
+    topics of Kafka and the hub. ``batch_records_max`` limits the memory of a batch, and the work that a kill loses.
+    ``accept_loss``: go on if retention deleted records too early, or if a topic was created anew or has shrunk. The
+    table's log notes each loss.
     """
 
     topics: tuple[str, ...] = ()
@@ -55,7 +56,7 @@ class ArchiveOptions:
     accept_loss: bool = False
 
     def is_wanted(self, topic: str) -> bool:
-        """Return whether this Kafka topic is to be archived."""
+        """Return whether this Kafka topic has to be archived."""
         if self.topics:
             return topic in self.topics
         return topic.startswith(self.prefix) and not topic.startswith(("__", "hookwire.", f"{self.prefix}hookwire."))
@@ -63,7 +64,10 @@ class ArchiveOptions:
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """What was done so far: something is wrong with ``quarantined`` of the ``rows``; ``waiting`` offsets are to do."""
+    """Counts of the archive so far.
+
+    ``quarantined`` counts the ``rows`` that have a fault. ``waiting`` is the number of offsets that are left.
+    """
 
     batches: int = 0
     rows: int = 0
@@ -72,7 +76,7 @@ class Archived:
     problems: tuple[RangeProblem, ...] = ()
 
     def __add__(self, later: Archived) -> Archived:
-        """Return both together, with the work that the later one left."""
+        """Return the sums of both, with the ``waiting`` offsets of the later one."""
         return Archived(
             self.batches + later.batches,
             self.rows + later.rows,
@@ -83,17 +87,17 @@ class Archived:
 
     @property
     def findings(self) -> int:
-        """Return how many partitions were not read on or lost records; a topic that was deleted is no finding."""
+        """Return the number of partitions that stopped or lost records; a deleted topic does not count."""
         return sum(problem.kind != "gone" for problem in self.problems)
 
 
 def plan_archive(table: Table, kafka: SparkKafkaOptions, options: ArchiveOptions) -> RangePlan:
-    """Return what the next batch would read; needs no Spark. Raises KafkaUnreachable and LakeDamaged."""
+    """Return the plan of the next batch, without Spark. Raises KafkaUnreachable and LakeDamaged."""
     return _plan(table.snapshot(), _held(kafka, options), options)
 
 
 def unarchived(snapshot: Snapshot, kafka: SparkKafkaOptions, topics: Collection[str]) -> tuple[Range, ...]:
-    """Return committed offsets of these Kafka topics that are not archived; needs no Spark. Raises KafkaUnreachable."""
+    """Return committed offsets of these Kafka topics that are not archived, without Spark. Raises KafkaUnreachable."""
     options = ArchiveOptions(tuple(topics), batch_records_max=sys.maxsize, accept_loss=True)
     ranges = _plan(snapshot, _held(kafka, options), options).ranges if topics else ()
     return tuple(of for of in ranges if of.start < of.until)
@@ -108,11 +112,11 @@ def archive(
     told: Callable[[Archived], object] = lambda _: None,
     is_stopping: Callable[[], bool] = lambda: False,
 ) -> Archived:
-    """Archive what is committed in Kafka now, batch by batch; ``told`` is called after each.
+    """Archive all records that are committed in Kafka now, batch by batch. Call ``told`` after each batch.
 
-    Spark is asked for only when there is something to read: a session costs seconds.
+    ``session`` is called only when there are records to read, because a Spark session costs seconds.
 
-    Raises :class:`ArchiveFailed`, KafkaUnreachable, LakeConflict and LakeDamaged; batches before are in the lake.
+    Raises :class:`ArchiveFailed`, KafkaUnreachable, LakeConflict and LakeDamaged. Earlier batches stay in the lake.
     """
     held, snapshot = _held(kafka, options), table.snapshot()
     plan = _plan(snapshot, held, options)
@@ -129,7 +133,7 @@ def archive(
 
 
 class _Held(NamedTuple):
-    """What Kafka has now: the bounds of each partition, and each topic's incarnation."""
+    """The present state of Kafka: the bounds of each partition, and the incarnation of each topic."""
 
     bounds: Mapping[tuple[str, int], Bounds]
     incarnations: Mapping[str, str]
@@ -151,7 +155,7 @@ def _batch(
     session: Callable[[], SparkSession], table: Table, kafka: SparkKafkaOptions, plan: RangePlan, held: _Held,
     basis: Snapshot, run: str,
 ) -> tuple[Snapshot, int, int]:  # fmt: skip
-    """Run one batch from its plan to its commit; return also its rows, and how many of them are in quarantine."""
+    """Run one batch from its plan to its commit; return the new snapshot, the rows and the quarantined rows."""
     files, quarantined = _written(session(), table, kafka, plan, basis) if plan.size else ((), 0)
     offsets = {topic: dict(of) for topic, of in basis.offsets.items()}
     for of in plan.ranges:
@@ -167,7 +171,7 @@ def _batch(
     try:
         return table.commit(basis, Change("archive", run, files, state=state, notes=notes)), rows, quarantined
     except LakeConflict:
-        table.discard(files)  # the winner may have erased a subject whose records are in them
+        table.discard(files)  # the other job may have erased a subject whose records are in these files
         raise
 
 
@@ -176,7 +180,7 @@ def _written(
 ) -> tuple[tuple[DataFile, ...], int]:
     seen = Observation()
     rows = batch_rows(spark, kafka, plan.ranges).observe(seen, F.count("quarantine").alias("quarantined"))
-    files = table.write(rows, basis.version + 1)  # a range is read in its order
+    files = table.write(rows, basis.version + 1)  # records of a range stay in the order of their offsets
     return files, seen.get["quarantined"]
 
 

@@ -1,7 +1,7 @@
-"""From Kafka's columns to bronze: the relay's envelope in typed columns, and its faults (PL-X01, PL-X03).
+"""Bronze: converts Kafka's columns into bronze, with the relay's envelope in typed columns and its faults.
 
-A pure function of DataFrames (PL-C03), and all of it in Spark's own expressions, so that no row is handed to Python.
-Spark compiles no lambda and nothing within one, so the few lambdas here run only for rows with a fault.
+It is a pure function of DataFrames (PL-C03, PL-X01, PL-X03). It uses Spark's expressions only, so that no row passes
+through Python. Spark does not compile lambdas, so the few lambdas here run only for rows with a fault.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ REASONS: Final = {
     "headers": "a header of the envelope came twice",
     "value": "no value at all: a tombstone",
 }
-"""What stands in ``quarantine``, and why."""
+"""The values of ``quarantine`` and their meanings."""
 
 
 def to_bronze(records: DataFrame, archived_at: datetime) -> DataFrame:
-    """Return rows of ``schema.RECORD`` as rows of ``schema.BRONZE``, none more and none less."""
+    """Return each row of ``schema.RECORD`` as one row of ``schema.BRONZE``."""
     archived = F.lit(archived_at)
     named = records.withColumns(
         {
@@ -57,24 +57,24 @@ def to_bronze(records: DataFrame, archived_at: datetime) -> DataFrame:
 
 
 def believed_at(archived: Column) -> Column:
-    """Return when a record was accepted, or archived where that is missing or impossible."""
+    """Return the time of acceptance, or the time of archiving if the former is missing or impossible."""
     return F.coalesce(F.when(~_is_unbelievable(archived), F.col("accepted_at")), archived)
 
 
 def _text(name: str) -> Column:
-    """Return a header of the envelope as text; null if there is none, or a content type that is no UTF-8."""
+    """Return a header of the envelope as text; null if it is missing, or if it is a content type and not UTF-8."""
     text = F.col(name).cast("string")
     return F.try_validate_utf8(text) if name == ENVELOPE["content_type"] else text
 
 
 def _kept_headers() -> Column:
-    """Return the headers without a column, and those of the envelope whose column could not be read."""
+    """Return the headers that have no column, and those of the envelope whose column could not be read."""
     unread = {header: F.col(header).isNotNull() & F.col(column).isNull() for column, header in ENVELOPE.items()}
     pairs = (
         F.when(is_so, F.struct(F.lit(header).alias("key"), F.col(header).alias("value")))
         for header, is_so in unread.items()
     )
-    # A record that has two headers of one name has kept them all.
+    # A record with two headers of one name keeps all its headers in this list.
     is_short = reduce(or_, unread.values()) & ~F.coalesce(is_twice(F.col("headers.key")), F.lit(False))
     return F.when(is_short, _joined(F.col("headers"), F.array_compact(F.array(*pairs)))).otherwise(F.col("headers"))
 
@@ -93,7 +93,7 @@ def _is_past() -> Column:
 
 
 def _quarantine(archived: Column) -> Column:
-    """Return the reasons that apply; null when there is none."""
+    """Return the reasons that apply to the row; null if none applies."""
     names = F.col("headers.key")
     wrong = {
         "event_id": F.col("event_number").isNull(),

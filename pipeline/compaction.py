@@ -1,8 +1,9 @@
-"""Compaction: small files of closed days become few large ones (PL-09).
+"""Compaction: replaces many small files of closed days by few large ones (PL-09).
 
-An archive that runs every minute leaves 1,440 files a day and topic, and a reader opens them all. One folder (day and
-topic) at a time is read, sorted by the records' places, written, counted, and exchanged in one commit: a
-reader sees the old files or the new ones. The old ones stay for readers of an older version, until they are vacuumed.
+An archive that runs every minute leaves 1,440 files per day and topic, and a reader opens them all. Compaction takes
+one folder (day and topic) at a time. It reads the folder, sorts the records by partition and offset, and writes and
+counts them. One commit replaces the files: a reader sees the old files or the new ones. The old files stay for readers
+of an older version, until vacuum deletes them.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ class Folder:
 
     @property
     def rows(self) -> int:
-        """Return the rows of all its files."""
+        """Return the number of rows in all files of the folder."""
         return sum(file.rows for file in self.files)
 
     @property
     def bytes(self) -> int:
-        """Return the bytes of all its files."""
+        """Return the size of all files of the folder, in bytes."""
         return sum(file.bytes for file in self.files)
 
 
@@ -54,9 +55,9 @@ def compact(
     spark: SparkSession, table: Table, folders: Sequence[Folder], run: str, file_bytes: int,
     tell: Callable[[Folder], None] = lambda _: None,
 ) -> int:  # fmt: skip
-    """Exchange the files of each folder for as few as ``file_bytes`` allows; the number of files that are less.
+    """Replace the files of each folder by as few as ``file_bytes`` allows; return by how many files there are fewer.
 
-    Raises what ``pipeline.rewrite.rewrite`` raises; folders before are compacted then.
+    Raises the errors of ``pipeline.rewrite.rewrite``. Earlier folders stay compacted.
     """
     fewer = 0
     for folder in folders:
@@ -68,7 +69,7 @@ def compact(
 
 def _merged(rows: DataFrame, folder: Folder, file_bytes: int) -> DataFrame:
     count = _files(folder.bytes, file_bytes)
-    # One file needs no ranges, which cost a pass over the data.
+    # Ranges cost a pass over the data, and a single file needs none.
     placed = rows.coalesce(1) if count == 1 else rows.repartitionByRange(count, *_PLACE)
     return placed.sortWithinPartitions(*_PLACE)
 

@@ -1,11 +1,11 @@
-"""Conversion: the tables of a lake that has its own numbered log become Delta tables; no data file is copied (ADR 44).
+"""Conversion: makes Delta tables of a lake's old tables, which have a numbered log; no data file is copied (ADR 44).
 
 ::
 
     <table>/log/000000000007.json ... --read--> one commit of a Delta table with the same files, offsets and days
                                   --move--> <lake>/before-delta/<table>/log/
 
-A run that is killed between the two steps is run again: a table that is there already keeps its commit.
+After a kill between the two steps, run it again: a table that exists already keeps its commit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Converted:
 
     @property
     def rows(self) -> int:
-        """Return the rows of all its files."""
+        """Return the number of rows in all files."""
         return sum(file.rows for file in self.files)
 
 
@@ -57,7 +57,7 @@ class _Replay:
 
 
 def old_log(lake: LakeStorage, table: Table) -> Converted | None:
-    """Read the old log; None if there is none. Raises :class:`LakeDamaged`."""
+    """Return the table that the old log describes; None if there is no old log. Raises :class:`LakeDamaged`."""
     paths = sorted(lake.files(f"{table.name}/log"))
     entries = [_entry(lake, path) for path in paths if not path.rpartition("/")[2].startswith(".")]
     if not entries:
@@ -74,7 +74,10 @@ def old_log(lake: LakeStorage, table: Table) -> Converted | None:
 
 
 def convert(lake: LakeStorage, table: Table, run: str) -> Converted | None:
-    """Make the Delta table, then move the old log away. Raises :class:`LakeDamaged` and ``LakeConflict``."""
+    """Create the Delta table, then move the old log away. Return the converted table, or None if there is no old log.
+
+    Raises :class:`LakeDamaged` and ``LakeConflict``.
+    """
     found = old_log(lake, table)
     if found is None:
         return None
@@ -91,7 +94,7 @@ def _entry(lake: LakeStorage, path: str) -> dict[str, Any]:
         entry: dict[str, Any] = sealed["entry"]
         text = json.dumps(entry, sort_keys=True)
         if hashlib.sha256(text.encode()).hexdigest() != sealed["sha256"]:
-            raise ValueError("its checksum is another")
+            raise ValueError("its checksum does not match")
     except (ValueError, KeyError, TypeError) as error:
         raise LakeDamaged(f"{path} is damaged ({error}): restore it from a backup") from error
     return entry

@@ -1,7 +1,7 @@
-"""Damage: files of a table that cannot be read, or are not what their commit says (issue 7, bad input; FP-06).
+"""Damage: files of a table that cannot be read, or that differ from their commit (FP-06).
 
-The records of such a file are nowhere else in the lake. It is moved to ``<lake>/quarantine/``, and a commit takes it
-out of the table. The table ``quarantined`` has a row for each, and the audit names the events that were in it.
+The records of such a file are in no other file of the lake. It is moved to ``<lake>/quarantine/``, and a commit removes
+it from the table. The table ``quarantined`` gets a row for each file, and the audit names the events that were in it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = ["Damage", "Inspection", "inspect", "put_aside", "quarantined_table"]
 QUARANTINED: Final = (
     "table string, path string, rows long, bytes long, reason string, run string, quarantined_at timestamp, dt date"
 )
-"""``table`` and ``path``: of which the file was a part, and its path there. ``dt``: the day of ``quarantined_at``."""
+"""``table`` and ``path``: the former table of the file, and its path there. ``dt``: the day of ``quarantined_at``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A file of the table, and why it cannot be read."""
+    """A file of the table, and the reason why it cannot be used."""
 
     file: DataFile
     reason: str
@@ -35,7 +35,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What was seen of a table. ``without_hash``: files whose hash the log has no more, of a deep inspection."""
+    """The result of an inspection. ``without_hash``: files that a deep inspection found no hash for in the log."""
 
     table: Table
     files: int
@@ -44,9 +44,9 @@ class Inspection:
 
 
 def inspect(lake: LakeStorage, table: Table, *, deep: bool = False) -> Inspection:
-    """Find each file whose size, end or number of rows is not what its commit says.
+    """Find each file whose size, footer or number of rows differs from its commit.
 
-    ``deep``: also each file whose bytes are not those that were written. Raises :class:`LakeDamaged`.
+    ``deep``: also find each file whose bytes differ from those that were written. Raises :class:`LakeDamaged`.
     """
     files = {file.path: file for file in table.snapshot().files}
     sizes = lake.files(f"{table.name}/data") if files else {}
@@ -61,7 +61,7 @@ def inspect(lake: LakeStorage, table: Table, *, deep: bool = False) -> Inspectio
 
 
 def _hashes(table: Table) -> dict[str, str]:
-    """Return path and hash of each file whose commit the log still has."""
+    """Return path and hash of each file whose commit is still in the log."""
     return {path: digest for commit in table.history() for path, digest in commit["sha256"].items() if digest}
 
 
@@ -75,23 +75,22 @@ def _reason(lake: LakeStorage, table: Table, file: DataFile, sizes: dict[str, in
         with lake.open(path) as opened:
             rows = pq.read_metadata(opened).num_rows
     except (ArrowException, OSError) as error:
-        if isinstance(error, OSError) and not lake.is_local:  # A store that does not answer has damaged nothing.
+        if isinstance(error, OSError) and not lake.is_local:  # The store did not answer; the file may be intact.
             raise StorageError(f"{path} cannot be read: {error}") from error
-        return f"it is no Parquet: {str(error).partition(chr(10))[0]}"
+        return f"it is not a Parquet file: {str(error).partition(chr(10))[0]}"
     return None if rows == file.rows else f"it has {rows} rows and should have {file.rows}"
 
 
 def _altered(lake: LakeStorage, path: str, written: str | None) -> str | None:
     is_as_written = written is None or lake.sha256(path) == written
-    return None if is_as_written else "its bytes are not those that were written"
+    return None if is_as_written else "its bytes differ from those that were written"
 
 
 def put_aside(lake: LakeStorage, table: Table, found: list[Damage], run: str) -> int:
-    """Move files to quarantine and take them out of the table; return how many records they should have.
+    """Move files to quarantine and remove them from the table; return how many records they should have.
 
-    First the note, then the files, then the commit: a run that is killed between leaves files missing, and the next
-    one notes them once more and goes on.
-    Raises LakeConflict and LakeDamaged.
+    The order is note, files, commit. A run that is killed in between leaves files missing. The next run notes them
+    again and continues. Raises LakeConflict and LakeDamaged.
     """
     if not found:
         return 0
@@ -122,12 +121,12 @@ def _note(quarantined: Table, table: Table, found: list[Damage], run: str) -> No
 
 
 def quarantined_table(lake: LakeStorage) -> Table:
-    """Return the table of the files that were put into quarantine, with the reason of each."""
+    """Return the table of files in quarantine, each with its reason."""
     return Table(lake, "quarantined", struct_of(QUARANTINED), ("dt",))
 
 
 def _without_days(basis: Snapshot, found: list[Damage]) -> State:
-    """Forget what these days were made from: a day that lost a file is made again."""
+    """Return the state without the source counts of these days, so that a day that lost a file is computed again."""
     lost = {damage.file.values["dt"] for damage in found}
     state = basis.state
     days = {day: rows for day, rows in state.days.items() if day not in lost}

@@ -1,4 +1,4 @@
-"""Days: tables whose days are made anew as a whole, so that a job for a day may run any number of times (PL-X06)."""
+"""Days: tables whose days are replaced as a whole, so that a job for a day may run any number of times (PL-X06)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["counts_of_days", "put_days", "sources_of_days", "written"]
 
 
 def counts_of_days(snapshot: Snapshot) -> dict[date, int]:
-    """Return how many rows each day has."""
+    """Return the number of rows of each day."""
     counts: dict[date, int] = {}
     for file in snapshot.files:
         day = date.fromisoformat(file.values["dt"])
@@ -25,7 +25,7 @@ def counts_of_days(snapshot: Snapshot) -> dict[date, int]:
 def put_days(table: Table, added: tuple[DataFile, ...], sources: Mapping[date, int], job: str, run: str) -> None:
     """Replace all files of these days by these files, in one commit.
 
-    ``sources``: the rows that each day was made from; a day that is not in it stays as it is.
+    ``sources`` holds the number of source rows of each day. A day that is not in it stays as it is.
 
     Raises LakeConflict and LakeDamaged.
     """
@@ -41,7 +41,7 @@ def put_days(table: Table, added: tuple[DataFile, ...], sources: Mapping[date, i
 
 
 def sources_of_days(table: Table) -> dict[date, int]:
-    """Return the rows that each day was last made from, without days that lost a file to quarantine since."""
+    """Return the number of source rows of each day, without days that have lost a file to quarantine since."""
     return {date.fromisoformat(day): rows for day, rows in table.snapshot().state.days.items()}
 
 

@@ -1,4 +1,4 @@
-"""Dead letters in clusters: receiver, kind, times, count, and what to do (PL-06)."""
+"""Clusters of dead letters: receiver, kind, times, count, and the action that helps (PL-06)."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def _action() -> Column:
         .when(status == 413, F.lit("events are larger than the endpoint takes"))
         .when(status == 429, F.lit("the endpoint is too slow for this rate: replay with --rate"))
         .when(status.between(400, 499), F.lit("the endpoint refuses these events: see detail, then skip or correct"))
-        .when(status >= 500, F.lit("the endpoint was failing: replay when it is well"))
+        .when(status >= 500, F.lit("the endpoint was failing: replay when it works again"))
         .otherwise(F.lit("the endpoint was not reached: check address and network, then replay"))
     )

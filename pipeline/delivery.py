@@ -1,6 +1,6 @@
 """Deliveries: one row for each attempt at a webhook, with the class of a failure (PL-02).
 
-Silver. It has no keys, payloads or answers, so nothing has to be erased from it.
+This is a silver table. It has no keys, payloads or answers, so erasure does not touch it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ATTEMPT: Final = (
     "number integer, trigger string, started_at timestamp, connect_seconds double, first_byte_seconds double, "
     "seconds double, status integer, outcome string, decision string"
 )
-"""An attempt as the hub has it on record; ``topic`` is the hub's, ``subscription`` its public id."""
+"""An attempt as the hub stores it; ``topic`` is the hub's topic, ``subscription`` is the public id."""
 
 _COLUMNS: Final = f"{ATTEMPT}, error_class string, dt date"
 
@@ -32,12 +32,12 @@ def delivery_table(lake: LakeStorage) -> Table:
 
 
 def deliveries(attempts: DataFrame) -> DataFrame:
-    """Add ``error_class`` (null: delivered) and ``dt``, the UTC day of the beginning, to rows of ``ATTEMPT``."""
+    """Add ``error_class`` (null if delivered) and ``dt``, the UTC day of the start, to rows of ``ATTEMPT``."""
     return attempts.withColumns({"error_class": _error_class(), "dt": F.to_date("started_at")})
 
 
 def _error_class() -> Column:
-    """Return what has to be mended: the address, the network, the endpoint's own rules, or its load."""
+    """Return the part that failed: the address, the network, the endpoint's rules, or its load."""
     status = F.col("status")
     return (
         F.when(F.col("outcome") == "delivered", None)

@@ -9,10 +9,11 @@ __all__ = ["schemas"]
 
 
 def schemas(bronze: DataFrame) -> DataFrame:
-    """Return ``topic``, ``day``, ``schema`` of all JSON of that day, ``events`` with it, ``not_json`` without,
-    ``before``: the schema of the day before where it was another, else null.
+    """Return ``topic``, ``day``, ``schema``, ``events``, ``not_json`` and ``before``.
 
-    A schema is in Spark's words: ``OBJECT<id: BIGINT, note: STRING>``; a field that not every event has is in it too.
+    ``schema`` covers all JSON of the day, in Spark's syntax: ``OBJECT<id: BIGINT, note: STRING>``. It contains each
+    field that any event has. ``events`` and ``not_json`` count the events with and without JSON. ``before`` is the
+    previous day's schema if it was different, else null.
     """
     parsed = F.try_parse_json(F.col("value").cast("string"))
     days = (

@@ -1,4 +1,4 @@
-"""Envelope: the headers that the relay writes, taken out of Kafka's ``headers`` into columns (FP-15).
+"""Envelope: moves the headers that the relay writes from Kafka's ``headers`` into columns (FP-15).
 
 A nested column costs more to write than all others together, and bronze has a typed column for each of these headers.
 Our Kafka source does this in Python; this module does it for rows of Spark's connector. Both follow ``schema.RECORD``.
@@ -21,7 +21,7 @@ def unfolded(records: DataFrame) -> DataFrame:
     """Return rows of ``schema.KAFKA`` as rows of ``schema.RECORD``."""
     found = records.withColumns({name: last_header(name) for name in ENVELOPE.values()})
     taken = reduce(add, (F.col(name).isNotNull().cast("int") for name in ENVELOPE.values()))
-    # Spark compiles no lambda, so this one runs only for records that have other headers.
+    # Spark does not compile lambdas, so this one runs only for records that have other headers.
     others = F.filter("headers", lambda each: ~each["key"].isin(*ENVELOPE.values()) | each["value"].isNull())
     kept = F.when(is_twice(F.col("headers.key")), F.col("headers")).otherwise(others)
     return found.withColumn("headers", F.when(F.size("headers") > taken, kept)).select(*RECORD.names)
@@ -29,7 +29,7 @@ def unfolded(records: DataFrame) -> DataFrame:
 
 def last_header(name: str) -> Column:
     """Return the bytes of the last header of that name; null if there is none."""
-    place = F.array_position(F.reverse("headers.key"), name)  # from 1; 0: there is none
+    place = F.array_position(F.reverse("headers.key"), name)  # counts from 1; 0 means not found
     return F.get(F.reverse("headers.value"), place - 1)
 
 

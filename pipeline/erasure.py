@@ -1,15 +1,18 @@
-"""Erasure: every record of one subject's keys leaves the lake, and the lake is searched again to show it (PL-09).
+"""Erasure: deletes every record of one subject's keys from the lake, and searches the lake again as a proof (PL-09).
 
 ::
 
-    find the files that hold them -> note which event numbers go -> write the files anew without them
-         -> one commit -> vacuum: delete the old files, also those that compaction had replaced
-         -> search again -> search the files that are no part of the table -> take them out of these, too
+    1. find the files that hold records of the subject
+    2. note the event numbers of these records
+    3. write the files again without the records, and replace them in one commit
+    4. vacuum: delete the old files, and those that compaction had replaced
+    5. search the table again
+    6. search files that do not belong to the table, and remove the records from them
 
-Whole rows of bronze with one of the given keys are erased: from present and replaced files of the table, from
-quarantine and from files that killed batches left. A file of the latter two that cannot be read is deleted, because its
-records are unknown. The table ``erased`` keeps an event's number, topic, place and hour, so that the audit does not
-take it for lost. It has neither key nor content. The hub's database, Kafka and copies are not touched.
+Erasure deletes whole rows of bronze. It covers present and replaced files of the table, files in quarantine and files
+of killed batches. Unreadable files of the latter two kinds are deleted, because their records are unknown. The table
+``erased`` keeps the event's number, topic, place and hour, so that the audit does not report it as lost. It holds
+neither key nor content. Erasure does not touch the hub's database, Kafka or copies.
 """
 
 from __future__ import annotations
@@ -37,13 +40,13 @@ _ERASED = (*_NUMBERS, "dt", "topic")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """``keys``: the ordering keys of the subject's events; ``topic``: of this Kafka topic alone."""
+    """A person or thing to erase: the keys of its events. With ``topic``, only this Kafka topic is searched."""
 
     keys: tuple[str, ...]
     topic: str | None = None
 
     def matches(self) -> Column:
-        """Return whether a row of bronze is the subject's."""
+        """Return whether a row of bronze belongs to the subject."""
         of_keys = F.col("key").isin([bytearray(key.encode()) for key in self.keys])
         is_theirs = F.coalesce(of_keys, F.lit(False))
         return is_theirs & (F.col("topic") == self.topic) if self.topic is not None else is_theirs
@@ -51,11 +54,12 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """``records`` left ``files`` files of the table; ``replaced`` older versions of files were deleted, and
-    ``remnants`` are files beside the table that they were taken out of, or that could not be read.
+    """Counts of an erasure.
 
-    ``remaining`` records were found by the search afterwards: none unless another job wrote some meanwhile. A file that
-    is being written and cannot be searched yet counts as one.
+    ``records`` were deleted from ``files`` files of the table. ``replaced`` counts deleted older versions of files.
+    ``remnants`` counts files outside the table that held such records or could not be read. ``remaining`` counts the
+    records that the second search found. It is 0 unless another job wrote records meanwhile; a file that cannot be
+    searched because it is being written counts as one record.
     """
 
     records: int
@@ -66,13 +70,13 @@ class Erased:
 
 
 def erased_table(lake: LakeStorage) -> Table:
-    """Return the table of erased records, which the audit must not take for lost."""
+    """Return the table of erased records, which the audit must not report as lost."""
     fields = [field for name in _ERASED for field in BRONZE.fields if field.name == name]
     return Table(lake, "erased", StructType(fields), ("dt", "topic"))
 
 
 def find(spark: SparkSession, table: Table, subject: Subject) -> dict[DataFile, int]:
-    """Return the table's files that hold records of the subject, and how many."""
+    """Return the table's files that hold records of the subject, each with the number of these records."""
     snapshot = table.snapshot()
     name = F.input_file_name().alias("file")
     rows = table.read(spark, snapshot).where(subject.matches()).select(name).groupBy("file").count().collect()
@@ -83,12 +87,15 @@ def find(spark: SparkSession, table: Table, subject: Subject) -> dict[DataFile, 
 
 
 def find_beside(lake: LakeStorage, table: Table, subject: Subject) -> list[Remnant]:
-    """Return files that are not part of the table and hold records of the subject, or may."""
+    """Return files outside the table that hold records of the subject, or that cannot be read."""
     return remnants(lake, table, subject.keys, subject.topic, _NUMBERS)
 
 
 def erase(spark: SparkSession, lake: LakeStorage, table: Table, subject: Subject, run: str) -> Erased:
-    """Erase, delete and search again. Raises :class:`LakeConflict` and :class:`LakeDamaged`; then run it again."""
+    """Erase the subject's records and search again. Run it again after :class:`LakeConflict`.
+
+    Raises :class:`LakeConflict` and :class:`LakeDamaged`.
+    """
     found = find(spark, table, subject)
     records = sum(found.values())
     if files := tuple(found):
@@ -103,10 +110,10 @@ def erase(spark: SparkSession, lake: LakeStorage, table: Table, subject: Subject
 
 
 def _erase_beside(spark: SparkSession, lake: LakeStorage, table: Table, subject: Subject, run: str) -> list[Remnant]:
-    """Erase from files that cannot become part of the table: those of a batch whose number another commit has.
+    """Erase records from files that cannot become part of the table, because another commit has their batch's number.
 
-    An archive that is writing at this moment cannot make its commit then, and its records are read once more. A
-    compaction cannot either: the files that it read the subject's records from are not in the table any more.
+    An archive that is writing now fails to commit and reads its records again. A compaction fails too, because the
+    files that it read are no longer in the table.
     """
     found = find_beside(lake, table, subject)
     if any(one.batch > table.snapshot().version for one in found):
@@ -122,7 +129,7 @@ def _erase_beside(spark: SparkSession, lake: LakeStorage, table: Table, subject:
 
 
 def _numbers(one: Remnant) -> pa.Table:
-    """Return what is noted of its records, in UTC; Spark wrote moments without a zone."""
+    """Return the columns to note for the records of the file, with times in UTC. Spark wrote times without a zone."""
     assert one.found is not None, "it can be read"
     rows, place = one.found, one.values
     at = rows["accepted_at"].cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
@@ -132,6 +139,6 @@ def _numbers(one: Remnant) -> pa.Table:
 
 
 def _note(table: Table, rows: DataFrame, run: str) -> None:
-    """Note records before they are removed. A run that is repeated notes them twice, which does no harm."""
+    """Note records before they are removed. A repeated run notes them twice, which is harmless."""
     added = table.write(rows, table.snapshot().version + 1)
     table.amend(lambda _: Change("erase", run, added))

@@ -1,4 +1,4 @@
-"""Failure: what Spark and the JVM raise, as one sentence with its cure (FP-07)."""
+"""Failure: turns errors of Spark and the JVM into one sentence with its cure (FP-07)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipeline.lake import LakeDamaged
 
 __all__ = ["SparkFailed", "hadoop_version", "named", "sentence"]
 
-# As Spark and Parquet name what they could not read.
+# Words of Spark and Parquet for a file that cannot be read.
 _UNREADABLE: Final = re.compile(
     r"FAILED_READ_FILE|CANNOT_READ_FILE|PATH_NOT_FOUND|ParquetDecodingException|is not a Parquet file"
     r"|[Cc]ould not read (?:page|footer)|[Cc]orrupt"
@@ -29,16 +29,19 @@ _PACKAGES: Final = (
     ("abfs", "abfss", "org.apache.hadoop:hadoop-azure"),
     ('"gs"', "gs", "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26"),
 )
-"""What stands in the trace, the scheme of the URI, and the package that brings it."""
+"""For each store: a pattern in the trace, the scheme of the URI, and the package to install."""
 
 
 class SparkFailed(Exception):
-    """A job of Spark's failed; the text is the one sentence that its traces boil down to."""
+    """A job of Spark failed; the text is one sentence with the cause."""
 
 
 @contextmanager
 def named() -> Iterator[None]:
-    """Turn an error of a Spark job into :class:`LakeDamaged` or :class:`SparkFailed`; a wrong query stays as it is."""
+    """Turn an error of a Spark job into :class:`LakeDamaged` or :class:`SparkFailed`.
+
+    An error in the query itself passes unchanged.
+    """
     try:
         yield
     except (AnalysisException, ParseException) as error:
@@ -52,7 +55,7 @@ def named() -> Iterator[None]:
 
 
 def sentence(error: Exception) -> str:
-    """Return in one line what went wrong, and its cure."""
+    """Return the cause and its cure in one line."""
     text = str(error)
     if own := re.search(r"KafkaReadError: (.+)", text):
         return own[1]
@@ -69,8 +72,8 @@ def _package_for(text: str) -> str:
     for sign, scheme, package in _PACKAGES:
         if sign in text:
             coordinates = f"{package}:{hadoop_version()}" if package.startswith("org.apache.hadoop:") else package
-            return f"--conf spark.jars.packages={coordinates} brings that of {scheme}:"
-    return "--conf spark.jars.packages=... names the one that has it"
+            return f"--conf spark.jars.packages={coordinates} adds the package for {scheme}:"
+    return "--conf spark.jars.packages=... adds it"
 
 
 def hadoop_version() -> str:

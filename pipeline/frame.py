@@ -1,4 +1,4 @@
-"""Frames of rows at hand, handed over by Arrow: each job on one made of tuples would start Python workers."""
+"""Frames of rows in memory. They pass through Arrow, because a frame of tuples starts Python workers for each job."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ARROW: Final[dict[type[DataType], pa.DataType]] = {
 
 
 def frame_of(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: StructType | str) -> DataFrame:
-    """Make a frame; ``schema`` is a type or in Spark's words. Moments need their zone."""
+    """Return the rows as a frame. ``schema`` is a type or a text in Spark's syntax. Times must have a zone."""
     struct = struct_of(schema) if isinstance(schema, str) else schema
     arrow = arrow_schema(struct)
     columns = zip(*rows, strict=True) if rows else ((),) * len(arrow)
@@ -44,12 +44,12 @@ def frame_of(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: StructT
 
 
 def arrow_schema(struct: StructType) -> pa.Schema:
-    """Return the same columns in Arrow's types."""
+    """Return the same columns with Arrow's types."""
     return pa.schema([pa.field(field.name, _arrow(field.dataType)) for field in struct.fields])
 
 
 def _arrow(kind: DataType) -> pa.DataType:
-    """Return Arrow's type. PySpark's own function for this is private and differs from 4.0 to 4.3."""
+    """Return Arrow's type. PySpark's own function for this is private and differs between 4.0 and 4.3."""
     match kind:
         case ArrayType():
             return pa.list_(_arrow(kind.elementType))

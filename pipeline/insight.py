@@ -1,4 +1,4 @@
-"""Insight: the daily jobs over a lake, with plain rows as results; their transforms are in files of their own."""
+"""Insight: daily jobs over a lake that return plain rows. Each transform is a module of its own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Insight", "dead_letter_clusters"]
 
 
 class Insight:
-    """Of the days from ``since`` to ``until``, both of them included."""
+    """The jobs for the days from ``since`` to ``until``, both included."""
 
     def __init__(self, spark: SparkSession, lake: LakeStorage, since: date, until: date) -> None:
         self._spark = spark
@@ -48,7 +48,10 @@ class Insight:
         return _rows(by_hour(self._days).orderBy("topic", "hour"))
 
     def failing(self, limit: int) -> list[dict[str, Any]]:
-        """Return ``subscription``, ``attempts``, ``failed``, ``dead`` and the failed ``share`` of gold, worst first."""
+        """Return the subscriptions of gold with the largest failed ``share``.
+
+        The columns are ``subscription``, ``attempts``, ``failed``, ``dead`` and ``share``.
+        """
         gold = self._of_span(metric_table(self._lake))
         sums = gold.groupBy("subscription").agg(
             F.sum("attempts").alias("attempts"),
@@ -74,7 +77,7 @@ def _rows(frame: DataFrame) -> list[dict[str, Any]]:
 
 
 def _row(row: Row) -> dict[str, Any]:
-    """Convert moments to UTC: Spark returns them without a zone, in this machine's."""
+    """Convert times to UTC: Spark returns local times without a zone."""
     return {
         name: value.astimezone(UTC) if isinstance(value, datetime) else value for name, value in row.asDict().items()
     }

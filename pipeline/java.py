@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: looked for before a session is made, because Spark's own error is a stack trace."""
+"""The Java that Spark runs on. It is checked before a session starts, because Spark's own error is a stack trace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ANSWER_SECONDS = 60
 
 
 class JavaMissing(Exception):
-    """There is no Java that Spark could run on; the text is one sentence with the cure."""
+    """No suitable Java was found; the text is one sentence with the cure."""
 
 
 def java_major() -> int:

@@ -1,4 +1,4 @@
-"""The jars of Spark's Kafka connector, copied once by Maven into the user's cache folder (PL-K01 to PL-K03)."""
+"""The jars of Spark's Kafka connector. Maven copies them once into the user's cache folder (PL-K01 to PL-K03)."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["JarsMissing", "kafka_jars"]
 
 _POM = Path(__file__).with_name("pom.xml")
 _FETCH_SECONDS_MAX = 300
-# kafka-clients and commons-pool2 that each line of Spark was released with; another one may not work.
+# Versions of kafka-clients and commons-pool2 with which each line of Spark was released; others may not work.
 _COMPANIONS = {"4.0": ("3.9.0", "2.12.0"), "4.1": ("3.9.1", "2.12.1"), "4.2": ("3.9.2", "2.13.1")}
 
 
 class JarsMissing(Exception):
-    """The JVM's Kafka source cannot be had here; the text has the reason and the cure."""
+    """The jars of the source "jvm" are not available; the text has the reason and the cure."""
 
 
 def kafka_jars(cache: Path) -> tuple[Path, ...]:
     """Return the jars for the installed PySpark (PL-V04); fetch missing ones. Raises :class:`JarsMissing`.
 
-    Several callers at once wait for the first.
+    While one caller fetches, others wait.
     """
     folder = cache / f"spark-kafka-{pyspark.__version__}"
     if not folder.exists():

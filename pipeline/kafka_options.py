@@ -1,4 +1,4 @@
-"""Options of Kafka for the pipeline: one object, written out for librdkafka and for the JVM's client."""
+"""Options of Kafka for the pipeline: one object that yields the settings of librdkafka and of the JVM's client."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["SparkKafkaOptions"]
 
 @dataclass(frozen=True, slots=True)
 class SparkKafkaOptions:
-    """``bootstrap_servers``: host:port, several separated by commas.
+    """Options of Kafka. ``bootstrap_servers``: host:port, several separated by commas.
 
-    ``source``: "python" reads by our own data source and needs no jar, "jvm" by Spark's Kafka connector.
-    ``protocol``, ``mechanism``, ``username``, ``password``, ``ca``, ``certificate``, ``key``: in Kafka's own words; the
-    last three are PEM files, which have to lie at the same place on every worker. ``read_seconds``: how long one read
-    may wait for the next record before it is an error (PL-K12); ``answer_seconds``: how long Kafka may take to answer.
+    The source "python" is our own data source and needs no jar; "jvm" is Spark's Kafka connector. ``protocol``,
+    ``mechanism``, ``username`` and ``password`` have the values of Kafka's settings. ``ca``, ``certificate`` and
+    ``key`` are PEM files; their paths must exist on every worker. A read fails if no record arrives for
+    ``read_seconds`` (PL-K12). A request to Kafka fails after ``answer_seconds``.
     """
 
     bootstrap_servers: str
@@ -31,7 +31,7 @@ class SparkKafkaOptions:
     answer_seconds: int = 20
 
     def librdkafka(self) -> dict[str, Any]:
-        """Return the settings of confluent-kafka's clients; committed records only (PL-K14)."""
+        """Return the settings of confluent-kafka's clients. They read committed records only (PL-K14)."""
         given = {
             "bootstrap.servers": self.bootstrap_servers,
             "security.protocol": self.protocol,

@@ -1,4 +1,4 @@
-"""Ranges of offsets that a batch reads. They are fixed before it begins, so that a repeat reads the same records."""
+"""Ranges of offsets that a batch reads. They are fixed before the batch, so that a repeat reads the same records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Bounds", "Range", "RangePlan", "RangeProblem", "from_json", "planned
 
 
 class Range(NamedTuple):
-    """Offsets of one partition from ``start`` up to, and without, ``until``."""
+    """Offsets of one partition, from ``start`` until before ``until``."""
 
     topic: str
     partition: int
@@ -28,24 +28,27 @@ _TASK_OFFSETS: Final = (50_000, 250_000)
 
 
 def task_size(offsets: int, tasks: int) -> int:
-    """Return how many offsets a task reads, so that a cluster of ``tasks`` cores has work for all."""
+    """Return how many offsets a task reads, so that all ``tasks`` cores of a cluster have work."""
     least, most = _TASK_OFFSETS
     return max(least, min(most, -(-offsets // tasks)))
 
 
 class Bounds(NamedTuple):
-    """What a partition holds now: from its first record to the end of what is committed."""
+    """The present bounds of a partition: its first record, and the end of its committed records."""
 
     low: int
     end: int
 
 
 class RangeProblem(NamedTuple):
-    """Why a partition cannot be read on from where the archive is.
+    """The reason why a partition cannot be read from the archive's next offset.
 
-    ``kind``: "lost" (Kafka's retention was faster: offsets ``start`` up to ``until`` are gone), "anew" (the topic was
-    deleted and made again), "shrunk" (it ends before ``start``: Kafka has lost data), "gone" (it is not there any
-    more).
+    There are four kinds:
+
+    * "lost": Kafka's retention deleted the offsets from ``start`` until before ``until``.
+    * "anew": the topic was deleted and created again.
+    * "shrunk": the partition ends before ``start``, because Kafka has lost data.
+    * "gone": the partition does not exist any more.
     """
 
     kind: str
@@ -56,7 +59,7 @@ class RangeProblem(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Return it as a sentence for people."""
+        """Return the problem as a sentence."""
         place = f"Kafka topic {self.topic}, partition {self.partition}"
         match self.kind:
             case "lost":
@@ -73,7 +76,7 @@ class RangeProblem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RangePlan:
-    """``ranges``: what to read; ``waiting``: how many offsets are left for later batches."""
+    """``ranges``: the offsets to read; ``waiting``: the number of offsets left for later batches."""
 
     ranges: tuple[Range, ...] = ()
     problems: tuple[RangeProblem, ...] = ()
@@ -81,7 +84,7 @@ class RangePlan:
 
     @property
     def size(self) -> int:
-        """Return how many offsets; a few of them may be marks of transactions and no records."""
+        """Return the number of offsets. Some may be marks of transactions, not records."""
         return sum(of.until - of.start for of in self.ranges)
 
 
@@ -93,11 +96,11 @@ def planned(
     anew: Collection[str] = (),
     accept_loss: bool = False,
 ) -> RangePlan:
-    """Return the next batch: ready records, cut down to ``records_max`` evenly, so that no partition falls behind.
+    """Return the next batch: committed records, limited to ``records_max`` evenly, so that no partition falls behind.
 
-    A partition that was never read begins at its first record. A partition with a problem is left alone and the others
-    go on; with ``accept_loss`` one whose records are lost goes on behind the gap, one of a topic in ``anew`` at its
-    first record, and one that has shrunk at its end, where the next record will be: that range is empty.
+    A partition that was never read begins at its first record. A partition with a problem is left out. With
+    ``accept_loss`` it continues instead: behind the gap if records are lost, at the first record if its topic is in
+    ``anew``. A partition that has shrunk continues at its end, with an empty range.
     """
     ranges, problems = [], []
     for topic, partition in sorted({*bounds, *((t, p) for t, of in offsets.items() for p in of)}):
@@ -132,10 +135,10 @@ def _problem(
 
 
 def to_json(ranges: Iterable[Range]) -> str:
-    """Write ranges as an option of the Python source."""
+    """Return ranges as the text of an option of the Python source."""
     return json.dumps(list(ranges))
 
 
 def from_json(text: str) -> list[Range]:
-    """Read ranges from such an option."""
+    """Return the ranges in the text of :func:`to_json`."""
     return [Range(*values) for values in json.loads(text)]

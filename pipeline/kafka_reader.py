@@ -1,4 +1,4 @@
-"""Kafka's topics and offsets for the driver, and the rows of a batch, by either source (PL-K10, PL-K11)."""
+"""Reads Kafka's topics and offsets in the driver, and the rows of a batch by either source (PL-K10, PL-K11)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pipeline.schema import KAFKA, RECORD
 __all__ = ["KafkaUnreachable", "bounds_of", "incarnations_of", "read_ranges", "source_rows", "topics_of"]
 
 _SILENT = logging.getLogger("pipeline.kafka")
-_SILENT.addHandler(logging.NullHandler())  # what the client tries on the way is in the error that it ends with
+_SILENT.addHandler(logging.NullHandler())  # the client's final error contains the cause
 _SILENT.propagate = False
 
 
@@ -49,13 +49,13 @@ def bounds_of(options: SparkKafkaOptions, topics: Mapping[str, int]) -> dict[tup
 
 
 def incarnations_of(options: SparkKafkaOptions, topics: Collection[str]) -> dict[str, str]:
-    """Return the id that Kafka gave each topic; one that is made again has another (KIP-516).
+    """Return the id that Kafka gave each topic; a topic that is created again has another id (KIP-516).
 
     Raises :class:`KafkaUnreachable`.
     """
     if not topics:
         return {}
-    admin = _admin(options)  # its answers never come once it is gone
+    admin = _admin(options)  # a client without a reference is deleted and never answers
     seconds = options.answer_seconds
     asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=seconds)
     try:
@@ -65,13 +65,13 @@ def incarnations_of(options: SparkKafkaOptions, topics: Collection[str]) -> dict
 
 
 def read_ranges(spark: SparkSession, options: SparkKafkaOptions, ranges: Sequence[Range]) -> DataFrame:
-    """Return the records of the ranges as rows of ``schema.RECORD``, in as many tasks as the session shuffles into."""
+    """Return the records as rows of ``schema.RECORD``, in as many tasks as the session has shuffle partitions."""
     rows = source_rows(spark, options, ranges)
     return unfolded(rows) if options.source == "jvm" else rows
 
 
 def source_rows(spark: SparkSession, options: SparkKafkaOptions, ranges: Sequence[Range]) -> DataFrame:
-    """Return the rows of the source: of ``schema.KAFKA`` from the JVM's, of ``schema.RECORD`` from ours."""
+    """Return the rows of the source: ``schema.KAFKA`` for the source "jvm", ``schema.RECORD`` for ours."""
     offsets = sum(of.until - of.start for of in ranges)
     size = task_size(offsets, int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
     if options.source == "jvm":
@@ -106,7 +106,7 @@ def _java_ranges(ranges: Iterable[Range]) -> dict[str, str]:
 def _listed(
     options: SparkKafkaOptions, places: Sequence[TopicPartition], what: OffsetSpec
 ) -> dict[tuple[str, int], int]:
-    admin = _admin(options)  # its answers never come once it is gone
+    admin = _admin(options)  # a client without a reference is deleted and never answers
     seconds = options.answer_seconds
     asked = admin.list_offsets(
         dict.fromkeys(places, what), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=seconds

@@ -1,8 +1,8 @@
-"""Our own Kafka source for Spark, in Python: no jar, the same columns as the JVM's (PL-K10 to PL-K14).
+"""Our Kafka source for Spark, in Python: it needs no jar and has the columns of the JVM's source (PL-K10 to PL-K14).
 
 It reads fixed ranges of offsets, one task for each piece of a range, and committed records only. A task ends when it
-has passed the last offset of its range. It passes over marks of transactions and aborted records. A range that is not
-read to its end within ``read_seconds`` is an error that names the place.
+has passed the last offset of its range. It skips marks of transactions and aborted records. A task fails if no record
+arrives for ``read_seconds``; the error names topic, partition and offset.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["KafkaReadError", "KafkaSource"]
 
 _FETCH_RECORDS = 10_000
 _FETCH_SECONDS = 1.0
-# A fetch that waits for more is of no use: the range is there already.
+# A fetch need not wait for more data: all records of the range exist already.
 _CLIENT = {"enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "error",
            "group.id": "hookwire.pipeline", "queued.max.messages.kbytes": 32_768, "fetch.wait.max.ms": 100}  # fmt: skip
 _HEADER = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
@@ -54,7 +54,7 @@ class KafkaSource(DataSource):
     """Options: ``client_secrets`` (JSON of librdkafka's settings), ``ranges`` (see ``kafka_range``), ``read_seconds``,
     ``task_offsets``.
 
-    In plans and event logs Spark masks values whose name has "secret" in it.
+    Spark masks values whose name contains "secret" in plans and event logs.
     """
 
     @classmethod
@@ -124,7 +124,7 @@ class _Reader(DataSourceReader):
 
 
 def _passed(message: Message, wanted: Range, reached: int) -> int:
-    """Return the offset before which nothing is left: of a record behind the range, or of the committed end."""
+    """Return the offset up to which the range is read: that of a record behind it, or the committed end."""
     error = message.error()
     if error is not None and error.code() != KafkaError._PARTITION_EOF:
         raise KafkaReadError(f"{_place(wanted, reached)}: {error.str()}")
@@ -154,7 +154,7 @@ def _batch(wanted: Range, messages: Sequence[Message]) -> pa.RecordBatch:
 
 def _unfolded(found: Sequence[_Headers]) -> Iterator[pa.Array]:
     """Yield the column of headers, then one for each header of the envelope (see ``schema.RECORD``)."""
-    by_name = [dict(headers) for headers in found]  # the last of a name counts
+    by_name = [dict(headers) for headers in found]  # the last header of a name counts
     yield _others([_without_envelope(headers, named) for headers, named in zip(found, by_name, strict=True)])
     for name in _ENVELOPE_NAMES:
         yield pa.array([named.get(name) for named in by_name], pa.binary())
@@ -167,7 +167,7 @@ def _without_envelope(headers: _Headers, named: Mapping[str, bytes | None]) -> _
 
 
 def _others(found: Sequence[_Headers]) -> pa.Array:
-    """Return them as one list column; a record without any has null, as in the JVM."""
+    """Return the headers as one list column. A record without headers has null, as in the JVM's source."""
     starts: list[int | None] = []
     names: list[str] = []
     values: list[bytes | None] = []

@@ -1,4 +1,4 @@
-"""A table of the lake: a Delta table, so that every tool that reads Delta counts the same rows (ADR 44).
+"""Lake: a table of the lake is a Delta table, so that every tool that reads Delta counts the same rows (ADR 44).
 
 ::
 
@@ -7,14 +7,14 @@
     <lake>/runs/...                                       see pipeline.runs
 
 Spark writes files that no reader sees yet. Then ``deltalake`` makes one commit: files and Kafka's offsets become part
-of the table in the same instant, or not at all. A batch that was killed is done again, and no record is there twice
-(PL-X09). Each of our commits carries the same application transaction, so of two writers that began with the same
-version one wins; the other one gets :class:`LakeConflict` and has changed nothing. Commits of other tools, such as
-``VACUUM``, do not disturb ours.
+of the table at the same time, or not at all. A batch that was killed is repeated, and no record is there twice
+(PL-X09). All our commits carry the same application transaction. So of two writers that began with the same version,
+one commits. The other one gets :class:`LakeConflict` and has changed nothing. Commits of other tools, such as
+``VACUUM``, do not conflict with ours.
 
-Our state (offsets, incarnations, what retention dropped, what a day was made from) is whole in the metadata of each of
-our commits. The newest of them is compared with the table's transaction number, which checkpoints keep: a log whose
-newest commits are gone is an error and never a table that begins anew.
+The metadata of each of our commits holds our complete state: offsets, incarnations, the bounds of retention, the source
+counts of days. The number of our newest commit in the log is compared with the table's transaction number, which
+checkpoints keep. If they differ, the log has lost its newest commits. That is an error; the table never begins anew.
 """
 
 from __future__ import annotations
@@ -57,21 +57,21 @@ __all__ = [
 ]
 
 Offsets = Mapping[str, Mapping[int, int]]
-"""Kafka topic, partition: the offset that is archived next."""
+"""By Kafka topic and partition: the next offset to archive."""
 
 _OURS: Final = "hookwire"
-"""The member of a commit's metadata that is ours, and the id of our application transaction."""
+"""The name of our member of a commit's metadata, and the id of our application transaction."""
 _CONFIGURATION: Final = {"delta.checkpointInterval": "100", "delta.logRetentionDuration": "interval 90 days"}
 _NUMBER: Final = "event_number"
 _TRIES = 5
 
 
 class LakeDamaged(Exception):
-    """The log cannot be read or does not fit together; the text names the table."""
+    """The log cannot be read or is inconsistent; the text names the table."""
 
 
 class LakeConflict(Exception):
-    """Another job changed the table meanwhile; nothing of this one is part of it."""
+    """Another job changed the table meanwhile; this job has changed nothing."""
 
 
 def folder_values(path: str) -> dict[str, str]:
@@ -82,9 +82,9 @@ def folder_values(path: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """``path`` is relative to the table. ``sha256`` is known of files that were just written.
+    """A file of a table. ``path`` is relative to the table. ``sha256`` is known for files that were just written.
 
-    ``numbers``: the least and the greatest event number in it; None where it is unknown.
+    ``numbers``: the least and the greatest event number in the file; None if they are unknown.
     """
 
     path: str
@@ -95,17 +95,17 @@ class DataFile:
 
     @property
     def values(self) -> dict[str, str]:
-        """Return the values of its folders."""
+        """Return the values in the folders of the path."""
         return folder_values(self.path)
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What our commits carry on besides files.
+    """The state that each of our commits carries besides files.
 
-    ``incarnations``: the id that Kafka gave each topic when it was made; a topic that is made again has another.
-    ``kept``: the first day that retention kept, by Kafka topic; "" stands for all. ``days``: the rows that each day of
-    a table of days was made from.
+    ``incarnations``: the id that Kafka gave each topic; a topic that is created again has another id. ``kept``: the
+    first day that retention kept, by Kafka topic; "" stands for all. ``days``: the number of source rows of each day,
+    in a table of days.
     """
 
     offsets: Offsets = field(default_factory=dict)
@@ -115,7 +115,7 @@ class State:
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> State:
-        """Read it from JSON, where partitions are texts."""
+        """Return the state in the JSON of a commit, in which partitions are strings."""
         offsets = {topic: {int(p): o for p, o in of.items()} for topic, of in stored["offsets"].items()}
         return cls(offsets, stored["incarnations"], stored["kept"], stored["days"])
 
@@ -131,22 +131,22 @@ class Snapshot:
 
     @property
     def rows(self) -> int:
-        """Return the rows of all files."""
+        """Return the number of rows in all files."""
         return sum(file.rows for file in self.files)
 
     @property
     def offsets(self) -> Offsets:
-        """Return the offsets at which the archive goes on."""
+        """Return the offsets at which the archive continues."""
         return self.state.offsets
 
     def where(self, is_wanted: Callable[[DataFile], bool]) -> Snapshot:
-        """Return a snapshot of these files alone, so that a reader opens no others."""
+        """Return a snapshot of the wanted files only, so that a reader opens no others."""
         return replace(self, files=tuple(file for file in self.files if is_wanted(file)))
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a commit does. ``state``: None leaves it; ``notes`` are for people and the audit (what was lost)."""
+    """The content of a commit. ``state`` None keeps the state. ``notes`` tell people and the audit about losses."""
 
     job: str
     run: str
@@ -157,7 +157,7 @@ class Change:
 
 
 class Table:
-    """``schema``: all columns; ``partitions``: those of them that are folders, outermost first."""
+    """A table of the lake. ``schema``: all columns; ``partitions``: the columns that are folders, outermost first."""
 
     def __init__(self, lake: LakeStorage, name: str, schema: StructType, partitions: tuple[str, ...]) -> None:
         self.name = name
@@ -167,11 +167,11 @@ class Table:
         self._uri = lake.spark_path(name)
 
     def is_made(self) -> bool:
-        """Return whether our first commit exists, so that an older version's log is history."""
+        """Return whether our first commit exists, so that an older version's log is obsolete."""
         return self._opened() is not None and next(self.history(), None) is not None
 
     def snapshot(self) -> Snapshot:
-        """Return the table as it is now. Raises :class:`LakeDamaged`."""
+        """Return the present state of the table. Raises :class:`LakeDamaged`."""
         table = self._opened()
         if table is None:
             self._refuse_lost_log()
@@ -192,7 +192,7 @@ class Table:
         return Snapshot(table.version(), files, State.of(newest["state"]), number)
 
     def read(self, spark: SparkSession, snapshot: Snapshot | None = None) -> DataFrame:
-        """Return the rows of a snapshot, by default of the present one."""
+        """Return the rows of a snapshot, by default the present one."""
         files = (snapshot or self.snapshot()).files
         if not files:
             return spark.createDataFrame([], self.schema)
@@ -201,7 +201,7 @@ class Table:
         return frame.select(*self.schema.names)
 
     def write(self, frame: DataFrame, version: int) -> tuple[DataFile, ...]:
-        """Write rows into files that no commit names yet; ``version`` is the commit that shall name them."""
+        """Write rows into files that no commit names yet; ``version`` is the number of the commit to come."""
         self._ensure()
         folder = f"{self.name}/data/batch={version:06d}-{secrets.token_hex(3)}"
         frame.select(*self.schema.names).write.partitionBy(*self._partitions).parquet(self._lake.spark_path(folder))
@@ -222,7 +222,7 @@ class Table:
         return self._described(path, draft.tell())
 
     def commit(self, basis: Snapshot, change: Change) -> Snapshot:
-        """Make the next commit. Raises :class:`LakeConflict` when the table has moved on from ``basis``."""
+        """Make the next commit and return its snapshot. Raises :class:`LakeConflict` if ``basis`` is not the latest."""
         present = {file.path: file for file in basis.files}
         assert present.keys() >= set(change.removed), "removed files are part of the table"
         self._ensure()
@@ -244,19 +244,22 @@ class Table:
                     actions, "append", table.schema(), list(self._partitions), commit_properties=properties
                 )
         except (CommitFailedError, TableNotFoundError) as error:
-            # A store may have stored the commit and lost the answer; the repeated request then finds it there.
+            # The store may have stored the commit and lost its answer. The client's repeated request then conflicts.
             if not self._has(commit_id, basis.version):
                 raise LakeConflict(f"another job changed {self.name} at the same time: run this one again") from error
         self._make_log_durable(basis.version)
         return self.snapshot()
 
     def _has(self, commit_id: str, after: int) -> bool:
-        """Return whether one of our commits behind version ``after`` has this id."""
+        """Return whether one of our commits after version ``after`` has this id."""
         newer = takewhile(lambda commit: commit["version"] > after, self.history())
         return any(commit.get("id") == commit_id for commit in newer)
 
     def amend(self, change: Callable[[Snapshot], Change | None]) -> None:
-        """Commit what ``change`` makes of the present snapshot (None: nothing); repeat it after a conflict."""
+        """Commit the change that ``change`` returns for the present snapshot, unless it is None.
+
+        Repeat both after a conflict.
+        """
         for tries_left in reversed(range(_TRIES)):
             basis = self.snapshot()
             made = change(basis)
@@ -271,9 +274,9 @@ class Table:
                 return
 
     def vacuum(self, kept_hours: int, *, unnamed: bool) -> int:
-        """Delete files that commits of ``kept_hours`` ago or before removed; return how many Parquet files.
+        """Delete files that were removed at least ``kept_hours`` ago; return the number of deleted Parquet files.
 
-        ``unnamed``: also files as old that no commit names, such as those of killed batches.
+        ``unnamed``: also delete files of that age that no commit names, such as those of killed batches.
         """
         table = self._opened()
         if table is None:
@@ -286,7 +289,7 @@ class Table:
         return sum(path.endswith(".parquet") for path in there)
 
     def discard(self, files: Iterable[DataFile]) -> None:
-        """Delete files that :meth:`write` has written and no commit will ever name."""
+        """Delete files that :meth:`write` has written and that no commit will name."""
         self._lake.delete(f"{self.name}/{file.path}" for file in files)
 
     def unlisted(self, snapshot: Snapshot) -> list[str]:
@@ -295,14 +298,14 @@ class Table:
         return [path for path in self._lake.files(f"{self.name}/data") if path not in listed]
 
     def history(self) -> Iterator[dict[str, Any]]:
-        """Yield our commits that the log still has, newest first, each with ``version`` and ``at``."""
+        """Yield our commits that are still in the log, newest first, each with ``version`` and ``at``."""
         table = self._opened()
         if table is not None:
             with self._damage_named():
                 yield from self._commits(table)
 
     def adopt(self, files: Sequence[DataFile], state: State, run: str) -> None:
-        """Make an empty table one of these files: those of a lake of before (see ``pipeline.conversion``)."""
+        """Add the files of an older version's table to this empty table (see ``pipeline.conversion``)."""
         self.commit(Snapshot(), Change("convert", run, tuple(files), state=state))
 
     @property
@@ -322,11 +325,11 @@ class Table:
         if self._lake.files(f"{self.name}/log"):
             raise LakeDamaged(f"{self.name} is a table of an older version: run hookwire pipeline convert once")
         has_files = any("batch" in folder_values(path) for path in self._lake.files(f"{self.name}/data"))
-        if has_files and self._opened() is None:  # Another process may have made the table and its first files since.
+        if has_files and self._opened() is None:  # Another process may have created the table in the meantime.
             raise LakeDamaged(f"{self.name} has files and no log ({self._log}): restore the log from a backup")
 
     def _ensure(self) -> None:
-        """Make the table before its first file, so that files without a log are never right."""
+        """Create the table before its first file, so that files without a log always mean damage."""
         if self._opened() is None:
             schema = Schema.from_json(self.schema.json())
             with reached():
@@ -338,12 +341,12 @@ class Table:
     def _commits(self, table: DeltaTable) -> Iterator[dict[str, Any]]:
         """Yield our commits up to the table's version, newest first.
 
-        ``DeltaTable.history`` also lists commits made since the table was opened, and numbers them all wrongly.
+        ``DeltaTable.history`` also lists commits made after the table was opened, and then numbers all of them wrongly.
         """
         for version in range(table.version(), -1, -1):
             try:
                 info = _commit_info(self._lake.read(f"{self._log}/{version:020d}.json"))
-            except FileNotFoundError:  # A checkpoint stands for this commit and for those before it.
+            except FileNotFoundError:  # A checkpoint has replaced this commit and those before it.
                 return
             except (json.JSONDecodeError, UnicodeDecodeError) as error:
                 raise self._damaged(error) from error
@@ -384,12 +387,12 @@ class Table:
         return {name: file.values[name] for name in self._partitions}
 
     def _make_log_durable(self, after: int) -> None:
-        """Write new commits to disk, so that they survive a crash of the machine, as their files do."""
+        """Flush new commits to disk, so that they survive a crash of the machine, as their files do."""
         commits = (path for path in self._lake.files(self._log) if path.endswith(".json"))
         self._lake.make_durable(path for path in commits if int(path.rpartition("/")[2].partition(".")[0]) > after)
 
     def _described(self, path: str, size: int) -> DataFile:
-        """Describe a file by its own footer and bytes; ``path`` is relative to the lake."""
+        """Return a file's description from its footer and bytes; ``path`` is relative to the lake."""
         with self._lake.open(path) as file:
             metadata = pq.read_metadata(file)
         digest, numbers = self._lake.sha256(path), _numbers(metadata)

@@ -1,6 +1,6 @@
 """Metrics of each subscription by hour and topic (PL-03).
 
-Gold. Percentiles are computed from the attempts of their hour and never from other percentiles (PL-X08).
+This is a gold table. Percentiles are computed from attempts, never from other percentiles (PL-X08).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ METRICS: Final = (
     "retries long, dead long, p50_seconds double, p95_seconds double, p99_seconds double, tries_to_success double, "
     "oldest_seconds double, dt date"
 )
-"""``tries_to_success``: the mean number of the attempt that delivered. ``oldest_seconds``: how long the event that had
-waited longest had been accepted when an attempt at it began."""
+"""``tries_to_success``: the mean number of the attempt that delivered. ``oldest_seconds``: the longest time from the
+acceptance of an event to the start of an attempt."""
 
 
 def metric_table(lake: LakeStorage) -> Table:

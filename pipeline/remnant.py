@@ -1,11 +1,11 @@
-"""Remnants: files of the lake that hold records and are no part of its table (PL-09).
+"""Remnants: files of the lake that hold records but do not belong to its table (PL-09).
 
 ::
 
     <lake>/bronze/data/batch=000007-.../...    batches that were killed
     <lake>/quarantine/bronze/data/...          files that could not be read, see ``pipeline.damage``
 
-No report reads them, but they may hold records of a subject that is erased. They are few, so the driver searches them.
+No report reads them, but they may hold records of an erased subject. They are few, so the driver searches them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _QUARANTINE: Final = "quarantine/"
 
 @dataclass(frozen=True, slots=True)
 class Remnant:
-    """``path`` is relative to the lake; ``batch`` the number of the commit that would have named it.
+    """A file outside the table. ``path`` is relative to the lake; ``batch`` is the number of its intended commit.
 
-    ``found``: the requested columns of the records with these keys; None if the file cannot be read.
+    ``found``: the requested columns of the records with the searched keys; None if the file cannot be read.
     """
 
     path: str
@@ -41,12 +41,12 @@ class Remnant:
 
     @property
     def is_in_quarantine(self) -> bool:
-        """Return whether it was part of the table once, so that its records are in no other file."""
+        """Return whether the file belonged to the table once, so that its records are in no other file."""
         return self.path.startswith(_QUARANTINE)
 
     @property
     def values(self) -> dict[str, str]:
-        """Return the values of its folders."""
+        """Return the values in the folders of the path."""
         return folder_values(self.path)
 
 
@@ -55,7 +55,7 @@ def remnants(
 ) -> list[Remnant]:
     """Return files that hold records with these keys, of one Kafka topic or of all, and unreadable files.
 
-    A file of a batch that is being written at this moment may be among them.
+    Files of a batch that is being written now may be among them.
     """
     wanted = _binary(keys)
     places = [*table.unlisted(table.snapshot()), *lake.files(f"{_QUARANTINE}{table.name}/data")]
@@ -64,7 +64,7 @@ def remnants(
 
 
 def _is_of(path: str, topic: str | None) -> bool:
-    """Return whether one of our batches wrote it, of this topic; other files are left alone."""
+    """Return whether one of our batches wrote the file for this topic; other files are skipped."""
     values = folder_values(path)
     return path.endswith(".parquet") and {"batch", "topic"} <= values.keys() and topic in (None, values["topic"])
 
@@ -77,13 +77,13 @@ def _searched(lake: LakeStorage, path: str, keys: pa.Array, columns: Sequence[st
             groups = [file.read_row_group(n, ["key", *columns]) for n in range(file.num_row_groups)]
             return Remnant(path, batch, pa.concat_tables(_with(keys, group).select(columns) for group in groups))
     except (ArrowException, KeyError, OSError) as error:
-        if isinstance(error, OSError) and not lake.is_local:  # A store that does not answer has damaged nothing.
+        if isinstance(error, OSError) and not lake.is_local:  # The store did not answer; the file may be intact.
             raise StorageError(f"{path} cannot be read: {error}") from error
         return Remnant(path, batch, None)
 
 
 def remove(lake: LakeStorage, gone: Iterable[Remnant], keys: Iterable[str]) -> None:
-    """Delete them; a readable file in quarantine is written anew without these keys, for the sake of the others."""
+    """Delete the files. Write a readable file in quarantine again without these keys, to keep its other records."""
     wanted = _binary(keys)
     for one in gone:
         kept = _without(lake, one.path, wanted) if one.is_in_quarantine and one.found is not None else None
@@ -97,7 +97,7 @@ def _without(lake: LakeStorage, path: str, keys: pa.Array) -> bytes | None:
     with lake.open(path) as opened:
         rows = pq.ParquetFile(opened).read()
     kept, draft = rows.filter(pc.invert(pc.is_in(rows["key"], keys))), io.BytesIO()
-    # A lake of before has moments without a zone, in Parquet's old form.
+    # Older versions wrote times without a zone, in Parquet's old type.
     is_old = rows.schema.field("accepted_at").type.tz is None
     pq.write_table(kept, draft, compression="zstd", use_deprecated_int96_timestamps=is_old)
     return draft.getvalue() if kept.num_rows else None

@@ -1,4 +1,4 @@
-"""Retention: whole days leave the lake, files and all (PL-09)."""
+"""Retention: deletes whole days with their files from the lake (PL-09)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def expired(snapshot: Snapshot, before: date, topic: str | None = None) -> tuple
 
 
 def retain(lake: LakeStorage, table: Table, before: date, run: str, topic: str | None = None) -> tuple[DataFile, ...]:
-    """Take them out of the table, then delete them. Raises :class:`LakeConflict`."""
+    """Remove expired files from the table, then delete them; return them. Raises :class:`LakeConflict`."""
     gone: tuple[DataFile, ...] = ()
 
     def change(basis: Snapshot) -> Change | None:
@@ -38,6 +38,6 @@ def retain(lake: LakeStorage, table: Table, before: date, run: str, topic: str |
 
 
 def forgotten(snapshot: Snapshot) -> Callable[[str, datetime], bool]:
-    """Return a test for hours of a Kafka topic that retention dropped, which no audit can judge."""
+    """Return a test for hours of a Kafka topic that retention has deleted; the audit cannot judge them."""
     kept = snapshot.state.kept
     return lambda topic, hour: hour.date().isoformat() < max(kept.get("", ""), kept.get(topic, ""))

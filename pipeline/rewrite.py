@@ -1,4 +1,4 @@
-"""Rewriting: files of a table for others, in one commit, while the archive goes on adding batches."""
+"""Rewriting: replaces files of a table in one commit, while the archive continues to add batches."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["rewrite"]
 
 
 def rewrite(table: Table, old: Sequence[DataFile], rows: DataFrame, job: str, run: str, *, fewer_rows: int = 0) -> int:
-    """Put rows in the place of files; the number of files that were written. ``fewer_rows`` were removed on purpose.
+    """Replace files by rows; return the number of new files. ``fewer_rows`` is the number of rows removed on purpose.
 
-    Raises :class:`LakeDamaged` when the rows that were written are not as many as they should be, and
-    :class:`LakeConflict` when another job has rewritten the same files; both leave the table as it was.
+    Raises :class:`LakeDamaged` if the number of written rows is wrong. Raises :class:`LakeConflict` if another job has
+    rewritten the same files. Both leave the table as it was.
     """
     added = table.write(rows, table.snapshot().version + 1)
     read, written = sum(file.rows for file in old), sum(file.rows for file in added)
     if written != read - fewer_rows:
         table.discard(added)
-        raise LakeDamaged(f"{read} rows were read and {written} written, {fewer_rows} fewer were meant: left as it was")
+        raise LakeDamaged(f"{read} rows were read, {written} written, {fewer_rows} should go: the table is unchanged")
     removed = tuple(file.path for file in old)
 
     def change(basis: Snapshot) -> Change:

@@ -1,4 +1,4 @@
-"""The table of runs: one small file for each, with what was done to the lake and by which version."""
+"""The table of runs: one small file for each run, with its counts and the version that ran."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ __all__ = ["Run", "recorded_run", "runs"]
 
 @dataclass(slots=True)
 class Run:
-    """``state``: running (or killed, if its process is gone), done, findings, failed. ``counts`` are the job's own.
+    """A run of a job. ``state`` is running, done, findings or failed. ``counts`` depend on the job.
 
-    Times are ISO 8601 in UTC. ``error`` is the one sentence of a run that failed.
+    A run in the state running was killed if its process does not exist any more. Times are ISO 8601 in UTC. ``error``
+    is one sentence about the failure.
     """
 
     id: str
@@ -35,13 +36,13 @@ class Run:
 
     @property
     def path(self) -> str:
-        """Return its file, whose name sorts by time."""
+        """Return the path of the run's file; the names sort by time."""
         return f"runs/{self.started_at[:19].replace(':', '')}-{self.job}-{self.id}.json"
 
 
 @contextmanager
 def recorded_run(lake: LakeStorage, job: str, inputs: Mapping[str, Any]) -> Iterator[Run]:
-    """Store the run at its start and at its end, also if it fails; the job fills in ``counts``."""
+    """Store the run at its start and at its end, even if it fails. The job fills in ``counts``."""
     started = datetime.now(UTC)
     run = Run(secrets.token_hex(4), job, inputs, started.isoformat(), version("hookwire-server"))
     _write(lake, run)
@@ -57,7 +58,7 @@ def recorded_run(lake: LakeStorage, job: str, inputs: Mapping[str, Any]) -> Iter
 
 
 def runs(lake: LakeStorage) -> list[Run]:
-    """Return all runs, newest first. Files that are half written or no runs are left out."""
+    """Return all runs, newest first. Files that are incomplete or hold no run are left out."""
     found = []
     for path in sorted(lake.files("runs"), reverse=True):
         try:

@@ -1,4 +1,4 @@
-"""S3: one set of credentials for everything that reads or writes the lake there (FP-13, ADR 50).
+"""S3: one set of credentials for all clients that read or write the lake there (FP-13, ADR 50).
 
 ::
 
@@ -6,8 +6,8 @@
               --> deltalake       the tables' logs
               --> pyarrow         listings, hashes, the table of runs
 
-Each of the three has names of its own for the same five values. What is empty is left to each client's own search, such
-as the role of the machine.
+Each of the three clients has its own names for the same five values. For an empty value each client searches its own
+sources, such as the role of the machine.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ __all__ = ["S3Options"]
 
 @dataclass(frozen=True, slots=True)
 class S3Options:
-    """``endpoint``: the URL of a store that is not AWS; its buckets are parts of the path, and its region is us-east-1
-    where none is given. "" leaves a value open.
+    """Options of S3; "" leaves a value open.
+
+    ``endpoint`` is the URL of a store that is not AWS. Such a store has its buckets in the path, and the default region
+    us-east-1.
     """
 
     endpoint: str = ""
@@ -32,7 +34,7 @@ class S3Options:
     session_token: str = field(default="", repr=False)
 
     def spark(self) -> dict[str, str]:
-        """Return settings of Hadoop's ``s3a`` for a Spark session. Spark masks the keys in its pages and logs."""
+        """Return settings of Hadoop's ``s3a`` for a Spark session. Spark masks the secrets in its pages and logs."""
         given = {
             "endpoint": self.endpoint,
             "endpoint.region": self._region,
@@ -67,7 +69,7 @@ class S3Options:
         return fs.S3FileSystem(**{name: value for name, value in given.items() if value})
 
     def placed(self, bucket: str) -> S3Options:
-        """Return these options with the bucket's region, which AWS returns without credentials. Raises OSError."""
+        """Return these options with the bucket's region. AWS tells it without credentials. Raises OSError."""
         is_known = self.region or self.endpoint
         return self if is_known else replace(self, region=fs.resolve_s3_region(bucket))
 

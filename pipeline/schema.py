@@ -1,8 +1,8 @@
-"""The columns of the lake: what a Kafka source yields, and what the archive keeps (PL-K10, PL-X01, PL-T07).
+"""Schema: the columns of a Kafka source and of bronze (PL-K10, PL-X01, PL-T07).
 
-A row of bronze is one Kafka record as it lay there, never changed and never deduplicated, with the envelope that the
-relay wrote in typed columns beside it. (topic, partition, offset) is its natural key. What could not be read of the
-envelope is null, and ``quarantine`` has the reason: nothing is dropped, and the raw bytes stay.
+A row of bronze is one Kafka record, never changed and never deduplicated. Typed columns hold the envelope that the
+relay wrote. The natural key is (topic, partition, offset). If a part of the envelope cannot be read, its column is null
+and ``quarantine`` has the reason. No record is dropped, and the raw bytes stay.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ ENVELOPE: Final = {
     "accepted_at": "hookwire-accepted-at",
     "content_type": "content-type",
 }
-"""Columns of bronze, and the header that each is read from; such a header is not stored in ``headers`` as well."""
+"""Columns of bronze, each with the header that it is read from. ``headers`` does not repeat these headers."""
 
 RECORD: Final = StructType([*KAFKA.fields, *(StructField(name, BinaryType()) for name in ENVELOPE.values())])
-"""What both Kafka sources yield: Kafka's columns, and the headers of ``ENVELOPE`` in columns of their own.
+"""The rows of both Kafka sources: Kafka's columns, and a column for each header of ``ENVELOPE``.
 
-``headers`` holds the others, in order, and is null if there is none. A header without a value stays there, and so do
+``headers`` holds the other headers, in order, and is null if there is none. It also holds headers without a value, and
 all headers of a record that has two of one name.
 """
 
 CLOUDEVENT: Final = ("ce_id", "ce_source", "ce_type", "ce_subject", "ce_time")
-"""Attributes of a CloudEvent that have a column. They stay in ``headers``: the content's hash needs the order there."""
+"""Attributes of a CloudEvent that have a column. They also stay in ``headers``: the content's hash needs the order."""
 
 BRONZE: Final = StructType(
     [
@@ -71,15 +71,15 @@ BRONZE: Final = StructType(
         StructField("value", BinaryType()),
         StructField("headers", HEADERS),
         StructField("event_id", StringType()),
-        StructField("event_number", LongType()),  # what follows the last _ of the id: hookwire.events.id
+        StructField("event_number", LongType()),  # the part of the id after the last _: hookwire.events.id
         StructField("sequence", LongType()),
         StructField("term", LongType()),
         StructField("accepted_at", TimestampType()),
         StructField("content_type", StringType()),
         *(StructField(name, StringType()) for name in CLOUDEVENT),
         StructField("archived_at", TimestampType()),
-        StructField("quarantine", ArrayType(StringType())),  # null: nothing was wrong; see pipeline.bronze.REASONS
-        StructField("dt", DateType()),  # day of accepted_at in UTC; of archived_at where that could not be believed
+        StructField("quarantine", ArrayType(StringType())),  # null: no fault; see pipeline.bronze.REASONS
+        StructField("dt", DateType()),  # day of accepted_at in UTC, or of archived_at if accepted_at is not plausible
     ]
 )
 
@@ -97,4 +97,4 @@ EVENT_COLUMNS: Final = {
     "payload": "value",
     "payload_base64": "value",
 }
-"""Which column holds which member of ``openapi/event.schema.json``."""
+"""The columns that hold members of ``openapi/event.schema.json``."""

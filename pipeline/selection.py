@@ -17,7 +17,10 @@ _ISO = "yyyy-MM-dd'T'HH:mm:ss'Z'"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is wanted; None or nothing means any. ``topic`` is Kafka's; ``above`` an event's number, to go on after."""
+    """The events to replay; None or an empty value means any. ``topic`` is Kafka's.
+
+    ``above`` is an event's number; only events with higher numbers are selected.
+    """
 
     topic: str | None = None
     keys: tuple[str, ...] = ()
@@ -29,7 +32,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class ArchivedEvent:
-    """An event as it was published: ``attributes`` are its CloudEvents attributes and its trace, by header name."""
+    """An event as it was published. ``attributes`` are its CloudEvents attributes and its trace, by header name."""
 
     event_id: str
     number: int
@@ -41,7 +44,7 @@ class ArchivedEvent:
 
 
 def select(bronze: DataFrame, selection: Selection) -> DataFrame:
-    """Return the first record of each event; a record without an event id cannot be replayed."""
+    """Return the first record of each event. Records without an event id are left out: they cannot be replayed."""
     rows = bronze.where("event_number IS NOT NULL").where(F.col("event_number") > selection.above)
     if selection.topic is not None:
         rows = rows.where(F.col("topic") == selection.topic)
@@ -57,7 +60,7 @@ def select(bronze: DataFrame, selection: Selection) -> DataFrame:
 
 
 def count(selected: DataFrame) -> dict[str, Any]:
-    """Return how many events, and when the oldest and the newest were accepted (ISO 8601)."""
+    """Return the number of events, and the times of acceptance of the oldest and the newest (ISO 8601)."""
     row = selected.select(
         F.count("*").alias("events"),
         F.date_format(F.min("accepted_at"), _ISO).alias("oldest"),

@@ -1,11 +1,11 @@
-"""Service: from attempts to silver and gold, day by day; each job may run any number of times (PL-02..PL-04).
+"""Service: computes silver and gold from attempts, day by day; a job may run any number of times (PL-02..PL-04).
 
 ::
 
     attempts --deliveries--> silver --metrics--> gold, by hour --slo--> gold, over 28 days
 
-A day is made anew when its source has more rows than it was made from, and never from fewer: retention in the database
-removes nothing from the lake.
+A day is computed again if its source has more rows than at the last computation. It is never computed from fewer rows,
+so retention in the database removes nothing from the lake.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ __all__ = ["Service", "measured_days", "overdrawn", "rows_of", "stale_days", "wa
 
 
 def wanted_days(lake: LakeStorage, attempts: Mapping[date, int]) -> list[date]:
-    """Return the days of which the database has more ``attempts`` than silver, oldest first."""
+    """Return the days for which the database has more attempts than silver, oldest first."""
     kept = counts_of_days(delivery_table(lake).snapshot())
     return sorted(day for day, count in attempts.items() if count > kept.get(day, 0))
 
 
 def stale_days(lake: LakeStorage, since: date, until: date) -> dict[date, int]:
-    """Return the days whose silver has more rows than their metrics were made from, and how many."""
+    """Return the days whose silver has more rows than their metrics were computed from, each with its rows."""
     made_from = sources_of_days(metric_table(lake))
     counts = counts_of_days(delivery_table(lake).snapshot())
     return {day: n for day, n in counts.items() if since <= day <= until and n > made_from.get(day, 0)}
 
 
 def measured_days(lake: LakeStorage, since: date, until: date) -> dict[date, int]:
-    """Return the days that have metrics, and how many rows."""
+    """Return the days that have metrics, each with its number of rows."""
     counts = counts_of_days(metric_table(lake).snapshot())
     return {day: n for day, n in counts.items() if since <= day <= until}
 
@@ -60,7 +60,7 @@ class Service:
         return written(delivery_table(self._lake), deliveries(frame_of(self._spark, page, ATTEMPT)))
 
     def put_attempts(self, day: date, files: tuple[DataFile, ...]) -> int:
-        """Make these files the day of silver; return their rows, or 0 where silver has more.
+        """Replace the day of silver by these files; return their rows, or 0 if silver has more rows.
 
         Raises LakeConflict and LakeDamaged.
         """
@@ -71,7 +71,7 @@ class Service:
         return rows
 
     def refresh_metrics(self, since: date, until: date) -> list[date]:
-        """Make the days of :func:`stale_days` anew; which they were."""
+        """Compute the days of :func:`stale_days` again; return them."""
         silver, gold = delivery_table(self._lake), metric_table(self._lake)
         if stale := stale_days(self._lake, since, until):
             rows = metrics(silver.read(self._spark, _of_days(silver, stale)))
@@ -79,7 +79,7 @@ class Service:
         return sorted(stale)
 
     def refresh_slo(self, since: date, until: date, target: float) -> list[date]:
-        """Make the days of :func:`measured_days` anew; which they were."""
+        """Compute the days of :func:`measured_days` again; return them."""
         gold, table = metric_table(self._lake), slo_table(self._lake)
         if days := measured_days(self._lake, since, until):
             span = measured_days(self._lake, since - timedelta(days=SPAN_DAYS - 1), until)
@@ -89,7 +89,7 @@ class Service:
 
 
 def rows_of(spark: SparkSession, table: Table, days: Iterable[date]) -> list[dict[str, Any]]:
-    """Return the rows of these days, for a database; moments in UTC."""
+    """Return the rows of these days for the database, with times in UTC."""
     snapshot = _of_days(table, days)
     rows = table.read(spark, snapshot).collect() if snapshot.files else []
     return [
@@ -99,7 +99,7 @@ def rows_of(spark: SparkSession, table: Table, days: Iterable[date]) -> list[dic
 
 
 def overdrawn(spark: SparkSession, table: Table, day: date) -> list[dict[str, Any]]:
-    """Return subscriptions that overdrew their error budget on this day, worst first."""
+    """Return the subscriptions whose error budget is overdrawn on this day, worst first."""
     rows = [row for row in rows_of(spark, table, [day]) if row["burn"] > 1]
     return sorted(rows, key=lambda row: (-row["burn"], row["subscription"]))
 

@@ -1,4 +1,4 @@
-"""The one factory of Spark sessions: every setting that a job relies on stands here (PL-V02, PL-V05, PL-C01)."""
+"""The only factory of Spark sessions: it holds every setting that a job relies on (PL-V02, PL-V05, PL-C01)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 __all__ = ["SessionFailed", "SessionOptions", "settings_of", "spark_session"]
 
 _DEFAULT_MASTER: Final = "local[*]"
-# Lines of a Java trace that are no reason, and what stands before a reason.
+# Lines of a Java trace that hold no reason, and the text before a reason.
 _FRAME: Final = re.compile(r"\s+at |\s+\.\.\. ")
 _CLASS: Final = re.compile(r"""^(Exception in thread "[^"]*" |Caused by: )?[\w.$]+(Exception|Error): """)
 
@@ -29,11 +29,11 @@ _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # What is read in a batch is bounded by the job, so few large files are better than many small ones.
+    # The job bounds its batches, so few large files are better than many small ones.
     "spark.sql.parquet.compression.codec": "zstd",
-    # The old INT96 has no statistics, so that no reader could skip files or row groups by time.
+    # The old INT96 has no statistics, so readers could not skip files or row groups by time.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # A task writes into so many folders at once before it sorts its rows by folder; each holds a row group in memory.
+    # A task that writes to more folders at once sorts its rows by folder first. Each open folder needs memory.
     "spark.sql.maxConcurrentOutputFileWriters": "4",
 }
 _LOCALLY = {
@@ -45,10 +45,11 @@ _LOCALLY = {
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """``master``: None leaves it to Spark's own files; under ``spark-submit`` that one's stands (PL-C01).
+    """Options of a session.
 
-    ``memory`` is the driver's, in Spark's words ("1g"); a local session has no other. ``jars`` are for the JVM's Kafka
-    source. ``ui``: Spark's own pages, on a port that it chooses. ``more``: further settings of Spark, which win.
+    ``master`` None uses Spark's own configuration; under ``spark-submit`` its master holds (PL-C01). ``memory`` is the
+    driver's, in Spark's syntax ("1g"); a local session has no other. ``jars`` are for the JVM's Kafka source. ``ui``
+    serves Spark's web pages on a free port. ``more`` holds further settings of Spark; they override ours.
     """
 
     name: str = "hookwire"
@@ -64,11 +65,11 @@ class SessionFailed(Exception):
 
 
 def spark_session(options: SessionOptions) -> SparkSession:
-    """Return the session of this process; the first call makes it. ``pipeline.java`` looks for Java before.
+    """Return the session of this process; the first call starts it. ``pipeline.java`` checks Java first.
 
     Raises :class:`SessionFailed`.
     """
-    # Workers start the first python3 on PATH otherwise, which has none of our packages (PL-V02).
+    # Without this setting workers start the first python3 on PATH, which has none of our packages (PL-V02).
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(options.name)
     for name, value in settings_of(options, _users_names()).items():
@@ -86,9 +87,9 @@ def spark_session(options: SessionOptions) -> SparkSession:
 
 
 def settings_of(options: SessionOptions, users: Collection[str] = ()) -> dict[str, str]:
-    """Return our settings but those that the user has set, then ``more``, which wins (FP-12)."""
+    """Return our settings without those that the user has set, then ``more``, which overrides ours (FP-12)."""
     settings = {**_ALWAYS, "spark.ui.enabled": str(options.ui).lower(), "spark.driver.memory": options.memory}
-    # Said before the JVM's logging has been set up, or Spark prints a page of warnings at each start.
+    # This is set before the JVM's logging starts. Otherwise Spark prints a page of warnings at each start.
     quiet = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
     settings["spark.driver.extraJavaOptions"] = quiet
     # spark-submit has named a master, and has started the JVM with it.
@@ -115,7 +116,7 @@ def _users_names() -> set[str]:
 
 @contextmanager
 def _said_into(log: IO[bytes]) -> Iterator[None]:
-    """Redirect standard error, which the JVM inherits at its start: on a good run its lines are noise (FP-14)."""
+    """Redirect standard error, which the JVM inherits at its start, to ``log``: a good run shows none of it (FP-14)."""
     sys.stderr.flush()
     kept = os.dup(2)
     os.dup2(log.fileno(), 2)

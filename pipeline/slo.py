@@ -18,7 +18,7 @@ SLO: Final = (
     "tenant string, subscription string, attempts long, delivered long, share double, "
     "target double, burn double, dt date"
 )
-"""``subscription``: '' for all of a tenant's together. ``burn``: the part of the budget that is used up; above 1 it is
+"""``subscription`` '' stands for all of a tenant. ``burn`` is the used part of the error budget; above 1 the budget is
 overdrawn."""
 
 
@@ -28,9 +28,9 @@ def slo_table(lake: LakeStorage) -> Table:
 
 
 def slo(metrics: DataFrame, target: float) -> DataFrame:
-    """Return rows of ``SLO`` from those of ``metric.metrics``; a subscription has one for each day with attempts.
+    """Return rows of ``SLO`` from those of ``metric.metrics``: one for each subscription and day with attempts.
 
-    The budget is the share 1 - ``target`` of the attempts of the span.
+    The budget is the share 1 - ``target`` of the attempts of the 28 days.
     """
     every = metrics.select("tenant", "subscription", "attempts", "delivered", "dt")
     together = every.withColumn("subscription", F.lit(""))

@@ -1,8 +1,8 @@
-"""Files under a URI that the driver itself reads and writes: the table of runs, a table's files (PL-C02).
+"""Storage: files under a URI that the driver itself reads and writes, such as the table of runs (PL-C02).
 
-``file:`` and a plain path are a folder of this machine; ``s3a:`` and ``s3:`` are S3 (``pipeline.s3``); other schemes
-(``hdfs:``, ``gs:``, ``abfss:``) are pyarrow's. In a folder of this machine a new file appears whole or not at all, and
-survives a crash of the machine. Elsewhere the store's own promises hold. ``deltalake`` writes the tables' logs
+``file:`` and a plain path are a folder of this machine; ``s3a:`` and ``s3:`` are S3 (``pipeline.s3``). Pyarrow handles
+other schemes (``hdfs:``, ``gs:``, ``abfss:``). In a folder of this machine a new file appears whole or not at all, and
+survives a crash of the machine. Other stores have their own guarantees. ``deltalake`` writes the tables' logs
 (``pipeline.lake``).
 """
 
@@ -46,9 +46,10 @@ def reached() -> Iterator[None]:
 
 
 class LakeStorage:
-    """``uri`` is how Spark names the folder; paths are relative to it and written with ``/``.
+    """The folder of a lake. ``uri`` is Spark's name for it; paths are relative to it and contain ``/``.
 
-    ``s3``: how S3 is reached. ``delta_options`` are the same values for ``deltalake``. Raises :class:`StorageError`.
+    ``s3`` holds endpoint and credentials. ``delta_options`` are the same values for ``deltalake``. Raises
+    :class:`StorageError`.
     """
 
     def __init__(self, uri: str, s3: S3Options | None = None) -> None:
@@ -66,7 +67,7 @@ class LakeStorage:
 
     @property
     def is_local(self) -> bool:
-        """Return whether it is a folder of this machine."""
+        """Return whether the storage is a folder of this machine."""
         return isinstance(self._system, fs.LocalFileSystem)
 
     def spark_path(self, path: str) -> str:
@@ -75,7 +76,7 @@ class LakeStorage:
 
     @reached()
     def files(self, folder: str) -> dict[str, int]:
-        """Return path and size of every file below a folder, at any depth; none if it is not there."""
+        """Return path and size of every file below a folder, at any depth; empty if the folder does not exist."""
         return {path: info.size for path, info in self._found(folder)}
 
     def _found(self, folder: str) -> Iterator[tuple[str, fs.FileInfo]]:
@@ -99,7 +100,7 @@ class LakeStorage:
 
     @reached()
     def replace(self, path: str, content: bytes) -> None:
-        """Write a small file, over one that is there."""
+        """Write a small file; replace an existing one."""
         if self.is_local:
             os.replace(self._draft(path, content), self._local(path))
             self._sync(self._local(path).parent)
@@ -108,7 +109,7 @@ class LakeStorage:
 
     @reached()
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete files; pass over those that are not there."""
+        """Delete files; ignore missing ones."""
         for path in paths:
             try:
                 self._system.delete_file(f"{self._root}/{path}")
@@ -116,7 +117,7 @@ class LakeStorage:
                 continue
 
     def each(self, paths: Sequence[str], work: Callable[[str], T]) -> list[T]:
-        """Call ``work`` for several files at once, because a remote store answers slowly."""
+        """Return the results of ``work`` for all paths. Several calls run at once: a remote store answers slowly."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return list(pool.map(work, paths))
 
@@ -131,7 +132,7 @@ class LakeStorage:
 
     @reached()
     def move(self, path: str, target: str) -> None:
-        """Move a file to another path, over one that is there; pass over one that is not there."""
+        """Move a file to another path; replace an existing target, ignore a missing file."""
         self._system.create_dir(f"{self._root}/{target}".rpartition("/")[0])
         try:
             self._system.move(f"{self._root}/{path}", f"{self._root}/{target}")
@@ -139,7 +140,7 @@ class LakeStorage:
             return
 
     def make_durable(self, paths: Iterable[str]) -> None:
-        """Write to disk the files that others wrote into a folder of this machine. Other stores need no such step."""
+        """Flush to disk files that other programs wrote into a folder of this machine. Do nothing for other stores."""
         if self.is_local:
             folders = set()
             for path in paths:
@@ -175,7 +176,7 @@ class LakeStorage:
 
 
 def _full(uri: str) -> str:
-    """Return it as Spark names it: Hadoop calls S3 ``s3a``, other tools ``s3``."""
+    """Return the URI as Spark names it: Hadoop calls S3 ``s3a``, other tools ``s3``."""
     is_path = "://" not in uri and not uri.startswith("file:")
     return (Path(uri).absolute().as_uri() if is_path else re.sub(r"^s3://", _S3, uri)).rstrip("/")
 

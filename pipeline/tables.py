@@ -1,4 +1,4 @@
-"""Tables: all tables of a lake, for jobs that look at each of them."""
+"""Tables: all tables of a lake, for jobs that read each of them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ __all__ = ["lake_tables"]
 
 
 def lake_tables(lake: LakeStorage) -> tuple[Table, ...]:
-    """Return bronze, what was erased and put into quarantine, silver, gold; one never written to is empty."""
+    """Return bronze, the tables of erased and quarantined records, silver and gold. Unused tables are empty."""
     aside = erased_table(lake), quarantined_table(lake)
     return (bronze(lake), *aside, delivery_table(lake), metric_table(lake), slo_table(lake))

@@ -9,7 +9,7 @@ __all__ = ["by_hour", "usage"]
 
 
 def by_hour(bronze: DataFrame) -> DataFrame:
-    """Return ``topic``, ``hour``, ``records``: all records of the lake, repeats too."""
+    """Return ``topic``, ``hour`` and ``records``, which counts all records, including repeats."""
     hour = F.date_trunc("hour", F.coalesce("accepted_at", "archived_at"))
     return bronze.groupBy("topic", hour.alias("hour")).agg(F.count("*").alias("records"))
 
@@ -17,7 +17,7 @@ def by_hour(bronze: DataFrame) -> DataFrame:
 def usage(bronze: DataFrame) -> DataFrame:
     """Return ``day``, ``topic``, ``events``, ``bytes``, ``repeats``, ``quarantined``; each event counts once.
 
-    The same files give the same rows, however often it runs, so that they may be billed.
+    The same files yield the same rows on each run, so that the rows can be used for billing.
     """
     size = F.coalesce(F.length("value"), F.lit(0)) + F.coalesce(F.length("key"), F.lit(0))
     # A record without an event id counts as one event.

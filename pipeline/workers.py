@@ -1,4 +1,4 @@
-"""The Python of Spark's workers: they are other processes, and may be on other machines with another Python."""
+"""The Python of Spark's workers. Workers are other processes, perhaps on machines with another Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKAGES = ("pyspark", "pyarrow", "pandas", "protobuf", "confluent-kafka", "delt
 
 @dataclass(frozen=True, slots=True)
 class Python:
-    """An interpreter, and the versions of ``PACKAGES`` in it; '' for one that is missing."""
+    """An interpreter, and its versions of ``PACKAGES``; '' for a missing package."""
 
     executable: str
     packages: dict[str, str]
@@ -29,7 +29,7 @@ def python_here() -> Python:
 
 
 def python_of_workers(spark: SparkSession) -> Python:
-    """Return the Python of a worker, which looks for itself."""
+    """Return the Python of a worker; a task on the worker finds it out."""
 
     @F.udf("string")
     def look(_: int) -> str:

@@ -1,5 +1,7 @@
-"""Claim: a delivery that this worker holds under a lease, with its event and its subscriber; how it is taken and given
-back in the database."""
+"""Claim: a delivery that this worker holds under a lease, with its event and its subscriber.
+
+The module also claims and releases deliveries in the database.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,13 @@ _log = structlog.get_logger(__name__)
 
 
 class Claim(NamedTuple):
-    """``position`` is the place in the retry schedule of the attempt to come, from 1; ``fence`` is the claim's token.
+    """A claimed delivery.
 
-    ``leased_until``, ``planned_at`` and ``made_at`` are monotonic. ``planned_at`` is when the schedule goes on, for an
-    attempt out of turn, made because new content came; else None. ``is_replay``: somebody asked for it to be sent
-    again. ``is_in_lane``: others wait behind it for its key. ``is_probe``: it is the one that an open
-    breaker lets pass.
+    ``position`` is the next attempt's place in the retry schedule, from 1; ``fence`` is the claim's token.
+    ``leased_until``, ``planned_at`` and ``made_at`` are monotonic seconds. An attempt that is made early because new
+    content came has ``planned_at``, the time at which the schedule continues. ``is_replay``: an operator asked to send
+    the event again. ``is_in_lane``: the subscription keeps the order of the key. ``is_probe``: an open breaker lets
+    this delivery pass.
     """
 
     event: Event
@@ -49,18 +52,18 @@ class Claim(NamedTuple):
 
     @property
     def host(self) -> str:
-        """The host that the attempt connects to; empty when nothing may be sent."""
+        """Return the host that the attempt connects to; it is empty if the URL may not be called."""
         target = self.subscriber.target
         return target.host if target is not None else ""
 
     @property
     def lane(self) -> tuple[int, str | None] | None:
-        """Subscription and key, of which one claim at a time is in flight; None without an order."""
+        """Return subscription and key; one claim of each pair is in flight at a time. None if there is no order."""
         return (self.subscriber.id, self.event.key) if self.is_in_lane else None
 
 
 def claim_of(row: Row, event: Event, subscriber: Subscriber, asked_at: float) -> Claim:
-    """The claim in a row of ``delivery.claim``, which was asked for at this monotonic time."""
+    """Return the claim in a row of ``delivery.claim``. ``asked_at`` is the monotonic time of the query."""
     wait = row["planned_seconds"]
     return Claim(
         event,
@@ -77,11 +80,12 @@ def claim_of(row: Row, event: Event, subscriber: Subscriber, asked_at: float) ->
 
 
 class ClaimAnswer(NamedTuple):
-    """What the database answered to a claim.
+    """The result of a claim.
 
-    ``claims`` can be sent, in the order of their events. ``unsent`` end without an attempt. ``found``: how many rows
-    each subscription got; ``held_back``: until which monotonic times throttles hold some back. The contents of
-    ``orphans`` no longer exist; ``surplus`` did not fit into memory.
+    ``claims`` can be sent; they are in the order of their events. ``unsent`` are results of deliveries that end without
+    an attempt. ``found`` is the number of rows of each subscription. ``held_back`` holds the monotonic times until
+    which throttles hold back subscriptions. The events of ``orphans`` no longer exist; ``surplus`` did not fit into
+    memory.
     """
 
     claims: Sequence[Claim] = ()
@@ -93,7 +97,7 @@ class ClaimAnswer(NamedTuple):
 
 
 class Claimer:
-    """Claims deliveries for one worker, and gives them back."""
+    """Claim deliveries for one worker, and release them."""
 
     def __init__(
         self, database: Database, subscribers: Subscribers, contents: Contents, options: WorkerOptions
@@ -104,7 +108,7 @@ class Claimer:
         self._options = options
 
     async def claim(self, wanted: Mapping[int, int], bytes_max: int) -> ClaimAnswer:
-        """Claim so many deliveries of each subscription, and read up to so many bytes of contents."""
+        """Claim up to ``wanted`` deliveries of each subscription, and read their contents, up to ``bytes_max``."""
         asked_at = time.monotonic()
         answer = await self._database.fetch(
             "delivery.claim", list(wanted), list(wanted.values()), self._options.timeout_seconds,
@@ -117,7 +121,7 @@ class Claimer:
         return (await self.answer(claimed, asked_at, bytes_max))._replace(held_back=held_back)
 
     async def answer(self, claimed: Sequence[Row], asked_at: float, bytes_max: int) -> ClaimAnswer:
-        """Read the contents of deliveries that are claimed for this worker, and decide which can be sent."""
+        """Read the contents of deliveries that this worker has claimed, and sort them into a :class:`ClaimAnswer`."""
         if not claimed:
             return ClaimAnswer()
         rows = sorted(claimed, key=lambda row: row["event_id"])
@@ -145,11 +149,11 @@ class Claimer:
         await self._database.execute("delivery.dead_letter_orphans", *_columns(orphans), "its event no longer exists")
 
     async def release_rows(self, rows: Sequence[Row]) -> None:
-        """Make due at once, and uncount, rows of the claim."""
+        """Release claimed rows: they are due at once, and the attempt does not count."""
         await self._database.execute("delivery.release", *_columns(rows))
 
     async def release(self, claims: Sequence[Claim]) -> None:
-        """Make due at once, and uncount, what was claimed and will not be sent from here."""
+        """Release claims: their deliveries are due at once, and the attempt does not count."""
         await self._database.execute(
             "delivery.release",
             [claim.event.id for claim in claims],
@@ -159,13 +163,13 @@ class Claimer:
 
 
 def _lost_track(row: Row) -> Result:
-    """It was claimed before and nobody knows whether it was sent, so it is never sent again (WH-O06)."""
-    detail = "its worker ended before the outcome was on record; it may have arrived"
+    """Return the result of a delivery that a lost worker may have sent, so that it is never sent again (WH-O06)."""
+    detail = "its worker ended before the outcome was stored; it may have arrived"
     return _unsent(row, Outcome("unknown", None, detail), "internal")
 
 
 def _expired(row: Row) -> Result:
-    """Its publisher does not want it to be delivered any more (WH-A04)."""
+    """Return the result of a delivery whose event has outlived its publisher's time to live (WH-A04)."""
     return _unsent(row, Outcome("expired", None, "its time to live has ended"), "exhausted")
 
 

@@ -11,34 +11,37 @@ __all__ = ["PausedSubscriptions"]
 class PausedSubscriptions:
     """The paused subscriptions of one worker.
 
-    A pause begins with a result. It ends when the result and every failure of the subscription are stored: then the
-    pause, the end or the open breaker is in the database, and claims see it.
+    A pause begins with a result. It ends when the result and every failure of the subscription are stored. From then
+    on claims see the subscription's pause, end or open breaker in the database.
     """
 
     def __init__(self, breaker: BreakerOptions) -> None:
         self._breaker = breaker
         self._resting: set[int] = set()
-        # By event and fence: what the settlement hands back may say more than what it was given.
+        # By event and fence: the settlement returns another object, with more fields, than it got.
         self._unrecorded: dict[int, set[tuple[int, int]]] = {}
 
     def __contains__(self, subscription: object) -> bool:
         return subscription in self._resting
 
     def subscriptions(self) -> frozenset[int]:
-        """All of them."""
+        """Return the ids of all paused subscriptions."""
         return frozenset(self._resting)
 
     def end_recorded(self) -> set[int]:
         """End the pauses that are stored, and return their subscriptions.
 
-        Call it only with no claim under way: one that was asked for before does not see what is stored now.
+        Call it only while no claim is running: a claim that began earlier does not see the stored results.
         """
         ended = self._resting - self._unrecorded.keys()
         self._resting -= ended
         return ended
 
     def begin(self, result: Result) -> bool:
-        """Pause the subscription if the result or its unstored failures require it; return whether they do."""
+        """Pause the subscription if the result or its failures that are not stored yet require it.
+
+        Return whether it is paused.
+        """
         has_to_rest = _has_to_rest(result)
         if not (has_to_rest or result.failed):
             return False
@@ -50,7 +53,7 @@ class PausedSubscriptions:
         return has_to_rest or may_open
 
     def settled(self, result: Result) -> None:
-        """It is on record."""
+        """Note that the result is stored."""
         subscription = result.subscription_id
         unrecorded = self._unrecorded.get(subscription)
         if unrecorded is None:
@@ -61,6 +64,6 @@ class PausedSubscriptions:
 
 
 def _has_to_rest(result: Result) -> bool:
-    """Whether the whole subscription must not be sent to any more, for a while or for good."""
+    """Return whether the result stops all deliveries of its subscription, for a time or for ever."""
     decision = result.decision
     return decision.pause_seconds is not None or decision.end_state is not None or result.breaker == "retrip"

@@ -15,7 +15,7 @@ __all__ = ["AttemptName", "Result"]
 
 
 class AttemptName(NamedTuple):
-    """What the log says of an attempt: incarnation of the event's id, topic, public id of the subscription, number."""
+    """The name of an attempt in the log: the id's incarnation, the topic, the subscription's public id, the number."""
 
     incarnation: str
     topic: str
@@ -24,10 +24,13 @@ class AttemptName(NamedTuple):
 
 
 class Result(NamedTuple):
-    """One finished attempt: whose, by which claim, to which version of the subscription, when it started, what came of
-    it, for the breaker too. ``failed``: whether it speaks against the receiver; None: it says nothing of it. ``tells``:
-    operators may hear of it. ``counts``: it is an error of RabbitHub's kind. ``is_in_lane``: others wait behind it.
-    ``attempt``: its name in the log; None: it ended without an attempt."""
+    """One finished attempt with its delivery, its claim, its start, its outcome and its effect on the breaker.
+
+    ``version`` is that of the subscription. ``failed``: whether it counts as a failure of the receiver; None if it
+    proves nothing. ``tells``: operators get an event about it. ``counts``: it is an error of RabbitHub's kind.
+    ``is_in_lane``: the subscription keeps the order of the key. ``attempt``: its name in the log, or None if the
+    delivery ended without an attempt.
+    """
 
     event_id: int
     subscription_id: int

@@ -1,4 +1,6 @@
-"""Schedule: which subscription may claim how many deliveries, and which claim starts next. Pure: time is a parameter.
+"""Schedule: decides how many deliveries to claim for each subscription, and which claim starts next.
+
+It is pure: time is a parameter.
 
 ::
 
@@ -6,22 +8,25 @@
                          ^                                       |
                          '------------- (release) <-- returned --'
 
-A claim takes a batch for several subscriptions at once, each no more than it has shown it can take: a subscription that
-answers fast is read ahead; those that have not lately succeeded, all together, get no more than there are slots for
-them. They are due in a line of their own, so that a thousand dead callbacks neither fill the memory nor are looked at
-before the living.
+One statement claims deliveries of several subscriptions. The number for each depends on its last attempt:
 
-A claim that waits and cannot be sent any more is returned, to be released uncounted: when its lease has become too
-short for a whole attempt (RR-10), when its subscription is paused, has ended, or is no longer fast.
+* A subscription that succeeded fast may have many claims that wait for a slot.
+* A subscription whose last attempt did not succeed is unproven. All unproven subscriptions together get no more claims
+  than there are slots for them. They have a queue of their own, so that a thousand dead callbacks neither fill the
+  memory nor delay working callbacks.
 
-What holds at any time (tests/webhooks/test_schedule.py):
+A waiting claim is returned when its lease has become too short for a whole attempt (RR-10). It is also returned when
+its subscription is paused, has ended, or is no longer fast. The worker releases returned claims; the attempt does not
+count.
 
-* limits: no more attempts at once than the slots of the worker, the host and the subscription; no more claims and bytes
-  than the memory is given;
-* lanes: of a key in an ordered subscription one claim is in flight, and they start in the order of their events;
-* work conserving: while a claim may start, :meth:`Schedule.start` finds it; while there is room for what is due,
-  :meth:`Schedule.wanted` asks for it;
-* no starvation: subscriptions and hosts take turns, and what can never start holds no place in a line.
+These properties hold at any time (tests/webhooks/test_schedule.py):
+
+* limits: attempts never exceed the slots of the worker, the host and the subscription. Claims and their bytes never
+  exceed their limits.
+* lanes: one claim of a lane is in flight at a time. Claims of a lane start in the order of their events.
+* work conserving: if a claim may start, :meth:`Schedule.start` finds it. If a due delivery fits,
+  :meth:`Schedule.wanted` asks for it.
+* no starvation: subscriptions and hosts take turns. A claim that cannot start has no place in a queue.
 """
 
 from __future__ import annotations
@@ -42,13 +47,13 @@ from webhooks.worker_options import WorkerOptions
 __all__ = ["Dispatch", "Schedule"]
 
 _ALARM_SECONDS_MAX = 60.0
-"""Retries that are further away are left to the poll."""
+"""Retries that are due later are found by the poll."""
 _REMEMBERED_MAX = 100_000
 _TOO_LARGE = 413
 
 
 class Dispatch(NamedTuple):
-    """The claims that go in one request, how long it may take, and the slot that it has."""
+    """The claims that one request sends, its time limit in seconds, and the slot that it uses."""
 
     claims: Sequence[Claim]
     deadline_seconds: float
@@ -56,12 +61,12 @@ class Dispatch(NamedTuple):
     was_proven: bool
 
     def is_too_large(self, outcome: Outcome) -> bool:
-        """Whether the answer says something of the batch and nothing of its events: they go again, in smaller ones."""
+        """Return whether the receiver refused the batch for its size; its events are sent again in smaller batches."""
         return outcome.status == _TOO_LARGE and len(self.claims) > 1
 
 
 class _HeldEvents:
-    """Events that a claim holds, waiting or in flight; those that several claims share count once."""
+    """Events of waiting claims and claims in flight. An event that several claims share counts once."""
 
     def __init__(self) -> None:
         self._claims: dict[int, int] = {}
@@ -88,7 +93,7 @@ class Schedule:
         self._options = options
         self._remembered_max = remembered_max
         self._subscriptions: dict[int, ScheduledSubscription] = {}
-        # Subscriptions that may claim: unproven, proven.
+        # Subscriptions that may claim, as two queues: unproven, proven.
         self._due: tuple[OrderedDict[int, ScheduledSubscription], OrderedDict[int, ScheduledSubscription]] = (
             OrderedDict(), OrderedDict(),
         )  # fmt: skip
@@ -103,33 +108,33 @@ class Schedule:
 
     @property
     def waiting(self) -> int:
-        """Claims without a slot."""
+        """Return the number of claims without a slot."""
         return self._waiting
 
     @property
     def in_flight(self) -> int:
-        """Requests in flight."""
+        """Return the number of requests in flight."""
         return self._slots.used
 
     @property
     def payload_bytes(self) -> int:
-        """Of all events that a claim holds, with their headers."""
+        """Return the size of all events that claims hold, in bytes, with their headers."""
         return self._held.payload_bytes
 
     @property
     def has_returned(self) -> bool:
-        """Whether there are claims to release."""
+        """Return whether there are claims to release."""
         return bool(self._returned)
 
     @property
     def is_half_empty(self) -> bool:
-        """Whether there is room for a claim that is worth its statement."""
+        """Return whether half of ``claim_max`` is free; a smaller batch is not worth a statement."""
         return self._waiting <= self._options.claim_max // 2
 
     # --- what is due --------------------------------------------------------------------------------------------
 
     def mark_due(self, subscriptions: Iterable[int]) -> None:
-        """These have something to deliver now. A subscription that is marked again keeps its place."""
+        """Note that these subscriptions have due deliveries. A subscription that is marked again keeps its turn."""
         for id_ in subscriptions:
             subscription = self._subscription(id_)
             if not subscription.is_due:
@@ -137,21 +142,21 @@ class Schedule:
                 self._place(subscription)
 
     def mark_due_at(self, id_: int, at: float, now: float) -> None:
-        """It has something to deliver then. The poll finds what is further away than a minute."""
+        """Mark the subscription due at that time. Ignore times more than a minute away: the poll finds them."""
         if at <= now + _ALARM_SECONDS_MAX:
             heapq.heappush(self._alarms, (at, id_))
 
     def hold_back_until(self, id_: int, at: float, now: float) -> None:
-        """A throttle holds it back until then: ask again at that time, once."""
+        """Mark the subscription due once, at the time when its throttle lets it claim again."""
         subscription = self._subscription(id_)
         if at <= now + _ALARM_SECONDS_MAX and not now < subscription.asks_at <= at:
             subscription.asks_at = at
             self.mark_due_at(id_, at, now)
 
     def advance(self, now: float) -> set[int]:
-        """Mark due what has come due by time; end the pauses that are stored, and return their subscriptions.
+        """Mark subscriptions due whose time has come. End pauses whose results are stored; return their subscriptions.
 
-        Call it only with no claim under way: a claim that was asked for before a pause was stored does not see it.
+        Call it only while no claim is running: a claim that began earlier does not see the stored results.
         """
         while self._alarms and self._alarms[0][0] <= now:
             self.mark_due((heapq.heappop(self._alarms)[1],))
@@ -161,13 +166,13 @@ class Schedule:
         return ended
 
     def next_at(self) -> float | None:
-        """When something comes due by itself; None: nothing does."""
+        """Return the next time at which a subscription becomes due, or None."""
         return self._alarms[0][0] if self._alarms else None
 
     # --- claims -------------------------------------------------------------------------------------------------
 
     def wanted(self) -> dict[int, int]:
-        """Return how many deliveries to claim for which subscriptions; these are not due until marked again."""
+        """Return the number of deliveries to claim, by subscription. These are not due until they are marked again."""
         options = self._options
         room = options.claim_max - self._waiting
         if not self.is_half_empty or self.payload_bytes >= options.payload_bytes_max:
@@ -192,9 +197,9 @@ class Schedule:
         return wanted
 
     def admit(self, claims: Iterable[Claim], paused: Iterable[int] = ()) -> None:
-        """Queue claims behind the others of their subscriptions; return those of subscriptions that are paused.
+        """Queue claims behind earlier claims of their subscriptions. Claims of paused subscriptions are returned.
 
-        ``paused``: subscriptions that were paused when the claims were made, beside those that are paused now.
+        ``paused``: subscriptions that were paused when the deliveries were claimed.
         """
         changed, were_paused = {}, frozenset(paused)
         for claim in claims:
@@ -210,11 +215,11 @@ class Schedule:
             self._place(subscription)
 
     def answered(self, asked: Mapping[int, int], found: Mapping[int, int]) -> None:
-        """Ask again for subscriptions that got as many as they asked for: there may be more."""
+        """Mark subscriptions due that got as many claims as they asked for: there may be more."""
         self.mark_due(id_ for id_, most in asked.items() if found.get(id_, 0) >= most)
 
     def take_returned(self, now: float) -> list[Claim]:
-        """Hand over the claims that have to be released."""
+        """Return the claims that the worker must release, and forget them."""
         for subscription in list(self._holding.values()):
             if self._is_too_late(subscription.waiting[0], now):
                 self._return_late(subscription, now)
@@ -224,7 +229,7 @@ class Schedule:
         return returned
 
     def return_all(self) -> None:
-        """Return everything that waits, because the worker stops."""
+        """Return all waiting claims, because the worker stops."""
         for subscription in list(self._holding.values()):
             self._return_waiting(subscription)
             self._place(subscription)
@@ -232,7 +237,7 @@ class Schedule:
     # --- attempts -----------------------------------------------------------------------------------------------
 
     def start(self, now: float) -> Dispatch | None:
-        """Start the next request; None: nothing that waits may start now."""
+        """Start the next request and return it; return None if no waiting claim may start now."""
         while (subscription := self._slots.next()) is not None:
             place = self._startable(subscription)
             assert place is not None, "a subscription that waits for a slot has a claim that may start"
@@ -256,7 +261,7 @@ class Schedule:
         return None
 
     def finish(self, dispatch: Dispatch, outcome: Outcome | None) -> None:
-        """A request has ended; None: it was cut off. The claims of a batch that was too large are returned."""
+        """Note that a request has ended; ``outcome`` None: it was cancelled. Return the claims of a too large batch."""
         subscriber = dispatch.claims[0].subscriber
         subscription = self._subscription(subscriber.id)
         self._slots.give(dispatch.host, was_proven=dispatch.was_proven)
@@ -277,24 +282,24 @@ class Schedule:
     # --- results ------------------------------------------------------------------------------------------------
 
     def note_result(self, result: Result) -> None:
-        """A result goes to the settlement: its subscription is paused until it is stored, if it has to be."""
+        """Note that a result goes to the settlement. Pause its subscription until the result is stored, if needed."""
         if self.paused.begin(result):
             subscription = self._subscription(result.subscription_id)
             self._return_waiting(subscription)
             self._place(subscription)
 
     def settled(self, result: Result, now: float) -> None:
-        """A result is stored: plan its retry, or look for what waited behind it."""
+        """Note that a result is stored. Plan its retry, or mark its subscription due for the next event of the lane."""
         self.paused.settled(result)
         id_, decision = result.subscription_id, result.decision
-        if result.breaker == "trip":  # what waits here has not passed the open breaker
+        if result.breaker == "trip":  # the waiting claims were made before the breaker opened
             subscription = self._subscription(id_)
             self._return_waiting(subscription)
             self._place(subscription)
         if decision.action == "retry":
             self.mark_due_at(id_, now + decision.retry_seconds, now)
         elif result.is_in_lane or result.breaker is not None:
-            # The next event of the lane has become its head just now, or a breaker has closed.
+            # The next event of the lane has become its head, or a breaker has closed.
             self.mark_due((id_,))
 
     # --- parts --------------------------------------------------------------------------------------------------
@@ -308,16 +313,16 @@ class Schedule:
         return found
 
     def _forget_idle(self) -> None:
-        """What idle subscriptions have shown is learned again; those that are active stay, however many."""
+        """Forget the state of idle subscriptions. Keep active ones, regardless of their number."""
         self._subscriptions = {
             id_: one for id_, one in self._subscriptions.items() if not one.is_idle or id_ in self.paused
         }
         self._remembered_max = max(self._remembered_max, 2 * len(self._subscriptions))
 
     def _place(self, subscription: ScheduledSubscription) -> None:
-        """Put it into the lines where it belongs, and out of the others, after any change."""
+        """Update the queues that hold the subscription. Call it after each change of the subscription."""
         id_, is_paused = subscription.id, subscription.id in self.paused
-        if subscription.is_due:  # else it is in no line for claims
+        if subscription.is_due:  # else it is in no queue for claims
             self._due[not subscription.is_proven].pop(id_, None)
             if subscription.may_claim and not is_paused:
                 self._due[subscription.is_proven].setdefault(id_, subscription)
@@ -332,21 +337,21 @@ class Schedule:
         self._slots.place(subscription, None if place is None else subscription.waiting[place].host)
 
     def _startable(self, subscription: ScheduledSubscription) -> int | None:
-        """The first claim whose lane is free."""
+        """Return the index of the first waiting claim whose lane is free, or None."""
         for place, claim in enumerate(subscription.waiting):
             if not claim.is_in_lane or claim.lane not in self._busy:
                 return place
         return None
 
     def _next_due(self, *, is_proven: bool, unproven: bool) -> ScheduledSubscription | None:
-        """Take the first subscription out of this line, or out of the other one."""
+        """Remove and return the first subscription of this queue, else of the other one."""
         for line in (is_proven, not is_proven):
             if self._due[line] and (line or unproven):
                 return self._due[line].popitem(last=False)[1]
         return None
 
     def _ask(self, subscription: ScheduledSubscription, share: int, most: int) -> int:
-        """How many to claim for it; 0: it has its share already, and is due again when half of that has started."""
+        """Return the number of deliveries to claim; 0 if the claims that wait fill the subscription's share."""
         untried = max(self._options.slots.per_subscription // 4, subscription.batch_max, 1)
         ahead = max(share, untried) if subscription.is_fast else untried
         count = min(ahead - len(subscription.waiting), most)
@@ -361,7 +366,7 @@ class Schedule:
         return claim.subscriber.timeout_seconds or self._options.timeout_seconds
 
     def _is_too_late(self, claim: Claim, now: float) -> bool:
-        """Whether its lease is too short for a whole attempt."""
+        """Return whether the claim's lease is too short for a whole attempt."""
         return now + self._deadline_seconds(claim) > claim.leased_until
 
     def _return_late(self, subscription: ScheduledSubscription, now: float) -> None:

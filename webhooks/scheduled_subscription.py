@@ -1,4 +1,4 @@
-"""ScheduledSubscription: what a worker knows of one subscription that it delivers to. Pure."""
+"""ScheduledSubscription: the state that a worker keeps of a subscription. Pure."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ __all__ = ["ScheduledSubscription"]
 
 _BATCH_BYTES_MAX = 1024 * 1024
 _FAST_SECONDS = 0.25
-"""Claims that wait for a slower receiver would outlast their leases."""
+"""A receiver is fast if it answers within this time. Claims that wait for a slower one would outlive their leases."""
 _OVERLOADED = ("throttled", "server_error", "timeout", "connect")
 """Outcomes after which a receiver gets fewer attempts at once (WH-R16)."""
 
 
 @dataclass(slots=True, eq=False)
 class ScheduledSubscription:
-    """``waiting``: claims without a slot, in the order of their start. ``is_due``: more can be claimed in the database.
+    """The state of one subscription in a worker.
 
-    ``window``: how many attempts it may have at once; ``in_flight``: how many it has. ``ahead``: how many claims it had
-    after the latest claim. ``asks_at``: when a throttle lets it claim again. ``is_proven``: its last attempt succeeded;
-    ``is_fast``: within a quarter of a second. ``batch_max``: how many events it wants in a request; ``accepted``: how
-    many its receiver accepts, with the version of the subscription to which that applies.
+    ``waiting`` are the claims without a slot, in the order of their start; ``ahead`` is their number after the latest
+    claim. ``is_due``: the database has more to claim. ``asks_at``: the time at which a throttle lets it claim again.
+    ``window`` limits its attempts at once; ``in_flight`` counts them. ``is_proven``: its last attempt succeeded;
+    ``is_fast``: within a quarter of a second. ``batch_max`` is the limit of events in a request. ``accepted`` is the
+    number that its receiver accepts, with the version of the subscription to which that applies.
     """
 
     id: int
@@ -43,23 +44,24 @@ class ScheduledSubscription:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing but what its attempts have shown would be forgotten with it."""
+        """Return whether only what its attempts have shown would be lost with this object."""
         return not (self.waiting or self.in_flight or self.is_due)
 
     @property
     def may_claim(self) -> bool:
-        """Whether something is due, and half of what was claimed before has started."""
+        """Return whether a delivery is due, and half of the earlier claims have started."""
         return self.is_due and len(self.waiting) <= self.ahead // 2
 
     def batch_end(self, start: int, leased_beyond: float, busy: Set[tuple[int, str | None]]) -> int:
         """Return the end of the batch in ``waiting`` that begins at ``start``.
 
-        The leases of all but the first last beyond that monotonic time. Their version is the same, no lane is in it
-        twice or in flight, and payloads with headers have a mebibyte at most. What is opaque goes alone.
+        The leases of all claims but the first last beyond the monotonic time ``leased_beyond``. All claims have the
+        same version of the subscription. No lane occurs twice or is in flight. Payloads and headers together have at
+        most a mebibyte. An opaque event is sent alone.
         """
         first, end = self.waiting[start], start + 1
         last = min(start + self._events_max(first), len(self.waiting))
-        if end >= last or is_opaque(first.event):  # nearly always
+        if end >= last or is_opaque(first.event):  # the usual case
             return end
         lanes, weight = {first.lane}, first.event.size_bytes
         while end < last:
@@ -75,7 +77,7 @@ class ScheduledSubscription:
         return end
 
     def learn(self, outcome: Outcome | None, window_max: int) -> None:
-        """Note how an attempt ended; None: it was cut off."""
+        """Adapt the window and the flags to the outcome of an attempt; None: the attempt was cancelled."""
         succeeded = outcome is not None and outcome.kind == "delivered"
         self.is_proven = succeeded
         self.is_fast = outcome is not None and succeeded and outcome.total_seconds < _FAST_SECONDS
@@ -85,7 +87,7 @@ class ScheduledSubscription:
             self.window += 1
 
     def halve_batches(self, version: int, events: int) -> None:
-        """Note that so many events were too large together: half of them, until the subscription is changed."""
+        """Note that a batch of ``events`` was too large: send half as many, until the subscription changes."""
         self.accepted = version, max(events // 2, 1)
 
     def _events_max(self, first: Claim) -> int:

@@ -1,14 +1,14 @@
-"""Slots: how many attempts may run at once, in all, for one subscription and for one host (WH-I01). Pure.
+"""Slots: limit the attempts that run at once: in all, per host and per subscription (WH-I01). Pure.
 
-A subscription that has not lately succeeded counts as unproven, and the unproven ones together get half of all slots,
-and half of each host's: a thousand dead callbacks, each holding a slot for its whole deadline, must leave room for the
-living, also for those behind the same gateway.
+A subscription whose last attempt did not succeed is unproven. All unproven subscriptions together get at most half of
+all slots, and half of the slots of each host. A thousand dead callbacks, each with a slot for its whole deadline, then
+leave slots for working callbacks, even on the same host.
 
-A receiver that seems overloaded gets half as many at once with each such attempt, down to one, and one more with each
-success: it is not buried when it comes back (WH-R16).
+Each attempt that shows an overloaded receiver halves the receiver's limit, down to one. Each success raises it by one.
+So a receiver that recovers does not get all waiting deliveries at once (WH-R16).
 
-The next free slot goes to the proven and the unproven in turn, among these to the hosts in turn, and to the
-subscriptions of a host in turn. Only what can start stands in a line, so the next one is found without a search.
+Proven and unproven subscriptions take turns for the next free slot; within a group the hosts take turns, and within a
+host its subscriptions. The queues hold only subscriptions that can start, so the next one is found without a search.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Slots"]
 
 @dataclass(slots=True)
 class _Host:
-    """Slots in use at a host, and its subscriptions that wait for one: unproven, proven."""
+    """Used slots of a host, and two queues of subscriptions that wait for a slot: unproven, proven."""
 
     used: int = 0
     unproven_used: int = 0
@@ -34,7 +34,7 @@ class _Host:
 
 
 class Slots:
-    """The slots of one worker, and who is next to get one; nothing here waits."""
+    """The slots of one worker, and the order in which subscriptions get them. No method blocks."""
 
     def __init__(self, options: SlotOptions) -> None:
         self._options = options
@@ -42,22 +42,22 @@ class Slots:
         self._unproven_used = 0
         self._hosts: dict[str, _Host] = {}
         self._places: dict[int, tuple[str, bool]] = {}
-        # Hosts with a free slot for a subscription that waits: unproven, proven.
+        # Hosts with a free slot for a waiting subscription, as two queues: unproven, proven.
         self._open: tuple[OrderedDict[str, None], OrderedDict[str, None]] = (OrderedDict(), OrderedDict())
         self._proven_first = True
 
     @property
     def used(self) -> int:
-        """Attempts in flight."""
+        """Return the number of attempts in flight."""
         return self._used
 
     @property
     def unproven_free(self) -> int:
-        """Slots that unproven subscriptions may still take, all together."""
+        """Return the number of slots that unproven subscriptions may still take."""
         return max(self._options.total // 2, 1) - self._unproven_used
 
     def place(self, subscription: ScheduledSubscription, host: str | None) -> None:
-        """Let the subscription wait for a slot at this host; None: it waits for none. It keeps its turn there."""
+        """Queue the subscription for a slot of this host; None removes it. A queued subscription keeps its turn."""
         wanted = None if host is None else (host, subscription.is_proven)
         present = self._places.get(subscription.id)
         if wanted == present:
@@ -72,7 +72,7 @@ class Slots:
             self._refresh(wanted[0])
 
     def next(self) -> ScheduledSubscription | None:
-        """Return the subscription whose turn it is; the turn passes on. None: nothing that waits may start."""
+        """Return the subscription whose turn it is, and end its turn. Return None if no waiting one may start."""
         if self._used >= self._options.total:
             return None
         for is_proven in (self._proven_first, not self._proven_first):
@@ -88,11 +88,11 @@ class Slots:
         return None
 
     def take(self, host: str, *, is_proven: bool) -> None:
-        """Take the slot that :meth:`next` found."""
+        """Take a slot for the subscription that :meth:`next` returned."""
         self._change(host, 1, is_proven=is_proven)
 
     def give(self, host: str, *, was_proven: bool) -> None:
-        """Return a slot; ``was_proven`` as it was taken."""
+        """Release a slot; ``was_proven`` is the value with which it was taken."""
         self._change(host, -1, is_proven=was_proven)
 
     def _change(self, name: str, by: int, *, is_proven: bool) -> None:
@@ -105,7 +105,7 @@ class Slots:
         self._refresh(name)
 
     def _refresh(self, name: str) -> None:
-        """List the host where it has both a free slot and a subscription that waits; forget it when it has neither."""
+        """List the host while it has a free slot and a waiting subscription. Forget a host that is not used."""
         host = self._hosts[name]
         for is_proven, hosts in enumerate(self._open):
             if host.waiting[is_proven] and self._has_room(host, is_proven=bool(is_proven)):

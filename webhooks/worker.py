@@ -1,12 +1,13 @@
-"""Worker: claims due deliveries, sends them, hands the results to the settlement.
+"""Worker: claims due deliveries, sends them, and passes the results to the settlement.
 
 ::
 
     fan-out, retry due, poll --> schedule --> claim (lease, fence) --> schedule --> attempt --> settlement
                                     ^                                    |                         |
-                                    +----------- given back -------------+------- stored ----------+
+                                    +------------ released --------------+------- stored ----------+
 
-What to claim, and what to send next, is decided by :mod:`webhooks.schedule`, which knows neither clock nor database.
+:mod:`webhooks.schedule` decides which deliveries to claim and which claim to send next. It uses neither clock nor
+database.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ __all__ = ["Worker"]
 _log = structlog.get_logger(__name__)
 _POLLS = ("delivery.due_subscriptions", "delivery.promote_heads")
 _LARGE_BYTES = 20_000
-"""What Standard Webhooks advises for a body; more is delivered, and counted (WH-S10)."""
+"""Size of a body that Standard Webhooks advises; a larger body is delivered and counted (WH-S10)."""
 
 
 class Worker:
-    """Delivers for as long as :meth:`run` runs."""
+    """Deliver for as long as :meth:`run` runs."""
 
     name = "delivery worker"
 
@@ -74,18 +75,18 @@ class Worker:
         self.offers = Offers(options, self._schedule.paused, self._has_room, self._take, metrics.direct)
 
     def mark_due(self, subscriptions: Sequence[int]) -> None:
-        """These subscriptions have something to deliver now."""
+        """Note that these subscriptions have due deliveries."""
         self._schedule.mark_due(subscriptions)
         if subscriptions:
             self._wake.set()
 
     def poll_now(self) -> None:
-        """There are open deliveries: ask which subscriptions are due."""
+        """Ask the database now which subscriptions are due."""
         for asked in self._polls.values():
             asked.set()
 
     def stop(self) -> None:
-        """Soft stop: finish attempts in flight, give back what was only claimed."""
+        """Stop softly: finish attempts in flight, release the other claims."""
         self._stopping = True
         self._wake.set()
 
@@ -105,15 +106,15 @@ class Worker:
     # --- claims -------------------------------------------------------------------------------------------------
 
     async def _claim_until_stopped(self) -> None:
-        """Keep the schedule filled; attempts start from here and from attempts that end."""
+        """Keep the schedule filled. Attempts start here and when other attempts end."""
         while not self._stopping:
             self._wake.clear()
             self.offers.note_ended_pauses(self._schedule.advance(time.monotonic()))
             self._start_all()
             await self._give_back()
-            # What was sent must be stored before its lease ends and it is sent again.
+            # A result must be stored before the lease ends and the delivery is sent again.
             wanted = {} if self._settlement.is_stuck else self._schedule.wanted()
-            if wanted:  # and again, also when nothing was found: others may stand behind those
+            if wanted:  # claim again even if none was found: other subscriptions may be next in the queue
                 await self._claim(wanted)
             else:
                 await self._wait()
@@ -123,7 +124,7 @@ class Worker:
         await pause(self._wake, None if next_at is None else max(next_at - time.monotonic(), 0.0))
 
     async def _claim(self, wanted: Mapping[int, int]) -> None:
-        """Claim, and hand over what was found; what comes due meanwhile is marked in the schedule."""
+        """Claim deliveries and pass them to the schedule."""
         schedule = self._schedule
         try:
             answer = await self._claimer.claim(wanted, self._bytes_free)
@@ -138,7 +139,7 @@ class Worker:
             schedule.answered(wanted, answer.found)
 
     async def _admit(self, answer: ClaimAnswer, paused: Iterable[int] = ()) -> None:
-        """Queue what can be sent, end what cannot, and give back what memory has no room for."""
+        """Queue claims that can be sent, end those that cannot, and release those that do not fit into memory."""
         for result in answer.unsent:
             self._settlement.add(result)
         self._schedule.admit(answer.claims, paused)
@@ -156,32 +157,32 @@ class Worker:
         return self._options.payload_bytes_max - self._schedule.payload_bytes
 
     async def _give_back(self) -> None:
-        """Make due at once, and uncount, what was claimed and will not be sent from here."""
+        """Release the returned claims: they are due at once, and the attempt does not count."""
         claims = self._schedule.take_returned(time.monotonic())
         if not claims:
             return
         try:
             await self._claimer.release(claims)
         except DatabaseError as error:
-            # They come due by themselves when their lease ends.
+            # The deliveries are due again when their lease ends.
             _log.warning("release_failed", deliveries=len(claims), error=str(error))
         self.mark_due([claim.subscriber.id for claim in claims])
 
     # --- the direct path ----------------------------------------------------------------------------------------
 
     def _has_room(self) -> bool:
-        """Whether deliveries of a publishing commit can start at once."""
+        """Return whether deliveries that a publishing commit made can start at once."""
         is_idle = not self._schedule.waiting and 2 * self._schedule.in_flight <= self._options.slots.total
         return is_idle and not self._stopping and not self._settlement.is_stuck
 
     async def _take(self, offer: Offer, rows: Sequence[Row]) -> None:
-        """Take deliveries that a commit has made and claimed on the terms of the offer."""
+        """Take deliveries that a publishing commit has made and claimed for this worker, as offered."""
         await self._admit(await self._claimer.answer(rows, offer.made_at, self._bytes_free), offer.paused)
 
     # --- attempts -----------------------------------------------------------------------------------------------
 
     def _start_all(self) -> None:
-        """Start what waits, wherever there is a slot."""
+        """Start waiting claims while slots are free."""
         now = time.monotonic()
         while not self._stopping and (dispatch := self._schedule.start(now)) is not None:
             self._attempts.create_task(self._attempt_in_turn(dispatch))
@@ -214,13 +215,13 @@ class Worker:
             self._metrics.large.inc()
 
     def _record_outcome(self, claim: Claim, started_at: datetime, outcome: Outcome, *, leads: bool) -> None:
-        """Hand the result over; what else was claimed for a subscription that is paused or has ended is not sent."""
+        """Pass the result to the settlement. Other claims of a subscription that is paused or ended are not sent."""
         result = result_of(claim, started_at, outcome, self._options, self._chance, leads=leads)
         self._schedule.note_result(result)
         self._settlement.add(result)
 
     def _settled(self, results: Sequence[Result]) -> None:
-        """After the batch is stored: schedule retries, look again at lanes that were waiting."""
+        """Plan retries and mark waiting lanes due, after the batch is stored."""
         now = time.monotonic()
         self._metrics.in_flight.set(self._schedule.in_flight)
         for result in results:
@@ -238,10 +239,11 @@ class Worker:
     # --- what is due --------------------------------------------------------------------------------------------
 
     async def _poll(self) -> None:
-        """Ask what is due: what other processes fanned out, what a dead worker held, heads that were not promoted.
+        """Ask which subscriptions are due.
 
-        A walk costs one step per subscription, or per lane, with open deliveries: each is kept to a twentieth of the
-        time, by itself, so that many lanes don't keep subscriptions waiting.
+        The query finds deliveries of other processes' fan-outs, those that a dead worker held, and heads of lanes that
+        no settlement made due. A walk costs one step for each subscription or lane with open deliveries. Each walk
+        takes at most a twentieth of the time, so that many lanes do not delay subscriptions.
         """
         async with asyncio.TaskGroup() as polls:
             for statement, asked in self._polls.items():

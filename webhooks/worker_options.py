@@ -1,4 +1,4 @@
-"""Options of a worker: where it delivers from, how long it waits, how much it holds."""
+"""Options of a delivery worker: its name, its time limits and the limits of claims and memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["SlotOptions", "WorkerOptions"]
 
 @dataclass(frozen=True, slots=True)
 class SlotOptions:
-    """Attempts in flight: in all, per subscription, per host."""
+    """Limits of attempts in flight: in all, per subscription, per host."""
 
     total: int = 256
     per_subscription: int = 64
@@ -23,10 +23,13 @@ class SlotOptions:
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """``lease_margin_seconds`` is added to a subscription's deadline to make the lease of a claim: so long may a
-    delivery wait in the buffer; deadline and margin are how long a killed worker holds up an ordered lane.
-    ``claim_max`` bounds what waits for a slot, ``payload_bytes_max`` the contents of all that is claimed;
-    ``poll_seconds`` is how often the database is polled for due subscriptions without a notification."""
+    """Options of a worker.
+
+    The lease of a claim is the subscription's deadline plus ``lease_margin_seconds``. A claim may wait for a slot as
+    long as the margin. A killed worker delays an ordered lane as long as the lease. ``claim_max`` limits the claims
+    that wait for a slot, ``payload_bytes_max`` the contents of all claims. ``poll_seconds`` is the interval of the
+    query for due subscriptions.
+    """
 
     name: str
     public_url: str

@@ -1,8 +1,8 @@
--- Administration of deliveries: show them, retry or end one by hand, and cancel those of subscriptions that have ended.
+-- Administration of deliveries: list them, retry or end a delivery by hand, cancel deliveries of ended subscriptions.
 
 -- name: list
--- Open, delivered and dead deliveries in one shape; keyset on (event_id, subscription number), newest first. Each branch
--- has its own limit, so that a page costs a page and not the sorting of all.
+-- Open, delivered and dead deliveries with the same columns, newest first; keyset on (event_id, subscription_id). Each
+-- branch has its own limit, so that a page does not sort all rows.
 SELECT * FROM (
     (SELECT d.event_id, d.subscription_id, d.state, d.attempts, d.last_outcome, d.last_status, d.last_seconds,
             nullif(d.due_at, 'infinity') AS due_at, d.created_at AS at, NULL::text AS kind, NULL::text AS detail, d.parked_at,
@@ -11,7 +11,7 @@ SELECT * FROM (
            FROM hookwire.deliveries o) AS d
      WHERE d.tenant = $1 AND ($2::bigint IS NULL OR d.event_id = $2) AND ($3::bigint IS NULL OR d.subscription_id = $3)
        AND ($4::text IS NULL OR ($4 IN ('pending', 'sending', 'retrying', 'parked') AND d.state = $4))
-       -- said again, so that an index can answer it
+       -- The same conditions again, on columns: an index can answer these.
        AND ($4 IS DISTINCT FROM 'parked' OR d.parked_at IS NOT NULL)
        AND ($4 IS DISTINCT FROM 'sending' OR (d.attempts > 0 AND d.fence IS NOT NULL AND d.parked_at IS NULL))
        AND ($4 IS DISTINCT FROM 'retrying' OR (d.attempts > 0 AND d.fence IS NULL AND d.parked_at IS NULL))
@@ -43,7 +43,7 @@ ORDER BY every.event_id DESC, every.subscription_id DESC
 LIMIT $7;
 
 -- name: get
--- One open delivery. is_probing: a delivery that the breaker has let pass is being sent.
+-- Return one open delivery. is_probing: a delivery that the open breaker let pass is being sent.
 SELECT d.event_id, d.subscription_id, d.attempts, d.last_outcome, d.last_status, coalesce(d.available_at, d.lease_until) AS due_at,
        d.parked_at, d.state = 'claimed' AND d.lease_until > now() AS is_claimed, s.protocol, s.subscription_state, s.state_reason,
        s.lease_until, s.paused_until, s.breaker_until, s.rate_until, s.now,
@@ -60,8 +60,8 @@ SELECT number, started_at, outcome, decision, status, trigger, worker, address, 
 FROM hookwire.attempts WHERE tenant = $1 AND event_id = $2 AND subscription_id = $3 ORDER BY number LIMIT 200;
 
 -- name: retry_now
--- A waiting or parked delivery is due now, before all others of its subscription; a parked one has its whole schedule
--- again. An open breaker lets it pass as its probe (FT-03).
+-- Make a waiting or parked delivery due now, before all others of its subscription. A parked delivery restarts its retry
+-- schedule. An open breaker lets the delivery pass as its probe (FT-03).
 WITH tried AS (
     UPDATE hookwire.deliveries d
     SET due_at = least(now(), (SELECT x.due_at - interval '1 millisecond' FROM hookwire.deliveries x
@@ -82,7 +82,7 @@ WITH tried AS (
 SELECT t.subscription_id FROM tried t;
 
 -- name: dead_letter
--- A waiting or parked delivery is a dead letter; what waited behind it in its lane is due.
+-- Make a waiting or parked delivery a dead letter. The next delivery of its lane is due.
 WITH ended AS (
     DELETE FROM hookwire.deliveries d
     WHERE d.tenant = $1 AND d.event_id = $2 AND d.subscription_id = $3 AND d.fence IS NULL
@@ -103,7 +103,8 @@ WITH ended AS (
 SELECT e.subscription_id FROM ended e;
 
 -- name: ended_subscriptions
--- Who has ended and is still owed something: an end that was cut short, or a fan-out that overlapped with it.
+-- Return ended subscriptions that still have open deliveries. The cause is an end that was interrupted, or a fan-out that
+-- ran at the same time as the end.
 WITH RECURSIVE walk AS (
     (SELECT subscription_id FROM hookwire.deliveries ORDER BY subscription_id LIMIT 1)
     UNION ALL
@@ -117,8 +118,9 @@ SELECT w.subscription_id AS id FROM walk w
 WHERE (SELECT s.state IN ('gone', 'expired', 'denied', 'deleted') FROM hookwire.subscriptions s WHERE s.id = w.subscription_id);
 
 -- name: cancel_ended
--- Up to $2 deliveries of subscriptions that have ended: what they were still owed becomes dead letters with that reason
--- (WH-R09); WebSub's are dropped (DL-2, DL-10), and those of one that says so (FT-07). What a consumer of a RabbitHub queue held goes back there instead (RH-29).
+-- End up to $2 deliveries of ended subscriptions. They become dead letters with the reason of the end (WH-R09).
+-- Deliveries of WebSub (DL-2, DL-10) and of subscriptions with drops_at_end (FT-07) are dropped. Subscriptions to
+-- RabbitHub queues are left out: their messages return to the queue (RH-29).
 WITH owed AS MATERIALIZED (
     SELECT q.event_id, q.subscription_id, s.protocol <> 'websub' AND NOT s.drops_at_end AS is_kept, s.state_reason
     FROM hookwire.subscriptions s JOIN hookwire.deliveries q ON q.subscription_id = s.id

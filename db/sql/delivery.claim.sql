@@ -1,22 +1,22 @@
--- Claims of deliveries: which are due, a lease and a fence for each, the contents to send, and the way back.
+-- Claims of deliveries: find due deliveries, give each a lease and a fence, read the contents, release claims.
 --
--- A row that a statement has found it finds again by its place (ctid), and what is checked then is isfinite(due_at),
--- which no index can answer: statistics made while the table was almost empty make all indexes look alike, and one of
--- them leads over everything that waits behind the heads of lanes. For the same reason a delivery is looked up by a range
--- of one event, in order: only the primary key gives that. A place holds as outbox.sql says; nobody but its owner changes
--- a claimed row and leaves its fence, so one that has moved meanwhile has another fence, or none.
+-- Statements find a row once and then update it by its place (ctid). They check isfinite(due_at), which no index can
+-- answer. The reason: statistics made while the table was almost empty make all indexes look alike. The planner could
+-- then choose the index that reads all deliveries behind the heads of lanes. For the same reason a delivery is looked up
+-- by a range of one event, in order: only the primary key can answer that. A place stays valid as outbox.sql says. Only
+-- the owner of a claim changes the row without changing its fence, so a row that has moved has another fence, or none.
 
 -- name: claim
--- Due deliveries of the named subscriptions, up to so many each. The attempt counts from here on (WH-R11); the
--- lease is the new due_at, so that a dead worker's claims come due by themselves. Of an ordered lane only the
--- lowest event is ever claimed (RR-10). What waits behind it is at infinity; of that only the latest are looked at,
--- because a fan-out that overlapped with the settlement of a head has just left one there. A lease is as long as the
--- subscription's own deadline, else $3, and $4 more: a lane whose worker was killed stands still for no longer than that.
--- is_held: claimed before, and nobody knows what came of it.
+-- Claim due deliveries of subscriptions $1, up to the number in $2 for each. The attempt counts from here on (WH-R11).
+-- The end of the lease is the new due_at, so that a dead worker's claims are due again. Only the lowest event of an
+-- ordered lane is ever claimed (RR-10). Deliveries behind it have due_at = infinity. Only the latest of them are read: a
+-- fan-out that overlapped with the settlement of a head may have left the new head among them. A lease lasts for the
+-- subscription's deadline, or $3 seconds, plus $4 seconds. A lane whose worker was killed waits no longer than that.
+-- is_held: an earlier claim ended without a known outcome.
 --
--- Who has a gate passes it, one claim at a time in the whole fleet: as many as it has tokens for, none while its breaker
--- is open, one as a probe after that (WH-I06, WH-I07). What a gate holds back is told in rows without an event, with the
--- seconds until it is worth asking again.
+-- A subscription with a row in delivery_gates has a throttle. In all processes together, one claim at a time passes it.
+-- The claim gets as many deliveries as there are tokens. An open breaker passes none, and later one as a probe (WH-I06,
+-- WH-I07). A subscription that is held back yields a row without an event, with the seconds until the next claim.
 WITH fence AS MATERIALIZED (
     SELECT nextval('hookwire.delivery_fence') AS value
 ), wanted AS MATERIALIZED (
@@ -96,7 +96,7 @@ FROM wanted w LEFT JOIN passed p ON p.id = w.id
 WHERE w.is_locked OR w.open_until > now() OR (w.tokens IS NOT NULL AND w.trips = 0 AND w.most < w.asked AND p.count = w.most);
 
 -- name: events
--- Payloads and headers of the lowest ids, up to the one that crosses $2 bytes; beyond it NULL (FS-03).
+-- Return events with payloads and headers, lowest id first. Beyond the event that exceeds $2 bytes both are NULL (FS-03).
 SELECT id, ordered, topic, key, content_type, CASE WHEN before < $2 THEN headers END AS headers,
        CASE WHEN before < $2 THEN payload END AS payload, accepted_at
 FROM (SELECT e.*, sum(w.size) OVER (ORDER BY e.id ROWS UNBOUNDED PRECEDING) - w.size AS before
@@ -106,7 +106,7 @@ FROM (SELECT e.*, sum(w.size) OVER (ORDER BY e.id ROWS UNBOUNDED PRECEDING) - w.
       WHERE e.id = ANY ($1::bigint[])) AS wanted;
 
 -- name: due_subscriptions
--- One step per subscription that has open deliveries (a loose index scan): who is due and may be sent to.
+-- Return subscriptions with a due delivery that may be sent. A loose index scan: one step per subscription.
 WITH RECURSIVE walk AS (
     (SELECT subscription_id, due_at FROM hookwire.deliveries ORDER BY subscription_id, due_at LIMIT 1)
     UNION ALL
@@ -123,7 +123,7 @@ WHERE w.due_at <= now()
   AND NOT EXISTS (SELECT FROM hookwire.delivery_gates g WHERE g.subscription_id = w.subscription_id AND g.open_until > now());
 
 -- name: release
--- Claimed but not attempted: due at once, and the attempt does not count.
+-- Release claims that were not attempted: they are due at once, and the attempt does not count.
 UPDATE hookwire.deliveries SET due_at = now(), fence = NULL, attempts = attempts - 1
 WHERE ctid = ANY (ARRAY(
     SELECT d.place FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS r(event_id, subscription_id, fence)

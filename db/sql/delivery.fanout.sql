@@ -1,10 +1,10 @@
--- Fan-out of deliveries: the audience of an event, its deliveries, and the purge of its outbox row, in one statement.
--- Rows are found and found again as delivery.claim.sql says.
+-- Fan-out of deliveries: one statement finds the subscriptions of an event, creates the deliveries and deletes the outbox
+-- row. delivery.claim.sql says why rows are updated by their place.
 
 -- name: audience
--- How many active subscriptions each topic has, how many former audiences (FC-08), and whether some of them have filters, to
--- cut a fan-out by what it will cost; and among how many patterns its tenant's topics choose. A pattern is compiled once and
--- compared with all topics in a row: PostgreSQL keeps 32 of them compiled.
+-- Return the size of each topic's audience: active subscriptions and former audiences (FC-08). Also return whether some
+-- have filters, and the number of the tenant's patterns. The caller splits a fan-out by these costs. Each pattern is
+-- compared with all topics before the next one, because PostgreSQL keeps only 32 compiled patterns.
 WITH asked AS MATERIALIZED (
     SELECT d.tenant, d.topic FROM unnest($1::text[], $2::text[]) AS d(tenant, topic)
 ), pattern AS MATERIALIZED (
@@ -43,7 +43,7 @@ CROSS JOIN LATERAL (
 LEFT JOIN matched m ON m.tenant = a.tenant AND m.topic = a.topic;
 
 -- name: sizes
--- Of events that filters ask about: how much has to be parsed.
+-- Return the payload sizes of events that filters have to parse.
 SELECT e.id, octet_length(e.payload) AS bytes
 FROM unnest($1::bigint[]) AS a(id)
 CROSS JOIN LATERAL (
@@ -51,13 +51,13 @@ CROSS JOIN LATERAL (
 ) AS e;
 
 -- name: fan_out
--- The purge of the outbox rows feeds the deliveries: each event is fanned out exactly once (RR-10). An event that was
--- begun in slices, and whose audience fits into one statement by now, goes on behind its cursor. Only the head of a
--- lane is due: what has an earlier event before it, here or in the table, waits at infinity.
+-- Delete outbox rows and create the deliveries of the deleted rows, so that each event is fanned out exactly once (RR-10).
+-- If an event was begun in slices and its audience now fits into one statement, it continues behind its cursor. Only the
+-- head of a lane is due. A delivery behind an earlier event of its lane gets due_at = infinity.
 --
--- The audience is that of the event's acceptance: who was active then and is not any more, or wants something else now, is
--- in former_audiences (FC-08). What is made for a subscription that is disabled waits; for one that has ended it becomes a
--- dead letter, and WebSub's is dropped.
+-- The audience is that of the time of acceptance. Subscriptions that have ended or changed since then stand in
+-- former_audiences (FC-08). A delivery of a disabled subscription waits. A delivery of an ended subscription becomes a
+-- dead letter, or is dropped for WebSub.
 WITH term_held AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = 'webhooks' AND grp = $1 AND term = $2 FOR KEY SHARE
 ), gone AS MATERIALIZED (
@@ -77,7 +77,7 @@ WITH term_held AS MATERIALIZED (
 ), topic AS MATERIALIZED (
     SELECT tenant, topic, min(id) AS first_id FROM event GROUP BY tenant, topic
 ), matched AS MATERIALIZED (
-    -- Each distinct pattern, once for each distinct topic; as in audience.
+    -- Compare each distinct pattern with each distinct topic once, as in audience.
     SELECT t.tenant, t.topic, t.first_id, p.topic_regex
     FROM (SELECT DISTINCT x.tenant, x.topic_regex
           FROM (SELECT tenant, min(first_id) AS first_id FROM topic GROUP BY tenant) AS of
@@ -128,7 +128,7 @@ WITH term_held AS MATERIALIZED (
         OFFSET 0
     ) AS s
 ), filtered AS MATERIALIZED (
-    -- Contents that some filter asks about, parsed once; read only where a filter is.
+    -- Parse contents once, and only for events whose audience has a filter.
     SELECT e.id, hookwire.filter_document(x.topic, x.key, x.accepted_at, x.content_type, x.headers, x.payload) AS document
     FROM event e CROSS JOIN LATERAL (
         SELECT y.* FROM hookwire.events y WHERE y.id BETWEEN e.id AND e.id ORDER BY y.id LIMIT 1
@@ -161,8 +161,8 @@ WITH term_held AS MATERIALIZED (
     INSERT INTO hookwire.ledger_entries (sink, outcome, ids)
     SELECT 'webhooks', 'sent', array_agg(id) FROM gone HAVING count(*) > 0
 ), woken AS (
-    -- WebSub: new content is tried at once, whatever the back-off of what it waits behind (WS-61, DL-8), but not more
-    -- often than every 5 s, and outside the retry schedule. What is locked is being claimed or woken just now.
+    -- WebSub sends new content at once, so the head of the lane is due regardless of its backoff (WS-61, DL-8). This
+    -- happens at most every 5 s and does not count in the retry schedule. Locked rows are being claimed or woken already.
     UPDATE hookwire.deliveries d
     SET due_at = now(), woken_at = now(), planned_at = d.due_at, free_attempts = d.free_attempts + 1
     FROM (SELECT x.ctid AS place
@@ -183,8 +183,9 @@ SELECT (SELECT count(*) FROM gone) AS events,
        EXISTS (SELECT FROM term_held) AS leads;
 
 -- name: fan_out_slice
--- One event, up to $5 of its subscriptions; the last slice purges. The upper end is fixed by the first slice. Lanes as in
--- fan_out. $6: whoever has a filter here gets a dead letter, because it could not be judged in time (FC-02).
+-- Fan one event out to up to $5 of its subscriptions; the last slice deletes the outbox row. The first slice fixes the
+-- highest subscription. Lanes are treated as in fan_out. $6: subscriptions with a filter get a dead letter, because the
+-- filter took too long (FC-02).
 WITH term_held AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = 'webhooks' AND grp = $1 AND term = $2 FOR KEY SHARE
 ), event AS MATERIALIZED (
@@ -202,7 +203,7 @@ WITH term_held AS MATERIALIZED (
     SELECT x.id, x.protocol, w.is_plain, w.filter_paths, e.id AS event_id, e.tenant, CASE WHEN x.ordered THEN e.key END AS lane
     FROM event e, span, hookwire.subscriptions x
     CROSS JOIN LATERAL (
-        -- What it wants, and what it wanted when the event was accepted (FC-08); one of them is enough.
+        -- The present subscription, and its former states since the event was accepted (FC-08). A match of one suffices.
         SELECT bool_or(v.filter_path IS NULL) AS is_plain, array_agg(v.filter_path) AS filter_paths
         FROM (SELECT x.topic, x.topic_regex, x.filter_path, x.lease_until WHERE x.state = 'active'
               UNION ALL
@@ -271,7 +272,7 @@ SELECT (SELECT more FROM full_slice) AS more, (SELECT count(*) FROM made) AS del
        EXISTS (SELECT FROM term_held) AS leads;
 
 -- name: forget_former_audiences
--- Every event up to there is fanned out. One that a transaction still holds back is not accepted yet.
+-- Delete former audiences whose events are all fanned out. An event that is not committed yet is not accepted.
 DELETE FROM hookwire.former_audiences
 WHERE until_id < coalesce((
     SELECT min(first.id) FROM generate_series(0, 63) AS s(shard)

@@ -1,9 +1,10 @@
--- Lanes of deliveries: of an ordered subscription only the lowest event of a key is ever due (RR-10). What waits behind it
--- is due at infinity. The statement that ends a head makes the next one due: settle, dead_letter_orphans, dead_letter.
+-- Lanes of deliveries: in an ordered subscription only the lowest event of a key is due (RR-10), the head of the lane.
+-- Deliveries behind it have due_at = infinity. A statement that ends a head makes the next delivery due: settle,
+-- dead_letter_orphans, dead_letter.
 
 -- name: promote_heads
--- One step per lane: heads that nobody made due. A fan-out that still saw the old head, while the settlement of that
--- did not see the new delivery yet, leaves one behind; so does whatever else deletes a head.
+-- Make heads due that no other statement made due, with one step per lane. Such a head remains if a fan-out still saw the
+-- old head while its settlement did not see the new delivery. It also remains after any other deletion of a head.
 WITH RECURSIVE walk AS (
     (SELECT subscription_id, lane, ctid AS place, due_at FROM hookwire.deliveries
      WHERE lane IS NOT NULL ORDER BY subscription_id, lane, event_id LIMIT 1)

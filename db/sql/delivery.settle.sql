@@ -1,13 +1,14 @@
--- Settlement of deliveries: results of attempts, in batches, and what they say of their receivers.
--- Rows are found and found again as delivery.claim.sql says.
+-- Settlement of deliveries: store results of attempts in batches, and count the failures of their subscriptions.
+-- delivery.claim.sql says why rows are updated by their place.
 
 -- name: settle
--- A late settlement by a former owner finds another fence and changes nothing; of two results for one delivery, made
--- under two claims, at most one does. What waited behind an ended one is due.
+-- Store results of attempts. A late settlement by a former owner finds another fence and changes nothing. So of two
+-- results for one delivery, made under two claims, at most one is stored. The next delivery of an ended one's lane is due.
 --
--- $19 says of each result whether it speaks against its receiver; NULL: it says nothing of it. Of those who fail, and of
--- nobody else, the whole fleet's last $20 attempts within $21 seconds and failures in a row are kept, and given back as
--- this settlement has left them (WH-I07, WH-I08). What a tripped breaker lets through does not count towards opening it.
+-- $19 is true if a result counts as a failure of its receiver, false if it does not, and NULL if it proves neither. For
+-- failing subscriptions only, the statement keeps the failures in a row, and the last $20 attempts of all processes
+-- within $21 seconds. It returns these counts (WH-I07, WH-I08). Attempts that an open breaker let pass do not count
+-- towards opening it.
 WITH result AS MATERIALIZED (
     SELECT * FROM unnest(
         $1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::double precision[], $6::text[], $7::smallint[],
@@ -18,8 +19,8 @@ WITH result AS MATERIALIZED (
          started_at, connect_seconds, first_byte_seconds, total_seconds, address, detail, headers, body, kind, reason,
          failed, place)
 ), ended AS (
-    -- The fence once more, here and below: a server before the minor releases of autumn 2025 does not look again at where a
-    -- row is when somebody has claimed it meanwhile, and would take the successor's.
+    -- The fence is checked a second time, here and below. After a concurrent update, servers before the minor releases of
+    -- autumn 2025 do not check the place again. They would change the row of the next claim.
     DELETE FROM hookwire.deliveries
     WHERE ctid = ANY (ARRAY(
         SELECT d.place FROM result r CROSS JOIN LATERAL (
@@ -56,7 +57,7 @@ WITH result AS MATERIALIZED (
            CASE WHEN s.replay_id = 0 THEN 'manual' WHEN s.replay_id IS NOT NULL THEN 'replay'
                 WHEN s.attempts = 1 THEN 'first' ELSE 'retry' END, $17, r.address, coalesce(r.detail, r.reason), r.headers::jsonb, r.body
     FROM settled s JOIN result r USING (event_id, subscription_id, fence)
-    -- Of an event that a replay overtook, which is fanned out afterwards, the first attempt is on record already.
+    -- If a replay of an event came before its fan-out, the first attempt is stored already.
     ON CONFLICT DO NOTHING
 ), buried AS (
     INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)
@@ -87,7 +88,7 @@ SELECT c.subscription_id, min(c.tenant), count(*) FILTER (WHERE c.place > coales
        coalesce(array_agg(c.failed ORDER BY c.place) FILTER (WHERE c.failed IS NOT NULL), '{}')
 FROM counted c
 GROUP BY c.subscription_id
-ORDER BY c.subscription_id -- in the same order everywhere: two workers settle for the same subscriptions at once
+ORDER BY c.subscription_id -- the same order in all workers prevents deadlocks
 ON CONFLICT (subscription_id) DO UPDATE
 SET failures = excluded.failures + CASE WHEN excluded.succeeded_at IS NULL THEN f.failures ELSE 0 END,
     failures_before = f.failures,
@@ -107,8 +108,9 @@ RETURNING f.subscription_id, f.failures_before, f.failures, cardinality(f.failed
           f.failures_before = 0 AND f.succeeded_at IS NULL AS is_unknown;
 
 -- name: settle_late
--- Successes whose settlement had to be repeated, under whatever fence. At most once nobody sends again, so a success is
--- the truth: meanwhile another worker may have claimed the delivery, or made a dead letter "unknown" of it (FC-06).
+-- Store successes whose settlement was repeated, regardless of the fence, for subscriptions with at_most_once. No worker
+-- sends such a delivery again, so the success holds. Meanwhile another worker may have claimed the delivery, or ended it
+-- as a dead letter with the outcome "unknown" (FC-06).
 WITH result AS MATERIALIZED (
     SELECT r.* FROM unnest($1::bigint[], $2::bigint[], $3::timestamptz[], $4::smallint[], $5::real[])
         AS r(event_id, subscription_id, started_at, status, total_seconds)
@@ -144,7 +146,7 @@ SET started_at = excluded.started_at, status = excluded.status, total_seconds = 
     outcome = excluded.outcome, decision = excluded.decision, worker = excluded.worker, detail = NULL;
 
 -- name: recall_success
--- These begin to fail, and their last success is not on record: it is the latest of their attempts.
+-- Store the time of the last success of subscriptions that begin to fail; read it from their latest 1000 attempts.
 UPDATE hookwire.delivery_failures f
 SET succeeded_at = (SELECT max(a.started_at) FROM (
                         SELECT x.started_at, x.decision FROM hookwire.attempts x
@@ -153,12 +155,12 @@ SET succeeded_at = (SELECT max(a.started_at) FROM (
 WHERE f.subscription_id = ANY ($1::bigint[]) AND f.succeeded_at IS NULL;
 
 -- name: reset_failures
--- Nothing speaks against these any more.
+-- Delete the failure stats of subscriptions without recent failures.
 DELETE FROM hookwire.delivery_failures f
 WHERE subscription_id = ANY ($1::bigint[]) AND failures = 0 AND NOT true = ANY (failed);
 
 -- name: dead_letter_orphans
--- Claimed, but there is nothing to send: the event's contents are gone.
+-- End claimed deliveries whose event no longer exists: they become dead letters.
 WITH ended AS (
     DELETE FROM hookwire.deliveries
     WHERE ctid = ANY (ARRAY(

@@ -1,4 +1,4 @@
-"""The audit: proves that nothing of what was accepted is missing in the lake, or names what is (PL-A01..A12).
+"""The audit: proves that no accepted event is missing in the lake, or names the missing ones (PL-A01..A12).
 
 ::
 
@@ -10,11 +10,11 @@
     bronze --suspects--------> duplicated, reordered, stale term        id by id, suspect lanes only
 
 * ``evidence``: a record of bronze as numbers.
-* ``lane``: the records of one key in the order of their offsets, and what is wrong with that order.
-* ``cell``: count, checksum, least and greatest id of one topic, hour and quarter of the ids, as the ledger has them.
-* ``verdict``: cells compared, ids compared, findings.
-* ``selftest``: plants one of each finding.
+* ``lane``: the records of one key in the order of their offsets, and the faults of that order.
+* ``cell``: count, checksum, least and greatest id of one topic, hour and quarter of the ids, as in the ledger.
+* ``verdict``: comparisons of cells and ids, and their findings.
+* ``selftest``: plants each fault once.
 
-All of them are transforms from frames to frames; ``app`` reads the database and prints. One finding is one row:
-what, where, how many, and up to ``EXAMPLES_MAX`` of their ids.
+All of them transform frames into frames; ``app`` reads the database and prints. One finding is one row: the fault, the
+place, the count, and up to ``EXAMPLES_MAX`` ids.
 """

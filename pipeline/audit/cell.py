@@ -1,4 +1,4 @@
-"""Cells: one topic, hour and quarter of the ids, summed up as the ledger does (PL-A03)."""
+"""Cells: the records of one topic, hour and quarter of the ids, summed up as in the ledger (PL-A03)."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ LEDGER: Final = (
     "topic string, hour timestamp, bucket long, owed long, owed_sum decimal(20,0), owed_low long, owed_high long, "
     "owed_content decimal(20,0)"
 )
-"""The ledger's columns. ``topic`` is Kafka's. ``owed_content`` is null where the ledger has no contents."""
+"""The ledger's columns. ``topic`` is Kafka's. ``owed_content`` is null if the ledger has no contents."""
 
 
 def summed_hours(ledger: DataFrame, evidence: DataFrame) -> list[datetime]:
     """Return the hours with a cell whose contents cannot be compared, so that its ids have to be summed.
 
-    Those are cells that the ledger began before it had contents, and cells of which records were erased.
+    Such a cell was begun by the ledger before it had contents, or some of its records were erased.
     """
     unknown = ledger.where("owed_content IS NULL").select("hour")
     erased = evidence.where("is_erased").select("hour")
     rows = unknown.unionByName(erased).distinct().collect()
-    return sorted(row["hour"].astimezone(UTC) for row in rows)  # Spark returns moments in this machine's zone
+    return sorted(row["hour"].astimezone(UTC) for row in rows)  # Spark returns times in this machine's zone
 
 
 def cells(evidence: DataFrame, summed: Collection[datetime]) -> DataFrame:
-    """Return ``topic``, ``hour``, ``bucket``: ``records``, ``sum``, ``content``, ``low``, ``high``, and how many
-    records are late, misfiled and erased.
+    """Return a row for each ``topic``, ``hour`` and ``bucket``.
 
-    A content's hash covers the id, so ``sum``, the checksum of the ids, is computed in the hours of ``summed`` alone.
-    Records that are not ours have no id: they stand in cells with the bucket null.
+    The row has ``records``, ``sum``, ``content``, ``low``, ``high``. It also counts erased, misfiled and late records.
+    A content's hash covers the id, so ``sum``, the checksum of the ids, is computed only in the hours of ``summed``.
+    Records that are not ours have no id; they stand in cells whose bucket is null.
     """
     hashed = evidence.withColumns(
         {
@@ -78,7 +78,7 @@ def _joined(name: str) -> Column:
 
 
 def compared(ledger: DataFrame, cells: DataFrame, summed: Collection[datetime]) -> DataFrame:
-    """Return every cell of either side, with the columns of ``inquiry.Cell``; ``ledger`` has those of ``LEDGER``."""
+    """Return every cell of either side, with the columns of ``inquiry.Cell``. ``ledger`` has the columns ``LEDGER``."""
     sides = cells.join(ledger, ["topic", "hour", "bucket"], "full_outer")
     is_equal = F.lit(True)
     for ours, theirs in (("records", "owed"), ("low", "owed_low"), ("high", "owed_high")):

@@ -1,12 +1,12 @@
-"""Content: a hash of what a record holds of its event, as ``hookwire.content_hash`` makes it of the event (FP-05).
+"""Content: a hash of the event in a record. ``hookwire.content_hash`` computes the same hash in the database (FP-05).
 
 ::
 
     id, accepted_at in microseconds, sequence, key, content type, headers     texts, with a separator between each two
     "=" and the payload's bytes; "-" for a value that is null                 at the end
 
-The hash is the first 8 bytes of the SHA-256. Headers are the publisher's, in the order in which they were sent. Typed
-columns are taken where there are some, so that an altered column is seen as well as an altered header.
+The hash is the first 8 bytes of the SHA-256. The headers are the publisher's, in their original order. The hash uses
+typed columns if they exist, so that an altered column is found as well as an altered header.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def _given(text: Column) -> Column:
 
 
 def _headers() -> Column:
-    """Return the publisher's headers. Spark compiles no lambda, so those few run only for records that have headers.
+    """Return the publisher's headers. Headers of the envelope, which an older version archived too, are left out.
 
-    Records that an older version archived have those of the envelope, too, which are left out here.
+    Spark does not compile lambdas, so the lambdas here run only for records that have headers.
     """
     of_publisher = F.filter("headers", _is_of_publisher)
     texts = F.transform(of_publisher, lambda each: F.concat(each["key"], F.lit("="), each["value"].cast("string")))

@@ -15,7 +15,7 @@ __all__ = ["BUCKETS", "evidence", "ghosts", "hash_number", "ledger_hash"]
 _JSON: Final = r"^application/([a-z0-9.+-]+\+)?json\s*(;|$)"
 _HOUR_MICROS: Final = 3_600_000_000
 BUCKETS: Final = 4
-"""An hour of a topic is cut into as many cells, by the remainder of the id, as the ledger does."""
+"""An hour of a topic has this number of cells, by the remainder of the id, as in the ledger."""
 
 
 def evidence(bronze: DataFrame, incarnation: str, late_seconds: float | None = None) -> DataFrame:
@@ -23,11 +23,13 @@ def evidence(bronze: DataFrame, incarnation: str, late_seconds: float | None = N
     ``partition``, ``offset``, ``archived_at``, ``is_late``, ``is_misfiled``, ``is_erased``, ``is_malformed``,
     ``digest``.
 
-    ``id`` is the number of an event of this installation and null for anything else: foreign records, and those of the
-    database before it was restored. ``is_late``: it reached Kafka more than ``late_seconds`` after it was accepted.
-    ``is_misfiled``: its folder is not that of its day. ``is_malformed``: its content type says JSON, and its value is
-    none; Spark computes it only for a query that asks for it. ``digest``: see ``content.content``; null of what was
-    erased.
+    * ``id``: the number of an event of this installation. It is null for foreign records, and for records from before
+      the database was restored.
+    * ``is_late``: the event reached Kafka more than ``late_seconds`` after its acceptance.
+    * ``is_misfiled``: the record is not in the folder of its day.
+    * ``is_malformed``: the content type says JSON but the value is not JSON. Spark computes it only for queries that
+      use it.
+    * ``digest``: see ``content.content``; null for erased records.
     """
     is_mine = F.col("event_id").startswith(f"evt_{incarnation}_")
     at = believed_at(F.col("archived_at"))
@@ -52,7 +54,7 @@ def evidence(bronze: DataFrame, incarnation: str, late_seconds: float | None = N
 
 
 def ghosts(erased: DataFrame, incarnation: str) -> DataFrame:
-    """Return the evidence of erased records: they are counted, and only their numbers are known."""
+    """Return the evidence of erased records. Only their numbers are known, so they can only be counted."""
     is_mine = F.col("event_id").startswith(f"evt_{incarnation}_")
     return erased.dropDuplicates(["topic", "partition", "offset", "event_id"]).select(
         "topic",
@@ -86,7 +88,7 @@ def _is_malformed() -> Column:
 
 def ledger_hash(number: Column) -> Column:
     """Return the ledger's hash of an id."""
-    # A cast to binary is what ANSI mode forbids, and that is how Spark 4 starts.
+    # ANSI mode, the default of Spark 4, forbids a cast to binary.
     return hash_number(F.sha2(F.unhex(F.lpad(F.hex(number), 16, "0")), 256))
 
 

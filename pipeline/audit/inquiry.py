@@ -1,7 +1,7 @@
-"""An inquiry: first all cells at once, then id by id where the cells differ or a lane is suspect (PL-A04).
+"""Inquiry: compares all cells at once, then id by id where cells differ or a lane is suspect (PL-A04).
 
-The caller reads the ledger, calls :func:`compare_cells`, reads the accepted ids of the cells that are not equal, and
-calls :func:`inquire` with them.
+The caller reads the ledger, calls :func:`compare_cells`, reads the accepted ids of unequal cells, and calls
+:func:`inquire` with them.
 """
 
 from __future__ import annotations
@@ -34,19 +34,20 @@ from pipeline.frame import frame_of
 __all__ = ["Cell", "Finding", "compare_cells", "count_suspects", "in_question", "inquire", "unexplained"]
 
 _COUNTED: Final = {"lost", "phantom", "altered", "misplaced", "duplicated", "repeated"}
-"""The faults that make a cell's count or sum another."""
+"""The faults that change a cell's count or sum."""
 _NOTED: Final = {"repeated", "malformed"}
-"""What is named and is no fault of the hub's."""
+"""Observations that are named but are not a fault of the hub."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A topic of Kafka's, an hour and a quarter of the ids; ``bucket`` is None for records that are not ours.
+    """A Kafka topic, an hour and a quarter of the ids; ``bucket`` is None for records that are not ours.
 
-    ``owed`` events were accepted, with ids from ``owed_low`` to ``owed_high``; ``records`` are in the lake, of which
-    ``late`` reached Kafka too late, ``misfiled`` are in another day's folder, and ``erased`` are counted only.
-    ``has_contents``: whether the records hold what was accepted; None where that is unknown, or some were erased.
-    ``is_equal``: number, least and greatest id are the ledger's; where contents cannot tell, the ids' checksum, too.
+    ``owed`` events were accepted, with ids from ``owed_low`` to ``owed_high``. ``records`` records are in the lake.
+    Of these, ``late`` reached Kafka too late, ``misfiled`` are in another day's folder, and ``erased`` are only
+    counted. ``has_contents``: the contents agree with the accepted events; None if that is unknown or some were erased.
+    ``is_equal``: the number, the least and the greatest id agree with the ledger; where contents are unknown, so does
+    the checksum of the ids.
     """
 
     topic: str
@@ -70,12 +71,12 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong, in which topic of Kafka's and hour, how often, and some of the event ids.
+    """A fault with its Kafka topic, hour, count and some of the event ids.
 
-    ``fault``: lost, phantom, altered, misplaced, duplicated, reordered, stale term, late, unaccounted; unexplained is a
-    cell that differs and whose events agree. repeated is a duplicate that the sink's mode allows, and malformed is a
-    payload that was published so; neither is a finding. Of a fault on the way to a webhook ``topic`` is the hub's, and
-    ``subscription`` is set.
+    ``fault`` is lost, phantom, altered, misplaced, duplicated, reordered, stale term, late, unaccounted or unexplained.
+    An unexplained cell differs although its events agree. repeated (a duplicate that the sink's mode allows) and
+    malformed (published that way) are not findings. For a fault on the way to a webhook, ``topic`` is the hub's topic
+    and ``subscription`` is set.
     """
 
     fault: str
@@ -92,14 +93,14 @@ class Finding:
 
 
 def compare_cells(records: DataFrame, ledger: DataFrame) -> list[Cell]:
-    """Return every cell of evidence and ledger; one pass over a few columns of bronze, without a sort."""
+    """Return every cell of evidence and ledger. It needs one pass over a few columns of bronze, and no sort."""
     summed = summed_hours(ledger, records)
     sides = compared(ledger, cells(records, summed), summed)
     return [Cell(**_in_utc(row)) for row in sides.orderBy("hour", "topic", "bucket").collect()]
 
 
 def count_suspects(records: DataFrame) -> int:
-    """Return how many records repeat one before them in their lane, or have an older term; sorts numbers only."""
+    """Return how many records repeat an earlier record of their lane, or have an older term. It sorts numbers only."""
     return lanes(records).where("is_repeat OR is_stale").count()
 
 
@@ -108,12 +109,11 @@ def inquire(
     suspects_found: int, repeats_are_legal: bool, examples_max: int = EXAMPLES_MAX, beyond: DataFrame | None = None,
     judges_json: bool = False,
 ) -> list[Finding]:  # fmt: skip
-    """Return findings event by event: in ``asked`` cells (see :func:`in_question`), and in suspect lanes of all cells
-    where :func:`count_suspects` has found some.
+    """Return findings event by event, in ``asked`` cells (see :func:`in_question`) and in suspect lanes of all cells.
 
-    ``accepted`` (see ``verdict.ACCEPTED``) holds every event of the cells in ``asked``. ``repeats_are_legal``: the sink
-    is at least once, so that a re-run in order is no fault. ``beyond``: records of other hours with ids of these.
-    ``judges_json``: name the malformed, too.
+    ``suspects_found`` is the result of :func:`count_suspects`. ``accepted`` (see ``verdict.ACCEPTED``) holds every
+    event of the cells in ``asked``. ``repeats_are_legal``: the sink delivers at least once, so a re-run in order is not
+    a fault. ``beyond`` holds records of other hours with ids of these hours. ``judges_json``: name malformed payloads.
     """
     found: list[DataFrame] = []
     if asked:
@@ -140,9 +140,9 @@ def inquire(
 def unexplained(
     asked: Sequence[Cell], findings: Sequence[Finding], awaited: Collection[tuple[str, datetime, int]]
 ) -> list[Finding]:
-    """Return the cells that differ although none of their events is at fault (PL-A09): none is passed over.
+    """Return the cells that differ although none of their events has a fault (PL-A09), so that no difference is hidden.
 
-    ``awaited``: the topic, hour and quarter of events that are not in Kafka for a reason that is known.
+    ``awaited``: the topic, hour and quarter of events that are missing in Kafka for a known reason.
     """
     named = {(found.topic, found.hour) for found in findings if found.fault in _COUNTED}
     silent = [
@@ -154,12 +154,12 @@ def unexplained(
 
 
 def in_question(compared: Sequence[Cell], *, contents: bool = False) -> list[Cell]:
-    """Return the cells to compare id by id: those that differ; with ``contents`` all that have ids."""
+    """Return the cells to compare id by id: those that differ, or with ``contents`` all cells that have ids."""
     return [cell for cell in compared if cell.bucket is not None and (contents or cell.differs)]
 
 
 def _in_sight(records: DataFrame, asked: Sequence[Cell], accepted: DataFrame) -> DataFrame:
-    """Return the records of these cells, and those of other cells that are of the same or of accepted events."""
+    """Return the records of these cells, and records of the same or of accepted events in other cells."""
     places = [(cell.topic, cell.hour, cell.bucket) for cell in asked]
     wanted = F.broadcast(frame_of(records.sparkSession, places, "topic string, hour timestamp, bucket long"))
     bucketed = records.where("id IS NOT NULL").withColumn("bucket", F.col("id").bitwiseAND(F.lit(BUCKETS - 1)))
@@ -171,5 +171,5 @@ def _in_sight(records: DataFrame, asked: Sequence[Cell], accepted: DataFrame) ->
 
 
 def _in_utc(row: Row) -> dict[str, Any]:
-    """Convert the hour to UTC: Spark returns moments without a zone, in this machine's."""
+    """Convert the hour to UTC: Spark returns local times without a zone."""
     return row.asDict() | {"hour": row["hour"].astimezone(UTC)}

@@ -1,4 +1,4 @@
-"""The audit of one lake: from rows of the database to findings, for ``app``."""
+"""The audit of one lake: it turns rows of the database into findings, for ``app``."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class Accepted:
 
 
 class LakeAudit:
-    """An audit of the hours from ``since`` until ``until``, for the installation whose ids carry ``incarnation``.
+    """An audit of the hours from ``since`` until ``until``, for the installation whose ids contain ``incarnation``.
 
-    Records whose own hour has not come yet, or is before 2020, are judged too, because no other audit would see
-    them. ``late_seconds``: how long after it was accepted an event may reach Kafka; None asks for nothing.
-    ``outside``: how many records of the lake are of hours that were not judged: open ones, or not asked for.
+    Records whose hour is in the future or before 2020 are judged too, because no other audit would see them.
+    ``late_seconds``: the time from acceptance in which an event has to reach Kafka; None sets no limit. ``outside``:
+    the number of records in hours that were not judged, because they are open or were not requested.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class LakeAudit:
         self._is_judged = ((hour >= F.lit(since)) & (hour < F.lit(until))) | (hour > tomorrow) | (hour < _FIRST)
         self._table = table
         first, last, impossible = (moment.date().isoformat() for moment in (since, until, tomorrow))
-        # Folders of days that cannot be are read with those that are judged.
+        # Folders of impossible days are read together with the days that are judged.
         days = self.snapshot.where(
             lambda file: first <= (day := file.values["dt"]) <= last or not _FIRST_DAY <= day <= impossible
         )
@@ -90,7 +90,7 @@ class LakeAudit:
         return self._cells
 
     def add_unarchived(self, kafka: SparkKafkaOptions, ranges: Sequence[Range]) -> None:
-        """Read these ranges of Kafka too: they are not archived yet, and not lost. Then :meth:`compare` again."""
+        """Read these ranges of Kafka too: their records are not archived yet, but not lost. Then compare again."""
         if ranges:
             rows = to_bronze(read_ranges(self._spark, kafka, ranges), datetime.now(UTC))
             self._records = self._records.unionByName(self._evidence(rows).where(self._is_judged))
@@ -101,7 +101,7 @@ class LakeAudit:
     ) -> list[Finding]:  # fmt: skip
         """Return findings id by id, after :meth:`compare`; ``accepted`` are all events of the cells in ``asked``.
 
-        ``judges_json``: parse each payload that says it is JSON; it costs as much as all else together.
+        ``judges_json``: parse each payload whose content type says JSON; this doubles the cost of the audit.
         """
         names = [field.split()[0] for field in ACCEPTED.split(", ")]
         events = frame_of(self._spark, [[getattr(event, name) for name in names] for event in accepted], ACCEPTED)
@@ -114,13 +114,13 @@ class LakeAudit:
         return [*found, *unexplained(asked, found, awaited)]
 
     def _is_gone(self, cell: Cell) -> bool:
-        """Return whether retention dropped the cell; a record that is still there is in the wrong folder."""
+        """Return whether retention deleted the cell. A record that still exists is in the wrong folder."""
         return cell.records == cell.erased and self._is_forgotten(cell.topic, cell.hour)
 
     def _strayed(self, ledger: Sequence[Mapping[str, Any]]) -> DataFrame | None:
-        """Return records of hours that are not judged, with ids between those that are; None if there are none.
+        """Return records of hours that are not judged whose ids lie between the judged ones; None if there are none.
 
-        Ids rise with time, so there are few: neighbours of the first and last hour, and copies under another date.
+        Ids rise with time, so there are few: neighbours of the first and last hour, and copies with another date.
         """
         lows = [row["owed_low"] for row in ledger]
         if not lows:

@@ -1,14 +1,14 @@
-"""Lanes: the records of one key in the order of their offsets, and what is wrong with that order (I3, RR-01, PL-A07).
+"""Lanes: the records of one key in the order of their offsets, and the faults of that order (I3, RR-01, PL-A07).
 
-A lane in order carries rising ids under terms that never fall, each above the one before. So neighbours decide nearly
-every record, and only lanes with a suspect are looked at again::
+In a correct lane the ids rise and the terms never fall. So a comparison with the record before decides most records,
+and only lanes with a suspect record are examined again::
 
     ids       1  2  3  1  2  3  4      a re-run: legal where the sink is at least once
     ids       1  2  3  1  3  4         3 repeated without its neighbour: illegal
     ids       1  3  2  4               2 is reordered
-    terms     7  7  8  7               the last one is stale: its sender had lost leadership
+    terms     7  7  8  7               the last term is stale: its sender had lost leadership
 
-Records without a key have no order; a lane of theirs is one event and its repeats.
+Records without a key have no order; their lane is one event and its repeats.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ __all__ = ["faults", "lanes", "suspects"]
 
 
 def lanes(evidence: DataFrame) -> DataFrame:
-    """Adds ``lane`` (a hash: two keys that share one are only looked at once more), and ``is_repeat`` and ``is_stale``:
-    whether the record before this one has an id at least as high, or a higher term.
+    """Return the records with the columns ``lane``, ``is_repeat`` and ``is_stale``.
+
+    ``lane`` is a hash; two keys that share a hash only cause a second examination. ``is_repeat``: the record before has
+    an id at least as high. ``is_stale``: the record before has a higher term.
     """
     lane = (
         F.when(F.col("id").isNull(), F.xxhash64("topic", "partition", "offset"))
         .when(F.col("key").isNull(), F.xxhash64("topic", "id"))
         .otherwise(F.xxhash64("topic", "key"))
     )
-    # A topic that was made anew has its offsets again, and what was archived before came before.
+    # A topic that was created again repeats its offsets. Records that were archived earlier came first.
     place = F.shiftleft(F.col("partition").cast("long"), 48) + F.col("offset")
     by_offset = Window.partitionBy("lane").orderBy("archived_at", "place")
     term = F.coalesce("term", F.lit(0))
@@ -83,7 +85,7 @@ def faults(suspects: DataFrame) -> DataFrame:
 
 
 def _is_legal_repeat() -> Column:
-    """Return whether it is part of a re-run, which goes back and then on in steps of one, at other offsets."""
+    """Return whether the record belongs to a re-run: ids go back once, then rise in steps of one, at new offsets."""
     step = F.col("rank") - F.col("previous_rank")
     same_place = F.coalesce(F.col("offset") == F.col("previous_offset"), F.lit(False))
     return F.coalesce(step <= 1, F.lit(True)) & ~same_place

@@ -1,6 +1,6 @@
-"""Self-test: a scratch lake with one of each fault planted; an audit that does not name them all is broken (PL-A11).
+"""Self-test: plants each fault once in a scratch lake; an audit that does not name all of them is broken (PL-A11).
 
-A checker that never fails proves nothing.
+An audit that never reports a fault would prove nothing.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class SelftestRecord:
 
 
 def self_test(spark: SparkSession) -> dict[str, bool]:
-    """Return for each planted fault whether the audit named it with its event; a clean lake must have none."""
+    """Return for each planted fault whether the audit named it with its event, and whether a clean lake has none."""
     events = list(_clean())
     records, names = planted(events)
     accepted, ledger = _accepted_of(spark, events), ledger_of(spark, events)
@@ -68,7 +68,7 @@ def self_test(spark: SparkSession) -> dict[str, bool]:
 
 
 def planted(accepted: Sequence[SelftestRecord]) -> tuple[list[SelftestRecord], dict[str, str]]:
-    """Return records with one of each fault, each in its own key, and the event ids that must be named."""
+    """Return records with each fault once, in a key of its own, and the event ids that must be named."""
     names: dict[str, str] = {}
 
     def of(key: int, place: int, fault: str) -> SelftestRecord:
@@ -116,7 +116,7 @@ def _found(accepted: DataFrame, bronze: DataFrame, ledger: DataFrame) -> dict[st
 
 
 def bronze_of(spark: SparkSession, records: Sequence[SelftestRecord]) -> DataFrame:
-    """Return a lake in memory."""
+    """Return the records as a lake in memory."""
     shared = {
         "topic": "orders", "partition": 0, "timestamp_type": 0, "headers": [], "accepted_at": _AT,
         "archived_at": _AT, "dt": _AT.date(),

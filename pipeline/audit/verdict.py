@@ -21,17 +21,17 @@ __all__ = [
 ]
 
 EXAMPLES_MAX: Final = 10
-"""Ids that stand beside a count, unless more are asked for."""
+"""The default limit of example ids beside a count."""
 ACCEPTED: Final = "id long, event_id string, topic string, hour timestamp, state string, digest string"
-"""The accepted events of unequal cells. ``topic`` is Kafka's; ``state`` is ``sent``, or what
-explains that an event is not in Kafka: ``waiting``, ``dead``. ``digest``: see ``content.content``."""
+"""The accepted events of unequal cells. ``topic`` is Kafka's. ``state`` is ``sent``; ``waiting`` and ``dead`` explain
+why an event is not in Kafka. ``digest``: see ``content.content``."""
 
 
 def differences(accepted: DataFrame, evidence: DataFrame) -> DataFrame:
     """Compare accepted events with records; return ``lost``, ``phantom``, ``altered`` and ``misplaced``.
 
-    ``evidence``: the records of the cells in question, and those of the same events wherever else they are. An event
-    that is misplaced has a row in the hour in which it was accepted, and one in each that a record of it stands in.
+    ``evidence`` holds the records of the cells in question, and all other records of the same events. A misplaced event
+    has a row in its hour of acceptance, and a row in each hour in which a record of it stands.
     """
     is_there = ~F.col("is_erased")
     records = (
@@ -67,12 +67,12 @@ def differences(accepted: DataFrame, evidence: DataFrame) -> DataFrame:
 
 
 def misfiled(evidence: DataFrame) -> DataFrame:
-    """Return records in the folder of another day than theirs: ``misplaced``."""
+    """Return records that are not in the folder of their day: ``misplaced``."""
     return _named(evidence.where("is_misfiled"), "misplaced")
 
 
 def strays(beyond: DataFrame, evidence: DataFrame) -> DataFrame:
-    """Return records of hours that are not judged, of events that have one in an hour that is: ``duplicated``."""
+    """Return records outside the judged hours whose events have a record in a judged hour: ``duplicated``."""
     return _named(beyond.join(evidence.where("id IS NOT NULL"), ["topic", "id"], "left_semi"), "duplicated")
 
 
@@ -82,17 +82,17 @@ def strangers(evidence: DataFrame) -> DataFrame:
 
 
 def latecomers(evidence: DataFrame) -> DataFrame:
-    """Return records that reached Kafka later than was promised: ``late``."""
+    """Return records that reached Kafka too late: ``late``."""
     return _named(evidence.where("is_late"), "late")
 
 
 def malformed(evidence: DataFrame) -> DataFrame:
-    """Return records whose content type says JSON and whose value is none: ``malformed``."""
+    """Return records whose content type says JSON but whose value is not JSON: ``malformed``."""
     return _named(evidence.where("is_malformed"), "malformed")
 
 
 def _named(evidence: DataFrame, fault: str) -> DataFrame:
-    """Return these records under this fault, by event id or place."""
+    """Return these records as rows of the fault, named by event id or by place."""
     place = F.concat_ws(":", "topic", "partition", "offset")
     return evidence.select(
         "topic", "hour", F.coalesce("event_id", place).alias("event_id"), F.lit(fault).alias("fault")
@@ -100,7 +100,7 @@ def _named(evidence: DataFrame, fault: str) -> DataFrame:
 
 
 def out_of_order(faults: DataFrame, *, repeats_are_legal: bool) -> DataFrame:
-    """Return the faults of lanes as findings; repeats that the sink's mode allows are ``repeated``."""
+    """Return the faults of lanes as findings. Repeats that the sink's mode allows are called ``repeated``."""
     allowed = F.lit(repeats_are_legal) & (F.col("fault") == "duplicated") & F.col("is_legal")
     return faults.select(
         "topic", "hour", "event_id", F.when(allowed, F.lit("repeated")).otherwise(F.col("fault")).alias("fault")
@@ -108,7 +108,7 @@ def out_of_order(faults: DataFrame, *, repeats_are_legal: bool) -> DataFrame:
 
 
 def grouped(faults: DataFrame, examples_max: int) -> DataFrame:
-    """Return ``fault``, ``topic``, ``hour``, ``count`` and ``examples``: the first ids by name."""
+    """Return ``fault``, ``topic``, ``hour``, ``count`` and ``examples``, the first ids in alphabetical order."""
     place = ["fault", "topic", "hour"]
     numbered = faults.withColumn("number", F.row_number().over(Window.partitionBy(*place).orderBy("event_id")))
     example = F.when(F.col("number") <= examples_max, F.col("event_id"))

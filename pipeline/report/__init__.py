@@ -1,5 +1,5 @@
-"""The report: one HTML file with plots about deliveries, for people and without a network.
+"""The report: one HTML file with plots about deliveries, which needs no network.
 
-``chart`` draws (SVG inside the page, so that nothing has to be fetched or installed), ``page`` lays out, ``figures`` is
-what both are given. ``app`` reads lake and database.
+``figures`` holds the data. ``chart`` draws SVG inside the page, so that no library has to be fetched or installed.
+``page`` builds the document. ``app`` reads lake and database.
 """

@@ -16,13 +16,13 @@ Series = Mapping[str, Sequence[tuple[datetime, float]]]
 _WIDTH, _HEIGHT = 960, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 12, 30
 _COLOURS: Final = ("#2f6db3", "#e08a1e", "#3c9a5f", "#b3402f", "#7a5bb0", "#8a6d4b", "#c25b94", "#6f7780")
-_MIDDLE = timedelta(minutes=30)  # a point stands where the middle of its hour's bar does
+_MIDDLE = timedelta(minutes=30)  # a point stands in the middle of its hour
 _STEPS_HOURS = (1, 2, 3, 6, 12, 24, 48, 168, 336)
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """``unit`` stands behind the numbers; ``mark`` is a line across, such as a limit."""
+    """The axes of a chart. ``unit`` follows each number; ``mark`` is a horizontal line, such as a limit."""
 
     since: datetime
     until: datetime
@@ -30,13 +30,13 @@ class Chart:
     mark: float | None = None
 
     def x(self, moment: datetime) -> float:
-        """Return the horizontal place of a moment."""
+        """Return the horizontal position of a time."""
         share = (moment - self.since) / (self.until - self.since)
         return round(_LEFT + share * (_WIDTH - _LEFT - _RIGHT), 1)
 
 
 def bars(chart: Chart, series: Series) -> str:
-    """Draw one bar for each hour, the series on top of each other."""
+    """Return an SVG with one bar for each hour; the series are stacked."""
     totals: dict[datetime, float] = {}
     for points in series.values():
         for hour, value in points:
@@ -55,7 +55,7 @@ def bars(chart: Chart, series: Series) -> str:
 
 
 def lines(chart: Chart, series: Series) -> str:
-    """Draw one line for each series."""
+    """Return an SVG with one line for each series."""
     top = _top(max((value for points in series.values() for _, value in points), default=0.0), chart)
     shapes = []
     for colour, (name, points) in zip(_colours(series), series.items(), strict=True):
@@ -106,7 +106,7 @@ def _y(value: float, top: float) -> float:
 
 
 def _top(highest: float, chart: Chart) -> float:
-    """Return the next round number."""
+    """Return the next round number, which is the top of the chart."""
     highest = max(highest, chart.mark or 0.0)
     if highest <= 0:
         return 1.0

@@ -1,4 +1,4 @@
-"""Figures of a report."""
+"""Figures: the data of a report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["AttemptCounts", "Figures", "burn", "summary"]
 
 @dataclass(frozen=True, slots=True)
 class AttemptCounts:
-    """One hour of attempts at webhooks; ``seconds`` are the 50th, 95th and 99th percentile of how long they took."""
+    """One hour of attempts at webhooks; ``seconds`` are the 50th, 95th and 99th percentile of their duration."""
 
     hour: datetime
     attempts: int
@@ -24,9 +24,10 @@ class AttemptCounts:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """``volume``: records of each Kafka topic by hour. ``failing``: subscriptions whose attempts failed, of gold.
+    """The data of one report.
 
-    ``audit``: the report of `audit --json`, or None.
+    ``volume``: records of each Kafka topic by hour. ``failing``: the subscriptions of gold whose attempts failed.
+    ``audit``: the output of `audit --json`, or None.
     """
 
     since: datetime
@@ -41,9 +42,9 @@ class Figures:
 
 
 def burn(attempts: Sequence[AttemptCounts], target: float) -> list[tuple[datetime, float]]:
-    """Return the used share of the span's error budget after each hour; above 1 it is overdrawn (PL-04).
+    """Return the used part of the error budget after each hour; above 1 the budget is overdrawn (PL-04).
 
-    The budget is the share of attempts that may fail, of all attempts of the span.
+    The budget is the share of all attempts in the report's time span that may fail.
     """
     budget = (1 - target) * sum(hour.attempts for hour in attempts)
     used, points = 0, []
@@ -54,7 +55,7 @@ def burn(attempts: Sequence[AttemptCounts], target: float) -> list[tuple[datetim
 
 
 def summary(figures: Figures) -> dict[str, Any]:
-    """Return the figures of the page's tiles, and the findings, as plain values that JSON can hold but moments."""
+    """Return the figures of the page's tiles and the findings. All values but times can be written as JSON."""
     attempts, good = sum(a.attempts for a in figures.attempts), sum(a.good for a in figures.attempts)
     used = burn(figures.attempts, figures.target)
     return {

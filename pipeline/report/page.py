@@ -1,4 +1,4 @@
-"""The page: figures as tiles, plots and tables, whole in one file."""
+"""The page: figures as tiles, plots and tables, in one file."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ def page(figures: Figures) -> str:
     sections = (
         ("Volume", "Records in the lake by hour and Kafka topic.", _volume(figures)),
         ("Latency", "How long attempts at webhooks took: half, 95 % and 99 % of them were faster.", _latency(figures)),
-        ("Attempts and retries", "By hour; what failed is tried again by schedule.", _attempts(figures)),
-        ("Error budget", f"Used up of the share that may fail at a target of {figures.target:.2%}; above 1 it is "
-         "overdrawn.", _budget(figures)),
-        ("Failing endpoints", "Subscriptions whose attempts failed most, of gold.", _failing(figures.failing)),
+        ("Attempts and retries", "By hour; failed attempts are repeated by schedule.", _attempts(figures)),
+        ("Error budget", f"Used part of the attempts that may fail at a target of {figures.target:.2%}; above 1 the "
+         "budget is overdrawn.", _budget(figures)),
+        ("Failing endpoints", "Subscriptions with the most failed attempts.", _failing(figures.failing)),
         ("Anomalies of volume", "Hours far from a topic's median.", _anomalies(figures.anomalies)),
         ("Audit", "Is everything that was accepted in the lake, once and in order?", _audit(figures.audit)),
     )  # fmt: skip
     body = "".join(f'<h2>{name}</h2><p class="note">{escape(note)}</p>{content}' for name, note, content in sections)
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>hookwire: how well was delivered</title>'
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>hookwire: delivery report</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>'
-        f'<h1>How well we delivered</h1><p class="note">{span}; made {figures.made_at:%Y-%m-%d %H:%M} UTC</p>'
+        f'<h1>Delivery report</h1><p class="note">{span}; made {figures.made_at:%Y-%m-%d %H:%M} UTC</p>'
         f"{_tiles(figures)}{body}</body></html>\n"
     )
 
@@ -116,7 +116,7 @@ def _budget(figures: Figures) -> str:
 
 def _failing(found: Sequence[Mapping[str, Any]]) -> str:
     if not found:
-        return _nothing("none; hookwire pipeline deliveries, then metrics, tell of them")
+        return _nothing("none; run hookwire pipeline deliveries and then metrics to fill this table")
     rows = ((row["subscription"], row["attempts"], row["failed"], f"{row['share']:.1%}", row["dead"]) for row in found)
     return _table(("subscription", "attempts", "failed", "share", "dead letters"), rows)
 

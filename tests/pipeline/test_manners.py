@@ -63,7 +63,7 @@ def test_a_damaged_file_is_one_sentence_that_says_what_to_do(
 
 def test_a_store_without_its_package_is_one_sentence(spark: SparkSession) -> None:
     """FP-07, FP-13: with the version that fits this Spark."""
-    with pytest.raises(SparkFailed, match=rf"hadoop-aws:{hadoop_version()} brings that of s3a:$"), named():
+    with pytest.raises(SparkFailed, match=rf"hadoop-aws:{hadoop_version()} adds the package for s3a:$"), named():
         spark.read.parquet("s3a://nobody/nothing")
 
 

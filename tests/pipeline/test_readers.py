@@ -189,7 +189,7 @@ def test_a_file_that_was_altered_and_keeps_its_size_and_rows_is_found_by_a_deep_
     path.write_bytes(content)
     found = [inspect(lake, table, deep=deep) for deep in (False, True)]
     assert [[damage.reason for damage in one.damages] for one in found] == [
-        [], ["its bytes are not those that were written"],
+        [], ["its bytes differ from those that were written"],
     ]  # fmt: skip
     assert found[1].without_hash == 0
 

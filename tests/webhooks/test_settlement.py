@@ -187,7 +187,7 @@ async def test_a_success_that_is_written_late_is_no_dead_letter_where_nothing_is
     meanwhile: str, database_url: str
 ) -> None:
     """FC-06: while the settlement failed the lease ended, and another worker took the delivery for lost."""
-    lost = Outcome("unknown", None, "its worker ended before the outcome was on record; it may have arrived")
+    lost = Outcome("unknown", None, "its worker ended before the outcome was stored; it may have arrived")
     async with settling(database_url) as on:
         await on.harness.sql.execute("UPDATE hookwire.subscriptions SET at_most_once = true")
         (first,) = await on.claim(b"1", lease_seconds=0.0)

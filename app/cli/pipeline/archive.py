@@ -1,4 +1,4 @@
-"""``hookwire pipeline archive``, ``runs`` and ``doctor``: Kafka into a lake, and whether all is there for it."""
+"""``hookwire pipeline archive``, ``runs`` and ``doctor``: archive Kafka, list runs, check the requirements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["archive", "doctor", "runs"]
 
 
 class KafkaSource(StrEnum):
-    """What reads Kafka."""
+    """The program that reads Kafka: our source or Spark's connector."""
 
     PYTHON = "python"
     JVM = "jvm"
@@ -37,18 +37,18 @@ Master = Annotated[
 ]
 Source = Annotated[
     KafkaSource | None,
-    typer.Option("--source", help="Our own reader, without jars, or Spark's connector (HOOKWIRE_PIPELINE_SOURCE)."),
+    typer.Option("--source", help="Our reader, without jars, or Spark's connector (HOOKWIRE_PIPELINE_SOURCE)."),
 ]
 Topics = Annotated[list[str] | None, typer.Option("--topic", help="This Kafka topic; repeatable. Default: all.")]
-BatchRecords = Annotated[int, typer.Option("--batch", min=1, help="At most so many records in a batch.")]
+BatchRecords = Annotated[int, typer.Option("--batch", min=1, help="The largest number of records in a batch.")]
 AcceptLoss = Annotated[
     bool,
-    typer.Option("--accept-loss", help="Go on where records are lost: deleted by retention, or their topic made anew."),
+    typer.Option("--accept-loss", help="Go on after a loss: retention deleted records, or a topic was created again."),
 ]
-Follow = Annotated[float | None, typer.Option("--follow", min=0.1, help="Do not end: look again every SECONDS.")]
+Follow = Annotated[float | None, typer.Option("--follow", min=0.1, help="Do not end: archive again every SECONDS.")]
 Metrics = Annotated[Path | None, typer.Option("--metrics", help="Write figures for Prometheus' textfile collector.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
-Last = Annotated[int, typer.Option("--last", min=1, help="How many of the newest.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")]
+Last = Annotated[int, typer.Option("--last", min=1, help="How many of the newest runs to list.")]
 
 
 def archive(
@@ -56,10 +56,10 @@ def archive(
     accept_loss: AcceptLoss = False, follow: Follow = None, dry_run: DryRun = False, master: Master = None,
     metrics: Metrics = None, conf: Conf = None, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
-    """Archive what is in Kafka, each record exactly once, as Parquet; begin where the last run ended.
+    """Archive the records of Kafka, each exactly once, as Parquet; begin where the last run ended.
 
-    Exit code 1 when a partition could not be read on, or lost records to retention. SIGTERM or Ctrl-C ends it after the
-    batch, a second one at once; neither loses or doubles anything.
+    Exit code 1: a partition could not be read further, or retention deleted records before they were archived. SIGTERM
+    or Ctrl-C ends the command after the batch, a second signal ends it at once. Neither loses or doubles a record.
 
     Examples:
 
@@ -129,7 +129,7 @@ def _archive(
 
 
 def runs(last: Last = 20, lake: Lake = None, as_json: Json = False, config: Config = None) -> None:
-    """What was done to the lake: every run, newest first.
+    """List all runs of jobs on the lake, newest first.
 
     Example:
 
@@ -154,9 +154,9 @@ def runs(last: Last = 20, lake: Lake = None, as_json: Json = False, config: Conf
 
 
 def doctor(lake: Lake = None, master: Master = None, as_json: Json = False, config: Config = None) -> None:
-    """Check what the pipeline needs: Java, packages, Kafka, the lake, Spark and its workers. Changes nothing.
+    """Check the requirements: Java, packages, Kafka, the lake, Spark and its workers. It changes nothing.
 
-    Exit code 0: all is well; 1: findings; 3: Kafka cannot be reached.
+    Exit code 0: no findings; 1: findings; 3: Kafka cannot be reached.
 
     Example:
 
@@ -178,7 +178,7 @@ def doctor(lake: Lake = None, master: Master = None, as_json: Json = False, conf
 
 
 def _chosen(settings: Settings, **given: str | None) -> Settings:
-    """The command's own options in the place of settings."""
+    """Return the settings, overridden by the options of the command."""
     return settings.model_copy(update={name: value for name, value in given.items() if value is not None})
 
 
@@ -204,7 +204,7 @@ def _say_problems(problems: Sequence[Any]) -> None:
 
 
 def _show(done: Archived) -> None:
-    """A line that is written over, on a terminal only."""
+    """Overwrite the progress line, on a terminal only."""
     if sys.stderr.isatty():
         text = f"\rarchived {done.rows:,} records in {done.batches} batches, {done.waiting:,} offsets to go "
         print(text, end="" if done.waiting else "\n", file=sys.stderr, flush=True)  # noqa: T201

@@ -1,4 +1,4 @@
-"""An archive's figures for the textfile collector of Prometheus' node exporter (FP-14)."""
+"""Metrics of an archive, for the textfile collector of Prometheus' node exporter (FP-14)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ArchiveMetrics"]
 
 
 class ArchiveMetrics:
-    """``file``: None writes nothing. One object for each run of the command."""
+    """The metrics of one run of the command. If ``file`` is None, nothing is written."""
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
@@ -23,11 +23,11 @@ class ArchiveMetrics:
         self._rows_before = 0
 
     def begin_round(self, done: Archived) -> None:
-        """The archive looks at Kafka now, with so much done before."""
+        """Note the start of a round, and the counts of the rounds before."""
         self._round_began, self._rows_before = time.monotonic(), done.rows
 
     def write(self, done: Archived) -> None:
-        """Put the file in the place of the last one at once. Raises ``CommandFailed``."""
+        """Replace the file in one step. Raises ``CommandFailed`` if it cannot be written."""
         if self._file is None:
             return
         from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
@@ -35,12 +35,12 @@ class ArchiveMetrics:
         registry = CollectorRegistry()
         seconds = max(time.monotonic() - self._round_began, 0.001)
         for name, text, value in (
-            ("lag_offsets", "Offsets that were committed in Kafka and not archived when it last looked.", done.waiting),
+            ("lag_offsets", "Offsets that Kafka has committed and the archive has not read.", done.waiting),
             ("records", "Records that this run has archived.", done.rows),
-            ("quarantined_records", "Records of them with which something is wrong.", done.quarantined),
-            ("records_per_second", "How fast its last round was.", (done.rows - self._rows_before) / seconds),
-            ("findings", "Partitions that it could not read on, or that lost records.", done.findings),
-            ("timestamp_seconds", "When it last looked at Kafka, or committed.", time.time()),
+            ("quarantined_records", "Archived records that have a fault.", done.quarantined),
+            ("records_per_second", "Records per second of the last round.", (done.rows - self._rows_before) / seconds),
+            ("findings", "Partitions that could not be read further, or that lost records.", done.findings),
+            ("timestamp_seconds", "Time of the last read of Kafka, or of the last commit.", time.time()),
         ):
             Gauge(f"hookwire_archive_{name}", text, registry=registry).set(value)
         try:

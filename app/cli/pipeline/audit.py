@@ -1,4 +1,4 @@
-"""``hookwire pipeline audit``: the ledger first, then the lake, cell by cell and, where they differ, event by event."""
+"""``hookwire pipeline audit``: checks the ledger, then the lake, cell by cell; unequal cells event by event."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ if TYPE_CHECKING:
 
 __all__ = ["audit"]
 
-Since = Annotated[str | None, typer.Option("--since", help="2026-01-15T09:00Z, or 7d: that long ago.")]
-Until = Annotated[str | None, typer.Option("--until", help="The same, for the end.")]
-Contents = Annotated[bool, typer.Option("--contents", help="Compare event by event, also equal sums; parse JSON.")]
+Since = Annotated[str | None, typer.Option("--since", help="The start: 2026-01-15T09:00Z, or 7d for 7 days ago.")]
+Until = Annotated[str | None, typer.Option("--until", help="The end, in the same format.")]
+Contents = Annotated[bool, typer.Option("--contents", help="Compare all events, also where sums agree; parse JSON.")]
 Examples = Annotated[int, typer.Option("--examples", min=1, max=100_000, help="Ids to name beside each count.")]
 Late = Annotated[
-    float | None, typer.Option("--late", min=0.001, help="Seconds that are too many (HOOKWIRE_PIPELINE_LATE_SECONDS).")
+    float | None,
+    typer.Option("--late", min=0.001, help="Seconds after which an event is late (HOOKWIRE_PIPELINE_LATE_SECONDS)."),
 ]
 Metrics = Annotated[Path | None, typer.Option("--metrics", help="Write figures for Prometheus' textfile collector.")]
-SelfTest = Annotated[bool, typer.Option("--self-test", help="Plant one of each fault, find them, and take them back.")]
+SelfTest = Annotated[bool, typer.Option("--self-test", help="Plant each fault once, find all faults, remove them.")]
 _PAGE = 10_000
 _ACCEPTED_MAX = 1_000_000
 _FOR_EVER_DAYS = 36_500
@@ -44,7 +45,7 @@ _FOR_EVER_DAYS = 36_500
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What to look at, and how."""
+    """The options of one audit."""
 
     since: datetime | None
     until: datetime | None
@@ -58,11 +59,13 @@ def audit(
     late: Late = None, self_test: SelfTest = False, metrics: Metrics = None, conf: Conf = None, as_json: Json = False,
     config: Config = None,
 ) -> None:  # fmt: skip
-    """Prove that everything that was accepted is in the lake, once and in order, or name what is not.
+    """Prove that each accepted event is in the lake, once and in order, or name the events that are not.
 
-    Closed hours are judged: those that ended 65 minutes ago and are folded into the ledger. Let `hookwire pipeline
-    archive` run first. Exit code 0: everything was compared, and nothing is wrong; 1: findings; 2: no finding, and
-    something could not be judged; 3: the database or the lake cannot be reached.
+    The audit judges closed hours: those that ended at least 65 minutes ago and are folded into the ledger. Run
+    `hookwire pipeline archive` first.
+
+    Exit code 0: everything was compared, without findings; 1: findings; 2: no findings, but some cells are unjudged;
+    3: the database or the lake cannot be reached.
 
     Examples:
 
@@ -92,7 +95,7 @@ async def _self_test(settings: Settings, *, as_json: bool) -> int:
     from pipeline.audit.selftest import self_test
 
     if not is_made(settings):
-        raise CommandFailed("the self-test plants a delivery in the database and takes it back: there is none yet", 3)
+        raise CommandFailed("the self-test needs the database, which does not exist yet: start hookwire first", 3)
     spark = await asyncio.to_thread(session, "audit --self-test", settings)
     verdicts = await asyncio.to_thread(self_test, spark)
     async with opened_database(settings, application_name="hookwire audit", connections_max=1) as database:
@@ -110,7 +113,7 @@ async def _audit(
 ) -> int:
     from app.cli.database import opened_connection
 
-    # Whole hours of events are read, which no index can make quick.
+    # Whole hours of events are read; no index makes that quick.
     async with opened_connection(settings, application_name="hookwire audit", statement_seconds=600) as connection:
         report = await _compared(connection, settings, lake, question)
     if metrics is not None:
@@ -141,7 +144,7 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
         audit = LakeAudit(spark, storage, incarnation, since, until, question.late_seconds)
         cells = await asyncio.to_thread(audit.compare, owed)
         asked = in_question(cells, contents=question.contents)
-        tell(f"{len(cells)} cells compared, {len(asked)} to look at event by event")
+        tell(f"{len(cells)} cells compared, {len(asked)} to compare event by event")
         if unarchived := await asyncio.to_thread(_add_unarchived, settings, audit, asked):
             cells = await asyncio.to_thread(audit.compare, owed)
             asked = in_question(cells, contents=question.contents)
@@ -169,7 +172,7 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
 
 
 def _add_unarchived(settings: Settings, audit: LakeAudit, asked: Sequence[Cell]) -> int:
-    """Let the audit read what the archive has not come to, in the topics whose cells differ; how many offsets."""
+    """Let the audit read offsets that are not archived yet, in topics whose cells differ; return their number."""
     from app.cli.pipeline.options import kafka_of
     from pipeline.archive import unarchived
 
@@ -182,7 +185,7 @@ def _add_unarchived(settings: Settings, audit: LakeAudit, asked: Sequence[Cell])
 
 
 async def _hours(connection: Session, question: Question) -> tuple[datetime, datetime]:
-    """Those that can be judged and were asked for; raises ``CommandFailed`` when there are none."""
+    """Return the span of hours that can be judged and were requested; raise ``CommandFailed`` if it is empty."""
     span = await connection.fetchrow("lake.span")
     assert span is not None, "the cursor has one row"
     since = max(filter(None, (span["since"], question.since)))
@@ -197,7 +200,7 @@ async def _hours(connection: Session, question: Question) -> tuple[datetime, dat
 async def _accepted(
     connection: Session, prefix: str, incarnation: str, cells: Sequence[Cell]
 ) -> tuple[list[Accepted], list[Cell]]:
-    """The events of these cells, and the cells whose events are gone or too many, which cannot be judged one by one."""
+    """Return the events of these cells, and the cells that cannot be judged: their events are gone or too many."""
     from event.identity import format_event_id
     from pipeline.audit.lake_audit import Accepted
 

@@ -1,4 +1,4 @@
-"""An audit's figures for the textfile collector of Prometheus' node exporter (PL-A08)."""
+"""Metrics of an audit, for the textfile collector of Prometheus' node exporter (PL-A08)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FINDINGS = (
 
 
 def write_metrics(report: AuditReport, file: Path) -> None:
-    """One file, which takes the place of the last one at once. Raises ``CommandFailed``."""
+    """Write the metrics; replace the file in one step. Raises ``CommandFailed`` if it cannot be written."""
     from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 
     registry = CollectorRegistry()
@@ -34,7 +34,7 @@ def write_metrics(report: AuditReport, file: Path) -> None:
         ("ledger_findings", "Cells of the ledger whose sides differ.", report.ledger.findings),
         ("records", "Records of the lake the last audit compared.", report.records),
         ("outside_records", "Records of the lake in hours the last audit did not judge.", report.outside),
-        ("until_timestamp_seconds", "The end of what the last audit judged.", report.until.timestamp()),
+        ("until_timestamp_seconds", "The end of the hours the last audit judged.", report.until.timestamp()),
         ("timestamp_seconds", "When the last audit ended.", time.time()),
     ):
         Gauge(f"hookwire_audit_{name}", text, registry=registry).set(value)

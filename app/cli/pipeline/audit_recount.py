@@ -1,4 +1,4 @@
-"""The audit's write side: are the events of the database still those that the ledger counted (FP-06)?"""
+"""The audit of the database: compares its events with those that the ledger has counted (FP-06)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _CELLS_MAX: Final = 500
 
 
 async def recounted(session: Session, incarnation: str, since: datetime, until: datetime) -> list[Finding]:
-    """Return what was ``deleted``, ``inserted``, ``rewritten`` or ``exchanged`` by hand, in hours that are still kept.
+    """Return rows ``deleted``, ``inserted``, ``rewritten`` or ``exchanged`` by hand, in hours that are still kept.
 
-    A cell is named, and the event where one alone makes the difference. Raises ``DatabaseError``.
+    A finding names the cell. It also names the event if a single event explains the difference. Raises
+    ``DatabaseError``.
     """
     from event.identity import format_event_id
     from pipeline.audit.inquiry import Finding

@@ -1,4 +1,4 @@
-"""What ``hookwire pipeline audit`` found: every comparison's figures, as a value and as a person reads them."""
+"""The report of ``hookwire pipeline audit``: the figures of all comparisons, and their print."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ __all__ = ["AuditReport", "print_report"]
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What all comparisons found. ``unjudged`` cells could not be looked at event by event.
+    """The results of all comparisons. ``unjudged`` cells could not be compared event by event.
 
-    ``outside``: records of the lake in hours that were not judged. ``webhook_hours``: of how many hours deliveries were
-    accounted for. ``unarchived``: offsets of Kafka that were read as well, because the archive has not come so far and
-    cells differed. ``unproved``: cells whose contents the ledger does not know, or of which records were erased.
+    * ``outside``: records of the lake in hours that were not judged.
+    * ``webhook_hours``: the number of hours whose deliveries were checked.
+    * ``unarchived``: offsets that were read from Kafka, because cells differed and the archive has not read them yet.
+    * ``unproved``: cells whose contents the ledger does not know, or whose records were partly erased.
     """
 
     since: datetime
@@ -38,22 +39,22 @@ class AuditReport:
 
     @property
     def count(self) -> int:
-        """How many rows somebody should look at."""
+        """Return the number of rows that an operator should examine."""
         return self.found + len(self.unjudged)
 
     @property
     def found(self) -> int:
-        """The findings among them, without what could not be judged."""
+        """Return the number of findings, without the cells that could not be judged."""
         return self.ledger.findings + sum(finding.is_finding for finding in self.findings)
 
     @property
     def exit_code(self) -> int:
-        """0 only where everything was compared (PL-A09)."""
+        """Return the exit code; it is 0 only if everything was compared (PL-A09)."""
         return 1 if self.found else 2 if self.unjudged else 0
 
 
 def print_report(report: AuditReport) -> None:
-    """The findings as a table, if there are any, and one line that sums up."""
+    """Print the findings as a table, if there are any, and a line that sums up."""
     from rich.markup import escape
 
     from app.cli.table import console, table

@@ -1,4 +1,4 @@
-"""The audit's webhook side: is every event accounted for at each subscription, and did it come in time (PL-A08)?"""
+"""The audit of webhooks: checks that each subscription has a result for each event, in time (PL-A08)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 __all__ = ["names_unaccounted", "webhook_findings"]
 
 _PLANTED_HOUR: Final = datetime(2000, 1, 1, 9, tzinfo=UTC)
-"""Before any real subscription, so that none is asked about what is planted."""
+"""This hour lies before all real subscriptions, so that the planted events belong to none of them."""
 
 
 async def webhook_findings(
     session: Session, incarnation: str, since: datetime, until: datetime, late_seconds: float, examples_max: int
 ) -> tuple[int, list[Finding]]:
-    """How many closed hours were looked at, and what is ``unaccounted`` or ``late``, by topic and subscription.
+    """Return the number of closed hours, and the events ``unaccounted`` or ``late``, by topic and subscription.
 
     Raises ``DatabaseError``.
     """
@@ -47,9 +47,9 @@ class _TakenBack(Exception):
 
 
 async def names_unaccounted(database: Database) -> bool:
-    """Whether an event without a delivery is named as unaccounted, and one with a delivery is not (PL-A11).
+    """Return whether an event without a delivery is named as unaccounted, and one with a delivery is not (PL-A11).
 
-    Both are planted in one transaction, which is taken back. Raises ``DatabaseError``.
+    Both events are planted in one transaction, which is rolled back. Raises ``DatabaseError``.
     """
     try:
         async with database.transaction() as session:

@@ -1,4 +1,4 @@
-"""``hookwire pipeline check`` and ``convert``: the files of a lake, and an older lake made anew; without Java."""
+"""``hookwire pipeline check`` and ``convert``: check the files of a lake, convert an older lake. They need no Java."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from app.cli.pipeline.lake import Lake, lake_of, told_failures
 __all__ = ["check", "convert"]
 
 Deep = Annotated[bool, typer.Option("--deep", help="Read every byte, and compare it with the hash in the log.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
-Quarantine = Annotated[bool, typer.Option("--quarantine", help="Take damaged files out of the table and keep them.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")]
+Quarantine = Annotated[bool, typer.Option("--quarantine", help="Move damaged files from the table to quarantine/.")]
 
 
 def check(
     lake: Lake = None, deep: Deep = False, quarantine: Quarantine = False, as_json: Json = False, config: Config = None
 ) -> None:
-    """Look at every file of all the lake's tables: is it there, whole, and Parquet with as many rows as it should have?
+    """Check that every file of the lake's tables exists, is complete, and has the right number of rows.
 
-    It reads the end of each file and no rows: whether the archived events are all there, and in order, is what
-    `hookwire pipeline audit` tells. With --deep it reads every byte, and names each file that is not as it was written.
+    It reads the end of each file and no rows. `hookwire pipeline audit` checks that all events are there and in order.
+    With --deep it reads every byte, and names each file that is not as it was written.
 
-    Exit code 1: some are not. With --quarantine they are put into quarantine/ of the lake, and the table's log says
-    why. Of bronze, the audit then names the events that were in them, and `hookwire pipeline replay --lost` publishes
-    these again; days of deliveries, metrics and slo are made again by the commands of these names, deliveries as far as
-    the database still has the attempts.
+    Exit code 1: some files are damaged. With --quarantine they are moved to quarantine/ of the lake, and the table's
+    log names the reason. For bronze, the audit then names the lost events, and `hookwire pipeline replay --lost`
+    publishes them again. For other tables, run `hookwire pipeline deliveries`, `metrics` or `slo`: they compute the
+    days again, deliveries only while the database still has the attempts.
 
     Examples:
 
@@ -58,14 +58,14 @@ def check(
     lines = [f"{path}: {damage.reason}" for path, damage in damaged]
     verb = "put into quarantine" if quarantine else "damaged"
     hashed = f"; the log has no hash of {unknown} of them any more" if unknown else ""
-    words = f"{files} files were looked at, {len(damaged)} {verb}, {records:,} records in them{hashed}"
+    words = f"{files} files were checked, {len(damaged)} {verb}, {records:,} records in them{hashed}"
     _result(done, as_json, "\n".join([*lines, words]))
     if damaged:
         raise typer.Exit(1)
 
 
 def convert(lake: Lake = None, dry_run: DryRun = False, as_json: Json = False, config: Config = None) -> None:
-    """Make Delta tables of a lake that an older version wrote. No data file is copied; it may be run again.
+    """Convert a lake of an older version into Delta tables. No data file is copied; the command can be repeated.
 
     Stop the archive of the older version first. The old logs are moved to before-delta/ of the lake.
 

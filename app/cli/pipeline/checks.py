@@ -1,4 +1,4 @@
-"""What the data pipeline needs: Java, packages, workers that have them too, Kafka, a lake (PL-V03, PL-C07)."""
+"""Checks of the pipeline's requirements: Java, packages, also on workers, Kafka, a lake (PL-V03, PL-C07)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INSTALL = "pip install 'hookwire-server[spark]'"
 
 
 def pipeline_checks(settings: Settings, lake: LakeStorage) -> Iterator[Check]:
-    """One after the other, the quick ones first; the last two start Spark."""
+    """Yield the results of all checks, the quick ones first; the last two checks start Spark."""
     here = python_here()
     yield from _packages(here)
     yield _kafka(settings)
@@ -39,7 +39,7 @@ def _packages(here: Python) -> Iterator[Check]:
     if missing:
         yield Check("PL-V01", "packages", "refuse", f"missing: {', '.join(missing)}", _INSTALL)
     elif here.packages["pandas"].partition(".")[0] != "2":
-        detail = f"pandas {here.packages['pandas']}, and PySpark's own tests know pandas 2"
+        detail = f"pandas {here.packages['pandas']}, but PySpark is tested with pandas 2"
         yield Check("PL-V01", "packages", "warn", detail, "pip install 'pandas<3'")
     else:
         yield Check(
@@ -53,9 +53,7 @@ def _java() -> Check:
     except JavaMissing as missing:
         return Check("PL-V03", "Java", "refuse", str(missing))
     if major > _NEWEST_JAVA:
-        return Check(
-            "PL-V03", "Java", "warn", f"Java {major} is newer than what Spark 4.0 runs on", "use Java 17 or 21"
-        )
+        return Check("PL-V03", "Java", "warn", f"Java {major} is too new for Spark 4.0", "use Java 17 or 21")
     return Check("PL-V03", "Java", "ok", f"Java {major}")
 
 
@@ -70,9 +68,9 @@ def _kafka(settings: Settings) -> Check:
 
 
 def header_checks(settings: Settings) -> Iterator[Check]:
-    """RO-15: by our headers the archive knows whose record it is, and which event."""
+    """Yield a warning if the relay sends no headers: the archive needs them to recognise our events (RO-15)."""
     if settings.kafka_bootstrap_servers and not settings.relay_headers:
-        detail = "off: the archive takes each record for one that nobody of ours sent, and the audit misses all"
+        detail = "off: the archive cannot recognise the hub's records, and the audit reports all events as lost"
         yield Check("RO-15", "headers", "warn", detail, "the lake and its audit need HOOKWIRE_RELAY_HEADERS=true")
 
 

@@ -1,4 +1,4 @@
-"""``hookwire pipeline usage``, ``anomaly``, ``schema`` and ``deadletter``: what the lake tells about itself."""
+"""``hookwire pipeline usage``, ``anomaly``, ``schema`` and ``deadletter``: statistics of the lake."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from app.settings.settings import Settings
 
 __all__ = ["anomaly", "days_of", "deadletter", "insight_of", "schema", "usage"]
 
-Since = Annotated[str | None, typer.Option("--since", help="First day: 2026-01-15, or 7d: so long ago (default: 28d).")]
+Since = Annotated[
+    str | None, typer.Option("--since", help="First day: 2026-01-15, or 7d for 7 days ago (default: 28d).")
+]
 Until = Annotated[str | None, typer.Option("--until", help="Last day (default: yesterday).")]
-Topic = Annotated[str | None, typer.Option("--topic", help="This Kafka topic alone.")]
-Threshold = Annotated[float, typer.Option("--threshold", min=1, help="Robust standard deviations that are too many.")]
+Topic = Annotated[str | None, typer.Option("--topic", help="This Kafka topic only.")]
+Threshold = Annotated[float, typer.Option("--threshold", min=1, help="Robust standard deviations of an anomaly.")]
 _PAGE = 500
 _LETTERS_MAX = 200_000
 
@@ -27,7 +29,7 @@ _LETTERS_MAX = 200_000
 def usage(
     since: Since = None, until: Until = None, lake: Lake = None, as_json: Json = False, config: Config = None
 ) -> None:
-    """Events and bytes by day and Kafka topic; each event counts once, and the same days give the same rows.
+    """Count events and bytes by day and Kafka topic. Each event counts once; repeated runs print the same rows.
 
     Examples:
 
@@ -43,7 +45,7 @@ def schema(
     topic: Topic = None, since: Since = None, until: Until = None, lake: Lake = None, as_json: Json = False,
     config: Config = None,
 ) -> None:  # fmt: skip
-    """What the JSON of each topic looks like by day. Exit code 1: some changed from one day to the next.
+    """Show the schema of each topic's JSON by day. Exit code 1: a schema changed from one day to the next.
 
     Examples:
 
@@ -59,7 +61,7 @@ def anomaly(
     since: Since = None, until: Until = None, threshold: Threshold = 6.0, lake: Lake = None, as_json: Json = False,
     config: Config = None,
 ) -> None:  # fmt: skip
-    """Hours in which a topic carried far more or less than it does, or nothing. Exit code 1: there are some.
+    """List hours in which a topic carried far more or fewer events than usual, or none. Exit code 1: there are some.
 
     Examples:
 
@@ -75,7 +77,7 @@ def anomaly(
 
 
 def deadletter(url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """Dead letters of the hub in clusters: who, how, since when, how many, and what to do. Exit code 1: there are some.
+    """Group the hub's dead letters by receiver and cause, with count, times and cure. Exit code 1: there are some.
 
     Examples:
 
@@ -107,7 +109,7 @@ async def _deadletter(settings: Settings, url: str | None, as_json: bool) -> int
 
 
 def days_of(since: str | None, until: str | None) -> tuple[date, date]:
-    """The days that are meant, by default the last 28 that have ended; raises ``CommandFailed``."""
+    """Return the first and the last day, by default of the last 28 days that have ended. Raises ``CommandFailed``."""
     from app.cli.moment import moment
 
     last = _day(moment("--until", until)) if until else datetime.now(UTC).date() - timedelta(days=1)
@@ -123,7 +125,7 @@ def _day(moment: str | None) -> date:
 
 
 def insight_of(job: str, lake: str | None, settings: Settings, since: date, until: date) -> Any:
-    """The jobs over these days."""
+    """Return the jobs over these days."""
     storage = lake_of(lake, settings)
     from pipeline.insight import Insight
 

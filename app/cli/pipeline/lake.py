@@ -1,4 +1,4 @@
-"""What the pipeline's commands share: where the lake is, and a Spark session that fails in one sentence."""
+"""Helpers of the pipeline's commands: find the lake, start Spark, turn errors into one sentence."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Conf = Annotated[
 
 
 def with_conf(settings: Settings, conf: list[str] | None) -> Settings:
-    """The settings with these of Spark too; raises ``CommandFailed`` for one that is not name=value."""
+    """Return the settings with these settings of Spark. Raises ``CommandFailed`` for a text that is not name=value."""
     pairs = [text.partition("=") for text in conf or ()]
     if wrong := [name for name, equals, _ in pairs if not equals or not name.startswith("spark.")]:
         raise CommandFailed(f"--conf {wrong[0]}: give it as spark.name=value", 2)
@@ -43,7 +43,7 @@ def with_conf(settings: Settings, conf: list[str] | None) -> Settings:
 
 
 def lake_of(given: str | None, settings: Settings) -> LakeStorage:
-    """The lake; raises ``CommandFailed`` where there is none that could be used."""
+    """Return the lake. Raises ``CommandFailed`` if it cannot be used."""
     try:
         from app.cli.pipeline.options import s3_of
         from pipeline.storage import LakeStorage, StorageError
@@ -56,7 +56,7 @@ def lake_of(given: str | None, settings: Settings) -> LakeStorage:
 
 
 def session(name: str, settings: Settings) -> Any:
-    """The Spark session of this process; raises ``CommandFailed`` without Java, or without jars that are asked for."""
+    """Return the Spark session of this process. Raises ``CommandFailed`` if Java or required jars are missing."""
     from app.cli.pipeline.options import session_of
     from pipeline.java import JavaMissing, java_major
     from pipeline.kafka_jars import JarsMissing
@@ -75,7 +75,7 @@ def session(name: str, settings: Settings) -> Any:
 
 @contextmanager
 def told_failures() -> Iterator[None]:
-    """What is expected to go wrong in a job, as one sentence and an exit code."""
+    """Turn the expected errors of a job into ``CommandFailed``, with one sentence and an exit code."""
     try:
         from pipeline.archive import ArchiveFailed
         from pipeline.failure import SparkFailed, named
@@ -96,5 +96,5 @@ def told_failures() -> Iterator[None]:
 
 
 def tell(text: str) -> None:
-    """Progress, beside the result."""
+    """Print progress to standard error, apart from the result."""
     print(f"hookwire: {text}", file=sys.stderr)  # noqa: T201 - this is the command's voice

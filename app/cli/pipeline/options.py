@@ -1,4 +1,4 @@
-"""The data pipeline's options, out of the settings. The only place of ``app`` that knows what the pipeline is told."""
+"""Options of the data pipeline, computed from the settings. Only this module maps settings to pipeline options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["kafka_of", "s3_of", "session_of"]
 
 
 def kafka_of(settings: Settings) -> SparkKafkaOptions:
-    """How the pipeline reaches the hub's Kafka. Raises SettingsRefused when there is none."""
+    """Return the options of the hub's Kafka. Raises SettingsRefused if no Kafka is configured."""
     if not settings.kafka_bootstrap_servers:
         raise SettingsRefused("the archive reads Kafka: name a server in HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS")
     password = settings.kafka_sasl_password
@@ -36,12 +36,12 @@ def kafka_of(settings: Settings) -> SparkKafkaOptions:
 
 
 def s3_of(settings: Settings) -> S3Options:
-    """Return how the lake's object store is reached: by the settings, else by AWS's own variables."""
+    """Return the options of the lake's object store: from the settings, else from AWS's own variables."""
     secret, token = (
         None if value is None else value.get_secret_value()
         for value in (settings.pipeline_s3_secret_key, settings.pipeline_s3_session_token)
     )
-    if settings.pipeline_s3_access_key:  # AWS's secret and token belong to another key.
+    if settings.pipeline_s3_access_key:  # The secret and token of AWS's variables would belong to another key.
         keys = settings.pipeline_s3_access_key, secret or "", token or ""
     else:
         keys = of_aws("AWS_ACCESS_KEY_ID"), of_aws("AWS_SECRET_ACCESS_KEY"), of_aws("AWS_SESSION_TOKEN")
@@ -51,7 +51,7 @@ def s3_of(settings: Settings) -> S3Options:
 
 
 def session_of(settings: Settings) -> SessionOptions:
-    """For :func:`pipeline.session.spark_session`; fetches the jars of the JVM's source if it is asked for.
+    """Return the options for :func:`pipeline.session.spark_session`; fetch the jars if the source is "jvm".
 
     Raises JarsMissing.
     """

@@ -1,4 +1,4 @@
-"""``hookwire pipeline replay``: events of the lake, or those that an audit has missed, through the hub's API again."""
+"""``hookwire pipeline replay``: publishes events of the lake, or events that an audit reports as lost, again."""
 
 from __future__ import annotations
 
@@ -30,13 +30,17 @@ __all__ = ["replay", "send_all"]
 Topic = Annotated[str | None, typer.Option("--topic", help="Events of this Kafka topic.")]
 Keys = Annotated[list[str] | None, typer.Option("--key", help="Events of this ordering key; may be repeated.")]
 Events = Annotated[list[str] | None, typer.Option("--event", help="This event (evt_...); may be repeated.")]
-Since = Annotated[str | None, typer.Option("--since", help="Accepted from 2026-01-15T09:00Z on, or 2h: that long ago.")]
-Until = Annotated[str | None, typer.Option("--until", help="The same, for the end.")]
-Lost = Annotated[Path | None, typer.Option("--lost", help="What `audit --json` has found lost, from the hub itself.")]
+Since = Annotated[
+    str | None, typer.Option("--since", help="Accepted from 2026-01-15T09:00Z on, or 2h for 2 hours ago.")
+]
+Until = Annotated[str | None, typer.Option("--until", help="The end, in the same format.")]
+Lost = Annotated[
+    Path | None, typer.Option("--lost", help="Lost events in the output of `audit --json`; read from the hub.")
+]
 To = Annotated[str | None, typer.Option("--to", help="Publish to this topic (default: the topic of each event).")]
-Rate = Annotated[int | None, typer.Option("--rate", min=1, help="At most so many a second.")]
-Resume = Annotated[str | None, typer.Option("--resume", help="Go on with a replay that was interrupted, by its name.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count what would be sent.")]
+Rate = Annotated[int | None, typer.Option("--rate", min=1, help="The largest number of events per second.")]
+Resume = Annotated[str | None, typer.Option("--resume", help="The name of an interrupted replay to continue.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Count the events and send none.")]
 
 
 def replay(
@@ -46,8 +50,8 @@ def replay(
 ) -> None:  # fmt: skip
     """Publish archived events again: each once, in order per key, as a new event with the header `replay-of`.
 
-    The Idempotency-Key is the old event's id, so that repeating a replay within the hub's memory of such keys publishes
-    nothing twice. Exit code 0: all were accepted; 1: some were refused; 3: the hub or the lake cannot be reached.
+    The Idempotency-Key is the old event's id. While the hub remembers these keys, a repeated replay publishes no event
+    twice. Exit code 0: all were accepted; 1: some were refused; 3: the hub or the lake cannot be reached.
 
     Examples:
 
@@ -64,7 +68,7 @@ def replay(
         "until": moment("--until", until), "to": to, "lost": _lost(lost) if lost is not None else None,
     }  # fmt: skip
     if resume is None and lost is None and not any(asked[name] for name in asked if name != "to"):
-        raise CommandFailed("everything? name a topic, keys, events, a time or a file of lost events", 2)
+        raise CommandFailed("nothing was selected: name a topic, keys, events, a time or a file of lost events", 2)
     settings = settings_from(config)
     storage = lake_of(lake, settings)
     if resume is not None:
@@ -81,14 +85,14 @@ def _lost(file: Path) -> list[str]:
         findings = json.loads(file.read_text(encoding="utf-8"))["findings"]
         return [event_id for found in findings if found["fault"] == "lost" for event_id in found["examples"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CommandFailed(f"{file} is no report of `hookwire pipeline audit --json`: {error!r}", 2) from None
+        raise CommandFailed(f"{file} is not a report of `hookwire pipeline audit --json`: {error!r}", 2) from None
 
 
 def _resumed(storage: LakeStorage, name: str) -> dict[str, Any]:
     try:
         noted: dict[str, Any] = json.loads(storage.read(f"replays/{name}.json"))
     except (FileNotFoundError, ValueError):
-        raise CommandFailed(f"there is no replay {name} to go on with", 2) from None
+        raise CommandFailed(f"there is no replay {name} to continue", 2) from None
     asked: dict[str, Any] = noted["asked"]
     return asked
 
@@ -131,7 +135,7 @@ async def _replay(
         try:
             await send_all(settings, resender, storage, name, asked, hub)
         except (CommandFailed, asyncio.CancelledError):
-            tell(f"interrupted after {resender.sent.all:,}; go on with --resume {name}")
+            tell(f"interrupted after {resender.sent.all:,}; continue with --resume {name}")
             raise
     _show(resender.sent, name, as_json)
     return 1 if resender.sent.refused_count else 0
@@ -140,10 +144,10 @@ async def _replay(
 async def send_all(
     settings: Settings, resender: Resender, storage: LakeStorage, name: str, asked: dict[str, Any], hub: str
 ) -> None:
-    """Send what is asked for batch by batch, each noted under ``replays/`` in the lake when it was answered."""
+    """Send the requested events batch by batch. Note each answered batch under ``replays/`` in the lake."""
     from app.cli.pipeline.resend import BATCH, batches
 
-    if asked["lost"] is not None:  # none that are left are not all that there are
+    if asked["lost"] is not None:  # an empty list means that none are left; None means all events
         while asked["lost"]:
             ids, rest = asked["lost"][:BATCH], asked["lost"][BATCH:]
             await resender.send([await _of_hub(hub, event_id) for event_id in ids])

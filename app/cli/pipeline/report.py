@@ -1,4 +1,4 @@
-"""``hookwire pipeline report``: one HTML file about volume, latency, retries, error budget and audit."""
+"""``hookwire pipeline report``: writes one HTML file about volume, latency, retries, error budget and audit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["report"]
 _FAILING_SHOWN = 10
 
 Output = Annotated[Path, typer.Option("--output", help="The file to write.")]
-Audit = Annotated[Path | None, typer.Option("--audit", help="What `audit --json` has printed.")]
+Audit = Annotated[Path | None, typer.Option("--audit", help="The output of `audit --json`.")]
 Target = Annotated[float, typer.Option("--target", min=0.5, max=0.99999, help="Share of attempts that should succeed.")]
 
 
@@ -55,7 +55,7 @@ def _audit(file: Path | None) -> dict[str, Any] | None:
         for moment in (found["since"], found["until"], *(finding["hour"] for finding in found["findings"])):
             datetime.fromisoformat(moment)
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise CommandFailed(f"{file} is no report of `hookwire pipeline audit --json`: {error}", 2) from None
+        raise CommandFailed(f"{file} is not a report of `hookwire pipeline audit --json`: {error}", 2) from None
     return found
 
 

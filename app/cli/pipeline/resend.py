@@ -1,7 +1,7 @@
-"""Sending archived events through the hub's front door again: in order per key, each at most once, and resumable.
+"""Resend: publishes archived events through the hub's API: in order per key, each at most once, and resumable.
 
-A batch is sent key by key at the same time, and noted when all of it was answered. A resumed replay repeats at most one
-batch, and the hub recognises what it has by its Idempotency-Key, the id of the event that was.
+The keys of a batch are sent at the same time. A batch is noted when all its events were answered. A resumed replay
+repeats at most one batch. The hub recognises repeats by the Idempotency-Key, which is the id of the archived event.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _REFUSALS_SHOWN = 20
 
 @dataclass(slots=True)
 class Sent:
-    """``again``: the hub knew them by an earlier replay; ``refused``: the first few, each with the hub's reason."""
+    """Counts of a replay. ``again``: events that the hub knew already; ``refused``: the first ones, with reasons."""
 
     published: int = 0
     again: int = 0
@@ -43,18 +43,22 @@ class Sent:
 
     @property
     def all(self) -> int:
-        """How many were answered."""
+        """Return the number of answered events."""
         return self.published + self.again + self.refused_count
 
 
 def batches(events: Iterator[ArchivedEvent]) -> Iterator[list[ArchivedEvent]]:
-    """In the order given."""
+    """Yield the events in batches, in their order."""
     while batch := list(islice(events, BATCH)):
         yield batch
 
 
 class Resender:
-    """``prefix`` is what our topics' names carry in Kafka; ``to`` sends all to one topic; ``rate`` a second at most."""
+    """Publish events through the hub's API.
+
+    ``prefix`` is the prefix of our topics in Kafka. ``to`` is a topic for all events. ``rate`` is the largest number of
+    events per second.
+    """
 
     def __init__(self, client: httpx.AsyncClient, hub: str, prefix: str, to: str | None, rate: int | None) -> None:
         self.sent = Sent()
@@ -67,7 +71,7 @@ class Resender:
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     async def send(self, batch: Sequence[ArchivedEvent]) -> None:
-        """Send all; raises ``CommandFailed`` when the hub does not answer, however often it is asked."""
+        """Send all events. Raises ``CommandFailed`` if the hub does not answer after all retries."""
         lanes: dict[tuple[str, str], list[ArchivedEvent]] = {}
         for event in batch:
             lanes.setdefault((event.topic, event.key or f"\0{event.event_id}"), []).append(event)
@@ -93,7 +97,7 @@ class Resender:
     async def _send(self, event: ArchivedEvent) -> None:
         topic = self._to or event.topic.removeprefix(self._prefix)
         url = f"{self._hub}/topics/{quote(topic, safe='')}/events"
-        # Sent elsewhere it is another event, and may be so beside the first.
+        # An event that is sent to another topic is a new event, so it needs another Idempotency-Key.
         name = event.event_id if self._to is None else f"{event.event_id}/{self._to}"
         headers = {
             "Idempotency-Key": name,
@@ -131,5 +135,5 @@ class Resender:
 def _sendable(content_type: str) -> str:
     media_type = content_type.partition(";")[0].strip().lower()
     if media_type == "application/x-ndjson" or media_type.startswith("application/cloudevents"):
-        raise CommandFailed(f"the hub would take a body of type {media_type} apart", 2)
+        raise CommandFailed(f"the hub would parse a body of type {media_type}: this event cannot be replayed", 2)
     return content_type

@@ -1,4 +1,4 @@
-"""``hookwire pipeline deliveries``, ``metrics`` and ``slo``: attempts at webhooks as silver and gold (PL-02..PL-04)."""
+"""``hookwire pipeline deliveries``, ``metrics`` and ``slo``: compute silver and gold from attempts (PL-02..PL-04)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["deliveries", "metrics", "slo"]
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell which days would be made.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="List the days and change nothing.")]
 Target = Annotated[float, typer.Option("--target", min=0.5, max=0.99999, help="Share of attempts that should succeed.")]
 _PAGE = 100_000
 _BACKLOG_PAGE = 20_000
@@ -46,7 +46,7 @@ def deliveries(
 ) -> None:  # fmt: skip
     """Copy the attempts at webhooks into the lake, one row each, with the reason of a failure.
 
-    A day is written again when the database has more attempts of it than the lake, and never when it has fewer.
+    A day is written again if the database has more attempts of that day than the lake, never if it has fewer.
 
     Examples:
 
@@ -63,7 +63,7 @@ def metrics(
     since: Since = None, until: Until = None, lake: Lake = None, dry_run: DryRun = False, as_json: Json = False,
     config: Config = None,
 ) -> None:  # fmt: skip
-    """Attempts, successes, latency and retries by hour, topic and subscription; and what waits now.
+    """Compute attempts, successes, latency and retries by hour, topic and subscription, and count waiting deliveries.
 
     Reads the lake's deliveries. Writes the lake's metrics, and the same rows into the database, each batch once
     (hookwire.lake_metrics, hookwire.lake_backlog).
@@ -81,7 +81,7 @@ def slo(
     since: Since = None, until: Until = None, target: Target = 0.99, lake: Lake = None, dry_run: DryRun = False,
     as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
-    """The share of attempts that delivered over 28 days and how much of the error budget is used, by subscription.
+    """Compute by subscription the share of successful attempts over 28 days and the used part of the error budget.
 
     Reads the lake's metrics. Writes the lake's service levels, and the same rows into the database, each batch once
     (hookwire.lake_slo). Exit code 1: a budget is overdrawn on the last day.
@@ -118,7 +118,7 @@ async def _deliveries(
 
 
 async def _copied(database: Database, service: Service, day: date) -> int:
-    """A day, page by page: no more than one is in memory. How many rows it has."""
+    """Copy a day page by page, so that only one page is in memory; return the number of rows."""
     place: tuple[int, int, int] = (0, 0, 0)
     files: tuple[DataFile, ...] = ()
     span = (_midnight(day), _midnight(day + timedelta(days=1)))
@@ -151,14 +151,14 @@ async def _metrics(
 
 
 async def _noted_backlog(database: Database, page: int = _BACKLOG_PAGE) -> int:
-    """What waits at webhooks now, counted page by page, so that no statement runs for long; how much it is."""
+    """Count the waiting deliveries page by page, so that no statement runs for long; store and return the count."""
     found: dict[tuple[str, str, str], tuple[int, datetime]] = {}
     place, examined = (0, 0), page
     while examined == page:
         rows = await database.fetch("gold.backlog_page", *place, page)
         place, examined = (rows[0]["event_id"], rows[0]["subscription_id"]), rows[0]["examined"]
         for row in rows:
-            if row["waiting"] is not None:  # else nothing on this page has both its event and its subscription
+            if row["waiting"] is not None:  # else no delivery of this page has both its event and its subscription
                 name = (row["tenant"], row["topic"], row["subscription"])
                 waiting, since = found.get(name, (0, row["since"]))
                 found[name] = (waiting + row["waiting"], min(since, row["since"]))
@@ -204,13 +204,15 @@ async def _gold(
 
 
 def _kept_since(days: int) -> datetime:
-    """What is older is not put into the database any more: it would have been, and has gone again."""
+    """Return the time before which rows are not stored in the database, because its retention has deleted them."""
     return datetime.now(UTC) - timedelta(days=days) if days else datetime.min.replace(tzinfo=UTC)
 
 
 async def _put(database: Database, spark: Any, job: str, table: Table, since: datetime) -> int:
-    """What the log of a gold table has since then and the database has not, in one transaction; how many rows
-    (PL-X04)."""
+    """Store the rows of a gold table's commits since ``since`` that the database lacks, in one transaction (PL-X04).
+
+    Return the number of rows.
+    """
     from pipeline.service import rows_of
 
     statement, columns = _GOLD[job]
@@ -233,7 +235,7 @@ async def _put(database: Database, spark: Any, job: str, table: Table, since: da
 def _database(settings: Settings) -> AbstractAsyncContextManager[Database]:
     from app.cli.database import opened_database
 
-    # A day of attempts has no index of its own.
+    # No index serves a query for a day of attempts, so it may take long.
     return opened_database(settings, connections_max=1, application_name="hookwire pipeline", statement_seconds=600)
 
 

@@ -1,4 +1,4 @@
-"""``hookwire pipeline compact``, ``retain`` and ``erase``: what keeps a lake small, and what a person may ask to go."""
+"""``hookwire pipeline compact``, ``retain`` and ``erase``: keep a lake small, and delete a person's events."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["compact", "erase", "retain"]
 
-Topic = Annotated[str | None, typer.Option("--topic", help="This Kafka topic alone.")]
+Topic = Annotated[str | None, typer.Option("--topic", help="This Kafka topic only.")]
 TableName = Annotated[
     Literal["bronze", "deliveries", "metrics", "slo", "quarantined"],
     typer.Option("--table", help="Archived events, attempts, metrics, service levels, notes of quarantine."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
-FileSize = Annotated[int, typer.Option("--file-mb", min=1, max=4096, help="About how large files become.")]
-Days = Annotated[int, typer.Option("--days", min=1, max=36_500, help="Keep so many days; days before go whole.")]
-Keys = Annotated[list[str] | None, typer.Option("--key", help="An ordering key of the subject's; may be repeated.")]
-KeysFile = Annotated[Path | None, typer.Option("--keys-file", help="The same, one key a line.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")]
+FileSize = Annotated[int, typer.Option("--file-mb", min=1, max=4096, help="The approximate size of new files.")]
+Days = Annotated[int, typer.Option("--days", min=1, max=36_500, help="Keep this number of days; delete earlier ones.")]
+Keys = Annotated[list[str] | None, typer.Option("--key", help="An ordering key of the subject; may be repeated.")]
+KeysFile = Annotated[Path | None, typer.Option("--keys-file", help="A file with ordering keys, one per line.")]
 _MEBIBYTE = 1024 * 1024
 _REPLACED_KEPT_HOURS = 24
 
@@ -35,9 +35,9 @@ _REPLACED_KEPT_HOURS = 24
 def compact(
     lake: Lake = None, file_mb: FileSize = 128, dry_run: DryRun = False, as_json: Json = False, config: Config = None
 ) -> None:
-    """Write the small files of closed days anew as few large ones, and delete what is left of a day ago.
+    """Replace the small files of closed days by few large ones, and delete unused files that are older than a day.
 
-    That is files of any table that were replaced, and those of batches that were killed and have been done again since.
+    Unused files are replaced files of any table, and files of killed batches that have been repeated since.
 
     Examples:
 
@@ -78,7 +78,7 @@ def retain(
     days: Days, lake: Lake = None, topic: Topic = None, table: TableName = "bronze", dry_run: DryRun = False,
     as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
-    """Drop whole days of one table from the lake, files and all: of the archived events, or of what --table names.
+    """Delete whole days of one table with their files: of the archived events, or of the table that --table names.
 
     Examples:
 
@@ -113,12 +113,13 @@ def erase(
     key: Keys = None, keys_file: KeysFile = None, lake: Lake = None, topic: Topic = None, dry_run: DryRun = False,
     as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
-    """Erase every record of one subject's keys from the lake, and search the lake again to show it.
+    """Erase every record of one subject's keys from the lake, and search the lake again as a proof.
 
-    Also from quarantine/ and from what killed batches left; files of these that cannot be read go whole.
+    This includes quarantine/ and files of killed batches; unreadable files of these two kinds are deleted.
 
-    Numbers, topics and hours of the erased events stay, so that the audit does not take them for lost; neither key nor
-    payload does. The hub's database and Kafka are not touched. Exit code 1: some were written meanwhile, run it again.
+    Numbers, topics and hours of the erased events stay, so that the audit does not report them as lost. Keys and
+    payloads do not stay. The hub's database and Kafka are not touched. Exit code 1: new records were written meanwhile;
+    run it again.
 
     Examples:
 
@@ -144,9 +145,9 @@ def erase(
             "remaining": records,
         }  # fmt: skip
         _result(done, as_json, f"{records:,} records in {len(found)} files would be erased, and those in {len(beside)} "
-                f"files beside the table, {unreadable} of which cannot be read and would go whole")  # fmt: skip
+                f"files beside the table, {unreadable} of which cannot be read and would be deleted")  # fmt: skip
         return
-    # Whose keys they were is written down nowhere.
+    # The run does not note the keys, because they may name a person.
     with told_failures(), recorded_run(storage, "erase", {"keys": len(subject.keys), "topic": topic}) as run:
         erased = erase(spark, storage, table, subject, run.id)
         run.counts = done = {name: getattr(erased, name) for name in erased.__slots__}
@@ -167,7 +168,7 @@ def _keys(given: list[str] | None, file: Path | None) -> list[str]:
         except (OSError, UnicodeDecodeError) as error:
             raise CommandFailed(f"cannot read {file}: {error}", 2) from None
     if not (keys := [key for key in keys if key]):
-        raise CommandFailed("whose? name at least one key: --key or --keys-file", 2)
+        raise CommandFailed("no key was given: name at least one by --key or --keys-file", 2)
     return keys
 
 

@@ -12,17 +12,18 @@ from webhooks.condition import Blocker
 __all__ = ["BlockedBy", "ConditionReason", "NextAttemptAt"]
 
 ConditionReason = Annotated[
-    str, Field(description="Why it is in this state, in one sentence. What has to change first comes first.")
+    str, Field(description="Why it is in this state, in one sentence, beginning with the reason to cure first.")
 ]
 BlockedBy = Annotated[
     Blocker | None,
     Field(
-        description="What prevents the next attempt: `pause` (the subscription is disabled, or its receiver asked for "
-        "a pause), `hold` (an operator has to decide), `order` (an earlier event of the key), `breaker`, "
-        "`schedule` (of attempts), `rate` (the rate limit)."
+        description="The reason that prevents the next attempt: `pause` (the subscription is disabled, or its "
+        "receiver asked for a pause), `hold` (an operator has to decide), `order` (an earlier event of the same key "
+        "is open), `breaker` (the circuit breaker is open), `schedule` (the next attempt is not due), `rate` (the "
+        "rate limit)."
     ),
 ]
 NextAttemptAt = Annotated[
     datetime | None,
-    Field(description="When it is tried next. Never in the past; null if no time is known."),
+    Field(description="The time of the next attempt. Never in the past; null if no time is known."),
 ]

@@ -1,4 +1,4 @@
-"""Bodies of the routes of jobs: what is asked and what is answered (DESIGN section 8)."""
+"""Bodies of the requests and answers of the routes of jobs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 JobState = Literal[
     "scheduled", "available", "assigned", "running", "review", "retryable", "completed", "cancelled", "discarded"
 ]
-Receipt = Annotated[str, Field(max_length=80, description="Of the claim.")]
+Receipt = Annotated[str, Field(max_length=80, description="The receipt that the claim returned.")]
 Person = Annotated[str, Field(min_length=1, max_length=200)]
 Seconds = Annotated[float, Field(ge=0, le=315_360_000)]
 _ID = "7b0b1f0c-6f0e-4a53-9a0c-6b1f0f2a9d11"
@@ -48,34 +48,34 @@ def _example(*examples: dict[str, Any]) -> ConfigDict:
 
 
 class JobCallbacks(BaseModel):
-    """Kinds of the jobs that follow; each is enqueued in the transaction that changes the state."""
+    """Kinds of follow-up jobs. Each job is enqueued in the transaction that changes the state."""
 
     model_config = ConfigDict(extra="forbid")
 
-    on_status: str | None = Field(None, max_length=200, description="With every change of state.")
+    on_status: str | None = Field(None, max_length=200, description="Enqueued with every change of state.")
     on_complete: str | None = Field(None, max_length=200)
     on_retry: str | None = Field(None, max_length=200)
-    on_fail: str | None = Field(None, max_length=200, description="Once, after the last attempt.")
+    on_fail: str | None = Field(None, max_length=200, description="Enqueued once, after the last attempt failed.")
 
 
 class JobIn(BaseModel):
-    """A job to be. What is left out is as its kind says."""
+    """A job to enqueue. The kind's settings supply the values that are left out."""
 
     model_config = _example({"kind": "invoice.check", "args": {"invoice": 4711}, "uniq": "4711", "priority": 5})
 
     kind: str = Field(min_length=1, max_length=200)
     args: JsonValue = Field(default_factory=dict)
     uniq: str | None = Field(
-        None, min_length=1, max_length=1024, description="One live job of a kind has it; `-` stands for the arguments."
+        None, min_length=1, max_length=1024, description="Unique among live jobs of a kind; `-` derives it from `args`."
     )
-    uniq_seconds: Seconds | None = Field(None, description="Ended jobs count for so long too.")
+    uniq_seconds: Seconds | None = Field(None, description="Ended jobs keep their `uniq` for this time.")
     on_conflict: Literal["merge", "replace", "skip", "error"] | None = None
-    key: str | None = Field(None, max_length=1024, description="What limits count by.")
+    key: str | None = Field(None, max_length=1024, description="The limits per key count jobs with the same key.")
     queue: str | None = Field(None, min_length=1, max_length=200)
     priority: int | None = Field(None, ge=-1000, le=1000)
     due_at: datetime | None = None
     delay_seconds: Seconds | None = None
-    due_local: datetime | None = Field(None, description="With `due_zone`: local time of a date far ahead.")
+    due_local: datetime | None = Field(None, description="Local time in `due_zone`, for a date far ahead.")
     due_zone: str | None = Field(None, min_length=1, max_length=80)
     attempts_max: int | None = Field(None, ge=1, le=1_000_000)
     run_seconds: float | None = Field(None, ge=0.05, le=2_592_000)
@@ -92,7 +92,7 @@ class JobRule(BaseModel):
     kind: str = Field(min_length=1, max_length=200)
     queue: str | None = Field(None, min_length=1, max_length=200, description="None: `default`.")
     priority: int | None = Field(None, ge=-1000, le=1000)
-    delay_seconds: Seconds | None = Field(None, description="From the moment in which the event is carried.")
+    delay_seconds: Seconds | None = Field(None, description="Counted from the time when the job is enqueued.")
     attempts_max: int | None = Field(None, ge=1, le=1_000_000)
     run_seconds: float | None = Field(None, ge=0.05, le=2_592_000)
     deadline_seconds: float | None = Field(None, ge=0.05, le=315_360_000)
@@ -101,19 +101,19 @@ class JobRule(BaseModel):
 
 
 class StateOut(BaseModel):
-    """The job, as it is now."""
+    """The current state of the job."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"id": _ID, "state": "available", "outcome": "made"}]})
 
     id: str
     state: JobState
     outcome: Literal["made", "merged", "replaced", "skipped"] | None = Field(
-        None, description="What became of the request to enqueue it."
+        None, description="The result of the request to enqueue the job."
     )
 
 
 class TrailOut(BaseModel):
-    """Who did what."""
+    """An act on the job, with its actor."""
 
     at: datetime
     actor: str
@@ -133,7 +133,7 @@ _JOB: dict[str, Any] = {
 
 
 class JobOut(BaseModel):
-    """A job, live or ended. `args`, `result`, `errors` are null for a key without the scope `payloads`."""
+    """A live or ended job. `args`, `result` and `errors` are null for an API key without the scope `payloads`."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_JOB]})
 
@@ -156,20 +156,20 @@ class JobOut(BaseModel):
     leased_until: datetime | None = Field(validation_alias="lease_until")
     assignee: str | None
     performer: str | None = Field(description="The person or worker that did it.")
-    number: int = Field(description="Of the latest change of state; its event has it too.")
+    number: int = Field(description="The number of the latest change of state; the event of the change has it too.")
     progress_done: int | None
     progress_total: int | None
     progress_note: str | None
-    is_cancelled: bool = Field(description="It runs and was asked to stop.")
+    is_cancelled: bool = Field(description="The job runs and was asked to stop.")
     result: JsonValue
-    errors: JsonValue = Field(description="One for each failed attempt, the latest 20.")
+    errors: JsonValue = Field(description="The errors of the latest 20 failed attempts.")
     created_by: str | None
     created_at: datetime
     claimed_at: datetime | None
     ended_at: datetime | None
     ended_by: str | None
     reason: str | None
-    trail: list[TrailOut] = Field(default_factory=list, description="Who did what; in `GET /jobs/{id}` only.")
+    trail: list[TrailOut] = Field(default_factory=list, description="Acts on the job; in `GET /jobs/{id}` only.")
 
 
 class JobPage(BaseModel):
@@ -182,22 +182,22 @@ class JobPage(BaseModel):
 
 
 class ClaimIn(BaseModel):
-    """What a worker asks for."""
+    """The jobs that a worker wants to claim."""
 
     model_config = _example({"kinds": ["invoice.check"], "max": 10, "wait_seconds": 20})
 
     kinds: list[Annotated[str, Field(min_length=1, max_length=200)]] | None = Field(
-        None, min_length=1, max_length=100, description="Null: all."
+        None, min_length=1, max_length=100, description="Null: all kinds."
     )
     queue: str = Field("default", min_length=1, max_length=200)
     max: int = Field(1, ge=1, le=500)
-    lease_seconds: float | None = Field(None, ge=1, le=43_200, description="Null: as the kind says.")
+    lease_seconds: float | None = Field(None, ge=1, le=43_200, description="Null: the setting of the kind.")
     wait_seconds: float = Field(0, ge=0, le=60)
-    worker: Person | None = Field(None, description="Its name, for the trail. Null: the caller's.")
+    worker: Person | None = Field(None, description="The worker's name for the trail. Null: the caller's name.")
 
 
 class ClaimedJobOut(BaseModel):
-    """What a worker needs of a job."""
+    """The part of a job that a worker needs."""
 
     id: str
     kind: str
@@ -205,12 +205,12 @@ class ClaimedJobOut(BaseModel):
     key: str | None
     attempts_max: int
     created_at: datetime
-    run_until: datetime = Field(description="Then the attempt has failed.")
-    resumed: JsonValue = Field(description="The answer to a token that it has waited for.")
+    run_until: datetime = Field(description="The attempt fails at this time.")
+    resumed: JsonValue = Field(description="The answer that came for the job's token, else null.")
 
 
 class ClaimedOut(BaseModel):
-    """A job in the hands of a worker."""
+    """A job that a worker has claimed."""
 
     receipt: str
     attempts: int
@@ -219,7 +219,7 @@ class ClaimedOut(BaseModel):
 
 
 class ClaimedList(BaseModel):
-    """What was claimed; nothing is a normal answer."""
+    """The claimed jobs; the list may be empty."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"items": [{
         "receipt": _RECEIPT, "attempts": 1, "leased_until": "2026-01-15T09:31:37Z",
@@ -231,7 +231,7 @@ class ClaimedList(BaseModel):
 
 
 class ReceiptIn(BaseModel):
-    """By which claim."""
+    """The receipt of the claim."""
 
     model_config = _example({"receipt": _RECEIPT})
 
@@ -244,14 +244,14 @@ class EventIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     topic: str = Field(max_length=249)
-    payload: JsonValue = Field(description="A text is published as it is, anything else as JSON.")
+    payload: JsonValue = Field(description="A string is published as it is, any other value as JSON.")
     key: str | None = Field(None, max_length=1024)
     content_type: str | None = Field(None, max_length=255)
     headers: dict[str, str] | None = Field(None, max_length=64)
 
 
 class CompleteIn(ReceiptIn):
-    """Result, events and follow-up jobs: one commit."""
+    """The result, events and follow-up jobs; they are stored in one commit."""
 
     model_config = _example(
         {
@@ -268,26 +268,28 @@ class CompleteIn(ReceiptIn):
 
 
 class FailIn(ReceiptIn):
-    """Why, and what then."""
+    """The reason of the failure, and how to continue."""
 
     model_config = _example({"receipt": _RECEIPT, "error": "the printer is on fire"})
 
     error: str = Field("failed", max_length=2000)
     dead: bool = Field(False, description="No further attempt.")
-    retry_seconds: Seconds | None = Field(None, description="Instead of the backoff.")
+    retry_seconds: Seconds | None = Field(None, description="The next attempt's delay, instead of the backoff.")
 
 
 class SnoozeIn(ReceiptIn):
-    """Later, without costing an attempt."""
+    """How long the job is postponed. The attempt does not count."""
 
     model_config = _example({"receipt": _RECEIPT, "seconds": 600})
 
     seconds: Seconds
-    token: str | None = Field(None, min_length=16, max_length=200, description="Until POST /jobs/resume names it.")
+    token: str | None = Field(
+        None, min_length=16, max_length=200, description="`POST /jobs/resume` with this token resumes the job earlier."
+    )
 
 
 class ProgressIn(ReceiptIn):
-    """How far it is."""
+    """The progress of the job."""
 
     model_config = _example({"receipt": _RECEIPT, "done": 3, "total": 10})
 
@@ -297,15 +299,15 @@ class ProgressIn(ReceiptIn):
 
 
 class ProgressOut(BaseModel):
-    """Whether it goes on."""
+    """Whether the job must stop."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"is_cancelled": False}]})
 
-    is_cancelled: bool = Field(description="It is to be stopped: fail or release it.")
+    is_cancelled: bool = Field(description="The job must stop: fail or release it.")
 
 
 class JobExtendIn(ReceiptIn):
-    """For how long."""
+    """The length of the lease, from now."""
 
     model_config = _example({"receipt": _RECEIPT, "lease_seconds": 60})
 
@@ -313,7 +315,7 @@ class JobExtendIn(ReceiptIn):
 
 
 class ExtendedOut(ProgressOut):
-    """The lease now; never past the run limit."""
+    """The new end of the lease; it never exceeds the run limit."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"leased_until": "2026-01-15T09:32:07Z", "is_cancelled": False}]}
@@ -323,7 +325,7 @@ class ExtendedOut(ProgressOut):
 
 
 class ResumeIn(BaseModel):
-    """What a job has waited for."""
+    """The answer that a job waits for."""
 
     model_config = _example({"token": "2f9c1d0e7ab34c55", "answer": {"paid": True}})
 
@@ -332,7 +334,7 @@ class ResumeIn(BaseModel):
 
 
 class ActIn(BaseModel):
-    """Why; it goes into the trail."""
+    """The reason of an act; it is stored in the trail."""
 
     model_config = _example({"reason": "one page is missing"})
 
@@ -340,28 +342,28 @@ class ActIn(BaseModel):
 
 
 class AssignIn(ActIn):
-    """To whom; null: to the caller."""
+    """The person who gets the job; null: the caller."""
 
     model_config = _example({"assignee": "ada", "due_at": "2026-02-01T12:00:00Z", "on_due": "remind"})
 
     assignee: Person | None = None
     due_at: datetime | None = None
-    on_due: Literal["remind", "escalate", "unassign"] | None = Field(None, description="What happens at `due_at`.")
+    on_due: Literal["remind", "escalate", "unassign"] | None = Field(None, description="The action at `due_at`.")
 
 
 class DelayIn(ActIn):
-    """Until when: an instant, or local time and zone."""
+    """The end of the delay: an instant, or a local time with its zone."""
 
     model_config = _example({"due_local": "2026-07-01T09:00:00", "due_zone": "Europe/Berlin", "reason": "on holiday"})
 
     due_at: datetime | None = None
     due_local: datetime | None = None
     due_zone: str | None = Field(None, min_length=1, max_length=80)
-    to_pool: bool = Field(False, description="It returns to the pool instead of to its assignee.")
+    to_pool: bool = Field(False, description="The job returns to the pool instead of to its assignee.")
 
 
 class FinishIn(ActIn):
-    """What came of it."""
+    """The result of the job."""
 
     model_config = _example({"result": {"pages": 4}})
 
@@ -369,7 +371,7 @@ class FinishIn(ActIn):
 
 
 def job_out(row: Any, *, shown: bool) -> dict[str, Any]:
-    """A row of ``job.list`` as :class:`JobOut` takes it; ``shown``: with contents."""
+    """Return a row of ``job.list`` as fields of :class:`JobOut`; unless ``shown``, leave the contents null."""
     hidden = ("args", "result", "errors")
     contents = {name: json.loads(row[name]) if shown and row[name] is not None else None for name in hidden}
     return {**row, "id": str(row["id"]), **contents}

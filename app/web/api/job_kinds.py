@@ -1,4 +1,4 @@
-"""/jobs/kinds, /jobs/periodic, /jobs/statistics: how kinds are treated, what is enqueued by the clock, how it goes."""
+"""/jobs/kinds, /jobs/periodic, /jobs/statistics: settings of kinds, schedules that enqueue jobs, counts of jobs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NEEDED = frozenset(
 
 
 class JobKindIn(BaseModel):
-    """How jobs of a kind are treated; null: as those of all kinds, which are the kind `*`."""
+    """The settings of a kind of jobs. For null, the setting of the kind `*` holds, which stands for all kinds."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -48,27 +48,35 @@ class JobKindIn(BaseModel):
     )
 
     automation: Literal["manual", "assisted", "mostly", "automatic"] | None = Field(
-        None, description="People; machines with a review; a share to machines and every failure to people; machines."
+        None,
+        description="`manual`: people do the jobs. `assisted`: machines do them, people review. `mostly`: machines get "
+        "a share, people the rest and all failures. `automatic`: machines do them.",
     )
-    machine_percent: int | None = Field(None, ge=0, le=100, description="Of `mostly`: the share of machines.")
-    machine_rule: dict[str, JsonValue] | None = Field(None, description="Of `mostly`: args with this go to machines.")
+    machine_percent: int | None = Field(None, ge=0, le=100, description="For `mostly`: the share of machines.")
+    machine_rule: dict[str, JsonValue] | None = Field(
+        None, description="For `mostly`: jobs whose `args` contain this go to machines."
+    )
     needs_review: bool | None = None
     reviewer_differs: bool | None = Field(None, description="The reviewer is not the performer.")
     escalate_to: str | None = Field(None, min_length=1, max_length=200)
     attempts_max: int | None = Field(None, ge=1, le=1_000_000)
-    run_seconds: float | None = Field(None, ge=0.05, le=2_592_000, description="Of one attempt.")
-    deadline_seconds: float | None = Field(None, ge=0.05, le=315_360_000, description="From the request on.")
+    run_seconds: float | None = Field(None, ge=0.05, le=2_592_000, description="Limit of one attempt.")
+    deadline_seconds: float | None = Field(
+        None, ge=0.05, le=315_360_000, description="Limit of the whole job, counted from its request."
+    )
     lease_seconds: float | None = Field(None, ge=0.05, le=43_200)
     backoff_seconds_min: float | None = Field(None, ge=0, le=86_400)
     backoff_seconds_max: float | None = Field(None, ge=0, le=2_592_000)
     doublings_max: int | None = Field(None, ge=0, le=60)
-    ageing_seconds: float | None = Field(None, ge=0.001, le=86_400, description="Worth one step of priority.")
-    running_max: int | None = Field(None, ge=1, le=1_000_000, description="At once, over all workers.")
-    key_running_max: int | None = Field(None, ge=1, le=1_000_000, description="At once, of one key.")
+    ageing_seconds: float | None = Field(
+        None, ge=0.001, le=86_400, description="Waiting for this time raises the priority by one."
+    )
+    running_max: int | None = Field(None, ge=1, le=1_000_000, description="Jobs that run at once, on all workers.")
+    key_running_max: int | None = Field(None, ge=1, le=1_000_000, description="Jobs of one key that run at once.")
     key_rate_per_second: float | None = Field(None, ge=0.000001, le=1_000_000)
     key_burst: int | None = Field(None, ge=1, le=1_000_000)
     events: list[_Event] | None = Field(None, max_length=11, description="States that are published.")
-    retention_days: int | None = Field(None, ge=0, le=3660, description="Of ended jobs; 0: they are not kept.")
+    retention_days: int | None = Field(None, ge=0, le=3660, description="Ended jobs are kept this long; 0: not kept.")
 
 
 _KIND: dict[str, Any] = {
@@ -95,7 +103,7 @@ class JobKindList(BaseModel):
 
 
 class ScheduleIn(BaseModel):
-    """A job that is enqueued by the clock."""
+    """A job that is enqueued at the times of a cron expression."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -107,7 +115,7 @@ class ScheduleIn(BaseModel):
     cron: str = Field(max_length=200, description="Minute, hour, day, month, day of the week.")
     zone: str = Field("UTC", max_length=80)
     missed: Literal["skip", "coalesce", "catch_up"] = Field(
-        "coalesce", description="Of ticks that no hub was there for: none, one, or all (100 at a time)."
+        "coalesce", description="Fire none, one or all (100 at a time) of the ticks that were due while no hub ran."
     )
     job: JobIn
     is_paused: bool = False
@@ -153,7 +161,7 @@ class LiveOut(BaseModel):
 
 
 class EndedOut(BaseModel):
-    """Ended jobs of a kind, by the person or worker that did them; seconds are averages."""
+    """Ended jobs of a kind, by the person or worker that did them. Seconds are averages."""
 
     kind: str
     state: str
@@ -165,7 +173,7 @@ class EndedOut(BaseModel):
 
 
 class StatisticsOut(BaseModel):
-    """What there is and what was done."""
+    """Counts of live and ended jobs."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{
         "live": [{"kind": "invoice.check", "state": "review", "jobs": 2, "oldest_at": "2026-01-15T09:31:07Z"}],
@@ -180,16 +188,16 @@ class StatisticsOut(BaseModel):
 @router.get("/kinds", summary="List the settings of kinds of jobs")
 @needs("read", reach="route")
 async def list_kinds(context: In) -> JobKindList:
-    """`*` are those of all kinds."""
+    """The kind `*` holds the settings for all kinds."""
     return JobKindList.model_validate({"items": [_kind_out(row) for row in await context.database.fetch("job.kinds")]})
 
 
-@router.put("/kinds/{kind}", summary="Set how jobs of a kind are treated", responses=refusals(*_BODY))
+@router.put("/kinds/{kind}", summary="Set the settings of a kind of jobs", responses=refusals(*_BODY))
 @needs("admin", reach="route")
 async def put_kind(request: Request, kind: str, body: JobKindIn, context: In) -> JobKindOut:
-    """Counts at once, for waiting jobs too. `*` needs a value of everything that has a default."""
+    """The settings hold at once, for waiting jobs too. For `*`, each setting with a default needs a value."""
     if kind == "*" and (missing := sorted(name for name in _NEEDED if getattr(body, name) is None)):
-        raise Problem("missing-parameter", f"* needs a value of {', '.join(missing)}.", parameter=missing[0])
+        raise Problem("missing-parameter", f"The kind * needs a value of {', '.join(missing)}.", parameter=missing[0])
     name = kind if kind == "*" else queue_name(kind)
     settings = json.dumps(body.model_dump(mode="json", exclude_none=True))
     with job_refusals():
@@ -199,20 +207,20 @@ async def put_kind(request: Request, kind: str, body: JobKindIn, context: In) ->
 
 
 @router.post(
-    "/kinds/{kind}/pause", status_code=204, summary="Hand out no more jobs of a kind", responses=refusals(*_BODY)
+    "/kinds/{kind}/pause", status_code=204, summary="Stop handing out jobs of a kind", responses=refusals(*_BODY)
 )
 @needs("operate", reach="route")
 async def pause_kind(request: Request, kind: str, body: Reasoned, context: In) -> None:
-    """What runs goes on."""
+    """Running jobs go on."""
     await context.database.fetchval("job.pause_kind", queue_name(kind), True, person_of(request), body.reason)
 
 
 @router.post(
-    "/kinds/{kind}/resume", status_code=204, summary="Hand jobs of a kind out again", responses=refusals(*_BODY)
+    "/kinds/{kind}/resume", status_code=204, summary="Hand out jobs of a kind again", responses=refusals(*_BODY)
 )
 @needs("operate", reach="route")
 async def resume_kind(request: Request, kind: str, body: Reasoned, context: In) -> None:
-    """In their order."""
+    """The waiting jobs are handed out in their order."""
     await context.database.fetchval("job.pause_kind", queue_name(kind), False, person_of(request), body.reason)
     context.jobs.job_waiting.notify()
 
@@ -220,7 +228,7 @@ async def resume_kind(request: Request, kind: str, body: Reasoned, context: In) 
 @router.get("/periodic", summary="List schedules")
 @needs("read", reach="route")
 async def list_schedules(context: In) -> ScheduleList:
-    """By name."""
+    """The schedules are sorted by name."""
     rows = await context.database.fetch("job.schedules")
     return ScheduleList.model_validate({"items": [_schedule_out(row) for row in rows]})
 
@@ -228,7 +236,7 @@ async def list_schedules(context: In) -> ScheduleList:
 @router.put("/periodic/{name}", summary="Set a schedule", responses=refusals(*_BODY))
 @needs("admin", reach="route")
 async def put_schedule(request: Request, name: str, body: ScheduleIn, context: In) -> ScheduleOut:
-    """Each tick is enqueued once, however many hubs run. A changed schedule is due next from now on."""
+    """Each tick enqueues one job, regardless of the number of hubs. A changed schedule counts from now on."""
     try:
         next_at = Cron.parse(body.cron, body.zone).after(datetime.now(UTC))
     except CronError as error:
@@ -246,17 +254,17 @@ async def put_schedule(request: Request, name: str, body: ScheduleIn, context: I
 @router.delete("/periodic/{name}", status_code=204, summary="Remove a schedule", responses=refusals("not-found"))
 @needs("admin", reach="route")
 async def remove_schedule(request: Request, name: Annotated[str, Path(pattern=NO_NUL)], context: In) -> None:
-    """Jobs that it has enqueued stay."""
+    """Jobs that the schedule has enqueued stay."""
     if not await context.database.fetch("job.remove_schedule", name, person_of(request)):
         raise Problem("not-found", f"There is no schedule {name[:80]}.")
 
 
-@router.get("/statistics", summary="What there is, and who did how much")
+@router.get("/statistics", summary="Count live jobs, and ended jobs by performer")
 @needs("read", reach="route")
 async def statistics(
-    request: Request, context: In, days: Annotated[int, Query(ge=1, le=3660, description="Of ended jobs.")] = 14
+    request: Request, context: In, days: Annotated[int, Query(ge=1, le=3660, description="For ended jobs.")] = 14
 ) -> StatisticsOut:
-    """Live jobs are counted up to 100,000."""
+    """The count of live jobs stops at 100,000."""
     live = await context.database.fetch("job.live_counts")
     ended = await context.database.fetch("job.statistics", days)
     mine = {

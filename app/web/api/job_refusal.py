@@ -1,4 +1,4 @@
-"""Refusals of jobs as problems, and what a key may do with a job (DESIGN section 8)."""
+"""Problems for refused calls on jobs, and the checks of an API key's permissions for a job."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _PERSON_MAX = 100
 
 
 def job_refusals() -> AbstractContextManager[None]:
-    """Turn the refusals of the functions of jobs into problems; every other error passes."""
+    """Return a context that raises a problem for a refusal of a job function. Any other error passes through."""
     return refused_as(_SLUGS)
 
 
 def person_of(request: Request) -> str:
-    """The name of who asks: that of the API key, or of the header ``Hookwire-Actor``, which a proxy sets."""
+    """Return the caller's name: that of the API key, else of the header ``Hookwire-Actor``, else the address."""
     grant = grant_of(request)
     if grant is not None:
         return grant.name or grant.key_id
@@ -42,19 +42,19 @@ def person_of(request: Request) -> str:
 
 
 def require_kinds(request: Request, kinds: Sequence[str] | None) -> None:
-    """The key must be for all of these kinds; None stands for every kind."""
+    """Raise a problem unless the key is for all of these kinds; None stands for every kind."""
     grant = grant_of(request)
     if grant is None:
         return
     if kinds is None and (grant.kinds is not None or not grant.reaches_kind("any")):
-        raise Problem("forbidden", f"The key {grant.key_id} is for some kinds only; name them.")
+        raise Problem("forbidden", f"The key {grant.key_id} is for some kinds only; name kinds in the request.")
     for kind in kinds or ():
         if not grant.reaches_kind(kind):
             raise Problem("forbidden", f"The key {grant.key_id} is not for the kind {kind[:80]}.")
 
 
 async def require_job(request: Request, job_id: UUID, context: Context) -> Row:
-    """Return kind, assignee and state of a job that is there and that the key may see."""
+    """Return kind, assignee and state of the job. Raise a problem if it does not exist or the key may not see it."""
     row = await context.database.fetchrow("job.kind_of", job_id)
     if row is None or not may_reach_kind(request, row["kind"]):
         raise Problem("unknown-job", f"There is no job {job_id}.")
@@ -62,18 +62,18 @@ async def require_job(request: Request, job_id: UUID, context: Context) -> Row:
 
 
 def require_own(request: Request, row: Row, verb: str) -> None:
-    """A person's verb on a job of somebody else's needs the scope `operate`."""
+    """Raise a problem if the job is assigned to another person and the key lacks the scope `operate`."""
     grant = grant_of(request)
     if grant is None or grant.has("operate") or row["assignee"] in (None, person_of(request)):
         return
-    raise Problem("forbidden", f"The job is assigned to {row['assignee']}; to {verb} it needs the scope operate.")
+    raise Problem("forbidden", f"The job is assigned to {row['assignee']}; {verb} needs the scope operate.")
 
 
 async def receipt_of(request: Request, job_id: UUID, text: str, context: Context) -> JobReceipt:
-    """Return the receipt, or raise a problem where it is none of this job's."""
+    """Return the receipt in the text. Raise a problem if it is not a receipt of this job."""
     receipt = parse_job_receipt(text)
     if receipt is None or receipt.job_id != job_id:
-        raise Problem("stale-receipt", "This is no receipt of this job.")
+        raise Problem("stale-receipt", "The receipt does not belong to this job; send the receipt of its latest claim.")
     if grant_of(request) is not None:
         await require_job(request, job_id, context)
     return receipt

@@ -1,4 +1,4 @@
-"""/jobs: enqueue, look, claim, settle: the verbs of requesters and workers (JB-40..JB-57)."""
+"""/jobs: routes for requesters and workers to enqueue, list, claim and settle jobs (JB-40..JB-57)."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ _ENDED = ("completed", "cancelled", "discarded")
 
 
 @router.post("", status_code=201, summary="Enqueue a job", response_model=StateOut,
-             responses={200: {"model": StateOut, "description": "It merged with a live job of the same `uniq`."},
+             responses={200: {"model": StateOut, "description": "A live job has the same `uniq`; see `outcome`."},
                         **refusals(*_BODY, "unknown-job", "wrong-state")})  # fmt: skip
 @needs("enqueue", reach="route")
 async def enqueue(request: Request, response: Response, body: JobIn, context: In) -> StateOut:
-    """Stored when this is answered. The same kind and `uniq` merge while the job lives."""
+    """The job is stored before the answer. By default a job merges with a live one of the same kind and `uniq`."""
     require_kinds(request, _kinds_of(body))
     draft = body.model_dump(mode="json", exclude_none=True)
     with job_refusals():
@@ -77,12 +77,12 @@ async def list_jobs(
     state: Annotated[JobState | None, Query()] = None,
     kind: Annotated[str | None, Query(max_length=200, pattern=NO_NUL)] = None,
     assignee: Annotated[str | None, Query(max_length=200, pattern=NO_NUL, description="`me`: the caller.")] = None,
-    pool: Annotated[bool | None, Query(description="Only those that wait for a person to take them.")] = None,
+    pool: Annotated[bool | None, Query(description="Only jobs that wait for a person to take them.")] = None,
     uniq: Annotated[str | None, Query(max_length=1024, pattern=NO_NUL)] = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> JobPage:
-    """Newest first, live and ended."""
+    """Live and ended jobs, newest first."""
     before = read_cursor(cursor, [int]) or [_LARGEST]
     person = person_of(request) if assignee == "me" else assignee
     rows = await context.database.fetch_filtered(
@@ -97,7 +97,7 @@ async def list_jobs(
 @router.post("/claim", summary="Claim jobs", responses=refusals(*_BODY))
 @needs("work", reach="route")
 async def claim(request: Request, body: ClaimIn, context: In) -> ClaimedList:
-    """By priority and age. Settle each within its lease, or extend it; `run_until` is a limit that no lease passes."""
+    """Jobs are sorted by priority and age. Settle each within its lease, or extend it, but not past `run_until`."""
     require_kinds(request, body.kinds)
     kinds = [queue_name(kind) for kind in body.kinds] if body.kinds is not None else None
     until, worker = time.monotonic() + body.wait_seconds, body.worker or person_of(request)
@@ -111,7 +111,7 @@ async def claim(request: Request, body: ClaimIn, context: In) -> ClaimedList:
             found = await jobs.queue.claim(kinds, body.max, worker, body.lease_seconds, body.queue)
             if found:
                 break
-            # There are jobs, and a limit or another worker keeps them: ask less often.
+            # Jobs exist, but a limit or another worker's lock withholds them: query less often.
             await asyncio.sleep(_BLOCKED_SECONDS)
     return ClaimedList.model_validate({"items": [job.as_item() for job in found]})
 
@@ -119,21 +119,21 @@ async def claim(request: Request, body: ClaimIn, context: In) -> ClaimedList:
 @router.post("/resume", summary="Resume a job that waits for a token", responses=refusals(*_BODY, "unknown-job"))
 @needs("work", reach="route")
 async def resume(body: ResumeIn, context: In) -> StateOut:
-    """The token is the permission; the answer comes with the next claim."""
+    """The caller needs no other permission for the job than its token. The next claim returns the answer."""
     with job_refusals():
         job = await context.jobs.queue.resume(body.token, body.answer)
     return StateOut(id=str(job), state="available", outcome=None)
 
 
-@router.get("/{job_id}", summary="A job and who did what with it", responses=refusals("unknown-job"))
+@router.get("/{job_id}", summary="Get a job and its trail of acts", responses=refusals("unknown-job"))
 @needs("read", reach="route")
 async def get(
     request: Request,
     job_id: UUID,
     context: In,
-    wait_seconds: Annotated[float, Query(ge=0, le=60, description="Until it has ended.")] = 0,
+    wait_seconds: Annotated[float, Query(ge=0, le=60, description="Wait this long for the job to end.")] = 0,
 ) -> JobOut:
-    """Live or ended; an ended one for as long as its kind keeps it."""
+    """The job may be live or ended. An ended job is kept for the `retention_days` of its kind."""
     until = time.monotonic() + wait_seconds
     while True:
         row = await require_job(request, job_id, context)
@@ -147,10 +147,10 @@ async def get(
     return JobOut.model_validate({**job_out(rows[0], shown=shows_payloads(request)), "trail": trail})
 
 
-@router.post("/{job_id}/complete", status_code=204, summary="Done, with a result", responses=_SETTLE)
+@router.post("/{job_id}/complete", status_code=204, summary="Complete a job with a result", responses=_SETTLE)
 @needs("work", reach="route")
 async def complete(request: Request, job_id: UUID, body: CompleteIn, context: In) -> None:
-    """Result, state, events and follow-up jobs are one commit."""
+    """The result, the state, events and follow-up jobs are stored in one commit."""
     receipt = await receipt_of(request, job_id, body.receipt, context)
     require_kinds(request, [kind for job in body.jobs for kind in _kinds_of(job)])
     asked = body.model_dump(mode="json", exclude_none=True)
@@ -162,46 +162,46 @@ async def complete(request: Request, job_id: UUID, body: CompleteIn, context: In
         raise _stale(receipt)
 
 
-@router.post("/{job_id}/fail", summary="The attempt failed", responses=_SETTLE)
+@router.post("/{job_id}/fail", summary="Fail the attempt of a job", responses=_SETTLE)
 @needs("work", reach="route")
 async def fail(request: Request, job_id: UUID, body: FailIn, context: In) -> StateOut:
-    """It is tried again after its backoff, or is discarded, or goes to people, as its kind says."""
+    """The kind's settings decide: the job is tried again after its backoff, is discarded, or goes to people."""
     receipt = await receipt_of(request, job_id, body.receipt, context)
     with job_refusals():
         state = await context.jobs.queue.fail(receipt, body.error, dead=body.dead, retry_seconds=body.retry_seconds)
     return StateOut.model_validate({"id": str(job_id), "state": state})
 
 
-@router.post("/{job_id}/snooze", status_code=204, summary="Later, without costing an attempt", responses=_SETTLE)
+@router.post("/{job_id}/snooze", status_code=204, summary="Postpone a job", responses=_SETTLE)
 @needs("work", reach="route")
 async def snooze(request: Request, job_id: UUID, body: SnoozeIn, context: In) -> None:
-    """With a token until somebody resumes it."""
+    """The attempt does not count. With a token, the job can be resumed earlier."""
     receipt = await receipt_of(request, job_id, body.receipt, context)
     with job_refusals():
         await context.jobs.queue.snooze(receipt, body.seconds, body.token)
 
 
-@router.post("/{job_id}/release", status_code=204, summary="Give a job back", responses=_SETTLE)
+@router.post("/{job_id}/release", status_code=204, summary="Release a job", responses=_SETTLE)
 @needs("work", reach="route")
 async def release(request: Request, job_id: UUID, body: ReceiptIn, context: In) -> None:
-    """For a worker that stops: an interruption costs no attempt. A stale receipt changes nothing."""
+    """A worker that stops releases its jobs. The attempt does not count. A stale receipt changes nothing."""
     await context.jobs.queue.release([await receipt_of(request, job_id, body.receipt, context)])
 
 
-@router.post("/{job_id}/progress", summary="Say how far it is", responses=_SETTLE)
+@router.post("/{job_id}/progress", summary="Report the progress of a job", responses=_SETTLE)
 @needs("work", reach="route")
 async def progress(request: Request, job_id: UUID, body: ProgressIn, context: In) -> ProgressOut:
-    """Shown in `GET /jobs/{id}`, published where the kind's `events` have `progress`."""
+    """`GET /jobs/{id}` shows the progress. It is published if the kind's `events` contain `progress`."""
     receipt = await receipt_of(request, job_id, body.receipt, context)
     with job_refusals():
         cancelled = await context.jobs.queue.progress(receipt, body.done, body.total, body.note)
     return ProgressOut(is_cancelled=cancelled)
 
 
-@router.post("/{job_id}/extend", summary="Hold a job for longer", responses=_SETTLE)
+@router.post("/{job_id}/extend", summary="Extend the lease of a job", responses=_SETTLE)
 @needs("work", reach="route")
 async def extend(request: Request, job_id: UUID, body: JobExtendIn, context: In) -> ExtendedOut:
-    """The lease counts from now, and never passes the run limit."""
+    """The lease counts from now and never exceeds the run limit."""
     receipt = await receipt_of(request, job_id, body.receipt, context)
     beat = await context.jobs.queue.extend([receipt], body.lease_seconds)
     if not beat.held:

@@ -1,7 +1,7 @@
-"""/jobs/{id}/assign and so on: what people and operators do with a job, by name (JB-40..JB-45, JB-74).
+"""/jobs/{id}/assign and other routes for the acts of people and operators on jobs (JB-40..JB-45, JB-74).
 
-A verb on one's own job, or on one of the pool, needs the scope `work`; anything else `operate`. Each act stands in the
-audit trail. A job that is in another state by now is a 409, and nothing is changed.
+An act on the caller's own job, or on a job of the pool, needs the scope `work`; any other act needs `operate`. Each act
+is stored in the audit trail. If the job is in another state by now, the answer is 409 and nothing is changed.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ Act = Annotated[ActIn, Body(default_factory=ActIn)]
 async def assign(
     request: Request, job_id: UUID, body: Annotated[AssignIn, Body(default_factory=AssignIn)], context: In
 ) -> StateOut:
-    """Of two who click at once one wins; the other gets 409 with the winner's name."""
+    """If two people take the same job at the same time, the second gets 409 with the name of the first."""
     await require_job(request, job_id, context)
     actor = person_of(request)
     assignee, grant = body.assignee or actor, grant_of(request)
     if grant is not None and assignee != actor and not grant.has("operate"):
-        raise Problem("forbidden", "Assigning a job to somebody else needs the scope operate.")
+        raise Problem("forbidden", "Assigning a job to another person needs the scope operate.")
     return await _done(job_id, context, "job.assign", assignee, actor, body.due_at, body.on_due, body.reason)
 
 
 @router.post("/{job_id}/unassign", summary="Return a job to the pool")
 @needs("work", reach="route")
 async def unassign(request: Request, job_id: UUID, body: Act, context: In) -> StateOut:
-    """Anybody may take it then."""
+    """Then every person may take it."""
     return await _own(request, job_id, context, "job.unassign", body.reason)
 
 
 @router.post("/{job_id}/delay", summary="Delay a job to a date")
 @needs("work", reach="route")
 async def delay(request: Request, job_id: UUID, body: DelayIn, context: In) -> StateOut:
-    """Then it returns to its assignee, or to the pool. A far date is better given as local time and zone."""
+    """At the end of the delay it returns to its assignee or to the pool. For a far date, send local time and zone."""
     require_own(request, await require_job(request, job_id, context), "delay")
     return await _done(
         job_id, context, "job.delay", person_of(request), body.due_at,
@@ -73,7 +73,7 @@ async def delay(request: Request, job_id: UUID, body: DelayIn, context: In) -> S
 async def finish(
     request: Request, job_id: UUID, body: Annotated[FinishIn, Body(default_factory=FinishIn)], context: In
 ) -> StateOut:
-    """It ends, or waits for its review where its kind says so."""
+    """It is completed, or waits for a review if its kind has `needs_review`."""
     require_own(request, await require_job(request, job_id, context), "finish")
     return await _done(job_id, context, "job.finish", person_of(request), json.dumps(body.result), body.reason)
 
@@ -81,18 +81,18 @@ async def finish(
 @router.post("/{job_id}/approve", summary="Approve a job in review")
 @needs("work", reach="route")
 async def approve(request: Request, job_id: UUID, body: Act, context: In) -> StateOut:
-    """It is completed. Where the kind says so the reviewer is not the performer."""
+    """It is completed. If its kind has `reviewer_differs`, the performer may not approve it."""
     return await _any(request, job_id, context, "job.approve", body.reason)
 
 
-@router.post("/{job_id}/send-back", summary="Send a job in review back")
+@router.post("/{job_id}/send-back", summary="Send back a job in review")
 @needs("work", reach="route")
 async def send_back(request: Request, job_id: UUID, body: Act, context: In) -> StateOut:
-    """To its assignee, or to the pool of people where a machine did it."""
+    """It returns to its assignee, or to the pool of people if a machine did it."""
     return await _any(request, job_id, context, "job.send_back", body.reason)
 
 
-@router.post("/{job_id}/decline", summary="Give up a job in review, or one's own")
+@router.post("/{job_id}/decline", summary="Give up a job in review, or the caller's own job")
 @needs("work", reach="route")
 async def decline(request: Request, job_id: UUID, body: Act, context: In) -> StateOut:
     """It is discarded."""
@@ -105,14 +105,14 @@ async def decline(request: Request, job_id: UUID, body: Act, context: In) -> Sta
 @router.post("/{job_id}/cancel", summary="Cancel a job")
 @needs("operate", reach="route")
 async def cancel(request: Request, job_id: UUID, body: Act, context: In) -> StateOut:
-    """At once; one that runs is asked to stop, and loses its claim after 30 s."""
+    """It ends at once. A running job is asked to stop, and loses its claim after 30 s."""
     return await _any(request, job_id, context, "job.cancel", body.reason)
 
 
 @router.post("/{job_id}/retry", summary="Run a job now, or again")
 @needs("operate", reach="route")
 async def retry(request: Request, job_id: UUID, body: Act, context: In) -> StateOut:
-    """One that waits, or under its old id one that was discarded or cancelled."""
+    """A waiting job runs now. A discarded or cancelled job runs again under its old id."""
     return await _any(request, job_id, context, "job.retry", body.reason)
 
 

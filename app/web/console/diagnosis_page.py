@@ -1,4 +1,4 @@
-"""The diagnosis page of a topic and a callback: why nothing arrives. Rows in, HTML out (UD-12)."""
+"""The diagnosis page of a topic and a callback: it shows why no event arrives. Rows in, HTML out (UD-12)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What the page shows, in rows of the statements of ``diagnosis.sql``."""
+    """The data of the page, in rows of the statements of ``diagnosis.sql``."""
 
     topic: str
     callback: str
@@ -41,7 +41,7 @@ class Diagnosis:
 
 
 def diagnosis_content(about: Diagnosis) -> str:
-    """Return the status, the requests, the open deliveries and the attempts."""
+    """Return the HTML of the status, the requests, the open deliveries and the attempts."""
     return "\n".join([_standing(about), _requests(about), _owed(about), _attempts(about)])
 
 

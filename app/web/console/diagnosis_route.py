@@ -1,4 +1,4 @@
-"""The route ``/pair``: why nothing arrives at a callback, by subscription or by topic and callback (UD-12)."""
+"""The route ``/pair``: the page that shows why no event arrives at a callback (UD-12)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ROWS: Final = 10
 @router.get("/pair")
 @needs("read")
 async def diagnosis_page(context: In, subscription: Text = "", topic: Text = "", callback: Text = "") -> Response:
-    """Return the page of ``subscription``, or of ``topic`` and ``callback`` as in a subscribe request."""
+    """Return the page of ``subscription``, or that of ``topic`` and ``callback`` as in a subscribe request."""
     if subscription:
         about = await _of_subscription(context, subscription)
     elif topic and callback:
@@ -46,7 +46,7 @@ async def _of_subscription(context: Context, public_id: str) -> Diagnosis:
         raise Problem("invalid-parameter", "An id must not contain a NUL character.", parameter="subscription")
     row = await context.database.fetchrow("diagnosis.subscription", "default", public_id)
     if row is None:
-        raise Problem("not-found", "There is no subscription with this id.")
+        raise Problem("not-found", "There is no subscription with this id; GET /subscriptions lists them.")
     standing = str(row["state"])
     if row["protocol"] == "websub":
         standing = await standing_of(context, row["topic"], row["identity"])

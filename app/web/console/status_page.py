@@ -1,4 +1,4 @@
-"""The status page: rows in, HTML out. An empty part says what to do next."""
+"""The status page: rows in, HTML out. An empty section shows the command that fills it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def page(content: str, nonce: str) -> str:
 
 
 def outage_content(outage: Outage, relay_states: Mapping[str, tuple[str, str]]) -> str:
-    """Return what is known without the database, and where to look."""
+    """Return the content while the database does not answer: the cause, the cure and the states of the sinks."""
     rows = [[code(sink), escape(state), escape(error)] for sink, (state, error) in relay_states.items()]
     title, words = _OUTAGES[outage]
     return section(title, words + (table(["Sink", "State", "Last error"], rows) if rows else ""))
@@ -213,7 +213,7 @@ def _deliveries(status: Status) -> str:
 
 
 def next_attempt(found: Condition, now: datetime) -> str:
-    """Return when something is tried next."""
+    """Return the time of the next attempt, or the word for its blocker."""
     if found.next_attempt_at is None:
         return {"order": "in turn", "hold": "held", "pause": "paused"}.get(found.blocked_by or "", "&ndash;")
     return "now" if found.next_attempt_at <= now else moment(found.next_attempt_at, now)

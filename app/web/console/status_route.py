@@ -22,13 +22,13 @@ PAGE_POLICY: Final = (
     "default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""What our pages may do in a browser. ``nonce`` is that of their own style and script."""
+"""The Content-Security-Policy of our pages. ``nonce`` permits their own style and script."""
 
 
 @router.get("/")
 @needs("read")
 async def status_page(context: In) -> Response:
-    """Return the page, rendered here; its script only fetches it again. Viewers share an answer for a second."""
+    """Return the page as HTML; its script only fetches it again. Requests within a second share one answer."""
     found = await context.overview.get()
     if isinstance(found, Status):
         code, content = 200, status_content(found)
