@@ -29,7 +29,7 @@ import inspect
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -47,10 +47,10 @@ from relay.harvester import Harvester
 from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import Batch, Receipt, Refusal, SinkUnavailable, Term
-from webhooks.claim import Claim
 from webhooks.outcome import Outcome
 from webhooks.result import Result
 from webhooks.retry import DELIVERED
+from webhooks.schedule import Dispatch
 from webhooks.settlement import Settlement
 from webhooks.worker import Worker
 
@@ -154,24 +154,23 @@ def _purge_before_ack() -> None:
 
 
 def _settle_before_answer() -> None:
-    def make(send: Any) -> Any:
-        async def hasty(self: Any, claims: Sequence[Claim], deadline: float, started_at: datetime) -> Outcome:
-            for claim in claims:
+    def make(attempt: Any) -> Any:
+        async def hasty(self: Any, dispatch: Dispatch) -> None:
+            for claim in dispatch.claims:
                 subscriber = claim.subscriber
                 self._settlement.add(
                     Result(
-                        claim.event.id, subscriber.id, claim.fence, subscriber.version, started_at,
+                        claim.event.id, subscriber.id, claim.fence, subscriber.version, datetime.now(UTC),
                         Outcome("delivered", 204), DELIVERED,
                     )
                 )  # fmt: skip
             await asyncio.sleep(_EARLY_SECONDS)
-            outcome: Outcome = await send(self, claims, deadline, started_at)
-            return outcome
+            await attempt(self, dispatch)
 
         return hasty
 
     _expect(Settlement, "add", "(self, result)")
-    _replace(Worker, "_send", "async (self, claims, deadline, started_at)", make)
+    _replace(Worker, "_attempt", "async (self, dispatch)", make)
 
 
 def _no_key_lock() -> None:

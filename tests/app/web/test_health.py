@@ -118,6 +118,7 @@ async def test_a_database_that_takes_no_more_connections_is_full_and_the_pool_s_
         async with running_hub(database_url=url) as hub:
             await operator.execute(f"ALTER ROLE {role} CONNECTION LIMIT 0")
             await operator.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1", role)
+            await hub.until("/readyz", lambda answer: answer["database"] == "full")  # not of a cut connection
             ready = await hub.client.get("/readyz")
             page = await hub.client.get("/")
             refused = await hub.publish("a")
