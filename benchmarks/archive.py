@@ -6,7 +6,7 @@ Records like the relay's (eight headers, JSON of 100 bytes, 10,000 keys) lie in 
 yardstick reads them with the same source and writes only Kafka's columns as Parquet. Ours converts the envelope, checks
 every record, counts, flushes files to disk, hashes them and makes the commit. The frame writes the same rows by Spark
 alone, without flush, hash and commit. For each source (Spark's connector and our own) the three alternate. The output
-has medians of events per second and the ratios of ours.
+has medians of events per second and the ratios of the archive.
 """
 
 from __future__ import annotations

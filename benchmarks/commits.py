@@ -4,7 +4,7 @@
 
 So many commits are what ``archive --follow 60`` makes in 30 days. Each adds a file; a compaction at the end of each day
 exchanges those of the day for one. The audited day is real, and of the others the log has the names alone. The log is
-written as ``deltalake`` writes it, with a checkpoint at every hundredth commit of ours, of which the last one counts.
+written as ``deltalake`` writes it, with a checkpoint at every hundredth commit, of which the last one counts.
 Both tables have the same files, so that the difference is the log's length.
 """
 
@@ -43,14 +43,14 @@ Step = tuple[list[DataFile], list[DataFile]]
 
 
 def named(number: int, day: int) -> DataFile:
-    """A file that the log alone knows; its events come after those of the audited day."""
+    """Name a file that the log alone knows, with events behind those of the audited day."""
     path = f"data/batch={number:06d}-a1b2c3/dt={FIRST_DAY + timedelta(day)}/topic=orders/part-0.snappy.parquet"
     low = EVENTS + 1 + number * FILE_ROWS
     return DataFile(path, FILE_ROWS, FILE_BYTES, "0" * 64, (low, low + FILE_ROWS - 1))
 
 
 def steps(commits: int) -> Iterator[Step]:
-    """What each commit behind the first adds and removes."""
+    """Yield the files that each commit behind the first adds and removes."""
     of_day = commits // DAYS
     small: list[DataFile] = []
     for number in range(2, commits + 1):
@@ -69,7 +69,7 @@ def line(action: str, file: DataFile, more: Mapping[str, Any]) -> str:
 
 
 def text_of(number: int, step: Step, live: int, at: int) -> str:
-    """A commit in the words of the log."""
+    """Write a commit in the words of the log."""
     added, removed = step
     assert all(file.numbers for file in added)
     ours = {

@@ -97,7 +97,7 @@ async def compare(many: int, rounds: int) -> None:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the benchmark with the arguments of the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.depth", description=__doc__.splitlines()[0])
     parser.add_argument("--many", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=200)

@@ -37,7 +37,7 @@ Way: TypeAlias = Callable[[Callable[[], None]], AbstractAsyncContextManager[Enqu
 
 
 def ours(pool: asyncpg.Pool) -> Way:
-    """The SDK's worker over SQL."""
+    """Return the SDK's worker over SQL."""
 
     @asynccontextmanager
     async def working(started: Callable[[], None]) -> AsyncIterator[Enqueue]:
@@ -109,7 +109,7 @@ def procrastinate(url: str) -> Way:
 
 
 async def _seconds(way: Way, jobs: int) -> list[float]:
-    """The seconds of each counted job."""
+    """Return the seconds of each counted job."""
     started, at, found = asyncio.Event(), 0.0, list[float]()
 
     def start() -> None:
@@ -169,7 +169,7 @@ def _report(seconds: dict[str, list[float]]) -> None:
 
 
 def main() -> int:
-    """The command line."""
+    """Run the benchmark with the arguments of the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pickup", description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=5)

@@ -76,7 +76,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def peak_megabytes(process: int | str) -> float:
-    """The greatest resident memory that a process has had."""
+    """Return the peak resident memory of a process, in megabytes."""
     status = Path(f"/proc/{process}/status").read_text()
     return next((int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM")), 0.0)
 
@@ -88,7 +88,7 @@ def jvm_peak_megabytes() -> float:
 
 
 def ledger_of(records: DataFrame) -> DataFrame:
-    """The write side's cells, if it had accepted these records."""
+    """Return the cells of a write side that had accepted these records."""
     hours = [datetime(2026, 1, 15, 9, tzinfo=UTC) + timedelta(hours=n) for n in range(HOURS)]
     return cells(records, hours).select(
         "topic", "hour", "bucket", F.col("records").alias("owed"), F.col("sum").alias("owed_sum"),

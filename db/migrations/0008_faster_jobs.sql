@@ -1,5 +1,5 @@
--- Claims and ends of jobs do only what is needed (benchmarks/profiles/jobs.md): rows become values of a composite type, and
--- announcements are made, only where an event or a callback tells of the change; review is looked at only where a kind has it.
+-- Claims and ends of jobs leave out work without use (benchmarks/profiles/jobs.md). They make values of a composite type, and
+-- announcements, only where an event or a callback tells of the change. They look for a review only where a kind has it.
 -- The plans of the hot functions are those of the hub's own connections: generic, and by an index also over an empty table.
 
 CREATE OR REPLACE FUNCTION hookwire.claim_jobs(kinds text[], most integer, worker text, lease_seconds double precision DEFAULT NULL, queue text DEFAULT 'default')
@@ -149,7 +149,7 @@ BEGIN
 END
 $$;
 
--- What runs is counted for all keys by one scan of the index.
+-- One scan of the index counts the running jobs of all keys.
 CREATE OR REPLACE FUNCTION hookwire.key_allowances(policy hookwire.job_kinds, keys text[], room integer, moment timestamptz)
 RETURNS TABLE (key text, most bigint)
 LANGUAGE plpgsql STABLE AS $$
@@ -182,8 +182,8 @@ BEGIN
 END
 $$;
 
--- A program's own connections have the settings of the server. Their plans become those of the hub's connections: made once, by
--- an index also over an empty table, and not compiled, though such a plan looks costly.
+-- A program's own connections have the settings of the server. The functions give them the plans of the hub's connections.
+-- Such a plan is made once, uses an index also over an empty table, and is not compiled though it looks costly.
 DO $$
 DECLARE
     hot text;

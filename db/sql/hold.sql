@@ -77,7 +77,8 @@ FROM hookwire.holds h ORDER BY since, sink, grp, topic, key LIMIT $1;
 
 -- name: rekey
 -- A record held with its topic turns out to be poison itself. Move all records of its key under a hold of their own, so
--- that none of them is drained with the topic and passes it.
+-- that none of them is drained with the topic and passes it. A range of keys in order leaves the planner only the
+-- primary key. By statistics of an empty table it may choose the index of (sink, id), and read all records of the sink.
 WITH term_held AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
 ), placed AS (
@@ -86,10 +87,13 @@ WITH term_held AS MATERIALIZED (
     WHERE EXISTS (SELECT FROM term_held)
     ON CONFLICT DO NOTHING
 )
-UPDATE hookwire.held h SET key = $6
-FROM hookwire.events e
-WHERE h.sink = $1 AND h.grp = $2 AND h.tenant = $4 AND h.topic = $5 AND h.key = '' AND e.id = h.id
-  AND coalesce(e.key, chr(31) || e.id) = $6 AND EXISTS (SELECT FROM term_held);
+UPDATE hookwire.held SET key = $6
+WHERE ctid = ANY (ARRAY(
+    SELECT found.place FROM (
+        SELECT h.ctid AS place, h.id FROM hookwire.held h
+        WHERE h.sink = $1 AND h.grp = $2 AND h.tenant = $4 AND h.topic = $5 AND h.key <= '' ORDER BY h.key, h.id OFFSET 0
+    ) AS found JOIN hookwire.events e ON e.id = found.id
+    WHERE coalesce(e.key, chr(31) || e.id) = $6 AND EXISTS (SELECT FROM term_held)));
 
 -- name: purge
 -- A range in order, so that only the index of (sink, id) fits. The primary key begins with the sink as well, and a

@@ -75,7 +75,7 @@ def ghosts(erased: DataFrame, incarnation: str) -> DataFrame:
 
 
 def _hour(moment: Column) -> Column:
-    """Return the beginning of the hour in UTC, which is the ledger's, whatever the session's zone is."""
+    """Return the beginning of the hour in UTC, which is the ledger's, in every zone of a session."""
     micros = F.unix_micros(moment)
     return F.timestamp_micros(micros - F.pmod(micros, F.lit(_HOUR_MICROS)))
 

@@ -63,7 +63,8 @@ class LakeAudit:
         hour = F.col("hour")
         self._is_judged = ((hour >= F.lit(since)) & (hour < F.lit(until))) | (hour > tomorrow) | (hour < _FIRST)
         self._table = table
-        first, last, impossible = (moment.date().isoformat() for moment in (since, until, tomorrow))
+        last_moment = until - timedelta(microseconds=1)
+        first, last, impossible = (moment.date().isoformat() for moment in (since, last_moment, tomorrow))
         # Folders of impossible days are read together with the days that are judged.
         days = self.snapshot.where(
             lambda file: first <= (day := file.values["dt"]) <= last or not _FIRST_DAY <= day <= impossible

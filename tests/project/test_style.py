@@ -82,7 +82,7 @@ def text_files() -> Iterator[Path]:
             if path.is_dir():
                 if path.name not in skipped and not path.name.endswith("_cache"):
                     folders.append(path)
-            elif path.suffix not in {".png", ".svg", ".ico", ".pyc"}:
+            elif path.suffix not in {".png", ".svg", ".ico", ".pyc", ".gz"}:
                 yield path
 
 

@@ -147,7 +147,7 @@ def test_a_help_is_broken_where_the_terminal_ends_and_keeps_its_brackets(monkeyp
         CliRunner().invoke(application(), [*name, "--help"]).stdout for name in (["pipeline", "audit"], ["sync"])
     )
 
-    assert "`hookwire pipeline archive` run first" in audit
+    assert "Run `hookwire pipeline archive` first." in " ".join(audit.split())
     assert "[topics.NAME] and [[subscriptions]]" in sync
 
 

@@ -44,7 +44,7 @@ async def _listen(connection: Any, payload: str, wake: Callable[[], None]) -> No
     connection.add_termination_listener(end)
     try:
         await connection.add_listener(_CHANNEL, heard)
-        wake()  # for what was committed before
+        wake()  # for jobs that were committed before
         await ended.wait()
     finally:
         if not ended.is_set():  # the pool has taken back a connection that ended
