@@ -274,7 +274,7 @@ async def test_ids_are_never_alike_and_say_nothing(harness: Harness) -> None:
 
 @pytest.mark.parametrize("request_", [AcceptedRequest("", [b"x"]), AcceptedRequest("echo", [])], ids=["name", "body"])
 async def test_a_request_without_service_or_frame_is_refused(harness: Harness, request_: AcceptedRequest) -> None:
-    with pytest.raises(ValueError, match="must name a service|must have at least one frame"):
+    with pytest.raises(ValueError, match=r"must (name a service|have at least one frame)"):
         await harness.store.accept(request_)
 
 

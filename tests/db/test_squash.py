@@ -226,7 +226,8 @@ async def test_the_list_of_replaced_migrations_is_the_history_of_the_release(pos
 
 async def test_of_two_processes_that_start_on_an_old_database_one_records(postgres18: Server) -> None:
     async with restored(postgres18) as url:
-        assert (await two_migrate_at_once(url), await applied(url)) == ([[], [m.label for m in migrations()]], NEW_HISTORY)
+        labels = [migration.label for migration in migrations()]
+        assert (await two_migrate_at_once(url), await applied(url)) == ([[], labels], NEW_HISTORY)
 
 
 async def test_a_crash_in_the_middle_of_the_recording_leaves_the_old_history(postgres: Server) -> None:
