@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from hookwire.jobs import HttpJobs
+import pytest
+
+from hookwire.jobs import Failed, Handlers, HttpJobs, Job, Snoozed, SqlJobs
 from tests.app.conftest import RunHub
 from tests.sdk.test_job_worker import add, ended, pool, registered, working
 from tests.waiting import until
@@ -28,3 +31,51 @@ async def test_the_same_worker_works_over_http(running_hub: RunHub, pool: Any) -
         ("double", "completed", "8"), ("fails", "discarded", None), ("later", "completed", "1"),
         ("thread", "completed", "true"),
     ]  # fmt: skip
+
+
+REFUSED: dict[str, Any] = {
+    "a NUL": "a\0b",
+    "a NaN": float("nan"),
+    "a set": {1},
+    "1 MiB": "x" * (1 << 20),
+    "100 levels": json.loads("[" * 100 + "]" * 100),
+    "an unknown event": None,
+    "a negative delay": Snoozed(-1),
+    "a short token": Snoozed(60, token="\0"),
+    "a negative retry": Failed("no", retry_seconds=-1),
+    "a reason with a NUL": ValueError("a\0b \ud800"),
+}
+
+
+@pytest.mark.parametrize("over", ["sql", "http"])
+async def test_a_result_that_is_refused_fails_its_job_and_no_other(pool: Any, over: str, running_hub: RunHub) -> None:
+    """EY-01: the worker goes on, and completes the other jobs of the same batch."""
+    handlers = Handlers()
+
+    @handlers.job("refused")
+    async def refused(job: Job) -> Any:
+        if job.args == "an unknown event":
+            job.publish("no such topic/", 1)
+        if isinstance(answer := REFUSED[job.args], Exception):
+            raise answer
+        return answer
+
+    @handlers.job("good")
+    async def good(_job: Job) -> str:
+        return "done"
+
+    async with running_hub() as hub:
+        for name in REFUSED:
+            await add(pool, "refused", name, attempts_max=1)
+            await add(pool, "good")
+        jobs = SqlJobs(pool) if over == "sql" else HttpJobs(str(hub.client.base_url))
+        async with working(jobs, handlers, slots=4):
+            found = await ended(pool, 2 * len(REFUSED))
+        reasons = await pool.fetch(
+            "SELECT args #>> '{}', errors::text FROM hookwire.job_archive WHERE kind = 'refused'"
+        )
+
+    assert sorted(found) == sorted(
+        [("good", "completed", '"done"')] * len(REFUSED) + [("refused", "discarded", None)] * len(REFUSED)
+    )
+    assert {name for name, reason in reasons if "refused" in reason} == REFUSED.keys() - {"a reason with a NUL"}

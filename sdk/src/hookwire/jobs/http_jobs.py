@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from hookwire.jobs.failure import reason_of
 from hookwire.jobs.job import Failed, Job, Snoozed
 
 __all__ = ["HttpJobs", "HubRefused"]
@@ -54,7 +55,7 @@ class HttpJobs:
 
     async def fail(self, job: Job, failed: Failed) -> None:
         """Fail the attempt."""
-        await self._settle(job, "fail", error=str(failed)[:2000], dead=failed.dead, retry_seconds=failed.retry_seconds)
+        await self._settle(job, "fail", error=reason_of(failed), dead=failed.dead, retry_seconds=failed.retry_seconds)
 
     async def snooze(self, job: Job, snoozed: Snoozed) -> None:
         """Postpone the job without costing an attempt."""

@@ -15,11 +15,11 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from hookwire.jobs.failure import is_refusal, passes, reason_of
 from hookwire.jobs.handlers import Handler, Handlers
 from hookwire.jobs.http_jobs import HttpJobs
 from hookwire.jobs.job import Failed, Job, Snoozed
 from hookwire.jobs.sql_jobs import SqlJobs
-from hookwire.jobs.wake_up import passes
 
 __all__ = ["JobWorker"]
 
@@ -34,8 +34,8 @@ class _Stale(Exception):
 class JobWorker:
     """Claims and runs jobs, at most ``slots`` at once. ``jobs`` is :class:`SqlJobs` or :class:`HttpJobs`.
 
-    An exception of a handler fails the attempt. A handler raises :class:`Failed` to control the retry, or
-    :class:`Snoozed` to postpone the job.
+    An exception of a handler fails the attempt, and so does a result that is refused. A handler raises :class:`Failed`
+    to control the retry, or :class:`Snoozed` to postpone the job.
     """
 
     def __init__(
@@ -116,14 +116,14 @@ class JobWorker:
                 self._flush.set()
         except Snoozed as snoozed:
             pause = snoozed
-            await self._patiently(lambda: self._jobs.snooze(job, pause))
+            await self._settle_or_fail(job, lambda: self._jobs.snooze(job, pause))
         except asyncio.CancelledError:
             await asyncio.shield(self._patiently(lambda: self._jobs.release([job])))
             if job.id not in self._cancelled:
                 raise
         except Exception as error:  # noqa: BLE001 - no exception of a handler may lose its job
-            failed = error if isinstance(error, Failed) else Failed(str(error) or type(error).__name__)
-            await self._patiently(lambda: self._jobs.fail(job, failed))
+            failed = error if isinstance(error, Failed) else Failed(reason_of(error))
+            await self._settle_or_fail(job, lambda: self._jobs.fail(job, failed))
         finally:
             self._cancelled.discard(job.id)
             del self._running[asyncio.current_task()]  # type: ignore[arg-type]  # this runs in a task
@@ -156,14 +156,40 @@ class JobWorker:
         if not done:
             return
         try:
-            self.completed += len(await self._jobs.complete(done))
-            self._woken.set()  # what ended may have held back others of its key
+            await self._complete(done)
         except Exception as error:
             if not passes(error):
                 raise
             self._done = done + self._done
             await asyncio.sleep(_RETRY_SECONDS)
             self._flush.set()
+
+    async def _complete(self, done: list[tuple[Job, Any]]) -> None:
+        """Complete jobs. A job whose result is refused fails alone; a batch is then completed job by job."""
+        try:
+            self.completed += len(await self._jobs.complete(done))
+            self._woken.set()  # a job that ended may have held back others of its key
+        except Exception as error:
+            if not is_refusal(error):
+                raise
+            if len(done) > 1:
+                for one in done:
+                    await self._complete([one])
+                return
+            await self._fail_refused(done[0][0], error)
+
+    async def _settle_or_fail(self, job: Job, settle: Callable[[], Awaitable[object]]) -> None:
+        """Settle a job as its handler asked. Fail the attempt if that is refused, for example by a negative delay."""
+        try:
+            await self._patiently(settle)
+        except Exception as error:
+            if not is_refusal(error):
+                raise
+            await self._fail_refused(job, error)
+
+    async def _fail_refused(self, job: Job, error: Exception) -> None:
+        failed = Failed(f"refused: {reason_of(error)}")
+        await self._patiently(lambda: self._jobs.fail(job, failed))
 
     async def _patiently(self, settle: Callable[[], Awaitable[object]]) -> None:
         """Settle a job. Retry after errors of the connection, for about the time of the lease."""

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from hookwire.jobs import wake_up
+from hookwire.jobs.failure import reason_of
 from hookwire.jobs.job import Failed, Job, Snoozed
 
 __all__ = ["SqlJobs"]
@@ -48,7 +49,7 @@ class SqlJobs:
 
     async def fail(self, job: Job, failed: Failed) -> None:
         """Fail the attempt."""
-        await self._pool.execute(_FAIL, job.id, job.claim, str(failed)[:2000], failed.dead, failed.retry_seconds)
+        await self._pool.execute(_FAIL, job.id, job.claim, reason_of(failed), failed.dead, failed.retry_seconds)
 
     async def snooze(self, job: Job, snoozed: Snoozed) -> None:
         """Postpone the job without costing an attempt."""

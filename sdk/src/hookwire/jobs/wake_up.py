@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = ["listen", "passes"]
+from hookwire.jobs.failure import passes
+
+__all__ = ["listen"]
 
 _CHANNEL: Final = "hookwire_jobs"
 _CONNECTIONS_MIN: Final = 3
@@ -50,9 +52,3 @@ async def _listen(connection: Any, payload: str, wake: Callable[[], None]) -> No
         if not ended.is_set():  # the pool has taken back a connection that ended
             connection.remove_termination_listener(end)
             await connection.remove_listener(_CHANNEL, heard)
-
-
-def passes(error: Exception) -> bool:
-    """Return whether another try may help: the connection, the server or a lock failed."""
-    state = str(getattr(error, "sqlstate", "") or "")
-    return isinstance(error, OSError | TimeoutError) or state[:2] in ("08", "40", "53", "55", "57", "58")

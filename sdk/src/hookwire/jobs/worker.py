@@ -11,8 +11,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from hookwire.jobs.failure import passes, reason_of
 from hookwire.jobs.message_queue import Message, Queue
-from hookwire.jobs.wake_up import listen, passes
+from hookwire.jobs.wake_up import listen
 
 __all__ = ["Refused", "Worker"]
 
@@ -106,7 +107,7 @@ class Worker:
             await self._handler(message)
         except Exception as error:  # noqa: BLE001 - no exception of a handler may lose its message
             dead = isinstance(error, Refused) and error.dead
-            await self._reject(message, str(error) or type(error).__name__, dead=dead)
+            await self._reject(message, reason_of(error), dead=dead)
             self._forget(message)
         else:
             self._done.append(message)
@@ -118,7 +119,7 @@ class Worker:
     async def _reject(self, message: Message, reason: str, *, dead: bool) -> None:
         delay = min(float(2 ** (message.attempts - 1)), _DELAY_SECONDS_MAX)
         try:
-            await self._queue.reject(self._pool, [message], delay_seconds=delay, reason=reason[:500], dead=dead)
+            await self._queue.reject(self._pool, [message], delay_seconds=delay, reason=reason, dead=dead)
         except Exception as error:
             if not passes(error):
                 raise  # Otherwise do nothing: the message is free again after its lease.
