@@ -225,7 +225,7 @@ class Table:
         """Make the next commit and return its snapshot. Raises :class:`LakeConflict` if ``basis`` is not the latest."""
         present = {file.path: file for file in basis.files}
         assert present.keys() >= set(change.removed), "removed files are part of the table"
-        self._ensure()
+        version = self._version_of(basis)
         number = basis.number + 1
         ours = {
             "id": (commit_id := secrets.token_hex(8)), "number": number, "job": change.job, "run": change.run,
@@ -239,7 +239,7 @@ class Table:
         properties = CommitProperties(json.loads(json.dumps({_OURS: ours})), None, [Transaction(_OURS, number)])
         try:
             with reached():
-                table = DeltaTable(self._uri, version=basis.version, storage_options=self._lake.delta_options)
+                table = DeltaTable(self._uri, version=version, storage_options=self._lake.delta_options)
                 table.create_write_transaction(
                     actions, "append", table.schema(), list(self._partitions), commit_properties=properties
                 )
@@ -327,6 +327,17 @@ class Table:
         has_files = any("batch" in folder_values(path) for path in self._lake.files(f"{self.name}/data"))
         if has_files and self._opened() is None:  # Another process may have created the table in the meantime.
             raise LakeDamaged(f"{self.name} has files and no log ({self._log}): restore the log from a backup")
+
+    def _version_of(self, basis: Snapshot) -> int:
+        """Create the table if it does not exist, and return the version that the next commit follows.
+
+        Of two jobs that create the table at the same time, the second adds an empty version.
+        """
+        self._ensure()
+        if basis.number or basis.files:
+            return basis.version
+        present = self.snapshot()
+        return basis.version if present.number or present.files else present.version
 
     def _ensure(self) -> None:
         """Create the table before its first file, so that files without a log always mean damage."""

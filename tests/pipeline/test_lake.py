@@ -77,6 +77,18 @@ def test_of_two_writers_one_gets_a_conflict(table: Table) -> None:
     assert len(table.snapshot().files) == 2
 
 
+def test_of_two_jobs_that_create_the_table_at_once_one_commits(table: Table, log: Path) -> None:
+    """FP-09: deltalake then adds a second empty version, with which both first commits conflicted."""
+    schema = Schema.from_json(table.schema.json())
+    DeltaTable.create(str(log.parent), schema, "error", list(BRONZE_PARTITIONS), "bronze")
+    (log / f"{1:020d}.json").write_bytes((log / f"{0:020d}.json").read_bytes())
+
+    made = table.commit(Snapshot(), Change("archive", "run", (file(1),), state=state(1)))
+    with pytest.raises(LakeConflict, match="bronze"):
+        table.commit(Snapshot(), Change("archive", "late", (file(2),)))
+    assert by_path(made) == by_path(table.snapshot()) == (2, [file(1)], state(1))
+
+
 def test_of_many_writers_at_once_exactly_one_wins(table: Table) -> None:
     """FP-09: appends do not conflict in Delta by themselves; our transaction makes them."""
     basis, start, won = committed(table, 1), threading.Barrier(4), []
