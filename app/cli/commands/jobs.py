@@ -270,7 +270,11 @@ async def _show(job: str, url: str | None, as_json: bool, config: Any) -> int:
     if as_json:
         say(json.dumps(found))
         return 0
-    facts = [(name, str(value)) for name, value in found.items() if value not in (None, [], False) and name != "trail"]
+    facts = [
+        (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        for name, value in found.items()
+        if value not in (None, [], False) and name != "trail"
+    ]
     show_table(("", ""), facts, ("",))
     if found["trail"]:
         acts = [(act["at"][:19], act["actor"], act["verb"], act["reason"] or "") for act in found["trail"]]
