@@ -25,7 +25,7 @@ async def until(
                 found = await found
             if found:
                 return found
-            await asyncio.sleep(_POLL_SECONDS)
+            await asyncio.sleep(poll_seconds)
 
 
 def block_until(condition: Callable[[], Any], seconds: float = WAIT_SECONDS) -> Any:

@@ -11,6 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub
+from tests.waiting import until
 
 HOOKWIRE = Path(sys.executable).with_name("hookwire")
 
@@ -79,6 +80,7 @@ async def test_log_lines_of_deliveries_carry_public_ids(running_hub: RunHub, rec
             event = (await hub.publish("a")).json()["id"]
             await hub.until(f"/subscriptions/{made['id']}", lambda one: one["breaker_open_until"])
             await hub.until("/deliveries?state=dead", lambda page: page["items"])
+            await until(lambda: {"breaker_opened", "delivery_dead"} <= {line["event"] for line in lines})
 
     found = {line["event"]: line for line in lines}
     assert found["breaker_opened"]["subscription"] == made["id"]
