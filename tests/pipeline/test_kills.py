@@ -25,7 +25,7 @@ from tests.pipeline.long_storey import Archiver, archiver, small_disk
 from tests.pipeline.test_maintenance import LARGE
 from tests.pipeline.test_readers import agreed, old_lake
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 POINTS = ("planned", "written", "durable", "committing", "committed", "noted")
 AIMED, AT_RANDOM = 42, 6

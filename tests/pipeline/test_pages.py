@@ -71,7 +71,7 @@ async def is_through(hub: httpx.AsyncClient, event_id: str) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)  # a dozen sessions of Spark, one after the other
+@pytest.mark.timeout(3600)  # a dozen sessions of Spark, one after the other
 def test_the_pages_are_followed_from_the_archive_to_the_erasure(
     kafka: KafkaServer, topic: str, servers_folder: Path, free_port: int
 ) -> None:

@@ -21,7 +21,7 @@ from tests.pipeline.fetched import lake_jars
 from tests.pipeline.long_storey import Archiver, archiver, s3_server
 from tests.pipeline.test_pages import blocks, shown
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 LAKE = "s3a://lakes/hookwire"
 COMMAND_SECONDS = 400
