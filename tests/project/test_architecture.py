@@ -1,4 +1,4 @@
-"""Who may import whom, and who may open a socket (DESIGN section 2, EG-13). The rules must catch what they forbid."""
+"""Who may import whom, and who may open a socket (EG-13). The rules must catch what they forbid."""
 
 import ast
 import os

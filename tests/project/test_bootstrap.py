@@ -222,7 +222,6 @@ PROMISED = {
 
 
 def test_help_lists_every_target_that_is_promised() -> None:
-    """DESIGN section 8."""
     said = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=30).stdout
     listed = dict(re.findall(r"^make (\S+) +(\S.*)$", said, re.MULTILINE))
     assert PROMISED - set(listed) == set()

@@ -1,4 +1,4 @@
-"""Refusals of the database's functions as problems, and checked names of queues and services (DESIGN section 8)."""
+"""Refusals of the database's functions as problems, and checked names of queues and services."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refusals of queues and tasks as problems, and names of queues (DESIGN section 8)."""
+"""Refusals of queues and tasks as problems, and names of queues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refusals of services as problems, and names of services (DESIGN section 8)."""
+"""Refusals of services as problems, and names of services."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ async def test_an_office_assigns_delays_reviews_and_switches_to_machines(running
 
 
 async def test_a_key_is_a_person_and_its_scopes_and_kinds_hold(running_hub: RunHub) -> None:
-    """DESIGN section 8: one's own or the pool with `work`, others with `operate`; contents with `payloads`."""
+    """A key with `work` acts on its own jobs and the pool, `operate` on others; contents need `payloads`."""
     async with running_hub(access="keys") as hub:
         admin = authorized(await bearer(hub, "admin"))
         asked = {"name": "ada", "scopes": ["work", "read", "enqueue"], "kinds": ["mail.*"]}

@@ -1,4 +1,4 @@
-"""What each route needs of a key: the whole table, and what a key without `payloads` sees (DESIGN section 8)."""
+"""Test the scope that each route needs, and the answers to a key without `payloads` (docs/how-to/api-keys.md)."""
 
 from __future__ import annotations
 

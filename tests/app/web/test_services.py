@@ -344,7 +344,7 @@ async def test_a_request_of_a_key_answers_to_that_key_only(running_hub: RunHub) 
 
 
 async def test_a_key_for_some_services_reaches_no_other(running_hub: RunHub) -> None:
-    """DESIGN section 8: patterns of services on keys."""
+    """A key has patterns of services."""
     async with running_hub(access="keys") as hub:
         admin = authorized(await bearer(hub, "admin"))
         made = await hub.client.post("/keys", json={
