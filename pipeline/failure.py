@@ -13,6 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from pipeline.lake import LakeDamaged
+from pipeline.storage import DiskFull
 
 __all__ = ["SparkFailed", "hadoop_version", "named", "sentence"]
 
@@ -59,8 +60,8 @@ def sentence(error: Exception) -> str:
     text = str(error)
     if own := re.search(r"KafkaReadError: (.+)", text):
         return own[1]
-    if "No space left on device" in text:
-        return "the disk is full: nothing of this batch is part of the lake; make room and run it again"
+    if DiskFull.is_in(text):
+        return str(DiskFull())
     if _NO_PACKAGE.search(text):
         return f"Spark has no package for this kind of store: {_package_for(text)}"
     causes = re.findall(r"^Caused by: (?:[\w.$]+: )?(.+)$", text, re.MULTILINE)

@@ -22,7 +22,7 @@ from pyarrow import ArrowException, NativeFile, fs
 
 from pipeline.s3 import S3Options
 
-__all__ = ["LakeStorage", "StorageError", "reached"]
+__all__ = ["DiskFull", "LakeStorage", "StorageError", "reached"]
 
 T = TypeVar("T")
 _AT_ONCE: Final = 8
@@ -34,6 +34,18 @@ class StorageError(Exception):
     """A URI of an unknown kind, or a store that does not answer."""
 
 
+class DiskFull(StorageError):
+    """The disk of the lake is full."""
+
+    def __init__(self) -> None:
+        super().__init__("the disk is full: nothing of this batch is part of the lake; make room and run it again")
+
+    @staticmethod
+    def is_in(text: str) -> bool:
+        """Return whether the text of an error names a full disk, as the operating system does."""
+        return "No space left on device" in text
+
+
 @contextmanager
 def reached() -> Iterator[None]:
     """Turn an error of a disk or a store into :class:`StorageError`; a missing file stays FileNotFoundError."""
@@ -42,6 +54,8 @@ def reached() -> Iterator[None]:
     except FileNotFoundError:
         raise
     except OSError as error:
+        if DiskFull.is_in(str(error)):
+            raise DiskFull from error
         raise StorageError(f"the lake cannot be read or written: {_first_line(error)}") from error
 
 

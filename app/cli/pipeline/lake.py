@@ -81,7 +81,7 @@ def told_failures() -> Iterator[None]:
         from pipeline.failure import SparkFailed, named
         from pipeline.kafka_reader import KafkaUnreachable
         from pipeline.lake import LakeConflict, LakeDamaged
-        from pipeline.storage import StorageError
+        from pipeline.storage import DiskFull, StorageError
     except ImportError as error:
         raise CommandFailed(f"{error}: install hookwire-server with the extra spark", 2) from None
     try:
@@ -89,7 +89,7 @@ def told_failures() -> Iterator[None]:
             yield
     except KafkaUnreachable as error:
         raise CommandFailed(str(error), 3) from error
-    except (ArchiveFailed, LakeConflict, LakeDamaged, SparkFailed) as error:
+    except (ArchiveFailed, DiskFull, LakeConflict, LakeDamaged, SparkFailed) as error:
         raise CommandFailed(str(error), 1) from error
     except StorageError as error:
         raise CommandFailed(f"{error} ({STORE_SETTINGS})", 3) from error
