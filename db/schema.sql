@@ -1204,14 +1204,18 @@ BEGIN
         WHERE x.tenant = in_tenant AND x.state = 'active' AND x.topic_regex IS NOT NULL
         LIMIT terms.patterns_max + 1
     ), chosen AS MATERIALIZED (
-        SELECT d.n, d.key, s.id
-        FROM draft d CROSS JOIN LATERAL (
-            SELECT x.id FROM hookwire.subscriptions x
-            WHERE x.tenant = in_tenant AND x.topic = d.topic AND x.state = 'active' AND x.topic_regex IS NULL
-            LIMIT terms.deliveries_max + 1
-        ) AS s
-        UNION ALL
-        SELECT d.n, d.key, p.id FROM draft d CROSS JOIN pattern p WHERE d.topic ~ p.topic_regex
+        -- A limit for the whole commit: where it is passed, all drafts take the outbox, and nothing more is read.
+        SELECT c.* FROM (
+            SELECT d.n, d.key, s.id
+            FROM draft d CROSS JOIN LATERAL (
+                SELECT x.id FROM hookwire.subscriptions x
+                WHERE x.tenant = in_tenant AND x.topic = d.topic AND x.state = 'active' AND x.topic_regex IS NULL
+                LIMIT terms.deliveries_max + 1
+            ) AS s
+            UNION ALL
+            SELECT d.n, d.key, p.id FROM draft d CROSS JOIN pattern p WHERE d.topic ~ p.topic_regex
+        ) AS c
+        LIMIT terms.deliveries_max + 1
     ), owed AS MATERIALIZED (
         -- is_plain: nothing has to be judged, counted or waited for. The lane of a pattern holds the key in other topics,
         -- too, whose stripes are not held here.

@@ -29,8 +29,8 @@ class DirectOptions:
     So do all events of a tenant that has more active subscriptions by pattern.
     """
 
-    drafts_max: int = 8
-    deliveries_max: int = 32
+    drafts_max: int = 64
+    deliveries_max: int = 256
     patterns_max: int = 32
 
 

@@ -109,6 +109,7 @@ def result_of(
         tells=not event.topic.startswith(RESERVED_PREFIX),
         counts=subscriber.protocol == "rabbithub" and outcome.kind != "delivered", is_in_lane=claim.is_in_lane,
         attempt=AttemptName(event.incarnation, event.topic, subscriber.public_id, claim.position),
+        may_wait=decision is DELIVERED and not (claim.is_in_lane or claim.is_probe or subscriber.at_most_once),
     )  # fmt: skip
 
 

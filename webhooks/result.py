@@ -29,7 +29,7 @@ class Result(NamedTuple):
     ``version`` is that of the subscription. ``failed``: whether it counts as a failure of the receiver; None if it
     proves nothing. ``tells``: operators get an event about it. ``counts``: it is an error of RabbitHub's kind.
     ``is_in_lane``: the subscription keeps the order of the key. ``attempt``: its name in the log, or None if the
-    delivery ended without an attempt.
+    delivery ended without an attempt. ``may_wait``: nothing depends on it, so that it may be stored a moment later.
     """
 
     event_id: int
@@ -45,6 +45,7 @@ class Result(NamedTuple):
     counts: bool = False
     is_in_lane: bool = False
     attempt: AttemptName | None = None
+    may_wait: bool = False
 
     def log_fields(self) -> dict[str, str | int]:
         """Return the fields of the log that say which delivery and which attempt it was (FT-10)."""

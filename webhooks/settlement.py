@@ -1,6 +1,7 @@
 """Settlement: finished attempts are written in batches, each with its attempt row, in one statement (WH-P07).
 
-While a statement runs the next batch gathers, so batches grow with the load. When the database is down, or cannot
+While a statement runs the next batch gathers, so batches grow with the load. A result that nothing depends on waits
+a moment for more results, so that one commit stores several at low rates, too. When the database is down, or cannot
 write, the results wait here: a delivery stays owed until its result is stored (FC-06).
 """
 
@@ -18,6 +19,7 @@ import structlog
 
 from db.errors import DatabaseError, Refused
 from db.pool import Database, Session
+from runtime.pause import pause
 from webhooks.breaker import BreakerOptions, FailureStats, Turn, has_to_open
 from webhooks.condition import subscription_condition
 from webhooks.error_policy import ErrorPolicy
@@ -28,6 +30,7 @@ __all__ = ["Settlement", "write_results"]
 _log = structlog.get_logger(__name__)
 _BATCH_MAX = 1_000
 _CANCEL_MAX = 5_000
+_GATHER_SECONDS = 0.025
 _WRITE_SECONDS_USUAL = 1.0
 _PAUSE_SECONDS_FIRST = 0.1
 _PAUSE_SECONDS_MAX = 2.0
@@ -35,7 +38,9 @@ _USUAL = BreakerOptions()
 
 
 class Settlement:
-    """The writer of one worker. ``on_settled`` is called after each batch that is durable."""
+    """The writer of one worker. ``on_settled`` is called after each batch that is durable. A result that may wait waits
+    ``gather_seconds`` for more results.
+    """
 
     def __init__(
         self,
@@ -45,7 +50,9 @@ class Settlement:
         breaker: BreakerOptions | None = None,
         notices_of: Callable[[Sequence[Result], Sequence[FailureStats]], Sequence[Mapping[str, Any]]] = lambda *_: (),
         errors: ErrorPolicy | None = None,
+        gather_seconds: float = _GATHER_SECONDS,
     ) -> None:
+        self._gather_seconds = gather_seconds
         self._errors = errors or ErrorPolicy()
         self._notices_of = notices_of
         self._disabled: list[Mapping[str, Any]] = []
@@ -55,6 +62,7 @@ class Settlement:
         self._on_settled = on_settled
         self._results: list[Result] = []
         self._arrived = asyncio.Event()
+        self._is_urgent = asyncio.Event()
         self._stopping = False
         self._is_failing = False
         self._writing_since = math.inf
@@ -65,14 +73,17 @@ class Settlement:
         return self._is_failing or time.monotonic() - self._writing_since > _WRITE_SECONDS_USUAL
 
     def add(self, result: Result) -> None:
-        """Add a finished attempt."""
+        """Add a finished attempt. It is written at once unless it may wait."""
         self._results.append(result)
         self._arrived.set()
+        if not result.may_wait or len(self._results) >= _BATCH_MAX:
+            self._is_urgent.set()
 
     def stop(self) -> None:
         """Write the waiting results, then end."""
         self._stopping = True
         self._arrived.set()
+        self._is_urgent.set()
 
     async def run(self) -> None:
         """Write until stopped and empty."""
@@ -80,14 +91,24 @@ class Settlement:
             await self._arrived.wait()
             self._arrived.clear()
             while self._results:
-                batch = self._results[:_BATCH_MAX]
-                del self._results[:_BATCH_MAX]
+                batch = await self._gather()
                 self._writing_since = time.monotonic()
                 await self._write_until_done(batch)
                 self._writing_since = math.inf
 
+    async def _gather(self) -> Sequence[Result]:
+        """Return the next batch, after a moment if all of its results may wait."""
+        if not self._stopping:
+            await pause(self._is_urgent, self._gather_seconds)
+            self._is_urgent.clear()
+        batch = self._results[:_BATCH_MAX]
+        del self._results[:_BATCH_MAX]
+        if self._results:
+            self._is_urgent.set()
+        return batch
+
     async def _write_until_done(self, batch: Sequence[Result]) -> None:
-        pause = _PAUSE_SECONDS_FIRST
+        pause_seconds = _PAUSE_SECONDS_FIRST
         while True:
             try:
                 all_stats = await self._write(batch)
@@ -107,8 +128,8 @@ class Settlement:
                 # Repeating is safe: a settled delivery has lost its fence, and is not found again.
                 self._is_failing = True
                 _log.warning("settlement_waits", results=len(batch), error=str(error))
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, _PAUSE_SECONDS_MAX)
+                await asyncio.sleep(pause_seconds)
+                pause_seconds = min(pause_seconds * 2, _PAUSE_SECONDS_MAX)
             else:
                 # Until all gathered results are stored too: their leases may be over.
                 self._is_failing = self._is_failing and bool(self._results)

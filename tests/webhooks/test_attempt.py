@@ -14,9 +14,11 @@ from tests.hostile.server import hostile_server
 from tests.webhooks.harness import delivery_harness
 from tests.webhooks.test_message import KEY, event, subscriber
 from tests.webhooks.verifying import verify_webhook
-from webhooks.attempt import Attempts
+from webhooks.attempt import Attempts, result_of
 from webhooks.claim import Claim
 from webhooks.metrics import DeliveryMetrics
+from webhooks.outcome import Outcome
+from webhooks.worker_options import WorkerOptions
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 TARGET = parse_target("https://a.example/hook", GuardPolicy())
@@ -109,3 +111,22 @@ async def test_large_bodies_are_delivered_and_counted(database_url: str) -> None
             await harness.drained()
         counted = [sample.value for metric in metrics.large.collect() for sample in metric.samples]
         assert (len(server.requests), counted[0]) == (2, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("status", "changes", "may_wait"),
+    [
+        (204, {}, True),
+        (500, {}, False),
+        (204, {"is_in_lane": True}, False),
+        (204, {"is_probe": True}, False),
+        (204, {"subscriber": subscriber(at_most_once=True)}, False),
+    ],
+    ids=["plain success", "failure", "ordered lane", "probe of a breaker", "at most once"],
+)
+def test_only_a_success_that_nothing_depends_on_may_wait(status: int, changes: dict[str, Any], may_wait: bool) -> None:
+    """ADR 55."""
+    outcome = Outcome("delivered" if status == 204 else "server_error", status)
+    options = WorkerOptions("w", "https://hub.example", [5])
+    result = result_of(claim()._replace(**changes), AT, outcome, options, lambda: 0.5, leads=True)
+    assert result.may_wait is may_wait

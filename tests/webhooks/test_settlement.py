@@ -39,10 +39,12 @@ class SettlementHarness:
         rows = await self.harness.database.fetch("delivery.claim", [self.subscription], [100], lease_seconds, 0.0)
         return sorted(rows, key=lambda row: row["event_id"])
 
-    def add(self, claimed: Any, decision: Decision = DELIVERED, outcome: Outcome | None = None) -> None:
+    def add(
+        self, claimed: Any, decision: Decision = DELIVERED, outcome: Outcome | None = None, *, may_wait: bool = False
+    ) -> None:
         result = Result(
             claimed["event_id"], self.subscription, claimed["fence"], claimed["version"], STARTED,
-            outcome or Outcome("delivered", 204), decision,
+            outcome or Outcome("delivered", 204), decision, may_wait=may_wait,
         )  # fmt: skip
         self.settlement.add(result)
 
@@ -54,7 +56,7 @@ class SettlementHarness:
 
 
 @asynccontextmanager
-async def settling(database_url: str) -> AsyncIterator[SettlementHarness]:
+async def settling(database_url: str, gather_seconds: float = 0.0) -> AsyncIterator[SettlementHarness]:
     settled: list[Result] = []
 
     def on_settled(results: Sequence[Result]) -> None:
@@ -62,7 +64,7 @@ async def settling(database_url: str) -> AsyncIterator[SettlementHarness]:
 
     async with delivery_harness(database_url) as harness:
         database = Gated(harness.database)
-        settlement = Settlement(database, "w", on_settled)
+        settlement = Settlement(database, "w", on_settled, gather_seconds=gather_seconds)
         subscription = await harness.subscribe(CALLBACK)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(settlement.run())
@@ -103,6 +105,36 @@ async def test_results_that_gather_during_a_write_go_out_together(database_url: 
         on.database.gates["delivery.settle"].set()
         await on.until_settled(50)
         assert on.database.passed["delivery.settle"] == 2
+
+
+async def test_results_that_may_wait_go_out_with_the_first_that_may_not(database_url: str) -> None:
+    """One commit stores several results at a low rate, too (ADR 55)."""
+    async with settling(database_url, gather_seconds=3600.0) as on:
+        first, second, failed = await on.claim(b"1", b"2", b"3")
+        on.add(first, may_wait=True)
+        await asyncio.sleep(0)
+        on.add(second, may_wait=True)
+        await asyncio.sleep(0)
+        on.add(failed, Decision("retry", 100.0), Outcome("timeout", None, "too slow"))
+        await on.until_settled(3)
+        assert on.database.passed["delivery.settle"] == 1
+
+
+async def test_results_that_may_wait_are_stored_a_moment_later(database_url: str) -> None:
+    async with settling(database_url, gather_seconds=0.01) as on:
+        (only,) = await on.claim(b"1")
+        on.add(only, may_wait=True)
+        await on.until_settled(1)
+        assert await on.harness.deliveries() == []
+
+
+async def test_a_stop_stores_the_results_that_wait(database_url: str) -> None:
+    async with settling(database_url, gather_seconds=3600.0) as on:
+        (only,) = await on.claim(b"1")
+        on.add(only, may_wait=True)
+        on.settlement.stop()
+        await on.until_settled(1)
+        assert await on.harness.deliveries() == []
 
 
 async def passed(on: SettlementHarness, times: int) -> bool:
