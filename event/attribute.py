@@ -136,7 +136,7 @@ def _check_attribute(name: str, value: str) -> int:
         raise CloudEventError("a CloudEvents attribute's name is lower-case letters and digits, and not 'data'")
     if not value and name in NEVER_EMPTY:
         raise CloudEventError(f"the CloudEvents attribute {name} is empty", 422)
-    if len(value) > VALUE_BYTES_MAX:  # before each character is judged
+    if len(value) > VALUE_BYTES_MAX:  # cheaper than the check of each character, so it comes first
         raise CloudEventError(f"the CloudEvents attribute {name} has more than {VALUE_BYTES_MAX} bytes", 422)
     if any(_is_forbidden(character) for character in value):
         raise CloudEventError(f"the CloudEvents attribute {name} holds a character that is not allowed", 422)
