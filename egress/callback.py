@@ -25,7 +25,7 @@ class Callback:
 
 
 class CallbackBook(Protocol):
-    """The callbacks of subscriptions, as the room that keeps subscriptions knows them."""
+    """Looks up callbacks of subscriptions. The room that stores subscriptions implements it."""
 
     async def open(self, wanted: Iterable[tuple[int, int]]) -> Mapping[int, Callback]:
         """Return callbacks by id for pairs of a subscription's id and version."""
