@@ -41,7 +41,7 @@ class Discovered:
 
 
 def discover(link_fields: Sequence[str], content_type: str | None, content: bytes, base_url: str) -> Discovered:
-    """Read what a topic says about itself.
+    """Read the links that a topic advertises.
 
     Args:
         link_fields: values of its ``Link`` fields.

@@ -54,8 +54,8 @@ class Options:
 class NewSubscription(Options):
     """A new subscription, with validated fields. ``secret`` None: one is generated.
 
-    With a ``service``, or the ``kind`` of jobs in a ``queue``, the callback works for it, and no event
-    has its ``topic``.
+    With a ``service`` or a ``kind``, the callback gets requests or jobs instead of events. Then no event has its
+    ``topic``. ``queue`` limits a kind to the jobs of one queue.
     """
 
     topic: str

@@ -44,12 +44,12 @@ class RabbitHubQueues:
         self._stopping = False
 
     def poll_now(self) -> None:
-        """Serve subscriptions from now on: there are some."""
+        """Begin to query the database, because subscriptions to RabbitHub resources exist."""
         self._is_used = True
         self._wake.notify()
 
     def fanned_out(self) -> None:
-        """Look at the queues: the fan-out has made deliveries."""
+        """Query the queues now, because the fan-out has made deliveries."""
         if self._is_used:
             self._wake.notify()
 
