@@ -113,7 +113,7 @@ def result_of(
 
 
 def _decision(claim: Claim, outcome: Outcome, options: WorkerOptions, chance: Callable[[], float]) -> Decision:
-    """By the policy of the subscriber, as far as the lifetime of the event goes."""
+    """Decide by the policy of the subscriber, shortened by the event's own lifetime."""
     now = time.monotonic()
     policy = claim.subscriber.policy(
         options.schedule_seconds, options.age_seconds_max, options.errors, is_in_lane=claim.is_in_lane

@@ -44,7 +44,7 @@ class Contents:
         self._events: OrderedDict[int, Event] = OrderedDict()
 
     async def get(self, ids: Iterable[int], bytes_max: int) -> tuple[dict[int, Event], set[int]]:
-        """Return events by number, and the numbers of those that no longer exist (their retention has ended). Numbers
+        """Return events by number, and the numbers of events that no longer exist (their retention has ended). Numbers
         in neither were not read. The lowest numbers are read, up to the one that crosses ``bytes_max`` of payload and
         headers; cached events do not count.
         """

@@ -81,8 +81,8 @@ def decide(
     """Decide after the attempt at this ``position`` of the schedule (1 = the first).
 
     ``chance`` in [0, 1) places the pause in its jitter of plus or minus 20 %, upwards only under a Retry-After (WH-R02,
-    WH-R06). ``rest_seconds`` is the rest of the pause at an attempt out of turn (new content, DL-8): the schedule
-    continues where it was. ``age_seconds``: the age of the delivery.
+    WH-R06). ``rest_seconds`` is set for an attempt outside the schedule (new content, DL-8): the rest of the pause that
+    it interrupted. ``age_seconds``: the age of the delivery.
     """
     final = _final(outcome, policy)
     if final is not None:
@@ -100,7 +100,7 @@ def decide(
 
 
 def _dead_kind(outcome: Outcome, policy: RetryPolicy) -> str:
-    """Return the kind: our fault or the receiver's (WH-13), and whether one answer was enough (FT-08)."""
+    """Return the kind of the dead letter: our failure (WH-13), a final answer (FT-08), or a used-up schedule."""
     if outcome.kind == "internal":
         return "internal"
     return "declined" if _is_final_answer(outcome, policy) else "exhausted"
@@ -123,7 +123,7 @@ def _wait_seconds(
 def _is_final_answer(outcome: Outcome, policy: RetryPolicy) -> bool:
     if policy.gives_up and outcome.status is not None:
         return True
-    # The same body will not shrink (DL-6), nor will its format be understood (WH-C15).
+    # A repeat would be refused too: the body is as large (DL-6), and its format the same (WH-C15).
     if outcome.status == 413 or (outcome.status == 415 and policy.is_415_final):
         return True
     is_4xx = outcome.kind in ("client_error", "gone") and outcome.status not in _ANOTHER_TRY_MAY_HELP
