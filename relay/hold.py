@@ -99,20 +99,17 @@ class Holds:
         return (hold.tenant, "" if hold.key and self._is_across_topics else hold.topic, hold.key)
 
     def _hold_of(self, refusal: Refusal) -> Hold:
-        """Return the hold for a refusal. A topic is held whole, unless its keys' records of other topics have to wait
-        too.
-        """
+        """Return the hold for a refusal: of the whole topic, or of a key where keys are in order across topics."""
         record = refusal.record
         by_topic = refusal.scope == "topic" and not (self._is_across_topics and record.key is not None)
         hold = Hold(record.tenant, record.topic, "") if by_topic else _key_hold(record)
         return self._active_holds.get(self._lane(hold), hold)
 
     def covering(self, record: Record) -> Hold | None:
-        """Return the hold that a record has to wait behind, if any; of a key that waits with its topic, one to be
-        placed.
+        """Return the hold that a record has to wait behind, or None. It may be a new hold of the key, to be placed.
 
-        The key's hold comes before the topic's: older records may wait behind it already, and are drained after the
-        topic.
+        The key's hold takes precedence: older records of the key may wait behind it, and they are drained after the
+        topic's.
         """
         key = _key_hold(record)
         if (hold := self._active_holds.get(self._lane(key))) is not None:
@@ -135,7 +132,7 @@ class Holds:
     async def place(self, term: Term, refusals: Iterable[Refusal], followers: Sequence[Record] = ()) -> None:
         """Move refused records, and records that follow an active hold, to the side table.
 
-        By its policy a refused record is given up instead, or :class:`SinkStopped` is raised.
+        A policy may give a refused record up instead, or raise :class:`SinkStopped`.
         """
         remaining = [r for r in refusals if not await self.given_up(term, r)]
         rows = []
@@ -156,8 +153,8 @@ class Holds:
             raise LeadershipLost(f"term {term.number} of {self._sink}/{term.group} is over")
 
     async def given_up(self, term: Term, refusal: Refusal) -> bool:
-        """Give a record up if the policy is to skip; return whether it is a dead letter now. Raise
-        :class:`SinkStopped`.
+        """Apply the policy: give the record up on ``skip``, raise :class:`SinkStopped` on ``stop``. Return whether it
+        was given up.
         """
         record = refusal.record
         policy = await self._database.fetchval("hold.policy", record.tenant, record.topic) or self._default_policy
@@ -174,7 +171,7 @@ class Holds:
         return True
 
     async def due(self, term: Term) -> list[tuple[Hold, int]]:
-        """Return the holds whose probe is due, with how often they were tried."""
+        """Return the holds whose probe is due, each with the number of its probes."""
         rows = await self._database.fetch("hold.open", self._sink, term.group)
         # Another process may have added a hold, to replay a dead letter. Keep all known holds: a hold that is being
         # placed is not in the table yet.
@@ -197,7 +194,7 @@ class Holds:
         await self._database.execute("hold.purge", self._sink, [record.id for record in records])
 
     async def postpone(self, term: Term, hold: Hold, attempts: int, detail: str) -> None:
-        """Try again later, twice as late each time."""
+        """Postpone the next probe; the pause doubles each time."""
         doublings = min(attempts, _DOUBLINGS_MAX)
         delay = min(_PROBE_SECONDS_FIRST * 2**doublings, _PROBE_SECONDS_MAX)
         await self._database.execute(
@@ -214,7 +211,7 @@ class Holds:
         self._stand([hold])
 
     async def lift(self, term: Term, hold: Hold) -> bool:
-        """End a hold that holds nothing any more; return False when records came meanwhile."""
+        """End an empty hold; return False when new records wait behind it."""
         lifted = await self._database.fetchval(
             "hold.lift", self._sink, hold.tenant, hold.topic, hold.key, term.group, term.number
         )

@@ -9,7 +9,7 @@
 Leases are closed, so that relays finish the records in flight and leave. Terms are raised, so that the database refuses
 any other leader. Each old group's sink is opened once more under its old name. That fences its producer or waits for
 its lock queue, and settles its manifests. Then one transaction numbers the new layout and creates its leases.
-Publishing goes on all the time, and new records wait. Only a change of the order scope delays it, while waiting records
+Publishing continues, and new records wait. Only a change of the order scope delays it, while waiting records
 are hashed anew.
 
 The order scope is ``topic_key``: a topic's key is a lane; or ``key``: a key is one lane through all topics (RG-10).
@@ -45,7 +45,7 @@ class LayoutRefused(Exception):
 
 
 class WrongLayout(LayoutRefused):
-    """This installation, or any, cannot have the layout; waiting does not help."""
+    """No wait can make this layout possible: this installation, or any, cannot have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ class Relayout:
     async def _empty(self, sinks: Sequence[str]) -> None:
         """Close the leases and wait until no relay holds one."""
         row = await self._database.fetchrow("layout.set_leases_open", list(sinks), False)
-        assert row is not None, "a count is a row"
+        assert row is not None, "an aggregate returns one row"
         self._say(f"closing {row['count']} leases of {', '.join(sinks)}")
         deadline, said = time.monotonic() + self._patience_seconds, ""
         while owners := [row["owner"] for row in await self._database.fetch("layout.occupied", list(sinks))]:

@@ -22,7 +22,7 @@ IntakeOutcome = Literal["stored", "repeated", "returned"]
 
 @dataclass(frozen=True, slots=True)
 class SourceRoute:
-    """A queue to read, and the target of its messages.
+    """A queue to read, and the topic or exchange that gets its messages.
 
     ``exchange``: the queue is bound to it by ``binding_key``; '': the existing bindings stay. ``topic``: of each event;
     '': the routing key. ``rabbithub_exchange``: messages are published to this exchange of RabbitHub instead.

@@ -99,14 +99,14 @@ class NeliTimes:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The coordinator has given us these partitions, all that we have."""
+    """The coordinator has assigned these partitions to us; they replace all earlier ones."""
 
     partitions: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """The coordinator takes everything back, as each rebalance of the classic protocol does (RK-02)."""
+    """The coordinator revokes all partitions, as at each rebalance of the classic protocol (RK-02)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,7 @@ class Neli:
         return not self._rebalancing and partition is not None and partition.state == "leader"
 
     def trusted_until(self, role: int) -> float:
-        """Return until when the leadership may be trusted without a new confirmation."""
+        """Return the time until which the leadership may be trusted without a new confirmation."""
         partition = self._partitions.get(role % self._partition_count)
         return partition.trusted_until if partition is not None and partition.state == "leader" else float("-inf")
 
@@ -315,7 +315,7 @@ class Neli:
         return []
 
     def _confirm(self, heard: Heard) -> Iterator[Output]:
-        """Confirm only beats that left after the assignment, or after a fence."""
+        """Apply a confirmation; beats that left before the assignment or before a fence do not count."""
         partition = self._partitions.get(heard.partition)
         ours = heard.beat.sender == self._me and not self._rebalancing
         if ours and partition is not None and heard.beat.number in partition.out:

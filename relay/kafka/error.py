@@ -83,7 +83,8 @@ def thrown_at(error: BaseException) -> str:
 
 
 async def close_client(client: AIOKafkaClient, seconds: float) -> None:
-    """Disconnect, within so many seconds: a peer that reads nothing keeps a socket open; it goes with its buffer.
+    """Disconnect within so many seconds. A peer that reads nothing would keep the socket open, so its unsent bytes are
+    dropped.
 
     The task that updates the metadata may have failed with a lost connection. The client raises that error when it is
     closed, before it closes any connection. It is then closed without that task.
