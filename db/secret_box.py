@@ -78,7 +78,7 @@ def parse_keys(text: str) -> SecretBox:
     for item in text.strip().split(","):
         key_id, colon, encoded = item.strip().partition(":")
         if not colon:
-            raise SecretBoxError("a key is id:base64")  # without quoting what may be the key itself
+            raise SecretBoxError("a key is id:base64")  # without the text, which may be the key itself
         if key_id in keys:
             raise SecretBoxError("two keys have the same id")
         try:
