@@ -15,11 +15,11 @@ from jobs.task import Task, TaskFailed
 __all__ = ["DEAD_STATUS", "ProgramHandler"]
 
 DEAD_STATUS: Final = 100
-"""Exit status by which a program says that it is no use to try again."""
+"""The exit status of a program for a final failure."""
 
 
 class ProgramHandler:
-    """``script`` may run several times at once."""
+    """Runs a program for tasks, jobs and messages. ``script`` may run several times at once."""
 
     def __init__(self, script: Script) -> None:
         self._script = script

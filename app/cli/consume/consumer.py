@@ -26,9 +26,9 @@ Options of the command, as typer has them:
 
 ==========================  ========================================================================================
 ``--amqp URL``              ``amqp://`` or ``amqps://``; default HOOKWIRE_AMQP_URL; required
-``--queue NAME``            durable queue, made if it is not there; required
-``--exchange NAME``         default ``hookwire``; made as a durable topic exchange if it is not there
-``--bind PATTERN``          several times for several; default ``#``, everything
+``--queue NAME``            durable queue, created if it is missing; required
+``--exchange NAME``         default ``hookwire``; created as a durable topic exchange if it is missing
+``--bind PATTERN``          routing pattern, may be repeated; default ``#``, everything
 ``--exec SCRIPT [args]``    the program, with the rest of the line as its arguments; body on stdin
 ``--print``                 print bodies instead
 ``--json``                  one line per message on standard output; the program's own output goes to standard error
@@ -92,17 +92,17 @@ class _Consumer:
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
-        """Soft stop; the second time a hard one."""
+        """Stop softly at the first call, and at once at the second."""
         if self._stopping.is_set():
             self._script.kill()
-            # A thread that writes to a pipe without a reader cannot be cancelled; it must not keep the process alive.
+            # A thread that writes to a pipe without a reader cannot be cancelled. It must not keep the process alive.
             asyncio.get_running_loop().call_later(_HARD_STOP_SECONDS, os._exit, 1)
         self._stopping.set()
         if self._session is not None:
             self._session.end()
 
     async def run(self) -> int:
-        """Returns the exit code."""
+        """Consume until stopped; return the exit code."""
         clock = asyncio.get_running_loop().time
         give_up_at: float | None = clock() + self._options.connect_seconds_max
         pause_seconds = _RECONNECT_SECONDS_FIRST
@@ -113,7 +113,7 @@ class _Consumer:
                 break
             except Lost as lost:
                 if self._memory.count == self._options.count:
-                    break  # the last acknowledgement may be lost, then that message comes back to the next consumer
+                    break  # the last acknowledgement may be lost; then the next consumer gets the message again
                 if self._session.ready:
                     give_up_at, pause_seconds = None, _RECONNECT_SECONDS_FIRST
                 if give_up_at is not None and (lost.exit_code is not None or clock() + pause_seconds > give_up_at):

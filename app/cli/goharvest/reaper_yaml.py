@@ -1,4 +1,4 @@
-"""``reaper.yaml``, goharvest's configuration, key by key: its setting here, or its refusal (RO-12, RG-09).
+"""Read ``reaper.yaml``, goharvest's configuration: each key becomes a setting, or is refused (RO-12, RG-09).
 
 No key is ignored silently. A key is taken, has no meaning here (and the report says why), or is refused. One refusal
 refuses the file. goharvest's own rules hold too: an unknown key and a reserved client property are errors.
@@ -24,7 +24,7 @@ Verdict = Literal["taken", "no meaning", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One key of the file, as ``harvest.limits.markBackoff``, what it becomes, and in which line it stands."""
+    """One key of the file, such as ``harvest.limits.markBackoff``, with its meaning here and its line in the file."""
 
     key: str
     verdict: Verdict
@@ -57,7 +57,7 @@ _DURATION = re.compile(r"(?<![\d.])(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|\u00b5s|ms|s|
 
 
 class _Mapping(dict[Any, Any]):
-    """A mapping of the file: in which line each key stands, and the lines of those that are there again."""
+    """A mapping of the file, with the line of each key and the lines of repeated keys."""
 
     lines: dict[Any, int]
     again: list[tuple[Any, int]]
@@ -112,7 +112,9 @@ def _read(path: Path) -> Any:
 
 def _walk(imported: Imported, prefix: str, found: _Mapping, known: Mapping[str, Any]) -> None:
     for key, line in found.again:
-        imported.lines.append(Line(f"{prefix}{key}", "refused", "it is there twice: which one counts?", line))
+        imported.lines.append(
+            Line(f"{prefix}{key}", "refused", "the key is in the file twice; remove one of them", line)
+        )
     for key, value in found.items():
         name, line = f"{prefix}{key}", found.lines[key]
         entry = known.get(key) if isinstance(key, str) else None
