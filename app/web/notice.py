@@ -55,7 +55,9 @@ class Notices:
         self._next_at = 0.0
 
     async def of(self, topic: str) -> str | None:
-        """Return the notice for a publish to ``topic``, which exists; None is also the answer in doubt."""
+        """Return the notice for a publish to ``topic``, which exists. Return None also if it is unknown whether a
+        receiver exists.
+        """
         now = time.monotonic()
         answer = self._answers.get(topic)
         if answer is not None and now - answer.asked_at > self._believed_seconds:

@@ -1,7 +1,7 @@
 """RouteNeeds: the declaration (:mod:`app.web.scopes`) of the route that will take a request.
 
-Default deny: a request that no route takes needs ``admin``, or ``read`` for a GET; a route without a declaration ends
-the start-up.
+Default deny: a request that no route takes needs ``admin``, or ``read`` for a GET. The start fails if a route has no
+declaration.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A need: any of ``scopes``, and if set also ``payloads``; no scopes: no key is needed.
+    """The need of a route: one of ``scopes``, and ``payloads`` too if set. Without scopes no key is needed.
 
     ``reach`` says which patterns of the key are compared, and with which value::
 

@@ -75,7 +75,7 @@ class ForeignTopicOut(BaseModel):
     always_deliver: bool
     sinks: list[TopicSink] | None = Field(description="The sinks of its events; null: every configured sink.")
     pings: int
-    pings_fetched: int = Field(description="Number of them at the start of the last good fetch.")
+    pings_fetched: int = Field(description="The number of pings at the start of the last successful fetch.")
     due_at: datetime | None = Field(description="Time of the next fetch; null: at the next ping.")
     failures: int = Field(description="Failed fetches in a row.")
     last_status: int | None

@@ -42,11 +42,13 @@ class KeyIn(BaseModel):
     scopes: list[KeyScope] = Field(min_length=1, max_length=9, description="`admin` holds every scope.")
     topics: Patterns | None = Field(None, description="Topics or patterns that it permits; null: every topic.")
     queues: Patterns | None = Field(
-        None, description="As `topics`, of queues. A key that names only topics reaches no queue, kind or service."
+        None, description="Queues, like `topics`. A key that names only topics reaches no queue, kind or service."
     )
-    kinds: Patterns | None = Field(None, description="As `queues`, of kinds of tasks and jobs.")
-    services: Patterns | None = Field(None, description="As `queues`, of services.")
-    lifetime_seconds: int | None = Field(None, ge=1, le=_LIFETIME_MAX, description="null: until it is revoked.")
+    kinds: Patterns | None = Field(None, description="Kinds of tasks and jobs, like `queues`.")
+    services: Patterns | None = Field(None, description="Services, like `queues`.")
+    lifetime_seconds: int | None = Field(
+        None, ge=1, le=_LIFETIME_MAX, description="The lifetime of the key; null: until it is revoked."
+    )
 
 
 _EXAMPLE: dict[str, Any] = {

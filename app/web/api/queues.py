@@ -162,7 +162,7 @@ class ConsumerOut(BaseModel):
     name: str
     created_at: datetime
     leased_until: datetime | None = Field(
-        validation_alias="lease_until", description="Until then one reader holds its next batch."
+        validation_alias="lease_until", description="One reader holds the next batch until this time."
     )
 
 
@@ -238,7 +238,7 @@ async def put(queue: Queue, body: QueueSettings, context: In) -> QueueOut:
     if not (body.moves or body.copies):
         raise Problem("invalid-parameter", "moves, copies, or both must be true.", parameter="moves")
     if (name := queue_name(queue)).startswith("tmp."):
-        raise Problem("invalid-parameter", "Names that begin with tmp. are those of temporary queues.")
+        raise Problem("invalid-parameter", "Only temporary queues have names that begin with tmp.")
     row = await context.database.fetchrow(
         "queue.put", name, body.moves, body.copies, body.history, body.lease_seconds, body.deliveries_max,
         body.retention_days,

@@ -109,10 +109,10 @@ class SubscriptionIn(DeliveryOptions):
         "`POST /jobs/claim`, and the answer settles it: 2xx with the result, Retry-After for later, another 4xx gives "
         "up. Of the options only `timeout_seconds` and `headers` count.",
     )
-    queue: str | None = Field(None, description="Of a kind: the queue of its jobs. None: `default`.")
+    queue: str | None = Field(None, description="With `kind`: the queue of the jobs. None: `default`.")
     callback: str = Field(description="Where events, requests or jobs are POSTed; kept byte for byte.")
     secret: str | None = Field(
-        None, description="`whsec_` + base64 of 24-64 bytes, or `whsk_`; none: one is made.", max_length=200
+        None, description="`whsec_` + base64 of 24-64 bytes, or `whsk_`; default: the hub makes one.", max_length=200
     )
     state: Literal["active", "disabled"] = Field("active", description="A disabled subscription gets no deliveries.")
     mode: Mode | None = Field(
@@ -189,10 +189,10 @@ class SubscriptionOut(BaseModel):
 
     id: str
     protocol: Literal["webhook", "websub", "pull", "rabbithub", "service", "job"]
-    topic: str = Field(description="Of a service or a kind: a name for its work; no event has this topic.")
+    topic: str = Field(description="With `service` or `kind`: a name that no event has as its topic.")
     service: str | None = Field(description="The service that the callback works for.")
     kind: str | None = Field(description="The kind of jobs that the callback works on.")
-    queue: str | None = Field(description="Of a kind: the queue of its jobs.")
+    queue: str | None = Field(description="With `kind`: the queue of the jobs.")
     callback: str = Field(description="Empty for a pull subscription.")
     state: Literal["active", "disabled", "gone", "expired", "denied"]
     state_reason: str | None

@@ -231,7 +231,7 @@ def subscription_out(row: Row | None) -> SubscriptionOut:
     return SubscriptionOut.model_validate(_out(row))
 
 
-@router.get("/{subscription_id}", summary="One subscription", responses=refusals("not-found"))
+@router.get("/{subscription_id}", summary="Get a subscription", responses=refusals("not-found"))
 @needs("subscribe", "read", reach="route")
 async def get(request: Request, subscription_id: str, response: Response, context: In) -> SubscriptionOut:
     """Shows its present state. Its `ETag` names this version."""

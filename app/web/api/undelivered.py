@@ -74,7 +74,7 @@ class UndeliveredPage(BaseModel):
     next_cursor: str | None
 
 
-# A place in the list: the part; of its last item when it is due (microseconds since 1970), event, subscription.
+# A place in the list: the part, and of its last item the due time (microseconds since 1970), event and subscription.
 Place = tuple[str, int, int, int]
 _PARTS: Sequence[str] = ("queued", "waiting", "dead")
 _OUTCOMES = {"waiting": ("queued", "waiting"), "dead": ("dead",), None: _PARTS}
