@@ -14,7 +14,7 @@ __all__ = ["OutboxUnavailable", "open_outbox_database"]
 
 
 class OutboxUnavailable(Unavailable):
-    """The MariaDB or MySQL that ``outbox_url`` names cannot be reached; the text says why, as far as it is known."""
+    """The MariaDB or MySQL of ``outbox_url`` cannot be reached; the text has the reason, if it is known."""
 
 
 @asynccontextmanager

@@ -57,7 +57,7 @@ from webhooks.worker import Worker
 __all__ = ["SEEDED_BUGS", "StaleBug", "apply"]
 
 _EARLY_SECONDS = 0.05
-"""How much too early something happens: long enough for a kill to fall into it now and then."""
+"""The time by which a bug acts too early. It is long enough for a kill to happen within it now and then."""
 
 
 class StaleBug(Exception):
@@ -272,7 +272,7 @@ def _sinks_in_step() -> None:
 
     def send(original: Any) -> Any:
         async def in_step(self: Harvester, *arguments: Any, **options: Any) -> Receipt:
-            while ill - {self._sink.name}:  # noqa: ASYNC110 - a bug need not be elegant
+            while ill - {self._sink.name}:  # noqa: ASYNC110 - a seeded bug may poll
                 await asyncio.sleep(_EARLY_SECONDS)
             receipt: Receipt = await original(self, *arguments, **options)
             return receipt

@@ -70,9 +70,7 @@ class ProveRun:
 
     @property
     def is_broken(self) -> bool:
-        """Return whether the witness has seen a promise broken, by processes that ran; that alone finds a
-        seeded bug.
-        """
+        """Return whether the counts show a broken promise while all processes ran. Only this finds a seeded bug."""
         return not self.crashes and self.report is not None and not self.report.holds
 
 
@@ -96,7 +94,7 @@ def summary(report: Report) -> str:
 
 
 def sentence(run: ProveRun) -> str:
-    """Return the verdict as a person says it."""
+    """Return the verdict as a sentence."""
     report, faults = run.report, f"{len(run.harms)} fault{'' if len(run.harms) == 1 else 's'}"
     if run.holds and report is not None:
         arrived = "arrived at every sink" + (" or became a dead letter" if report.total("dead_lettered") else "")
@@ -131,7 +129,7 @@ def evidence(report: Report) -> list[str]:
 
 
 def document(run: ProveRun) -> dict[str, object]:
-    """Return all of it, ready for JSON."""
+    """Return the whole result as a JSON-ready mapping."""
     return {
         "holds": run.holds,
         "verdict": sentence(run),

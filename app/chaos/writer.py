@@ -25,7 +25,9 @@ from runtime.pause import pause
 __all__ = ["Writer", "WriterOptions"]
 
 _TURN_EVENTS = 10
-"""After so many events the writer uses another process, so that all are busy, also after one was down."""
+"""The number of events after which the writer uses another process. So all processes stay busy, also after one was
+down.
+"""
 
 
 @dataclass(frozen=True, slots=True)

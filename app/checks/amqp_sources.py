@@ -36,7 +36,7 @@ async def amqp_source_checks(settings: Settings, options: PoolOptions) -> list[C
         finally:
             await connection.aclose()
     except DatabaseError as error:
-        return [Check("FM-03", _SUBJECT, "unreachable", str(error), "the connection broke while we asked")]
+        return [Check("FM-03", _SUBJECT, "unreachable", str(error), "the connection broke during the check")]
     found = [_loop(route, row["name"]) for route, row in zip(routes, rows, strict=True) if row is not None]
     return found or [Check("FM-03", _SUBJECT, "ok", ", ".join(route.queue for route in routes))]
 

@@ -1,4 +1,4 @@
-"""Checks of the database: durable, writable, ours, of our version, with partitions ahead."""
+"""Checks of the database: it is durable and writable, has our schema in our version, and has partitions ahead."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def database_checks(settings: Settings, options: PoolOptions) -> list[Chec
             found += await held_locks(connection)
         return [*found, *await _schema(options.url)]
     except DatabaseError as error:
-        return [Check("database", "database", "unreachable", str(error), "the connection broke while we asked")]
+        return [Check("database", "database", "unreachable", str(error), "the connection broke during the check")]
     finally:
         await connection.aclose()
 

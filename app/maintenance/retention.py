@@ -120,7 +120,9 @@ class Retention(Periodic):
         return {"events": events, "partitions": partitions}
 
     async def _purge_topics(self) -> dict[str, int]:
-        """Purge topics with a retention of their own; the walk over all events has left those that stay longer."""
+        """Purge topics with a retention of their own. The walk over all events leaves out topics that keep events
+        longer.
+        """
         removed = 0
         for topic in await self._database.fetch("retention.topics"):
             bounds = await self._database.fetchrow("retention.bounds", topic["retention_days"], _PARTITION_IDS)
@@ -149,8 +151,8 @@ class Retention(Periodic):
         return {"gold": sum([await self._purge_all(statement, self._options.gold_days) for statement in _GOLD])}
 
     async def _purge_all(self, statement: str, days: float) -> int:
-        """Purge batch after batch until nothing is left; return how many rows went. Make batches smaller where one
-        takes too long.
+        """Purge batch after batch until nothing is left; return the number of deleted rows. Make batches smaller where
+        one takes too long.
         """
         removed, batch = 0, self._options.batch
         while not self._is_stopping:
@@ -165,8 +167,9 @@ class Retention(Periodic):
         return removed
 
     async def _walk(self, statement: str, upto: int, more: int | str | None) -> int:
-        """Walk batch after batch, each after the last one of today; return how many rows went. An event has an attempt
-        for each of its subscriptions, so a batch may take longer than a statement may. Then it is made smaller.
+        """Walk on from the last row of today's walk, batch after batch; return the number of deleted rows. An event has
+        an attempt for each of its subscriptions, so a batch may take longer than a statement may. Then it is made
+        smaller.
         """
         today, removed, batch = self._today(), 0, self._options.batch
         day, last = self._walked.get((statement, more), (today, 0))
@@ -193,8 +196,8 @@ class Retention(Periodic):
         return dropped, needed_upto
 
     async def _drop_partitions(self, through_id: int) -> tuple[int, int, int]:
-        """Drop whole, old and free partitions. Return how many, the id up to which some are not free, and how many
-        could not be detached yet.
+        """Drop whole partitions that are old and not needed. Return their number, the id up to which some are needed,
+        and the number that could not be detached yet.
         """
         dropped, needed_upto, waiting = 0, 0, 0
         for row in await self._database.fetch("retention.partitions", through_id):

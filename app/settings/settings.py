@@ -295,7 +295,7 @@ class Settings(
     @field_validator("public_url")
     @classmethod
     def _check_public_url(cls, value: str) -> str:
-        # It is written into Link headers and problem documents as it stands.
+        # It is written unchanged into Link headers and problem documents.
         try:
             named = value.isascii() and _PUBLIC_URL.fullmatch(value) and urlsplit(value).port != 0
         except ValueError:
@@ -414,7 +414,7 @@ def load_settings(
     try:
         settings = Settings(**{**(defaults or {}), **values})
     except ValidationError as error:
-        # A contradiction of settings may only follow from a misspelt name.
+        # A misspelt name may be the cause of a contradiction between settings, so it is reported first.
         wrong = [e for e in error.errors() if e["loc"] or not mistakes]
         mistakes += [_mistake(e["loc"], e["msg"], environment, found) for e in wrong]
     if mistakes:
