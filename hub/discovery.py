@@ -34,7 +34,9 @@ _USABLE = re.compile(r"https?://[\x21\x23-\x3b\x3d\x3f-\x7e]+", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """``hubs`` in the order given, https first (WS-99); ``self_url`` None where none is advertised."""
+    """The advertised links: ``hubs`` in the order given, https first (WS-99); ``self_url`` None where none is
+    advertised.
+    """
 
     hubs: tuple[str, ...] = ()
     self_url: str | None = None

@@ -22,7 +22,7 @@ _WAIT_SECONDS = 10
 
 
 def network_of(address: str | None) -> str | None:
-    """Return the network of an address; None where there is none, as for a Unix socket."""
+    """Return the network of an address; None if it has none, as for a Unix socket."""
     try:
         ip = ipaddress.ip_address((address or "").partition("%")[0])
     except ValueError:

@@ -24,7 +24,7 @@ _EVERY_ID = 2**62
 
 
 async def revoke(hub: Hub, public_id: str, reason: str) -> bool:
-    """End an active WebSub subscription and queue a denial for its callback; return False where there is none.
+    """End an active WebSub subscription and queue a denial for its callback; return False if none exists.
 
     Raises ``db.errors.DatabaseError``; repeating it is harmless.
     """

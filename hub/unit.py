@@ -27,8 +27,8 @@ class Accepted:
 
 
 class Unit:
-    """``stripes`` are the locks of its ordering keys; ``sent``: its transaction has begun, and its outcome is not known
-    yet.
+    """One request in the queue. ``stripes`` are the locks of its ordering keys; ``sent``: its transaction has begun,
+    and its outcome is not known yet.
     """
 
     __slots__ = (

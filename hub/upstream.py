@@ -60,7 +60,7 @@ async def want(hub: Hub, url: str) -> None:
 async def end(hub: Hub, url: str) -> bool:
     """Answer deliveries with 410 from now on, which ends it at the other hub (WS-98).
 
-    Return False where there is none.
+    Return False if none exists.
     """
     return await hub.database.fetchval("upstream.end", hub.tenant, foreign_name(url)) is not None
 
