@@ -52,7 +52,7 @@ class SinkStopped(SinkUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """``key`` '' holds the whole topic; a keyless poison record has its own name as key."""
+    """A held key or topic. ``key`` '' holds the whole topic; a keyless poison record has its own name as key."""
 
     tenant: str
     topic: str

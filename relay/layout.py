@@ -50,7 +50,7 @@ class WrongLayout(LayoutRefused):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """``groups``: the number of groups of each sink, if it is not one."""
+    """A numbered layout. ``groups``: the number of groups of each sink, if it is not one."""
 
     number: int
     groups: Mapping[str, int]
@@ -71,7 +71,9 @@ class LayoutChange:
 
 @dataclass(frozen=True, slots=True)
 class LayoutPlan:
-    """``sinks`` pause during the change; ``waiting`` counts their records up to a bound. No sinks: nothing to do."""
+    """A change to make. ``sinks`` pause during the change; ``waiting`` counts their records up to a bound. No sinks:
+    nothing to do.
+    """
 
     before: Layout
     after: Layout

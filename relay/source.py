@@ -40,7 +40,7 @@ class SourceRoute:
 class SourceMessage:
     """One message. ``headers`` have lower-case names and plain text, CloudEvents attributes as ``ce-*``.
 
-    ``key`` is the ordering key. ``message_id`` is its publisher's; '' where there is none, and then a repeat is not
+    ``key`` is the ordering key. ``message_id`` is its publisher's; '' if it has none, and then a repeat is not
     recognised. ``hops`` is how many hubs it has passed, as text.
     """
 

@@ -33,7 +33,7 @@ _STOP_SECONDS = 3.0
 
 
 class Membership:
-    """``hear`` gets each input for the machine; ``barrier`` waits until a rebalance may go on.
+    """One membership. ``hear`` gets each input for the machine; ``barrier`` waits until a rebalance may go on.
 
     Methods raise :class:`relay.sink.SinkUnavailable`.
     """

@@ -50,7 +50,7 @@ class OutboxTable(Protocol):
         ...
 
     def refresh(self) -> None:
-        """After an unknown outcome, let :meth:`mark` begin again at the lowest id that is not purged (RG-06)."""
+        """Let :meth:`mark` begin again at the lowest id that is not purged, after an unknown outcome (RG-06)."""
         ...
 
     async def mark(self, term: Term, limit: int) -> list[Record]:

@@ -25,7 +25,7 @@ _LIMITS = ("max.message.bytes", "min.insync.replicas")
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """``error`` is aiokafka's class for the broker's answer, None when the topic is there."""
+    """A topic in the cluster. ``error`` is aiokafka's class for the broker's answer, None when the topic is there."""
 
     error: type[KafkaError] | None
     replicas: int
