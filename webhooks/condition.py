@@ -54,7 +54,9 @@ _OVERDUE_SECONDS: Final = 30.0
 
 
 class Condition(NamedTuple):
-    """``next_attempt_at`` is never in the past. None: an operator has to act, or something else has to end first."""
+    """State, reason and blocker. ``next_attempt_at`` is never in the past. None: an operator has to act, or something
+    else has to end first.
+    """
 
     state: str
     reason: str

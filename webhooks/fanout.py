@@ -91,8 +91,8 @@ class _Dear:
 
 
 class FanOut:
-    """``deliveries_max`` bounds one transaction; ``seconds_max`` a statement that judges filters or patterns;
-    ``on_due`` gets the subscriptions with new deliveries.
+    """The fan-out of one process. ``deliveries_max`` bounds one transaction; ``seconds_max`` a statement that judges
+    filters or patterns; ``on_due`` gets the subscriptions with new deliveries.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ class NoConsent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """``rate_per_minute`` None: without a limit."""
+    """The consent of a callback. ``rate_per_minute`` None: without a limit."""
 
     rate_per_minute: int | None
 

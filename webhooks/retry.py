@@ -50,8 +50,8 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``retry_seconds`` counts from the settlement; ``dead_kind`` is the kind of the dead letter, ``dead_reason`` its
-    reason where the outcome alone does not say it.
+    """The next step of a delivery. ``retry_seconds`` counts from the settlement; ``dead_kind`` is the kind of the dead
+    letter, ``dead_reason`` its reason where the outcome alone does not say it.
 
     ``pause_seconds`` pauses the whole subscription (WH-R07); ``end_state`` ends it ("gone" or "disabled"), for
     ``end_reason``.
