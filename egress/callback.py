@@ -34,7 +34,8 @@ class CallbackBook(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CallbackOptions:
-    """``timeout_seconds``: of one POST, where the subscription has none. ``answer_bytes_max``: of an answer's body.
+    """Options of POSTs. ``timeout_seconds``: of one POST, where the subscription has none. ``answer_bytes_max``: of an
+    answer's body.
 
     ``retry_after_seconds_max``: the longest wait that an answer may ask for.
     """

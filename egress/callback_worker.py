@@ -80,7 +80,7 @@ class CallbackWorker(ABC):
 
     @abstractmethod
     async def lease(self, full: Sequence[int], subscriptions: int) -> Sequence[Mapping[str, Any]]:
-        """Lease work of at most so many subscriptions, up to ``LEASED_EACH`` for each; none for those in ``full``."""
+        """Lease work of at most ``subscriptions``, up to ``LEASED_EACH`` for each, but not of those in ``full``."""
 
     @abstractmethod
     def message(self, work: Mapping[str, Any]) -> CallbackMessage:
