@@ -59,7 +59,7 @@ class Script:
     """A program and its arguments; may run several times at once."""
 
     def __init__(self, command: Sequence[str], *, timeout_seconds: float | None, quiet_stdout: bool = False) -> None:
-        """With ``quiet_stdout`` the program's output goes to standard error, because standard output is ours."""
+        """Set the command. ``quiet_stdout``: its output goes to standard error, because standard output is ours."""
         self.killed = False
         self._command = command
         self._timeout_seconds = timeout_seconds

@@ -24,7 +24,7 @@ def _due_signals() -> Mapping[str, Signal[[]]]:
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """``published_here``: this process committed an event outside of the relay's own work.
+    """The signals of a process. ``published_here``: this process committed an event outside of the relay's own work.
 
     ``stored`` carries each committed draft of this process with its event. ``published``: an event was committed, here
     or elsewhere. ``deliveries_due`` and ``fanned_out`` carry the subscriptions with new deliveries. ``polled`` carries

@@ -85,7 +85,8 @@ _POINTS = tuple(point for point in POINTS if not point.endswith("_manifest"))
 
 @dataclass(frozen=True, slots=True)
 class ProveOptions:
-    """``seconds``: about how long the whole run takes; below 42, not every kind of fault has its turn.
+    """Options of a run. ``seconds``: about how long the whole run takes; below 42, not every kind of fault has its
+    turn.
 
     ``seed`` None: a new one. ``seed_bug``: the name of a seeded bug. ``report``: where an HTML page of it goes.
     """

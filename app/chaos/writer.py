@@ -32,7 +32,8 @@ down.
 
 @dataclass(frozen=True, slots=True)
 class WriterOptions:
-    """``pause_seconds`` between two events; ``timeout_seconds`` for an answer; ``repeat_seconds`` between attempts.
+    """Times and ports of a writer: ``pause_seconds`` between two events; ``timeout_seconds`` for an answer;
+    ``repeat_seconds`` between attempts.
 
     After a stop, the event under way is given up (its outcome stays unknown) when it has no answer in
     ``patience_seconds``. ``ports`` are those of the processes; ``first`` says which is used first.

@@ -24,7 +24,7 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 @dataclass(frozen=True, slots=True)
 class StoreChoice:
-    """``where``: "memory", "database", or a folder for the file.
+    """The options of Titanic. ``where``: "memory", "database", or a folder for the file.
 
     ``collect_ms``: the time that a write of the file waits for others. ``settings``: those of the database.
     """

@@ -47,7 +47,9 @@ def _utc_today() -> date:
 
 @dataclass(frozen=True, slots=True)
 class RetentionOptions:
-    """``event_days``, ``dead_letter_days``, ``history_days``, ``gold_days``: retention of each; 0: for ever."""
+    """Options of retention. ``event_days``, ``dead_letter_days``, ``history_days``, ``gold_days``: retention of each;
+    0: for ever.
+    """
 
     event_days: int
     dead_letter_days: int

@@ -110,7 +110,7 @@ class Settings(
     xmpp_account: str = Field(
         "", max_length=1000, description="For hookwire monitor: the XMPP account of the sender, bot@example.org."
     )
-    xmpp_password: SecretStr | None = Field(None, description="Its password.")
+    xmpp_password: SecretStr | None = Field(None, description="Password of the XMPP account.")
     xmpp_server: str = Field(
         "",
         description="host or host:port of the XMPP server; default: the server of the account's domain by DNS.",
@@ -174,8 +174,10 @@ class Settings(
         description="Attempts in flight in this process. Subscriptions whose last attempt failed, and new ones, get "
         "half of them together, and half of each host's.",
     )
-    delivery_slots_per_subscription: int = Field(64, ge=1, le=1024, description="Of those, for one subscription.")
-    delivery_slots_per_host: int = Field(64, ge=1, le=1024, description="Of those, for one host.")
+    delivery_slots_per_subscription: int = Field(
+        64, ge=1, le=1024, description="Attempts in flight for one subscription."
+    )
+    delivery_slots_per_host: int = Field(64, ge=1, le=1024, description="Attempts in flight for one host.")
     breaker_failure_share: float = Field(
         0.7, ge=0, le=1, description="Share of failed attempts at which a breaker opens; 0: never."
     )

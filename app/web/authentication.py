@@ -70,7 +70,7 @@ _CHALLENGE: Final = {
 
 @dataclass(slots=True)
 class _Known:
-    """``ways``: methods and paths that the key may use."""
+    """A key that was used recently. ``ways``: methods and paths that the key may use."""
 
     grant: Grant
     fresh_until: float

@@ -196,7 +196,7 @@ class _Exchange:
         await self._outer_send(message)
 
     def counted(self, receive: Receive, limit_bytes: int) -> Receive:
-        """`receive`, until the body has more bytes than its route accepts: then nothing more is read."""
+        """Return `receive` with a count: when the body exceeds the limit of its route, nothing more is read."""
         read_bytes = 0
 
         async def receive_counted() -> Message:

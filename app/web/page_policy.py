@@ -40,7 +40,8 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class PagePolicy:
-    """``own_origin`` is the public URL's; ``origins`` may publish. ``hosts``: names without port; None takes any.
+    """The allowed origins and host names. ``own_origin`` is the public URL's; ``origins`` may publish. ``hosts``: names
+    without port; None takes any.
 
     ``any_address``: the hub listens on every address, so each IP address is a name of it. A page cannot choose one.
     """

@@ -34,10 +34,15 @@ Topics = Annotated[
 ]
 Queues = Annotated[
     list[str] | None,
-    typer.Option("--queue", help="The same for queues. A key with only --topic may use no queue, kind or service."),
+    typer.Option(
+        "--queue",
+        help="A queue or pattern that the key may use. A key with only --topic may use no queue, kind or service.",
+    ),
 ]
-Kinds = Annotated[list[str] | None, typer.Option("--kind", help="The same for kinds of tasks and jobs.")]
-Services = Annotated[list[str] | None, typer.Option("--service", help="The same for services.")]
+Kinds = Annotated[
+    list[str] | None, typer.Option("--kind", help="A kind of tasks and jobs, or a pattern, that the key may use.")
+]
+Services = Annotated[list[str] | None, typer.Option("--service", help="A service or pattern that the key may use.")]
 Lifetime = Annotated[
     str | None, typer.Option("--expires-in", help="Lifetime: 30d, 12h, 90m or 45s. Default: until revoked.")
 ]

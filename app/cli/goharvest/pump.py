@@ -53,8 +53,8 @@ class Pumped:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """``arrived`` counts different records; ``lost`` counts written records that did not arrive. ``disordered`` are
-    first occurrences below an earlier one of their key; ``repeated`` are further occurrences.
+    """The verified arrivals. ``arrived`` counts different records; ``lost`` counts written records that did not arrive.
+    ``disordered`` are first occurrences below an earlier one of their key; ``repeated`` are further occurrences.
     """
 
     arrived: int

@@ -19,7 +19,9 @@ _PORTS = {"starttls": 5222, "direct": 5223, "none": 5222}
 
 @dataclass(frozen=True, slots=True)
 class XmppOptions:
-    """``account`` writes to ``peer``, which is a room if we have a ``nick``. ``server``: None asks DNS."""
+    """The connection: ``account`` writes to ``peer``, which is a room if we have a ``nick``. ``server``: None asks
+    DNS.
+    """
 
     account: str
     password: str = field(repr=False)

@@ -70,7 +70,7 @@ class KeyOut(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
-    id: str = Field(description="Its hexadecimal digits begin the key's text.")
+    id: str = Field(description="The hexadecimal digits of the id begin the key's text.")
     name: str
     scopes: list[KeyScope]
     topics: list[str] | None
@@ -83,7 +83,7 @@ class KeyOut(BaseModel):
 
 
 class KeyCreated(KeyOut):
-    """A new key with its text, which is shown this once."""
+    """A new key with its text, which is shown only now."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{**_EXAMPLE, "key": f"hwk_3f1c0a9be2d4_{'0' * 40}"}]})
 
@@ -115,7 +115,7 @@ def key_out(row: Row) -> dict[str, Any]:
 )  # fmt: skip
 @needs("admin")
 async def create(request: Request, body: KeyIn, context: In) -> KeyCreated:
-    """Returns the key, only this once. Only its digest is stored."""
+    """Returns the key, which is shown only now. Only its digest is stored."""
     try:
         new = NewKey(body.name, body.scopes, body.topics, body.lifetime_seconds, body.queues, body.kinds, body.services)
     except TopicError as error:

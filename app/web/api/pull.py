@@ -47,7 +47,7 @@ class PullIn(BaseModel):
     ordered: bool = Field(False, description="Hand out each key's events one after the other.")
     filter: dict[str, Any] | None = Field(None, description="Filter on content; null: all events.")
     lifetime_seconds: int | None = Field(
-        None, ge=60, le=31_536_000, description="It ends after this time without a request; null: never."
+        None, ge=60, le=31_536_000, description="The subscription ends after this time without a request; null: never."
     )
     start: Start | None = Field(None, description=f"{START_MEANING} None: from now on.")
     on_end: Literal["dead_letters", "drop"] = Field(

@@ -46,7 +46,7 @@ class QueueSettings(BaseModel):
     history: bool = Field(False, description="Accepted messages go into the archive.")
     lease_seconds: float = Field(30, ge=1, le=43_200, description="Default lease of a receiver.")
     deliveries_max: int = Field(
-        5, ge=1, le=1000, description="After so many deliveries a message becomes a dead letter."
+        5, ge=1, le=1000, description="The number of deliveries after which a message becomes a dead letter."
     )
     retention_days: int = Field(
         14, ge=1, le=3660, description="Retention of the archive, the copies and the dead letters."
@@ -83,7 +83,7 @@ class QueueOut(QueueSettings):
 
     queue: str
     paused: bool
-    graduated: bool = Field(description="Its messages lie in a table of their own.")
+    graduated: bool = Field(description="The messages are in a table of their own.")
     owner: str | None
     expires_at: datetime | None = Field(description="End of a temporary queue; every receive postpones it.")
     created_at: datetime

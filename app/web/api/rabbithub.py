@@ -173,7 +173,7 @@ async def _create(hub: Hub, call: _Call) -> Response:
 
 
 def _mirror(call: _Call) -> str | None:
-    """``amqp.mirror``; None: unchanged. Raise ``FormRefused`` 400."""
+    """Return ``amqp.mirror`` of the query; None: unchanged. Raise ``FormRefused`` 400."""
     mirror = call.query.get("amqp.mirror")
     if mirror is not None and mirror not in _MIRRORS:
         raise FormRefused(400, "amqp.mirror", f"is one of {', '.join(_MIRRORS)}")

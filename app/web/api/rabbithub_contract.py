@@ -135,8 +135,8 @@ _ENDPOINT = {
     "put": _operation(
         "create", "Create an exchange or a queue",
         {
-            "201": {"description": "It was created.", "headers": {"Location": {"schema": {"type": "string"}}}},
-            "204": {"description": "It exists already."},
+            "201": {"description": "Created.", "headers": {"Location": {"schema": {"type": "string"}}}},
+            "204": {"description": "The resource exists already."},
         },
         ("404", "409"),
         (_parameter("amqp.exchange_type", "Type of an exchange.", enum=["fanout", "direct", "topic", "headers"]),),

@@ -88,7 +88,7 @@ class ServiceOut(ServiceSettings):
     model_config = ConfigDict(extra="ignore", json_schema_extra={"examples": [_SERVICE]})
 
     name: str
-    disabled: bool = Field(description="It refuses new requests; waiting requests are still executed.")
+    disabled: bool = Field(description="The service refuses new requests; waiting requests are still executed.")
     created_at: datetime
     counts: ServiceCounts
 

@@ -63,7 +63,7 @@ class SigningKeyOut(BaseModel):
 
 
 class SigningKeyMade(SigningKeyOut):
-    """A new key with its secret, which is shown this once."""
+    """A new key with its secret, which is shown only now."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{**_EXAMPLE, "secret": _SECRET_EXAMPLE}]})
 

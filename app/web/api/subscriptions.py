@@ -159,7 +159,7 @@ def _callback(callback: str, context: Context) -> str:
 )  # fmt: skip
 @needs("subscribe", reach="route")
 async def create(request: Request, body: SubscriptionIn, response: Response, context: In) -> SubscriptionCreated:
-    """Returns the signing secret, only this once. Every event accepted from then on reaches the callback."""
+    """Returns the signing secret, which is shown only now. Every event accepted from then on reaches the callback."""
     named = _work_in(request, body) | _in(body, context)
     _check_format(named)
     if body.service is None and body.kind is None:

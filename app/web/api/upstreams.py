@@ -55,7 +55,7 @@ class UpstreamOut(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
-    topic: str = Field(description="Its name here.")
+    topic: str = Field(description="The name of the topic here.")
     url: str
     hub_url: str | None = Field(description="The hub that was discovered last.")
     self_url: str | None
