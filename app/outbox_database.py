@@ -35,7 +35,7 @@ async def open_outbox_database(settings: Settings) -> AsyncIterator[MariaDatabas
 
 
 def _options(settings: Settings) -> MariaOptions:
-    assert settings.outbox_url is not None, "asked for an outbox there"
+    assert settings.outbox_url is not None, "the caller has checked the setting"
     files = outbox_tls(settings)
     if files.given and not settings.outbox_tls:
         raise SettingsRefused("HOOKWIRE_OUTBOX_TLS is off, and its files are set; turn it on or remove them")

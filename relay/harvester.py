@@ -48,7 +48,7 @@ __all__ = ["Harvester", "HarvesterOptions", "MarkerAhead"]
 _log = structlog.get_logger(__name__)
 
 _HOLDS_SECONDS = 0.25  # between two queries of the holds
-_NO_HOLDS_SECONDS = 5.0  # the same while there are none; a person may have made one
+_NO_HOLDS_SECONDS = 5.0  # the same while no hold is known, because an operator may add a hold
 _DRAIN_BATCHES_MAX = 8  # batches of one hold in a row; then the other holds have a turn
 
 
@@ -149,7 +149,9 @@ class Harvester:
             self.state = "standby"
 
     async def _govern(self, term: Term) -> None:
-        """Serve, again and again while the broker or the database fails or the sink has to be reopened."""
+        """Relay until the lease is asked for. After a failure of the broker or the database, begin again with a new
+        sink connection.
+        """
         self._backoff_seconds = self._options.backoff_seconds_first
         while not self._asked.is_set():
             try:
@@ -236,7 +238,7 @@ class Harvester:
                         # All visible records are in flight: the next claim can wait for the next event.
                         was_notified = await self._wake.wait()
                     if self._is_small(batch):
-                        # After an empty claim, too: most notifications are of other groups.
+                        # Pause after an empty claim too, because most notifications are for other groups.
                         await asyncio.sleep(lingers_until - time.monotonic())
                         if batch is not None and self._sink.features.small_batch_seconds:
                             await self._answered.wait()
@@ -337,8 +339,8 @@ class Harvester:
         return Receipt(())
 
     def _rounds(self, batch: Batch) -> Iterable[Batch]:
-        """Return the batch, or for a sink that promises "record" its first record of each key, then its second, and so
-        on.
+        """Return the batch. For a sink with the window "record", return rounds: the first record of each key, then the
+        second, and so on.
 
         Each round is purged before the next is sent. So at most one record of a key is ever acknowledged and not yet
         purged. A crash repeats only that record, so its copies are neighbours (RR-01).

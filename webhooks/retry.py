@@ -33,9 +33,9 @@ class RetryPolicy:
     ``schedule_seconds`` holds the pauses after the first, second, ... attempt; when it is used up the delivery is given
     up. It is also given up when its next attempt would come ``age_seconds_max`` after its creation. ``on_4xx``
     "give_up": such an answer is final for the delivery (WH-R03). ``on_410`` "as_4xx": it does not end the subscription
-    (WH-R09). ``parks``: an exhausted delivery waits for a person's decision (WH-O03), unless it is too old by its
-    publisher's own wish (``is_late_final``). ``is_415_final``: 415 is final, as for CloudEvents. ``gives_up``: every
-    answer but a success is final for the delivery (RH-41).
+    (WH-R09). ``parks``: an exhausted delivery waits for a person's decision (WH-O03), unless its publisher's time to
+    live has ended (``is_late_final``). ``is_415_final``: 415 is final, as for CloudEvents. ``gives_up``: every answer
+    but a success is final for the delivery (RH-41).
     """
 
     schedule_seconds: Sequence[int]
@@ -158,7 +158,7 @@ def _final(outcome: Outcome, policy: RetryPolicy) -> Decision | None:
 
 
 def _asked_end(outcome: Outcome) -> tuple[str | None, str | None]:
-    """Apply the receiver's wish to disable its subscription, in any answer (WH-R10)."""
+    """Apply the receiver's request to disable its subscription, in any answer (WH-R10)."""
     return ("disabled", "asked_by_receiver") if outcome.asked == "disable" else (None, None)
 
 

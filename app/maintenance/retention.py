@@ -14,7 +14,7 @@ and each topic's latest event. The ledger needs events that it has not folded, a
 longer. Any number of processes may run it: each batch is one statement.
 
 Times are whole days, so each process walks over the events once a day; the rounds between continue the walk. Kept
-events are therefore read once a day, and events that are not needed any more go on the next day.
+events are therefore read once a day, and events that are not needed any more are deleted on the next day.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["Removed", "Retention", "RetentionOptions"]
 
 _log = structlog.get_logger(__name__)
 _PARTITION_IDS = 10_000_000  # as hookwire.ensure_partitions makes them
-_LAST = 2**63 - 1  # of all numbers
+_LAST = 2**63 - 1  # the largest id
 _HISTORY = ("history.purge_audit", "history.purge_replays", "history.purge_keys", "history.purge_subscriptions")
 _GOLD = ("gold.purge_metrics", "gold.purge_backlog", "gold.purge_slo", "gold.purge_batches")
 
@@ -81,8 +81,9 @@ class Retention(Periodic):
         self._database = database
         self._options = options
         self._today = today
-        self._walked: dict[tuple[str, int | str | None], tuple[date, int]] = {}  # on which day, and up to where
-        self._partitions_seen: tuple[date, int] | None = None  # on which day, and up to which id
+        # The day of each walk, and its last row.
+        self._walked: dict[tuple[str, int | str | None], tuple[date, int]] = {}
+        self._partitions_seen: tuple[date, int] | None = None  # the day, and the id up to which they were seen
 
     def failed(self, error: Exception) -> None:
         """Report the first part of the round that failed."""

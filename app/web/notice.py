@@ -87,7 +87,7 @@ class Notices:
     async def matched(self, event: int, grant: Grant | None) -> list[str] | None:
         """Return ids of the subscriptions that match a stored event, the oldest hundred (WH-A03); None: no answer now.
 
-        Those that the key does not reach are left out (FS-10).
+        Subscriptions that the key does not reach are left out (FS-10).
         """
         try:
             rows = await self._database.fetch("listener.matched", event, _MATCHED_MAX)

@@ -16,13 +16,13 @@ program or the broker. It may come twice, and the program has to handle that. On
 during a lost connection this process does not run the program again for that event.
 
 With ``--concurrency 1`` (the default) messages are processed in the queue's order, and a failing message delays those
-behind it. More concurrency gives up the order. Attempts are counted in this process, and by the broker for quorum
-queues. RabbitMQ takes a message back that is held for longer than its ``consumer_timeout`` (30 minutes): keep
-``--timeout`` below.
+behind it. With more concurrency they are not processed in order. Attempts are counted in this process, and by the
+broker for quorum queues. RabbitMQ takes a message back that is held for longer than its ``consumer_timeout`` (30
+minutes): keep ``--timeout`` below that.
 
 SIGTERM or SIGINT: finish the running programs, acknowledge, exit 0. A second one kills them; their messages go back.
 
-Options of the command, as typer has them:
+The options of the command:
 
 ==========================  ========================================================================================
 ``--amqp URL``              ``amqp://`` or ``amqps://``; default HOOKWIRE_AMQP_URL; required
@@ -35,7 +35,7 @@ Options of the command, as typer has them:
 ``--concurrency N``         programs at once, and messages fetched ahead; default 1
 ``--count N``               exit 0 after N messages are done or dead
 ``--attempts-max N``        after N failures the message goes to the durable queue ``NAME.dead``; default unlimited
-``--timeout SECONDS``       of one run; then SIGTERM, 5 s later SIGKILL, and it counts as a failure; default none
+``--timeout SECONDS``       limit of one run: SIGTERM, 5 s later SIGKILL, and it counts as a failure; default none
 ``--retry-seconds S``       pause after the first failure; default 1; doubled up to 60
 ==========================  ========================================================================================
 
@@ -65,7 +65,7 @@ _HARD_STOP_SECONDS = 3.0
 
 
 async def consume(options: ConsumeOptions) -> int:
-    """Consume until stopped, or until ``count`` messages are settled; returns the exit code."""
+    """Consume until stopped, or until ``count`` messages are settled. Return the exit code."""
     if mistakes := list(options.mistakes()):
         for mistake in mistakes:
             _say(mistake)

@@ -24,7 +24,7 @@ __all__ = ["PumpOptions", "Pumped", "Stash", "Verified", "pump", "stash_in_maria
 _IN_TRANSACTION = 20
 
 Stash = Callable[[Sequence[str], Sequence[str | None], Sequence[int]], Awaitable[object]]
-"""Writes records, by their keys, values and numbers, in a transaction of its own. Raises DatabaseError."""
+"""Writes records with these keys, values and numbers in one transaction. Raises DatabaseError."""
 
 
 @dataclass(frozen=True, slots=True)
