@@ -11,9 +11,9 @@ While a hold exists, every record of its key or topic moves from the outbox to t
 read past them. One harvester places, drains and lifts, in one task and under its term, so that nothing of the key can
 pass the records that wait. A topic's keys belong to several partition groups; each group holds the topic for its own.
 
-A policy of the topic, or else of the sink, decides about a refused record. ``hold_key`` is as drawn. ``skip`` makes the
-record a dead letter, and its key goes on. ``stop`` stops the whole sink (goharvest's way). A missing destination always
-holds its topic, or stops the sink.
+A policy of the topic, or else of the sink, decides about a refused record. ``hold_key`` holds its key, as drawn above.
+``skip`` makes the record a dead letter, and its key goes on. ``stop`` stops the whole sink (goharvest's way). A missing
+destination always holds its topic, or stops the sink.
 
 People retry, skip and purge by statements of their own (``hold.retry``, ``hold.skip``, ``dead_letter.retry_record``);
 the next query of the holds finds the result.
@@ -39,7 +39,9 @@ _log = structlog.get_logger(__name__)
 _PROBE_SECONDS_FIRST = 2.0
 _PROBE_SECONDS_MAX = 300.0
 _FOLLOWS = ("topic_held", "its topic waits")
-"""The reason of a hold that a following record makes; most records find an active hold of their key."""
+"""Reason and detail of a hold for a record that follows a held one. Most such records find an active hold of their
+key.
+"""
 _DOUBLINGS_MAX = 8  # beyond it the pause is at its maximum anyway, and a power of two outgrows a float
 
 
@@ -80,7 +82,7 @@ class Holds:
 
     @property
     def any_active(self) -> bool:
-        """Return whether anything is held at all."""
+        """Return whether there is an active hold."""
         return bool(self._active_holds)
 
     async def begin(self, term: Term) -> None:

@@ -1,4 +1,4 @@
-"""Check that no AMQP source reads the AMQP sink's messages, so that events would loop (FM-03)."""
+"""Check that no AMQP source reads the AMQP sink's messages, because events would loop (FM-03)."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ async def amqp_source_checks(settings: Settings, options: PoolOptions) -> list[C
 
 
 def _loop(route: SourceRoute, name: str) -> Check:
-    detail = f"{route.queue} reads the exchange {route.exchange}, where {name} publishes what comes from it"
+    detail = f"{route.queue} reads the exchange {route.exchange}, to which {name} publishes the events of that queue"
     return Check("FM-03", _SUBJECT, "refuse", detail, _CURE)

@@ -53,7 +53,7 @@ class Listening:
         if reason is None:
             await self._pulling.ack([one["receipt"]])
             return True
-        tell(f"{self._forward_to}: {reason}; it comes again")
+        tell(f"{self._forward_to}: {reason}; it will be delivered again")
         await self._pulling.nack([one["receipt"]], reason=reason, delay_seconds=min(2 ** one["attempts"], 60))
         return False
 

@@ -26,7 +26,7 @@ class ClusterIdentity:
         self._known: int | None = None
 
     def check(self, folder: Path) -> None:
-        """Raise :class:`ClusterLost` unless ``folder`` holds the known cluster. The first cluster is always right."""
+        """Raise :class:`ClusterLost` unless ``folder`` holds the known cluster. The first cluster is accepted."""
         found = _identifier(folder)
         if self._known is None:
             self._known = self._noted()

@@ -28,8 +28,8 @@ _TELL_SECONDS = 60.0
 
 
 class RabbitHubQueues:
-    """The service; ``due`` gets the subscriptions that have something to deliver. ``tell_days``: how long before its
-    end an operator event announces a lease; 0: never.
+    """The service; ``due`` gets the subscriptions that have something to deliver. ``tell_days``: the days before the
+    end of a lease at which an operator event announces it; 0: never.
     """
 
     name = "rabbithub queues"

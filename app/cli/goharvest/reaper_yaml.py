@@ -34,7 +34,7 @@ class Line:
 
 @dataclass(slots=True)
 class Imported:
-    """The file in our words. ``settings`` are fields of :class:`app.settings.settings.Settings`, ``options`` of
+    """The settings in the file. ``settings`` are fields of :class:`app.settings.settings.Settings`, ``options`` of
     :class:`relay.goharvest.compat.CompatOptions`."""
 
     lines: list[Line] = field(default_factory=list)
@@ -222,7 +222,7 @@ def _take_lease(imported: Imported, value: Any) -> str:
 def _take_batch(imported: Imported, value: Any) -> str:
     limit = min(_count(value), imported.options.get("batch_records_max", value))
     imported.options["batch_records_max"] = limit
-    return f"batch_records_max = {limit} (left out, it is 2000)"
+    return f"batch_records_max = {limit} (2000 if left out)"
 
 
 def _take_level(imported: Imported, value: Any) -> str:
@@ -234,7 +234,7 @@ def _take_level(imported: Imported, value: Any) -> str:
 
 
 def _word(*words: str) -> Callable[[Any], str]:
-    """Return a word of this list, in any case."""
+    """Return a word of this list, regardless of upper and lower case."""
 
     def read(value: Any) -> str:
         if str(value).upper() not in words:
@@ -257,8 +257,8 @@ def _take_password(imported: Imported, value: Any) -> str:
 
 def _take_acks(imported: Imported, value: Any) -> str:
     if str(value) not in ("all", "-1"):
-        raise ValueError("fewer acknowledgements than all lose records; here it is always all")
-    return "always all here"
+        raise ValueError("fewer acknowledgements than all lose records; hookwire always uses all")
+    return "hookwire always uses all"
 
 
 def _take_partitioner(imported: Imported, value: Any) -> str:
@@ -324,7 +324,7 @@ _TOP: Mapping[str, Any] = {
             "ioErrorBackoff": _option("backoff_seconds_first", lambda value: max(_seconds(value), 0.01)),
             "pollDuration": "nothing is polled from Kafka to lead",
             "minPollInterval": "nothing is polled from Kafka to lead; a lease is renewed every third of its length",
-            "maxPollInterval": "the lease bounds how long a relay that hangs is believed",
+            "maxPollInterval": "the lease limits how long a hanging relay leads",
             "heartbeatTimeout": _take_lease,
             "drainInterval": "no record waits for a busy key: a batch holds a key's records in order",
             "queueTimeout": "no record waits for a busy key: a batch holds a key's records in order",

@@ -126,7 +126,7 @@ class Xmpp:
                     await self._join(options.nick)
         except TimeoutError:
             raise XmppLost(
-                f"HOOKWIRE_XMPP_SERVER: {options.place} did not let us in within {options.answer_seconds:g} s"
+                f"HOOKWIRE_XMPP_SERVER: {options.place} did not complete the login within {options.answer_seconds:g} s"
             ) from None
         finally:
             self._opening.cancel()
@@ -193,7 +193,7 @@ class Xmpp:
         if not isinstance(error, IqTimeout):
             _settle(self._answer, None)
 
-    # --- what the library tells ---
+    # --- events of the library ---
 
     def _room_refused(self, presence: Any) -> None:
         """Report a refusal to the waiting join, even if the answer does not name the room."""
