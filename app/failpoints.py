@@ -236,7 +236,7 @@ class FailpointSink:
         return committed
 
     async def send(self, batch: Batch) -> Receipt:
-        """Send between ``relay.before_send`` and ``relay.after_send``; ``relay.mid_send`` is on the way."""
+        """Send between ``relay.before_send`` and ``relay.after_send``; pass ``relay.mid_send`` during the call."""
         await self._points.reach("relay.before_send")
         receipt = await self._points.under_way("relay.mid_send", lambda: self._inner.send(batch))
         await self._points.reach("relay.after_send")

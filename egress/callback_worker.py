@@ -84,7 +84,7 @@ class CallbackWorker(ABC):
 
     @abstractmethod
     def message(self, work: Mapping[str, Any]) -> CallbackMessage:
-        """Return what is POSTed for this work."""
+        """Return the message to POST for this work."""
 
     @abstractmethod
     async def record(self, work: Mapping[str, Any], answer: Response | str) -> None:

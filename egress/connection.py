@@ -232,7 +232,7 @@ class Connection(asyncio.BufferedProtocol):
     # Called by the parser.
 
     def on_message_begin(self) -> None:
-        """Stop the parser at a second message, before it changes what was read of the first."""
+        """Stop the parser at a second message, before it changes the state of the first."""
         if self._complete:
             raise _Enough
 

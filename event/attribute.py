@@ -126,7 +126,7 @@ def attributes_of(event: Event, *, source: str | None = None, event_type: str = 
 
 
 def format_time(moment: datetime) -> str:
-    """Write a moment that knows its time zone as RFC 3339 in UTC: ``2026-01-31T12:00:00.5Z`` style, suffix ``Z``."""
+    """Write a moment with a time zone as RFC 3339 in UTC, such as ``2026-01-31T12:00:00.500000Z``."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
 
 

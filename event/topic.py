@@ -79,7 +79,7 @@ def validate_pattern(pattern: str) -> str:
 def compile_pattern(pattern: str) -> str | None:
     """Translate a pattern for ``re`` and for PostgreSQL's ``~``; None when it is an exact name.
 
-    The result is anchored at both ends and means what ``matches`` means for every legal topic name.
+    The result is anchored at both ends. For every legal topic name it agrees with ``matches``.
     """
     words = validate_pattern(pattern).split(".")
     if "*" not in words and "#" not in words:

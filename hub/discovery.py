@@ -22,7 +22,7 @@ from hub.feed import FeedRefused, feed_links
 __all__ = ["Discovered", "discover"]
 
 _CONTENT_BYTES_MAX = 512 * 1024
-"""Links stand in the first part of a page."""
+"""The number of bytes of a page that are searched; links are in its first part."""
 
 _ADVERTISED = ("hub", "self")
 # One link-value of RFC 8288: a target, then parameters, whose quoted values may hold any character.

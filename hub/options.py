@@ -40,7 +40,7 @@ class HubOptions:
         subscriptions_host_max: subscriptions of one callback host; 0: any number.
         subscriptions_requester_max: subscriptions that one network asked for; 0: any number.
         lenient_challenge: white space after the echoed challenge is forgiven (WS-43).
-        secret_over_http: what to do with a ``hub.secret`` that was not sent by https (WS-15).
+        secret_over_http: the treatment of a ``hub.secret`` that was not sent by https (WS-15).
         tell_lease_end: callbacks get ``hub.mode=denied`` when their lease has ended (WS-107).
         foreign_topics: topics of other publishers: refused, those that were registered, or any (WS-79).
         fetch_bytes_max: largest content that is fetched.

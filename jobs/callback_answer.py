@@ -1,4 +1,4 @@
-"""Decide what happens to a job after the answer of its callback. Pure.
+"""Decide the next step of a job after the answer of its callback. Pure.
 
 ::
 

@@ -187,7 +187,7 @@ class Relayout:
         while owners := [row["owner"] for row in await self._database.fetch("layout.occupied", list(sinks))]:
             if time.monotonic() > deadline:
                 raise LayoutRefused(f"{', '.join(owners)} did not leave within {self._patience_seconds:g} s")
-            if said != (said := f"waiting for {', '.join(owners)} to finish what is in flight"):
+            if said != (said := f"waiting for {', '.join(owners)} to finish the records in flight"):
                 self._say(said)
             await asyncio.sleep(_LOOK_SECONDS)
 

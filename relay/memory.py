@@ -130,7 +130,7 @@ class MemorySink:
         return Receipt(taken, refused)
 
     async def close(self) -> None:
-        """Forget the fence's epoch; the broker keeps what it has."""
+        """Forget the fence's epoch; the broker keeps its records."""
         self._epoch = 0
         self._broken = True
 

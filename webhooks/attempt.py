@@ -95,9 +95,9 @@ def result_of(
     *,
     leads: bool,
 ) -> Result:  # fmt: skip
-    """Decide what the outcome of its attempt means for a claim.
+    """Return the result of a claim, from the outcome of its attempt.
 
-    Only the claim that leads its batch says what the outcome means for the subscription and for its breaker.
+    Only the first claim of a batch applies the outcome to the subscription and to its breaker.
     """
     subscriber, event = claim.subscriber, claim.event
     decision = DELIVERED if outcome.is_plain_success else _decision(claim, outcome, options, chance)

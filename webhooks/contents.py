@@ -91,7 +91,7 @@ class Contents:
         if event.id in self._events:
             return
         self._events[event.id] = event
-        # 512: roughly what an event costs in memory beside its payload and headers.
+        # 512: roughly the memory of an event beside its payload and headers.
         self._bytes += event.size_bytes + 512
         while self._bytes > self._bytes_max:
             _, oldest = self._events.popitem(last=False)

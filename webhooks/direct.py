@@ -47,13 +47,13 @@ class Offer:
         self._taken = taken
 
     def take(self, claims: Sequence[Row]) -> None:
-        """Hand over what the commit has claimed, in rows as ``delivery.claim`` gives them."""
+        """Hand over the deliveries that the commit has claimed, as rows of ``delivery.claim``."""
         if claims:
             self._taken(self, claims)
 
 
 class Offers:
-    """The offers of one worker. ``has_room``: whether it can attempt at once what it takes. ``attempt`` does so."""
+    """The offers of one worker. ``has_room`` returns whether deliveries can start at once. ``attempt`` starts them."""
 
     def __init__(
         self,

@@ -98,7 +98,7 @@ class Report:
     unknown: int
     """Publishes that never got a clear answer."""
     unknown_half_present: int
-    """Those of them that are at some sinks and not at others (OR-01)."""
+    """The number of these that are at some sinks and not at others (OR-01)."""
     sinks: tuple[SinkReport, ...]
     findings: tuple[HistoryFinding, ...]
     """The first few of each kind and sink."""

@@ -162,7 +162,7 @@ class Scenario:
         return int(await self.database.fetchval("witness.unanswered"))
 
     async def quiet(self, seconds_max: float) -> float:
-        """Wait until nothing is on its way; returns how long it took. Raises :class:`NotQuiet`."""
+        """Wait until no event is in flight; return the seconds that it took. Raises :class:`NotQuiet`."""
         began = time.monotonic()
         pending: object = "the database does not answer"
         while time.monotonic() - began < seconds_max:

@@ -93,7 +93,7 @@ def _replace(owner: object, name: str, shape: str, make: Callable[[Any], Any]) -
 
 def _rewrite(names: str, pattern: str, replacement: str, at_least: int) -> None:
     """Rewrite the statements whose names match; they must have so many places, or it raises :class:`StaleBug`."""
-    texts = dict(db.bound.STATEMENTS)  # type: ignore[attr-defined]  # that module's own view is what is replaced
+    texts = dict(db.bound.STATEMENTS)  # type: ignore[attr-defined] # the name in that module is replaced
     found = {name: re.subn(pattern, replacement, text) for name, text in texts.items() if re.fullmatch(names, name)}
     if (count := sum(places for _, places in found.values())) < at_least:
         raise StaleBug(f"{count} places of {names} can be broken, no longer {at_least}")

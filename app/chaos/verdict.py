@@ -1,9 +1,9 @@
-"""Verdict: what a run of ``hookwire prove`` has shown, in one sentence, as a table with a legend, and as JSON. Pure.
+"""Verdict: the result of ``hookwire prove`` as a sentence, as a table with a legend, and as JSON. Pure.
 
 ::
 
     PASS  the promise held               every accepted event arrived at every sink, each key in order
-    FAIL  a promise was broken, or a process did not do what it must
+    FAIL  a promise was broken, or a process failed
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ProveRun:
 
     @property
     def holds(self) -> bool:
-        """Return whether the promise held, and every process did what it must."""
+        """Return whether the promise held and no process failed."""
         return not (self.failures or self.crashes) and self.report is not None and self.report.holds
 
     @property
@@ -105,7 +105,7 @@ def sentence(run: ProveRun) -> str:
     if report is None:
         return f"FAIL: the run ended before its events could be counted, after {faults}."
     if report.holds:
-        return f"FAIL: the counts are right, but a process did not do what it must during {faults}."
+        return f"FAIL: the counts are right, but a process failed during {faults}."
     broken = [f"{COLUMNS[kind]}: {report.total(kind)}" for kind in VIOLATIONS if report.total(kind)]
     if report.unknown_half_present:
         broken.append(f"at some sinks only: {report.unknown_half_present}")

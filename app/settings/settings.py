@@ -219,8 +219,8 @@ class Settings(
     websub_foreign_topics: Literal["off", "registered", "any"] | None = Field(
         None,
         description="Topics of other publishers, fetched after a ping: refused, registered ones, or any; default "
-        "registered in development, off in production. In development, any lets subscribers read what "
-        "this machine serves on loopback.",
+        "registered in development, off in production. In development, any lets subscribers read pages "
+        "of servers on loopback.",
     )
     websub_pshb: Literal["off", "tolerant", "strict03"] = Field(
         "tolerant",

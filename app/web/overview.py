@@ -16,7 +16,7 @@ from db.pool import Database
 __all__ = ["COUNTED_MAX", "Overview", "Row", "Status"]
 
 COUNTED_MAX: Final = 1_000
-"""Counting stops here: a page must cost the same with any backlog."""
+"""Counts of the page end at this number, so that the page costs the same with any backlog."""
 
 Row = Mapping[str, Any]
 

@@ -109,7 +109,7 @@ class _Outlet:
 
 
 class HookwireProtocol(HttpToolsProtocol):
-    """One connection. Built by uvicorn for each; `connections` is what all connections of the server share.
+    """One connection; uvicorn builds it. `connections` is shared by all connections of the server.
 
     Callbacks refuse by raising `Problem`: that stops the parser at once, and `_feed` turns it into the answer.
     """

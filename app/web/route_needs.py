@@ -47,7 +47,7 @@ def _resolved(declaration: Declaration, scope: Scope, parameters: Mapping[str, s
 
 def _route(route: BaseRoute) -> Route:
     if not isinstance(route, Route):
-        raise TypeError(f"{route!r} is no plain route; what it needs cannot be declared")
+        raise TypeError(f"{route!r} is no plain route, so its need cannot be declared")
     return route
 
 

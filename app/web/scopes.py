@@ -68,7 +68,7 @@ class Need:
         return self.reach == "route" or _REACHES[self.reach](grant, self.name or "")
 
     def alternatives(self) -> Sequence[Sequence[KeyScope]]:
-        """Return the sets of scopes of which each is enough, as OpenAPI's security requirements."""
+        """Return the alternative sets of scopes, as OpenAPI's security requirements."""
         return [[scope, "payloads"] if self.payloads else [scope] for scope in self.scopes]
 
 

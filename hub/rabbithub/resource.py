@@ -208,7 +208,9 @@ async def set_mirror(hub: Hub, place: Place, mirror: bool | None) -> None:
     if mirror and (place.kind != "x" or place.vhost != "/"):
         raise FormRefused(400, "amqp.mirror", "is for exchanges of the virtual host /, because the AMQP URL names one")
     if mirror and (place.name, place.name) in hub.options.amqp_sources:
-        raise FormRefused(409, "amqp.mirror", "would bring back what HOOKWIRE_AMQP_SOURCES reads from that exchange")
+        raise FormRefused(
+            409, "amqp.mirror", "would bring back messages that HOOKWIRE_AMQP_SOURCES reads from that exchange"
+        )
     await hub.database.execute("rabbithub.set_mirror", (await find(hub, place)).id, mirror)
 
 

@@ -21,7 +21,7 @@ leader until it learns of the end.
          |                                 or another's beat with a higher term              |
          |                                                                                   |
          +------ barrier: LeaderRevoked, then wait until every role is left, <---------------+
-                 at most half the rebalance time-out; what is not left by then is LeaderFenced
+                 at most half the rebalance time-out; a role not left by then is LeaderFenced
 
 *Roles.* A relay has N partition groups, the election's topic M partitions. Role j belongs to partition j mod M (paper,
 "Non-exclusive and exclusive NELI"; RO-05). Either number may be larger.
@@ -191,7 +191,7 @@ class LeaderAcquired:
 
 @dataclass(frozen=True, slots=True)
 class LeaderRevoked:
-    """This member stops leading: finish what is in flight, then :class:`Left`."""
+    """This member stops leading: finish the records in flight, then :class:`Left`."""
 
     role: int
 

@@ -48,7 +48,7 @@ class ConsumeOptions:
         if any(len(pattern.encode()) > 255 for pattern in self.bindings):
             yield "--bind is a pattern of at most 255 bytes"
         if bool(self.command) == self.print_bodies:
-            yield "either --exec SCRIPT or --print says what to do with a message"
+            yield "give either --exec SCRIPT or --print"
         elif self.command and shutil.which(self.command[0]) is None:
             yield f"--exec: {self.command[0]} is not a program that can be run"
         if not 1 <= self.concurrency <= 1000:

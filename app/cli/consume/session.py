@@ -7,7 +7,8 @@
                     |  lost, or ended        |  idle workers go home; the others finish their run first, so that we
                     +------------------------+  never run a message twice at the same time
 
-Nothing is acknowledged in advance: what lies in the inbox when the session ends goes back to the queue by itself.
+Nothing is acknowledged in advance: messages that are in the inbox when the session ends return to the queue by
+themselves.
 """
 
 from __future__ import annotations

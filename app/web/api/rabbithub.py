@@ -99,7 +99,7 @@ class _Whole(StringConvertor):
 
 
 def _need_of(scope: Scope) -> Need:
-    """Return what the verb of this request needs."""
+    """Return the need of this request, by its verb."""
     _, what, rest = parts_of(_raw_path(scope))
     method = "GET" if scope["method"] == "HEAD" else scope["method"]
     found = _VERBS.get((method, "errors" if (what, rest) == ("subscriptions", ["errors"]) else what))

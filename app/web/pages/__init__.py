@@ -83,7 +83,7 @@ def index_content(kinds: list[ProblemKind]) -> str:
     return (
         "<h1>Problems</h1>\n"
         '<p class="soft">Every refusal of this service is one of these. Its answer carries the address of its page in '
-        "<code>type</code>, what happened this time in <code>detail</code>, and a <code>request_id</code> by which the "
+        "<code>type</code>, the present cause in <code>detail</code>, and a <code>request_id</code> by which the "
         "operator finds it in the log.</p>\n"
         f"<table>\n<tr><th>Status</th><th>ProblemKind</th><th>In short</th></tr>\n{rows}\n</table>"
     )
