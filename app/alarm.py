@@ -76,7 +76,7 @@ class Alarm:
         self._stopping = asyncio.Event()
 
     def notify(self) -> None:
-        """Begin a round now: there is a dead task."""
+        """Begin a round now, because a task has died."""
         self._wake.set()
 
     def stop(self) -> None:
@@ -113,7 +113,7 @@ class Alarm:
         return len(dead)
 
     async def _run(self, dead: Mapping[str, Any]) -> None:
-        assert self._script is not None, "the caller looked"
+        assert self._script is not None, "the caller has checked that there is a command"
         variables = {"HOOKWIRE_TASK_ID": dead["id"], "HOOKWIRE_TASK_KIND": dead["kind"]}
         outcome = await self._script.run(json.dumps(dead).encode(), variables)
         if not outcome.done:

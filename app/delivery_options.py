@@ -13,7 +13,7 @@ __all__ = ["worker_options"]
 
 
 def worker_options(settings: Settings, public_url: str, poll_seconds: float) -> WorkerOptions:
-    """Return the options; the worker asks what is due so often when nothing tells it."""
+    """Return the options. ``poll_seconds``: the interval of the worker's own query for due subscriptions."""
     return WorkerOptions(
         name=process_name(),
         public_url=public_url,

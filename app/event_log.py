@@ -87,7 +87,7 @@ class WatchedOutbound:
 
 
 class _Budget:
-    """How many lines of one kind a second may have; the rest is counted and told once."""
+    """Limits the lines of one kind per second. It counts further lines and logs their number once."""
 
     def __init__(self, kind: str, lines_max: int) -> None:
         self._kind = kind

@@ -87,16 +87,16 @@ _AFTER = {
     "task.clean": "task.after_clean",
 }
 QUEUE_POINTS = sorted(point for point in (*_BEFORE.values(), *_AFTER.values()) if point.startswith(("queue.", "task.")))
-"""Before and after each statement of the hub about messages and tasks."""
+"""The points before and after each statement of the hub about messages and tasks."""
 MOMENTS = (
     "relay.mid_purge", "relay.mid_send", "stop.before_leave", "service.before_request", "service.after_request",
     "service.after_claim", "service.before_reply", "service.after_reply", *QUEUE_POINTS,
 )  # fmt: skip
-"""Other points, which are no step of an event's walk."""
+"""Points that are not on the way of an event to its sinks."""
 POINTS = sorted(
     {*_BEFORE.values(), *_AFTER.values(), "relay.before_send", "relay.after_send", "relay.after_init"} - {*MOMENTS}
 )
-"""Before and after each step of the walk."""
+"""The points before and after each step of an event on its way to its sinks."""
 _STALL_SECONDS = 3.0
 _MIDDLE_SECONDS = 0.002
 _PLAN = re.compile(
@@ -116,7 +116,7 @@ class _Fault:
 
 
 class Failpoints:
-    """A plan, and how often each point was passed. Without a plan there are no wrappers at all."""
+    """A plan of faults, and the number of passings of each point. Without a plan nothing is wrapped."""
 
     def __init__(self, plan: str) -> None:
         self._plan: dict[str, _Fault] = {}
@@ -136,7 +136,9 @@ class Failpoints:
         return bool(self._plan)
 
     async def reach(self, point: str | None) -> None:
-        """Pass a point; act by the plan at the n-th passing (``delay``: and later), or at every n-th."""
+        """Pass a point. Act by the plan at the n-th passing, or at every n-th; ``delay`` also acts at all later
+        ones.
+        """
         if point is None or point not in self._plan:
             return
         fault = self._plan[point]
@@ -150,12 +152,12 @@ class Failpoints:
         elif fault.action == "hang":
             await asyncio.Event().wait()
         elif fault.action == "stall":
-            time.sleep(fault.stall_seconds)  # noqa: ASYNC251 - to block the loop is what it is for
+            time.sleep(fault.stall_seconds)  # noqa: ASYNC251 - this action has to block the loop
         elif fault.action == "error":
             raise OutcomeUnknown(f"fail point {point}")
 
     async def under_way(self, point: str | None, doing: Callable[[], Awaitable[_T]]) -> _T:
-        """Do it, and pass a point while it has no answer yet, or has just got one."""
+        """Run ``doing``, and pass a point a moment after its start: it may have ended by then."""
         if point is None or point not in self._plan:
             return await doing()
         task = asyncio.ensure_future(doing())
@@ -234,7 +236,7 @@ class FailpointSink:
         return committed
 
     async def send(self, batch: Batch) -> Receipt:
-        """Send between ``relay.before_send`` and ``relay.after_send``; ``relay.mid_send`` is on the way."""
+        """Send between ``relay.before_send`` and ``relay.after_send``; pass ``relay.mid_send`` during the call."""
         await self._points.reach("relay.before_send")
         receipt = await self._points.under_way("relay.mid_send", lambda: self._inner.send(batch))
         await self._points.reach("relay.after_send")

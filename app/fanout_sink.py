@@ -15,7 +15,7 @@ __all__ = ["FanOutSink"]
 
 
 class FanOutSink(InnerSink):
-    """It makes the deliveries of each record."""
+    """The sink whose purge makes the deliveries of each record."""
 
     name = "webhooks"
     features = Features(window="record", batch_records_max=1_000, payload=False, purges=True)

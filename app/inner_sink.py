@@ -13,9 +13,10 @@ __all__ = ["InnerSink"]
 
 
 class InnerSink(ABC):
-    """The term is its fence: the statement of :meth:`purge` names it. It has no connection of its own.
+    """A sink in the hub's own database. Its fence is the term, which the statement of :meth:`purge` names.
 
-    A subclass sets ``name``, ``features`` and ``term_over``: what :meth:`purge` raises when another term is in force.
+    A subclass sets ``name``, ``features`` and ``term_over``: the exception of :meth:`purge` when another term is in
+    force.
     """
 
     name: str
@@ -30,7 +31,7 @@ class InnerSink(ABC):
         self._is_open = True
 
     async def send(self, batch: Batch) -> Receipt:
-        """Purge the records and write what they lead to, in one transaction."""
+        """Purge the records and write their results, such as deliveries, in one transaction."""
         if not self._is_open:
             raise SinkUnavailable(f"the sink {self.name} is not open")
         try:
@@ -46,4 +47,4 @@ class InnerSink(ABC):
 
     @abstractmethod
     async def purge(self, term: Term, records: Sequence[Record]) -> Sequence[Record]:
-        """Return the records that are purged, with all that they lead to."""
+        """Purge records and write their results in one transaction; return the purged records."""

@@ -15,7 +15,9 @@ __all__ = ["JobSink"]
 
 
 class JobSink(InnerSink):
-    """It enqueues a job for each record. ``has_sent``: whether a record has come, so that a topic has a rule."""
+    """The sink whose purge enqueues a job for each record. ``has_sent``: a record has come, so some topic has a rule of
+    jobs.
+    """
 
     name = "jobs"
     features = Features(window="record", batch_records_max=500, payload=False, purges=True)

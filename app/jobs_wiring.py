@@ -31,7 +31,7 @@ __all__ = ["JobsAssembly"]
 
 
 class JobsAssembly:
-    """``api`` serves the routes; ``services`` may run in any number of processes."""
+    """The parts of the room ``jobs``. ``api`` serves the routes; ``services`` may run in any number of processes."""
 
     def __init__(self, database: Database, registry: CollectorRegistry, settings: Settings) -> None:
         self._database = database

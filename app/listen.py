@@ -41,7 +41,7 @@ class Listener(Periodic):
                 await connection.listen(channel, notify)
             self._trouble.over()
             for notify in self._channels.values():
-                notify()  # finds what was committed before we listened
+                notify()  # for events that were committed before LISTEN
             lost = asyncio.ensure_future(connection.lost.wait())
             stopped = asyncio.ensure_future(self._notified.wait())
             try:

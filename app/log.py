@@ -28,12 +28,12 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _VALUE_CHARACTERS_MAX = 2_000
 _TRACEBACK_CHARACTERS_MAX = 20_000
 _NOT_RAISED = ("Got error produce response", "Unable connect to node with id")
-_REASON_SECONDS = 60.0  # a reason is shown once in so long
+_REASON_SECONDS = 60.0  # each reason is logged once in this time
 _REASONS_MAX = 32
 
 
 def _leave_out_nulls(_logger: object, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Drop fields that say nothing (FT-17)."""
+    """Drop fields without information (FT-17)."""
     return {name: value for name, value in line.items() if value is not None}
 
 
@@ -43,9 +43,9 @@ def _console_renderer() -> structlog.dev.ConsoleRenderer:
 
 
 def _mask(_logger: object, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Mask by name and by pattern, cut what is long, keep a line one line (OB-12)."""
+    """Mask secrets by name and by pattern, cut long values, and keep each entry on one line (OB-12)."""
     for name, value in line.items():
-        if name == "exception":  # its lines are our own; the error stands in the last ones
+        if name == "exception":  # all its lines are our own, and the last ones have the error
             line[name] = _SECRET_TEXTS.sub("***", str(value))[-_TRACEBACK_CHARACTERS_MAX:]
         else:
             line[name] = _masked(name, value)
@@ -100,7 +100,7 @@ def configure_logging(log_format: Literal["auto", "console", "json"], level: str
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # These libraries also raise what they log. We report the exceptions, once and not at every try.
+    # These libraries also raise the errors that they log. We log the exceptions once, not at every try.
     shows_theirs = level == "debug"
     for silent in ("aiormq", "asyncpg"):
         logging.getLogger(silent).setLevel(logging.WARNING if shows_theirs else logging.CRITICAL)

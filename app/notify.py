@@ -1,7 +1,7 @@
 """NOTIFY after commit: an API process without a relay wakes the relays of other processes (RR-15).
 
 At most one notification per ``interval_seconds``, and never inside a publishing transaction: that would slow every
-commit. A notification that can't be sent is no loss, the relays poll.
+commit. A notification that cannot be sent loses nothing, because the relays also poll.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Notifier:
-    """Notifies the other processes; the publisher notifies it."""
+    """Notifies the relays of other processes after a commit of this process."""
 
     name = "notifier"
 
@@ -30,7 +30,7 @@ class Notifier:
         self._stopping = False
 
     def notify(self) -> None:
-        """Send a notification soon: something was committed."""
+        """Send a notification soon, because an event was committed."""
         self._notified.set()
 
     def stop(self) -> None:

@@ -14,7 +14,7 @@ __all__ = ["OutboxUnavailable", "open_outbox_database"]
 
 
 class OutboxUnavailable(Unavailable):
-    """The MariaDB or MySQL that ``outbox_url`` names cannot be reached; the text says why, as far as it is known."""
+    """The MariaDB or MySQL of ``outbox_url`` cannot be reached; the text has the reason, if it is known."""
 
 
 @asynccontextmanager
@@ -35,7 +35,7 @@ async def open_outbox_database(settings: Settings) -> AsyncIterator[MariaDatabas
 
 
 def _options(settings: Settings) -> MariaOptions:
-    assert settings.outbox_url is not None, "asked for an outbox there"
+    assert settings.outbox_url is not None, "the caller has checked the setting"
     files = outbox_tls(settings)
     if files.given and not settings.outbox_tls:
         raise SettingsRefused("HOOKWIRE_OUTBOX_TLS is off, and its files are set; turn it on or remove them")

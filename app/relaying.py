@@ -71,7 +71,7 @@ class Relaying:
         self.relays = [self._relay(name) for name in sinks]
 
     def notify(self) -> None:
-        """Wake the relays: something was committed. The sink of jobs waits for the due poller until its first event."""
+        """Wake the relays after a commit. The sink of jobs is left to the due poller until it has sent an event."""
         for wake, sink in self._wakes:
             if not isinstance(sink, JobSink) or sink.has_sent:
                 wake.notify()

@@ -7,8 +7,8 @@
       |            |--------> deadline: SIGTERM to its process group, five seconds later SIGKILL: failed
       '--> failed (not found, not executable, no memory)
 
-A script is in a session of its own, so that Ctrl-C at the terminal reaches us alone and the script can finish. It gets
-the message's data in environment variables with fixed names; a message cannot set others, such as PATH.
+A script runs in a session of its own, so that Ctrl-C at the terminal reaches only hookwire and the script can finish.
+It gets the message's data in environment variables with fixed names; a message cannot set others, such as PATH.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PLAIN_NAMES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ScriptOutcome:
-    """How a run ended; ``exit_status`` None = it did not end by itself, or did not start; ``reason`` '' = done."""
+    """The result of a run. ``exit_status`` None: it did not start, or did not end by itself. ``reason`` '': success."""
 
     exit_status: int | None
     seconds: float
@@ -51,7 +51,7 @@ class ScriptOutcome:
 
     @property
     def done(self) -> bool:
-        """Return whether the message has been dealt with."""
+        """Return whether the run succeeded."""
         return self.exit_status == 0
 
 
@@ -59,7 +59,7 @@ class Script:
     """A program and its arguments; may run several times at once."""
 
     def __init__(self, command: Sequence[str], *, timeout_seconds: float | None, quiet_stdout: bool = False) -> None:
-        """With ``quiet_stdout`` the program's output goes to standard error, because standard output is ours."""
+        """Set the command. ``quiet_stdout``: its output goes to standard error, because standard output is ours."""
         self.killed = False
         self._command = command
         self._timeout_seconds = timeout_seconds
@@ -67,7 +67,7 @@ class Script:
         self._running: set[Process] = set()
 
     async def run(self, body: bytes, variables: Mapping[str, str]) -> ScriptOutcome:
-        """Run once; never raise for the program's own errors."""
+        """Run once; an error of the program is part of the result and is not raised."""
         started = time.monotonic()
         try:
             process = await self._start(body, {**_surroundings(), **variables})
@@ -85,7 +85,7 @@ class Script:
         )
 
     async def _start(self, body: bytes, environment: Mapping[str, str]) -> Process:
-        # A file instead of a pipe: a program need not read it, and its own children cannot delay us.
+        # Use a file, not a pipe: a program need not read it, and its own children cannot delay the end.
         with tempfile.TemporaryFile() as stdin:
             stdin.write(body)
             stdin.seek(0)
@@ -94,7 +94,7 @@ class Script:
             )
 
     async def _finish(self, process: Process) -> str:
-        """Wait for the end, or force it; return why, '' when the program ended by itself."""
+        """Wait for the end. After the time, end the program and return the reason; return '' if it ended by itself."""
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 await process.wait()
@@ -142,8 +142,8 @@ def environment_of(
 
 
 def _surroundings() -> dict[str, str]:
-    """Return our own environment without the variables of a message: this process may be the script of another
-    consumer.
+    """Return our own environment without a message's variables. It has such variables if this process is a script
+    itself.
     """
     described = {"HOOKWIRE_EVENT_ID", "HOOKWIRE_CONTENT_TYPE", "HOOKWIRE_ATTEMPT", *_PLAIN_NAMES.values()}
     return {name: v for name, v in os.environ.items() if name not in described and not name.startswith(_PREFIX)}

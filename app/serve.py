@@ -43,7 +43,7 @@ async def _run(process: Process) -> None:
 
 
 def _greet(hub: Assembly, settings: Settings, roles: Sequence[str]) -> None:
-    """Print the addresses for a person, on stderr, once."""
+    """Print the addresses once, on standard error, for a person."""
     running = [role for role in roles if role != "source" or settings.amqp_sources]
     lines = [f"hookwire runs: {', '.join(running)}"]
     if "api" in roles:

@@ -24,7 +24,7 @@ __all__ = ["ServicesAssembly"]
 
 
 class ServicesAssembly:
-    """``api`` serves the routes; ``services`` may run in any number of processes.
+    """The parts of the bridge. ``api`` serves the routes; ``services`` may run in any number of processes.
 
     ``on_event`` is called after a reply was published.
     """

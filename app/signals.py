@@ -24,13 +24,13 @@ def _due_signals() -> Mapping[str, Signal[[]]]:
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """``published_here``: this process committed an event outside of the relay's own work.
+    """The signals of a process. ``published_here``: this process committed an event outside of the relay's own work.
 
     ``stored`` carries each committed draft of this process with its event. ``published``: an event was committed, here
-    or elsewhere. ``deliveries_due`` and ``fanned_out`` carry the subscriptions concerned. ``polled`` carries the last
-    id drawn, its origin, and whether a hold is due for a probe. ``database_silent``: the database does not answer.
-    ``order_scope`` says whether a key is in order across topics. ``due`` has one signal for each column of the due
-    poller's query.
+    or elsewhere. ``deliveries_due`` and ``fanned_out`` carry the subscriptions with new deliveries. ``polled`` carries
+    the last id drawn, its origin, and whether a hold is due for a probe. ``database_silent``: the database does not
+    answer. ``order_scope`` says whether a key is in order across topics. ``due`` has one signal for each column of the
+    due poller's query.
     """
 
     published_here: Signal[[]] = field(default_factory=Signal)

@@ -19,7 +19,7 @@ from relay.tls import TlsFiles
 __all__ = ["INNER_SINKS", "amqp_options", "configured_sinks", "kafka_options", "sink_maker", "source_options"]
 
 INNER_SINKS = ("webhooks", "jobs")
-"""Sinks in the database itself: always there, and fenced by the term alone."""
+"""The sinks in the database itself. They always exist, and only the term fences them."""
 
 
 def configured_sinks(settings: Settings) -> list[str]:

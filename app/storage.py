@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """``embedded`` is None with a configured database."""
+    """The open database and its keys. ``embedded`` is None with a configured database."""
 
     database: Database
     incarnation: str
@@ -34,7 +34,7 @@ class Storage:
 
 
 class EmbeddedWatch:
-    """Restarts the embedded server when it does not answer; other services only see a database that was down."""
+    """Restarts the embedded server when it does not answer. For other services the database was down for a while."""
 
     name = "embedded database"
 
@@ -53,7 +53,9 @@ class EmbeddedWatch:
         self._notified.set()
 
     async def run(self) -> None:
-        """Start it again, whenever it does not answer, until stopped. Raises ``ClusterLost``: its data are gone."""
+        """Start the server again whenever it does not answer, until stopped. Raises ``ClusterLost`` if its data are
+        gone.
+        """
         while not self._stopping:
             await self._notified.wait()
             self._notified.clear()
@@ -63,7 +65,7 @@ class EmbeddedWatch:
     async def _start_again(self) -> None:
         try:
             await self._server.start()
-        except ClusterLost:  # nothing that we do brings the data back, and a new cluster would hide the loss
+        except ClusterLost:  # no action restores the data, and a new cluster would hide the loss
             raise
         except EmbeddedError as error:
             _log.error("embedded_database_down", error=str(error))
@@ -85,7 +87,7 @@ async def open_storage(settings: Settings) -> AsyncIterator[Storage]:
         if settings.database_url is None:
             embedded = EmbeddedServer(EmbeddedOptions(settings.data_dir))
             await embedded.start()
-            # Without its service no process would end the embedded server, and its files would not be safe to copy.
+            # End the server too: otherwise it would outlive its service, and its files would not be safe to copy.
             stack.enter_context(last_act(embedded.ask_to_stop))
             stack.push_async_callback(embedded.stop)
             url = embedded.dsn

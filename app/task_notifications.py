@@ -18,13 +18,13 @@ _PAUSE_SECONDS = 1.0
 
 
 class FromAmqp:
-    """The ids of an AMQP queue."""
+    """Notifications from an AMQP queue of task ids."""
 
     def __init__(self, queue: AmqpNotifications) -> None:
         self._queue = queue
 
     async def run(self, notified: Callable[[Notification], None]) -> None:
-        """Yield the ids that arrive until cancelled."""
+        """Pass the ids that arrive to ``notified``, until cancelled."""
 
         def heard(task_id: str, acknowledge: Callable[[], Any]) -> None:
             notified(Notification(task_id, cast("Callable[[], Awaitable[None]]", acknowledge)))
@@ -33,13 +33,13 @@ class FromAmqp:
 
 
 class FromNotify:
-    """NOTIFY, on a connection of its own. It says only that there is a task, and every worker gets it."""
+    """Notifications by NOTIFY, on a connection of its own. They hold no id, and every worker gets them."""
 
     def __init__(self, connect: Callable[[], Awaitable[Direct]]) -> None:
         self._connect = connect
 
     async def run(self, notified: Callable[[Notification], None]) -> None:
-        """Yield notifications until cancelled; connect again after every loss."""
+        """Pass notifications to ``notified`` until cancelled; connect again after every loss."""
         while True:
             try:
                 connection = await self._connect()

@@ -82,7 +82,7 @@ ROLES: Final = ("api", "relay", "deliver", "source")
 _BACKLOG_CONNECTIONS = 2048
 _METRICS_DRAIN_SECONDS = 1.0
 _UNASKED_SECONDS = 300.0
-"""How often a service polls by itself for work that the due poller should have announced."""
+"""The interval in which a service polls by itself for work that the due poller should have announced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def _url(listen: str, sockets: Sequence[socket.socket]) -> str:
 
 
 class _Builder:
-    """Holds the objects that several parts share during the construction."""
+    """Builds the parts. It holds the objects that several parts share during the construction."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class _Builder:
             phases += [ways_in, [publisher, *(self._subscribing() if serves else [])], waking]
         relays = self.relaying.relays if self.relaying else []
         phases.append([*relays, *(self._delivering() if "deliver" in roles else [])])
-        # Last, so that the drain can be watched.
+        # Stopped last, so that the metrics show the drain.
         phases.append([*self._background(), *([self._metrics_front(metrics_sockets)] if metrics_sockets else [])])
         return phases
 
@@ -345,7 +345,7 @@ class _Builder:
             EventSample(settings.log_sample_share),
         )  # fmt: skip
         web = build_web(context, ingest, self._problems, self._request_ids, self._agent)
-        # Half of the drain: a slow client must not shorten the soft stop of relays and workers.
+        # HTTP gets half of the time, so that a slow client does not shorten the soft stop of relays and workers.
         return Front("http", self._server(web, sockets), settings.drain_seconds / 2)
 
     def _metrics_front(self, sockets: Sequence[socket.socket]) -> Front:

@@ -38,7 +38,9 @@ _WAIT_SECONDS_MAX = 60.0
 
 @dataclass
 class Arrivals:
-    """``delays`` holds the time of publishing and the delay of each event that has arrived, in seconds."""
+    """The arrivals of a run. ``delays`` holds the time of publishing and the delay of each event that has arrived, in
+    seconds.
+    """
 
     delays: dict[str, tuple[float, float]] = field(default_factory=dict)
     repeats: int = 0

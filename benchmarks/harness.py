@@ -152,7 +152,7 @@ async def _ready(url: str, child: subprocess.Popen[bytes], log: Path) -> None:
 
 @dataclass(frozen=True)
 class Counted:
-    """``p50`` and ``p99`` are milliseconds from the time stamp in the body to its arrival."""
+    """A count of arrivals. ``p50`` and ``p99`` are milliseconds from the time stamp in the body to its arrival."""
 
     count: int
     first: float

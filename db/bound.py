@@ -78,7 +78,7 @@ def translated(*, sent: bool) -> Iterator[None]:
 
 
 def _answered(error: Any, *, sent: bool) -> DatabaseError:
-    """Classify what the server answered (FC-06). After FATAL or PANIC the session is gone: a COMMIT may be durable."""
+    """Classify an error of the server (FC-06). After FATAL or PANIC the session is gone: a COMMIT may be durable."""
     sqlstate, message = error.sqlstate or "XX000", str(error)
     if error.severity_en in ("FATAL", "PANIC"):
         return (OutcomeUnknown if sent else Unavailable)(f"{message} (SQLSTATE {sqlstate})")

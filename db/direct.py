@@ -24,7 +24,7 @@ class Direct(Bound):
         connection.add_termination_listener(lambda _connection: self.lost.set())
 
     async def listen(self, channel: str, callback: Callable[[], None]) -> None:
-        """Call back, without arguments, at every notification of the channel while the connection lives."""
+        """Call ``callback`` without arguments at every notification of the channel, while the connection lives."""
         with translated(sent=True):
             await self._connection.add_listener(channel, lambda *_notification: callback())
 

@@ -5,11 +5,11 @@
     DatabaseError
     ├── Unavailable        no connection, or none in time: nothing was done
     │   ├── TooManyConnections   its server runs and has none left for us
-    │   └── ServerTrouble        the server answered that it cannot do it now: rolled back, may be repeated
+    │   └── ServerTrouble        the server cannot run it now: rolled back, may be repeated
     ├── OutcomeUnknown     the connection or the deadline went while a statement ran: it may have committed
     ├── Busy               a lock time-out, deadlock or serialisation failure: rolled back, may be repeated
     │   └── Overdue              it ran longer than statements may
-    └── Refused            the statement's data was refused: rolled back, repeating is no use
+    └── Refused            the statement's data was refused: rolled back, and a repetition would fail too
 
 Only bad data is the caller's fault (FC-06): SQLSTATE class 22, our check and NOT NULL constraints, and errors that our
 own SQL raises. Every other error of the server is :class:`ServerTrouble`: a full disk, a read-only server, an I/O

@@ -149,7 +149,7 @@ async def _applied(connection: Any) -> dict[int, str]:
 
 
 async def pending(database_url: str, folder: Path = _FOLDER) -> MigrationPlan:
-    """Return what :func:`migrate` would do; raise :class:`MigrationRefused`."""
+    """Return the plan of :func:`migrate`; raise :class:`MigrationRefused`."""
     with translated(sent=False):
         connection = await asyncpg.connect(database_url, timeout=5, command_timeout=60)
         try:

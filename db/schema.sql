@@ -864,7 +864,8 @@ BEGIN
             WHERE j.queue = in_queue AND j.kind = one AND j.state = 'available' AND NOT j.for_people
             ORDER BY j.rank_at, j.seq LIMIT in_most - cardinality(picked) FOR NO KEY UPDATE SKIP LOCKED);
     ELSIF open_kinds <> '{}' AND cardinality(picked) < in_most THEN
-        -- The best of all kinds: those that others hold meanwhile are left out, so each kind offers a few more.
+        -- Choose the best jobs of all kinds. Jobs that other claims have locked are skipped, so each kind offers more
+        -- than are wanted.
         picked := picked || ARRAY(
             SELECT j.id FROM hookwire.jobs j
             WHERE j.state = 'available' AND j.id = ANY (ARRAY(
@@ -1276,7 +1277,8 @@ BEGIN
         WHERE g.kind IN (SELECT p.kind FROM policies p WHERE p.retention_days > 0)
     )
     SELECT coalesce(array_agg(g ORDER BY g.seq), '{}'), (SELECT bool_or(p.is_told) FROM policies p) INTO ended, is_told FROM gone g;
-    -- In a later statement than the DELETE, which has waited for the requests that were merging.
+    -- This must be a later statement than the DELETE, which has waited for merging requests: only a new snapshot sees
+    -- them.
     IF is_told OR EXISTS (SELECT FROM hookwire.job_requests r WHERE r.job_id = ANY (ids)) THEN
         PERFORM hookwire.announce_jobs(ended, in_state, actor, coalesce(results_of, ids), results);
         DELETE FROM hookwire.job_requests r WHERE r.job_id = ANY (ids);
@@ -2050,7 +2052,7 @@ BEGIN
     IF jsonb_path_exists(value, format('$.**{%s}', levels_max + 1)::jsonpath) THEN
         RETURN false;
     END IF;
-    -- Only a text with so many digits in a row can hold such a number; most have none, and are not searched.
+    -- Only a text with so many digits in a row can hold such a number, so most texts need no search.
     RETURN value IS NULL OR value::text !~ '[0-9]{250}'
         OR NOT jsonb_path_exists(value, '$.** ? (@.type() == "number" && (@ >= 1e1000 || @ <= -1e1000))');
 END

@@ -78,7 +78,7 @@ def parse_keys(text: str) -> SecretBox:
     for item in text.strip().split(","):
         key_id, colon, encoded = item.strip().partition(":")
         if not colon:
-            raise SecretBoxError("a key is id:base64")  # without quoting what may be the key itself
+            raise SecretBoxError("a key is id:base64")  # without the text, which may be the key itself
         if key_id in keys:
             raise SecretBoxError("two keys have the same id")
         try:
@@ -111,7 +111,9 @@ def _check_key(key_id: str, key: bytes) -> None:
 
 
 def _create_key_file(path: Path) -> None:
-    """Write beside the path and link, so that no process reads half a file and the first of several processes wins."""
+    """Write a file beside the path, then link it. So no process reads half a file, and of several processes the first
+    wins.
+    """
     key = secrets.token_bytes(KEY_BYTES)
     line = f"k{hashlib.sha256(key).hexdigest()[:8]}:{base64.b64encode(key).decode('ascii')}\n"
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

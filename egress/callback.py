@@ -25,7 +25,7 @@ class Callback:
 
 
 class CallbackBook(Protocol):
-    """The callbacks of subscriptions, as the room that keeps subscriptions knows them."""
+    """Looks up callbacks of subscriptions. The room that stores subscriptions implements it."""
 
     async def open(self, wanted: Iterable[tuple[int, int]]) -> Mapping[int, Callback]:
         """Return callbacks by id for pairs of a subscription's id and version."""
@@ -34,7 +34,8 @@ class CallbackBook(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CallbackOptions:
-    """``timeout_seconds``: of one POST, where the subscription has none. ``answer_bytes_max``: of an answer's body.
+    """Options of POSTs. ``timeout_seconds``: of one POST, where the subscription has none. ``answer_bytes_max``: of an
+    answer's body.
 
     ``retry_after_seconds_max``: the longest wait that an answer may ask for.
     """

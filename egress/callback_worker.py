@@ -44,7 +44,7 @@ class CallbackWorker(ABC):
     """A service. Work is a mapping with at least ``subscription_id`` and ``version``.
 
     A subclass sets ``name`` and writes :meth:`lease`, :meth:`message` and :meth:`record`. An exception of a class in
-    ``expected`` is an operating error of these; any other exception ends the process.
+    ``expected`` is an operating error of these methods; any other exception ends the process.
     """
 
     name: str
@@ -80,18 +80,18 @@ class CallbackWorker(ABC):
 
     @abstractmethod
     async def lease(self, full: Sequence[int], subscriptions: int) -> Sequence[Mapping[str, Any]]:
-        """Lease work of at most so many subscriptions, up to ``LEASED_EACH`` for each; none for those in ``full``."""
+        """Lease work of at most ``subscriptions``, up to ``LEASED_EACH`` for each, but not of those in ``full``."""
 
     @abstractmethod
     def message(self, work: Mapping[str, Any]) -> CallbackMessage:
-        """Return what is POSTed for this work."""
+        """Return the message to POST for this work."""
 
     @abstractmethod
     async def record(self, work: Mapping[str, Any], answer: Response | str) -> None:
-        """Settle the work by its answer; a text says why there is none."""
+        """Settle the work by its answer. If there is no answer, ``answer`` is the text of the reason."""
 
     async def _lease_and_post(self, posts: asyncio.TaskGroup) -> bool:
-        """Lease what there is room for and begin to POST it; return whether to ask again at once."""
+        """Lease as much work as there is room for and begin to POST it. Return whether to lease again at once."""
         subscriptions = (_AT_ONCE - self._in_flight.total()) // LEASED_EACH
         if subscriptions <= 0:
             return False
@@ -116,11 +116,11 @@ class CallbackWorker(ABC):
             _log.warning("callback_answer_not_recorded", worker=self.name, work=str(work["id"]), error=str(error))
         finally:
             self._in_flight[work["subscription_id"]] -= 1
-            self._in_flight += Counter()  # forgets those without any
+            self._in_flight += Counter()  # drop subscriptions without work in flight
             self._wake.set()
 
     async def _post(self, work: Mapping[str, Any], callback: Callback | None) -> Response | str:
-        """Return the answer, or why there is none."""
+        """Return the answer, or the reason why there is none."""
         if callback is None or callback.target is None:
             return callback.refusal if callback is not None else "the subscription has ended"
         message = self.message(work)

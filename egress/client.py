@@ -6,9 +6,9 @@
     Target.host --Resolver--> every address --guard.judge--> Dialer --TLS--> exchange ------------> or
                     DnsFailed                 Blocked         ConnectFailed, TlsFailed         OutboundError
 
-One total deadline spans the walk (OB-01). The name is resolved once, every address is judged, and only judged addresses
-are dialled. No second lookup could give another answer (EG-01, EG-19). Redirects are answers, proxies and credentials
-from the environment are never read, cookies are not kept, bodies are not decoded (EG-09, EG-10, OB-04).
+One total deadline covers the whole attempt (OB-01). The name is resolved once, every address is judged, and only judged
+addresses are dialled. No second lookup could give another answer (EG-01, EG-19). Redirects are answers, proxies and
+credentials from the environment are never read, cookies are not kept, bodies are not decoded (EG-09, EG-10, OB-04).
 :mod:`egress.tunnel` goes through the operator's proxy (EG-11).
 """
 

@@ -144,7 +144,7 @@ class Connection(asyncio.BufferedProtocol):
         self._waiter = self._loop.create_future()
         if self._timer is None or self._armed_for > deadline_at:
             self._arm(deadline_at)
-        if len(body) <= 65536:  # one segment train; larger bodies are not worth the copy
+        if len(body) <= 65536:  # one write sends both; copying a larger body costs more than a second write
             self._transport.write(head + body)
         else:
             self._transport.write(head)
@@ -232,7 +232,7 @@ class Connection(asyncio.BufferedProtocol):
     # Called by the parser.
 
     def on_message_begin(self) -> None:
-        """Stop the parser at a second message after the answer, before it changes what the first one left."""
+        """Stop the parser at a second message, before it changes the state of the first."""
         if self._complete:
             raise _Enough
 

@@ -102,8 +102,8 @@ class Connector:
         return connection
 
     async def _judged(self, target: Target) -> tuple[Address | str, ...]:
-        """Return the addresses that may be dialled. Return a name only where the proxy resolves and then has to judge
-        it.
+        """Return the addresses that may be dialled. Return the name where the proxy resolves it; then the proxy has to
+        judge the addresses.
         """
         literal = literal_address(target.host)
         if literal is None and self._proxy is not None and self._proxy.resolves:
@@ -153,7 +153,7 @@ class Connector:
                 connection.attach(await self._secured(transport, connection, target.host))
         except BaseException:
             transport.abort()
-            pool.lost(connection)  # a transport that dies inside the handshake does not tell its protocol
+            pool.lost(connection)  # a transport that fails during the handshake does not call connection_lost
             raise
         return connection
 
@@ -162,7 +162,7 @@ class Connector:
         if self._proxy is not None:
             literal = literal_address(self._proxy.host)
             return literal if literal is not None else (await self._resolved(self._proxy.host))[0]
-        assert not isinstance(address, str), "names are for proxies"
+        assert not isinstance(address, str), "only a proxy is given a name instead of an address"
         return address
 
     async def _secured(self, transport: asyncio.Transport, connection: Connection, host: str) -> asyncio.Transport:
@@ -174,7 +174,7 @@ class Connector:
                 server_hostname=host,
                 ssl_handshake_timeout=self._connect_seconds_max,
             )
-        except OSError as error:  # ssl.SSLError is one
+        except OSError as error:  # ssl.SSLError is an OSError
             raise TlsFailed(_tls_fault(error)) from error
         if secured is None:
             raise TlsFailed("the connection was closed during the TLS handshake")
@@ -185,8 +185,7 @@ class Connector:
 def tls_context(ca_file: str | None = None) -> ssl.SSLContext:
     """Return the context that verifies chain and host name with TLS 1.2 at least (OB-07); read once in a process.
 
-    It is built without the standard factory, which would also honour `SSLKEYLOGFILE`, which writes session keys to a
-    file.
+    It is built without the standard factory. That one would also honour `SSLKEYLOGFILE`, a file for session keys.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -95,7 +95,7 @@ class GuardPolicy:
         allow_hosts: host names that pass, exact or `*.suffix`, for any address that they resolve to, except metadata.
         own_endpoints: (host name or address, port) of this hub's listeners, database, brokers and public URL. A
             wildcard address stands for this machine's loopback on that port.
-        own_servers: those that no other service shares, so that their address and port always mean this hub (FS-09).
+        own_servers: own endpoints that no other service shares: their address and port always mean this hub (FS-09).
             The public URL is not among them: the proxy behind its address may serve others too.
         ports: ports that pass by number.
         allow_high_ports: ports from 1024 up pass too, except `DENIED_PORTS`.
@@ -178,7 +178,9 @@ def judge_name(host: str, port: int, policy: GuardPolicy) -> str:
 
 
 def is_port_allowed(port: int, policy: GuardPolicy) -> bool:
-    """Return whether a port may be dialled (EG-07); a port the operator listed wins over the deny list."""
+    """Return whether a port may be dialled (EG-07). A port that the operator listed passes even if it is on the deny
+    list.
+    """
     if port in policy.ports:
         return True
     return policy.allow_high_ports and 1024 <= port <= 65535 and port not in DENIED_PORTS

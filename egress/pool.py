@@ -96,7 +96,7 @@ class Pool:
                 return  # the transports are aborted; the loop drops them
 
     def _sweep(self) -> None:
-        """Close connections that aged deep in their stack, and drop origins without connections."""
+        """Close idle connections that are too old, and forget origins without connections."""
         loop = asyncio.get_running_loop()
         oldest_at = loop.time() - self._age_seconds_max
         for origin, stack in tuple(self._idle.items()):

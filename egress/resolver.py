@@ -139,7 +139,7 @@ class ThreadResolver:
 
 
 class _Zone:
-    """The lookups that one zone has under way, and the callers that hold this record."""
+    """The limit on one zone's lookups, and the number of callers that use this record."""
 
     __slots__ = ("threads", "users")
 

@@ -34,7 +34,7 @@ def retry_after_seconds(values: Iterable[str], now: datetime, cap_seconds: float
     Args:
         values: every `Retry-After` field of the answer; of several usable ones the longest counts.
         now: aware time of the answer.
-        cap_seconds: longest wait to grant; longer wishes are cut to it.
+        cap_seconds: longest wait to grant; a longer one is cut to it.
     """
     waits = [wait for value in values if (wait := _wait_seconds(value.strip(" \t"), now, cap_seconds)) is not None]
     return max(waits, default=None)

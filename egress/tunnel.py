@@ -66,7 +66,7 @@ async def open_tunnel(transport: asyncio.Transport, request: bytes) -> None:
 
 
 def _swap(transport: asyncio.Transport, protocol: asyncio.BaseProtocol) -> None:
-    transport.pause_reading()  # the loop chooses its way of reading by the protocol at the beginning of the read
+    transport.pause_reading()  # the loop chooses how to read by the protocol that is set when reading begins
     transport.set_protocol(protocol)
     transport.resume_reading()
 

@@ -1,8 +1,8 @@
 """A callback URL, parsed once (PA-06).
 
 An untrusted URL is kept in two forms that never mix. The **judged** form (scheme, host, port) is normalised, looked up
-and dialled. The **raw** form (path and query) is sent byte for byte. Rebuilding a URL from its parsed parts changes
-capability URLs and query strings that subscribers compare as text (WS-24, WS-62, OB-14), so nothing here rebuilds.
+and dialled. The **raw** form (path and query) is sent byte for byte. Rebuilding a URL from its parts changes capability
+URLs, and query strings that subscribers compare as text. So this module never rebuilds a URL (WS-24, WS-62, OB-14).
 
     raw = scheme "://" authority suffix          authority -> host, port   (RFC 3986 section 3.2, made strict)
                                  suffix    -> request target: "/" first, bytes illegal in a request line escaped

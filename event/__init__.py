@@ -27,6 +27,6 @@ Its carriers
     An event published in any CloudEvents mode can be delivered in any other (WH-C10).  The canonical form is that of
     binary mode: each attribute is a header ``ce-<name>`` with plain text as its value. ``datacontenttype`` is the
     content type, and the data are the payload.  ``event.cloudevents`` holds the bindings, ``event.json_format`` the
-    JSON form, ``event.attribute`` what an attribute may be, ``event.strict_json`` the only JSON reader for untrusted
+    JSON form, ``event.attribute`` the rules of attributes, ``event.strict_json`` the only JSON reader for untrusted
     bytes.
 """

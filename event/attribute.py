@@ -126,7 +126,7 @@ def attributes_of(event: Event, *, source: str | None = None, event_type: str = 
 
 
 def format_time(moment: datetime) -> str:
-    """Write a moment that knows its time zone as RFC 3339 in UTC: ``2026-01-31T12:00:00.5Z`` style, suffix ``Z``."""
+    """Write a moment with a time zone as RFC 3339 in UTC, such as ``2026-01-31T12:00:00.500000Z``."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
 
 
@@ -136,7 +136,7 @@ def _check_attribute(name: str, value: str) -> int:
         raise CloudEventError("a CloudEvents attribute's name is lower-case letters and digits, and not 'data'")
     if not value and name in NEVER_EMPTY:
         raise CloudEventError(f"the CloudEvents attribute {name} is empty", 422)
-    if len(value) > VALUE_BYTES_MAX:  # before each character is judged
+    if len(value) > VALUE_BYTES_MAX:  # cheaper than the check of each character, so it comes first
         raise CloudEventError(f"the CloudEvents attribute {name} has more than {VALUE_BYTES_MAX} bytes", 422)
     if any(_is_forbidden(character) for character in value):
         raise CloudEventError(f"the CloudEvents attribute {name} holds a character that is not allowed", 422)

@@ -1,11 +1,10 @@
 """The CloudEvents 1.0 binding of HTTP: binary, structured, batch (WH-C01..WH-C07, WH-C10).
 
-    plain       no CloudEvent: body and content type as they are; a part of the required ``ce-`` headers counts as none
+    plain       no CloudEvent, or not all required ``ce-`` headers: body and content type as they are
     binary      attributes as ``ce-`` headers, body = data
     structured  one event as a JSON object, ``application/cloudevents+json``
     batch       a JSON array of events, ``application/cloudevents-batch+json``
-    opaque a CloudEvents media type in an unsupported format (avro, protobuf): stored and passed on unchanged, with its
-    content type
+    opaque      a CloudEvents media type in an unsupported format (avro, protobuf): stored and sent unchanged
 
 The codec sets keys as follows. ``partitionkey`` fills the key when the publisher gives no other. A CloudEvent's
 identity (source, id) fills ``idempotency_key``; the publisher's own ``Idempotency-Key`` replaces it
@@ -95,7 +94,7 @@ def decode_http(
     """Read the event (or the batch, which may be empty) of one HTTP request.
 
     ``headers`` are raw fields as ASGI gives them; only ``ce-*`` and ``content-type`` are looked at, and each may come
-    once.  ``topic`` and ``key`` are taken as legal.  Raises CloudEventError.
+    once.  ``topic`` and ``key`` must be legal; they are not checked here. Raises CloudEventError.
     """
     encoded = _ce_headers(headers)
     mode = detect(content_type, encoded)
@@ -133,7 +132,7 @@ def _decode(mode: Mode, topic: str, key: str | None, parts: Parts) -> Draft:
         return _draft(topic, key, json_format.read_one(parts.payload))
     if mode is Mode.BINARY:
         attributes = dict(parts.attributes)
-        declared = attributes.pop("datacontenttype", None)  # no such header in binary mode; the real one wins
+        declared = attributes.pop("datacontenttype", None)  # binary mode has no such header; ``content-type`` wins
         return _draft(topic, key, Parts(attributes, parts.content_type or declared or None, parts.payload))
     check_content_type(parts.content_type or None)
     return Draft(topic=topic, payload=parts.payload, key=key, content_type=parts.content_type or None)
@@ -151,7 +150,7 @@ def _draft(topic: str, key: str | None, parts: Parts) -> Draft:
     check_attributes(parts.attributes)
     check_content_type(parts.content_type)
     if (parts.content_type or "").lower().startswith(_STRUCTURED_PREFIX):
-        raise CloudEventError("an event whose data is itself a CloudEvent could not travel in binary mode", 422)
+        raise CloudEventError("the data of a CloudEvent must not be a CloudEvent: binary mode cannot carry it", 422)
     partition_key = parts.attributes.get("partitionkey")
     if key is None and partition_key:
         try:

@@ -14,7 +14,7 @@ from event.identity import format_event_id
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An event on its way in; it has no id before its transaction commits."""
+    """An event that is being published; it has no id before its transaction commits."""
 
     topic: str
     payload: bytes

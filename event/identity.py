@@ -20,7 +20,7 @@ def new_incarnation() -> str:
 
 
 def format_event_id(incarnation: str, id: int) -> str:  # noqa: A002 - the row's column is called so everywhere
-    """Write the public id.  ValueError for a malformed incarnation or an id outside 1..2**63-1."""
+    """Write the public id. Raises ValueError for a malformed incarnation, or an id outside 1..2**63-1."""
     if not _INCARNATION.fullmatch(incarnation):
         raise ValueError("an incarnation is 8 characters of a-z2-7")
     if not 1 <= id <= EVENT_ID_MAX:
@@ -29,7 +29,9 @@ def format_event_id(incarnation: str, id: int) -> str:  # noqa: A002 - the row's
 
 
 def parse_event_id(text: str) -> tuple[str, int]:
-    """Read ``(incarnation, id)`` back from the public id.  ValueError for anything ``format_event_id`` cannot write."""
+    """Read ``(incarnation, id)`` back from the public id. Raises ValueError for a text that ``format_event_id`` cannot
+    write.
+    """
     match = _EVENT_ID.fullmatch(text)
     if match is None:
         raise ValueError("an event id looks like evt_abcd2345_1")

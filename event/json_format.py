@@ -139,7 +139,8 @@ def _write_payload(content_type: str | None, payload: bytes) -> bytes:
 
 def _is_strict_json(payload: bytes) -> bool:
     try:
-        loads(payload, depth_max=DEPTH_MAX - 2, nodes_max=NODES_MAX // 2)  # room for the envelope and the array
+        # The envelope and a batch's array add to both.
+        loads(payload, depth_max=DEPTH_MAX - 2, nodes_max=NODES_MAX // 2)
     except StrictJsonError:
         return False
     return True
@@ -156,7 +157,7 @@ def _utf8_text(payload: bytes) -> str | None:
         text = payload.decode("utf-8")
     except UnicodeDecodeError:
         return None
-    return None if "\x00" in text else text  # strict readers, ours among them, refuse U+0000 (B-34)
+    return None if "\x00" in text else text  # strict readers, such as ours, refuse U+0000 (B-34)
 
 
 def _media_type(content_type: str) -> str:

@@ -69,7 +69,9 @@ def _text(data: bytes, depth_max: int, nodes_max: int) -> str:
 
 
 def nodes_of(data: bytes, *, enough: int) -> int:
-    """Count commas and opening brackets of a JSON text; up to ``enough``, those inside strings may count too."""
+    """Count commas and opening brackets of a JSON text. A result of at most ``enough`` may include those inside
+    strings.
+    """
     most = data.count(b"[") + data.count(b"{") + data.count(b",")
     if most <= enough:
         return most
@@ -81,7 +83,7 @@ def check_shape(text: str, *, depth_max: int = DEPTH_MAX, nodes_max: int = NODES
     """Judge depth and number of values of a JSON text, before anything parses it.  Raises StrictJsonError."""
     brackets = text.count("[") + text.count("{")
     if brackets <= depth_max and brackets + text.count(",") <= nodes_max:
-        return  # counted inside strings too, so it can only be fewer
+        return  # strings were counted too, so the true numbers are no higher
     bones = _STRING.sub("", text)
     if bones.count("[") + bones.count("{") + bones.count(",") > nodes_max:
         raise StrictJsonError(f"more than {nodes_max} values")
@@ -97,7 +99,7 @@ def _whole(text: str, read: Callable[[str, int], tuple[T, int]]) -> T:
         value, end = read(text, _skip(text, 0))
     except json.JSONDecodeError as error:
         raise StrictJsonError(f"not JSON: {error.msg} at character {error.pos}") from error
-    except RecursionError as error:  # no ValueError; only possible when the caller's stack is deep
+    except RecursionError as error:  # possible only where the caller's stack is deep already
         raise StrictJsonError("nested too deep") from error
     if _skip(text, end) != len(text):
         raise StrictJsonError(f"not JSON: extra text at character {end}")

@@ -79,7 +79,7 @@ def validate_pattern(pattern: str) -> str:
 def compile_pattern(pattern: str) -> str | None:
     """Translate a pattern for ``re`` and for PostgreSQL's ``~``; None when it is an exact name.
 
-    The result is anchored at both ends and means what ``matches`` means for every legal topic name.
+    The result is anchored at both ends. For every legal topic name it agrees with ``matches``.
     """
     words = validate_pattern(pattern).split(".")
     if "*" not in words and "#" not in words:
@@ -92,7 +92,7 @@ def compile_pattern(pattern: str) -> str | None:
         if word == "#":
             expression += r"(?:\.[^.]+)*" if position else r"(?:[^.]+\.)*"
             continue
-        after_leading_multi = position == 1 and words[0] == "#"  # its expression ends in the dot
+        after_leading_multi = position == 1 and words[0] == "#"  # the expression of a leading ``#`` ends in the dot
         separator = "" if position == 0 or after_leading_multi else r"\."
         expression += separator + ("[^.]+" if word == "*" else word)
     return rf"{beginning}{expression}\Z"
@@ -109,8 +109,8 @@ def matches(pattern: str, topic: str) -> bool:
 def covers(outer: str, inner: str) -> bool:
     """Return whether the outer pattern chooses every topic that the inner one chooses; a name is a pattern, too.
 
-    A wildcard of the inner pattern counts as a word that only an equal or a wider wildcard matches. So True is always
-    right. Cost: words of one pattern x words of the other.
+    A wildcard of the inner pattern is matched only by an equal or a wider wildcard. So True is always right, and False
+    may be wrong. Cost: words of one pattern x words of the other.
     """
     words = inner.split(".")
     if words[0] == "hookwire" and outer.partition(".")[0] in _WILDCARDS:

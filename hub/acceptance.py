@@ -136,7 +136,7 @@ def request_context(tenant: str, pair: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A topic by its name here."""
+    """A topic under its local name: the hosted topic's own, or a digest for a foreign topic."""
 
     name: str
     is_foreign: bool
@@ -180,7 +180,7 @@ async def _check_allowed(hub: Hub, session: Session, topic: Named, parameter: st
 
 
 async def take_tokens(hub: Hub, session: Session, host: str, network: str | None = None) -> None:
-    """Take tokens from the buckets of the requester, the host and the tenant, in this order: another would deadlock.
+    """Take tokens from the buckets of the requester, the host and the tenant. Another order could deadlock.
 
     Call it at the end of a separate transaction, because all requests of a tenant take turns at its row. The
     transaction does not wait for the disk: a crash may return a token, which does no harm. Raise ``FormRefused`` 429.

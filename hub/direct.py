@@ -1,4 +1,4 @@
-"""Direct: when a commit may hand its events to the worker of the same process, and on which terms (ADR 47).
+"""Direct path: a commit may hand its deliveries to the worker of the same process (ADR 47).
 
 ::
 
@@ -6,8 +6,8 @@
     Publisher ---------------------+------------------> direct.publish: deliveries, claimed --> worker
                                    '--otherwise-------> event.publish_batch: outbox --> relay --> fan-out --> worker
 
-What only the database can tell is asked there, in the transaction itself: ``hookwire.direct_audience``. An event that
-does not qualify goes by the outbox, in the same commit.
+This module checks the conditions that a process knows. The database checks the others in the transaction, by
+``hookwire.direct_audience``. An event that does not qualify goes by the outbox, in the same commit.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class DirectCommit:
         return (*self._low_water, *lease, options.deliveries_max, options.patterns_max)
 
     def take(self, rows: Sequence[Row]) -> bool:
-        """Hand over the deliveries that the commit has made; whether it has left something to the relays."""
+        """Hand over the deliveries that the commit has made; return whether it also wrote outbox rows."""
         self._offer.take([row for row in rows if row["subscription_id"] is not None])
         return any(row["is_owed"] for row in rows)
 

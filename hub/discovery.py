@@ -22,7 +22,7 @@ from hub.feed import FeedRefused, feed_links
 __all__ = ["Discovered", "discover"]
 
 _CONTENT_BYTES_MAX = 512 * 1024
-"""Links stand in the first part of a page."""
+"""The number of bytes of a page that are searched; links are in its first part."""
 
 _ADVERTISED = ("hub", "self")
 # One link-value of RFC 8288: a target, then parameters, whose quoted values may hold any character.
@@ -34,14 +34,16 @@ _USABLE = re.compile(r"https?://[\x21\x23-\x3b\x3d\x3f-\x7e]+", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """``hubs`` in the order given, https first (WS-99); ``self_url`` None where none is advertised."""
+    """The advertised links: ``hubs`` in the order given, https first (WS-99); ``self_url`` None where none is
+    advertised.
+    """
 
     hubs: tuple[str, ...] = ()
     self_url: str | None = None
 
 
 def discover(link_fields: Sequence[str], content_type: str | None, content: bytes, base_url: str) -> Discovered:
-    """Read what a topic says about itself.
+    """Read the links that a topic advertises.
 
     Args:
         link_fields: values of its ``Link`` fields.

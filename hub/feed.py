@@ -41,7 +41,9 @@ class FeedRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """``identity`` is atom:id, guid or link, else the digest; ``start`` to ``end`` are its bytes in the content."""
+    """An entry of a feed. ``identity`` is atom:id, guid or link, else the digest; ``start`` to ``end`` are its bytes in
+    the content.
+    """
 
     identity: str
     digest: str
@@ -71,7 +73,7 @@ def read_feed(content: bytes) -> Feed:
 
 
 def feed_links(content: bytes) -> tuple[tuple[str, str], ...]:
-    """``atom:link`` elements of the feed itself, in order, (rel, href); raises `FeedRefused`."""
+    """Return the ``atom:link`` elements of the feed itself, in order, (rel, href). Raises `FeedRefused`."""
     return read_feed(content).links
 
 

@@ -162,7 +162,7 @@ class Fetching:
         target = parse_target(url, self._options.url_policy)
         agent = f"hookwire/0.1 (+{self._options.public_url}; {row['subscribers']} subscribers)"
         headers = [("user-agent", agent)]
-        if not row["always_deliver"]:  # because a 304 would bring nothing to distribute
+        if not row["always_deliver"]:  # a 304 would have no content to distribute
             conditions = (("if-none-match", row["etag"]), ("if-modified-since", row["last_modified"]))
             headers += [(name, value) for name, value in conditions if value]
         deadline_seconds = self._options.fetch_deadline_seconds
@@ -191,7 +191,7 @@ class Fetching:
         if row["feed_diff"]:
             try:
                 feed = read_feed(body)
-            except FeedRefused as error:  # then it is distributed whole, like other content
+            except FeedRefused as error:  # not a feed: distribute the whole content
                 _log.info("feed_not_read", topic=row["topic"], error=str(error))
             else:
                 known = json.loads(row["entries"]) if row["entries"] else {}

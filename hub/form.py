@@ -38,7 +38,7 @@ VERIFY_TOKEN_BYTES_MAX = 1024
 """Our own bound: the token goes back in the request line of the verification."""
 
 LEASE_SECONDS_CEILING = 10**12
-"""Larger wishes are read as this; the operator's maximum is far below it (WS-12, PA-04)."""
+"""A longer requested lease is read as this. The operator's maximum is far below it (WS-12, PA-04)."""
 
 _MEDIA_TYPE = "application/x-www-form-urlencoded"
 _DIGITS = re.compile(r"[0-9]+")
@@ -113,7 +113,7 @@ class Subscribing:
         mode: which of the two.
         topic_url: ``hub.topic`` as sent, decoded once (WS-40).
         callback: ``hub.callback`` as sent, decoded once (WS-24).
-        lease_seconds: the wish; None for none, and always None to unsubscribe.
+        lease_seconds: the requested lease; None without one, and always None to unsubscribe.
         secret: UTF-8 bytes of ``hub.secret``, at most 199 (WS-14); None for none.
         signature_method: one of sha1, sha256, sha384, sha512 (SG-3).
         verify_token: to be echoed in the verification, if given (PS-07).
@@ -249,7 +249,7 @@ def _content(form: Sequence[tuple[str, str]], topics: int) -> Content | None:
     if not any(name == "hub.content" for name, _ in form):
         return None
     if topics > 1:
-        raise FormRefused(400, "hub.content", "is of one topic, and several are named")
+        raise FormRefused(400, "hub.content", "belongs to one topic, but the form names several")
     return Content(_given(form, "hub.content").encode(), _given(form, "hub.signature"))
 
 

@@ -40,7 +40,7 @@ _TOPICS_KNOWN_MAX = 10_000
 
 
 class EventIntake:
-    """Fulfils :class:`relay.source.Intake`."""
+    """Implements :class:`relay.source.Intake`."""
 
     def __init__(self, hub: Hub, publisher: Publisher, topics: Topics) -> None:
         self._hub = hub

@@ -15,7 +15,7 @@ transaction. ``now`` is the database's time. Inputs and their results:
                verifying,         failed: any other answer is final             none
                same fence
     Unanswered verifying,         requested, due after a pause; failed after    none
-               same fence         the last try or when asking again is no use
+               same fence         the last try or where no retry can help
     Overtaken  requested or       superseded                                    none
                verifying
     any        anything else      unchanged: the outcome comes too late         none
@@ -138,7 +138,9 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A process sends a GET with this challenge and has until then to report the outcome."""
+    """A process claimed the request. It sends a GET with this challenge and must report the outcome before
+    ``until``.
+    """
 
     challenge: str = field(repr=False)
     until: datetime

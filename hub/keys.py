@@ -29,7 +29,7 @@ _TEXT = re.compile(r"(hwk_[0-9a-f]{12})_[0-9a-f]{40}")
 class NewKey:
     """The request for a key. ``lifetime_seconds`` None: until revoked.
 
-    ``topics``, ``queues``, ``kinds`` and ``services`` are patterns, None all of them; a key that names only topics
+    ``topics``, ``queues``, ``kinds`` and ``services`` are patterns; None means all. But a key that names only topics
     reaches no queue, kind or service. Raises ``event.topic.TopicError`` (a ValueError) for an invalid pattern.
     """
 

@@ -22,9 +22,9 @@ class HubOptions:
         public_url: the URL of this hub for others, without trailing slash; topic URLs and the hub's own URL begin with
             it.
         url_policy: which callbacks may be named; the outbound client checks their addresses again.
-        lease_seconds_min: shorter wishes are raised to this (WS-49).
-        lease_seconds_default: the lease of a request without a wish (WS-68).
-        lease_seconds_max: longer wishes are lowered to this (WS-49).
+        lease_seconds_min: shorter requested leases are raised to this (WS-49).
+        lease_seconds_default: the lease of a request that names none (WS-68).
+        lease_seconds_max: longer requested leases are lowered to this (WS-49).
         verification_deadline_seconds: for one verification GET, all of it.
         verification_retries: pauses in seconds before asking again when no HTTP answer came; empty turns that off
             (WS-46).
@@ -40,7 +40,7 @@ class HubOptions:
         subscriptions_host_max: subscriptions of one callback host; 0: any number.
         subscriptions_requester_max: subscriptions that one network asked for; 0: any number.
         lenient_challenge: white space after the echoed challenge is forgiven (WS-43).
-        secret_over_http: what to do with a ``hub.secret`` that was not sent by https (WS-15).
+        secret_over_http: the treatment of a ``hub.secret`` that was not sent by https (WS-15).
         tell_lease_end: callbacks get ``hub.mode=denied`` when their lease has ended (WS-107).
         foreign_topics: topics of other publishers: refused, those that were registered, or any (WS-79).
         fetch_bytes_max: largest content that is fetched.
@@ -48,13 +48,13 @@ class HubOptions:
         fetch_slots: fetches in flight in this process.
         fetch_pause_seconds: least time between two fetches of a topic, however often it is pinged.
         dialect: how PubSubHubbub 0.3 is supported.
-        async_retries: the pauses of a 0.3 verification, which also an answer other than 404 has tried again (PS-06).
+        async_retries: the pauses of a 0.3 verification; it is tried again also after any answer but 404 (PS-06).
         sync_seconds: how long a 0.3 request waits for its own verification (PS-05).
         sha1_hosts: callback hosts whose deliveries are always signed with sha1 (SG-4).
         strict_topic: a foreign topic can be subscribed to only by the URL that it advertises as its own (WS-22).
         publish_secret: signs ``hub.content``; empty: content is not taken from forms (WS-86).
-        message_id_header: in which RabbitHub's publishers and subscribers find a message's id; empty: in none (RH-10).
-        correlation_id_header: of a RabbitHub publish, returned and forwarded; empty: none is (RH-11).
+        message_id_header: the header with the id of a RabbitHub message; empty: none (RH-10).
+        correlation_id_header: the header of a RabbitHub publish that is returned and forwarded; empty: none (RH-11).
         rabbithub_mirror: the default of an exchange: AMQP gets its messages too (FM-02).
         amqp_sources: pairs of an AMQP exchange that is read and the RabbitHub exchange that gets its messages.
         moved_to: another hub's URL, to which every subscribe and unsubscribe is sent by a 307; empty: served here
@@ -114,7 +114,9 @@ class HubOptions:
         object.__setattr__(self, "public_url", self.public_url.rstrip("/"))
 
     def lease_seconds(self, asked: int | None) -> int:
-        """Return the lease that is granted for a wish, or for none (WS-03, WS-12, WS-47, WS-49): always bounded."""
+        """Return the lease to grant for a requested lease, or for None (WS-03, WS-12, WS-47, WS-49). It is always
+        bounded.
+        """
         if asked is None:
             return self.lease_seconds_default
         return min(max(asked, self.lease_seconds_min), self.lease_seconds_max)

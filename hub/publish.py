@@ -48,14 +48,14 @@ __all__ = [
 ]
 
 _PASSED_OVER_MAX = 4
-"""How often a unit may be overtaken because the other writer holds one of its keys; then it closes the queue."""
+"""How often a unit is passed over because a key of it is in a commit. After that, no later unit passes it."""
 
 _IN_FLIGHT_PAUSE_SECONDS = 0.02
-"""How long a unit waits whose idempotency key is in an open transaction, before it is tried again."""
+"""The pause before a unit is tried again whose idempotency key is in an open transaction."""
 
 _UNIQUE_VIOLATION = "23505"
-"""The error of ``publish_batch`` when a part of a unit conflicts. The same error of an index is the server's trouble
-(FC-06).
+"""The SQLSTATE that ``publish_batch`` raises when a part of a unit conflicts. From an index it is a failure of the
+server (FC-06).
 """
 
 
@@ -84,7 +84,7 @@ class Publisher:
     """The group commit of one process. Run :meth:`run` beside it; ``on_commit`` is called after each commit.
 
     Before it, ``on_stored`` gets each event that the commit has made, not those that it found by their idempotency key.
-    By ``direct`` events may go to this process's worker; a commit that leaves the relays nothing is not told to them.
+    By ``direct`` events may go to this process's worker; a commit that writes no outbox row does not wake the relays.
     """
 
     name = "publisher"
@@ -153,13 +153,15 @@ class Publisher:
         self._expiry = asyncio.get_running_loop().call_later(self._options.answer_seconds / 20, self._expire)
 
     def _expire(self) -> None:
-        """Fail the units that waited too long. One timer serves all, because it runs for every publish."""
+        """Fail the units that waited too long. One timer serves all units: a timer for each would cost every
+        publish.
+        """
         self._expiry = None
         now = asyncio.get_running_loop().time()
         for unit, until in self._unanswered.items():
             if until > now:  # they are in the order of their arrival
                 break
-            # The answer is done now, so a unit that was not sent yet never will be.
+            # A unit with an answer is never sent, so an unsent one has stored nothing.
             kind = OutcomeUnknown if unit.sent else Unavailable
             unit.fail(kind("the database does not answer"))
         if self._unanswered:
@@ -199,7 +201,7 @@ class Publisher:
                 self._again(unit, tasks)
 
     async def _wait_for_work(self) -> None:
-        # The limit matters only for units that were set aside because one of their keys is in a commit.
+        # Units whose key is in a commit stay in the queue: look at them again soon.
         await pause(self._arrived, 0.01 if self._queue else None)
 
     def _take(self) -> list[Unit]:
@@ -211,7 +213,7 @@ class Publisher:
         drafts = size = 0
         while self._queue and drafts < most and size < self._options.commit_bytes_max and len(set_aside) < most:
             unit = self._queue.popleft()
-            if unit.answer.done():  # its publisher has gone away before anything was written
+            if unit.answer.done():  # its publisher has disconnected, or it has failed already
                 continue
             if unit.stripes in self._held:
                 self._hold(unit)
@@ -302,7 +304,7 @@ class Publisher:
         self._hold(unit)
 
     def _wait_for_first(self, unit: Unit) -> None:
-        """Try it again in a moment, until the first unit with its idempotency key should be over (FC-09)."""
+        """Try the unit again after a pause; fail it if its idempotency key stays in an open transaction (FC-09)."""
         loop = asyncio.get_running_loop()
         if unit.in_flight_until is None:
             unit.in_flight_until = loop.time() + self._options.key_lock_seconds
@@ -352,7 +354,7 @@ class Publisher:
             async with asyncio.timeout(seconds):
                 await self._key_waiters.acquire()
         except TimeoutError:
-            raise Busy("other keys are waited for already") from None
+            raise Busy("too many publishes wait for other keys") from None
         try:
             async with self._database.transaction() as transaction:
                 await transaction.fetchval("event.set_lock_timeout", f"{int(seconds * 1000)}ms")

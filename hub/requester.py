@@ -22,7 +22,7 @@ _WAIT_SECONDS = 10
 
 
 def network_of(address: str | None) -> str | None:
-    """Return the network of an address; None where there is none, as for a Unix socket."""
+    """Return the network of an address; None if it has none, as for a Unix socket."""
     try:
         ip = ipaddress.ip_address((address or "").partition("%")[0])
     except ValueError:
@@ -52,7 +52,7 @@ async def check_pending(session: Session, options: HubOptions, network: str | No
 async def check_room(
     session: Session, options: HubOptions, tenant: str, pair: bytes, mode: Mode, host: str, network: str | None
 ) -> None:
-    """Raise ``FormRefused`` 403 where a new subscription would be too many of its callback's host or its requester."""
+    """Raise ``FormRefused`` 403 if its callback's host or its requester has as many subscriptions as allowed."""
     if mode is not Mode.SUBSCRIBE or await session.fetchval("intent.renews", tenant, pair):
         return
     for statement, whose, most, words in (
@@ -60,6 +60,4 @@ async def check_room(
         ("intent.subscriptions_of_requester", network, options.subscriptions_requester_max, "this requester"),
     ):
         if most and whose is not None and await session.fetchval(statement, whose, most) >= most:
-            raise FormRefused(
-                403, "hub.callback", f"is one too many: {words} has {most} subscriptions, as many as it may"
-            )
+            raise FormRefused(403, "hub.callback", f"is refused: {words} has {most} subscriptions, which is the limit")

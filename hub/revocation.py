@@ -24,12 +24,12 @@ _EVERY_ID = 2**62
 
 
 async def revoke(hub: Hub, public_id: str, reason: str) -> bool:
-    """End an active WebSub subscription and queue a denial for its callback; return False where there is none.
+    """End an active WebSub subscription and queue a denial for its callback; return False if none exists.
 
     Raises ``db.errors.DatabaseError``; repeating it is harmless.
     """
     async with hub.database.transaction() as session:
-        # Open requests first: a request that is being verified has either finished and ends below, or will fail.
+        # Supersede open requests first. Then no verification can activate the subscription after its end below.
         pair = await session.fetchval("intent.pair_of", hub.tenant, public_id)
         await session.execute("intent.overtake", hub.tenant, pair, _EVERY_ID)
         row = await session.fetchrow("intent.revoke", hub.tenant, public_id, reason or "denied by the hub")

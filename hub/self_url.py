@@ -18,7 +18,7 @@ _MOVED = (301, 302, 303, 307, 308)
 
 
 class TopicSilent(Exception):
-    """The topic gave no answer; the text says why."""
+    """The topic's page could not be fetched; the text says why."""
 
 
 async def own_url_of(outbound: Outbound, options: HubOptions, url: str) -> str | None:

@@ -54,8 +54,8 @@ class Options:
 class NewSubscription(Options):
     """A new subscription, with validated fields. ``secret`` None: one is generated.
 
-    With a ``service``, or the ``kind`` of jobs in a ``queue``, the callback works for it, and no event
-    has its ``topic``.
+    With a ``service`` or a ``kind``, the callback gets requests or jobs instead of events. Then no event has its
+    ``topic``. ``queue`` limits a kind to the jobs of one queue.
     """
 
     topic: str
@@ -132,7 +132,7 @@ class Subscriptions:
         drops_at_end: bool = False,
     ) -> str:
         """Store a subscription whose deliveries are fetched; return its id. Raise ``hub.filter.FilterError``. It ends
-        when no client has fetched for its whole lifetime; None: never. ``start``: it also gets the events since then
+        when no client has fetched for ``lifetime_seconds``; None: never. ``start``: it also gets the events since then
         (FM-12). ``drops_at_end``: its open deliveries become no dead letters at its end.
         """
         public_id = "sub_" + secrets.token_hex(10)
@@ -156,8 +156,8 @@ class Subscriptions:
         return await self._database.fetchrow("subscription.get", _TENANT, public_id)
 
     async def change(self, public_id: str, change: SubscriptionUpdate, version: int | None = None) -> Row | None:
-        """Change an API subscription; return None when it does not exist. WebSub's change by subscribing again. Raise
-        :class:`Stale` when ``version`` is not the present version.
+        """Change an API subscription; return None when it does not exist. WebSub subscriptions change by subscribing
+        again. Raise :class:`Stale` when ``version`` is not the present version.
         """
         columns = json.dumps(_columns(change))
         async with self._database.transaction() as transaction:
@@ -208,9 +208,9 @@ class Subscriptions:
 
     async def delete(self, public_id: str, version: int | None = None) -> bool:
         """End the subscription; return False when it does not exist. Raise :class:`InUse`, or :class:`Stale` when
-        ``version`` is not the present version. Its open deliveries become dead letters with that reason (WH-06);
-        WebSub's are dropped (DL-10). Messages of a RabbitHub consumer go back to their queue. Clean-up does the rest of
-        a large number.
+        ``version`` is not the present version. Its open deliveries become dead letters, with the end as the reason
+        (WH-06). Those of WebSub are dropped (DL-10), and messages of a RabbitHub consumer return to their queue. If
+        there are many, clean-up handles the rest.
         """
         async with self._database.transaction() as transaction:
             row = await transaction.fetchrow("subscription.delete", _TENANT, public_id, version)

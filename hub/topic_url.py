@@ -1,8 +1,9 @@
 """Topic URLs: find the topic of a URL, and compare URLs (WS-20, WS-23).
 
 A topic ``orders.paid`` has one URL, ``<PUBLIC_URL>/topics/orders.paid``: its canonical form, advertised as
-``rel="self"`` (the header's text: ``webhooks.message.link_header``). A subscriber may spell it differently; what
-counts is the text after **one** decoding of percent-encoded unreserved characters (RFC 3986 sections 2.3, 6.2.2)::
+``rel="self"`` (the header's text: ``webhooks.message.link_header``). A subscriber may spell it differently. Two
+spellings are equal if they are equal after **one** decoding of percent-encoded unreserved characters (RFC 3986 sections
+2.3, 6.2.2)::
 
     HTTP://Hub.Example/topics/%6frders.paid  -->  http://hub.example/topics/orders.paid      the same
     http://hub.example/topics%2Forders.paid  -->  http://hub.example/topics%2Forders.paid    another: / is reserved

@@ -18,7 +18,7 @@ _RETRY_SECONDS = 5
 
 
 class Turns:
-    """``at_once`` requests have their turn at a time; each waits at most ``seconds_max`` for it.
+    """A queue: ``at_once`` requests have their turn at a time; each waits at most ``seconds_max`` for it.
 
     The HTTP server limits how many wait.
     """

@@ -14,7 +14,9 @@ __all__ = ["Accepted", "Unit"]
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A stored event. ``sequence`` is None where its topic keeps no order; ``replayed`` tells a repeated key."""
+    """A stored event. ``sequence`` is None where its topic keeps no order; ``replayed``: an earlier request with the
+    same idempotency key stored it.
+    """
 
     id: int
     topic: str
@@ -25,7 +27,9 @@ class Accepted:
 
 
 class Unit:
-    """``stripes`` are the locks of its ordering keys; ``sent``: it is in a transaction whose end we do not know yet."""
+    """One request in the queue. ``stripes`` are the locks of its ordering keys; ``sent``: its transaction has begun,
+    and its outcome is not known yet.
+    """
 
     __slots__ = (
         "answer", "bytes", "drafts", "fingerprint", "idempotency_keys", "in_flight", "in_flight_until", "passed_over",

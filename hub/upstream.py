@@ -60,7 +60,7 @@ async def want(hub: Hub, url: str) -> None:
 async def end(hub: Hub, url: str) -> bool:
     """Answer deliveries with 410 from now on, which ends it at the other hub (WS-98).
 
-    Return False where there is none.
+    Return False if none exists.
     """
     return await hub.database.fetchval("upstream.end", hub.tenant, foreign_name(url)) is not None
 
@@ -72,7 +72,7 @@ async def confirm(hub: Hub, token: str, query: Mapping[str, str]) -> str:
     row = await hub.database.fetchrow("upstream.by_token", token)
     topic, mode = query.get("hub.topic", ""), query.get("hub.mode")
     if row is None or matching_text(topic) not in {matching_text(url) for url in (row["self_url"], row["url"]) if url}:
-        raise FormRefused(404, "hub.topic", "is nothing that was asked for here")
+        raise FormRefused(404, "hub.topic", "was not requested by this hub")
     if mode == "denied" and await hub.database.fetchval("upstream.denied", token, query.get("hub.reason", "")[:200]):
         _log.warning("upstream_denied", topic=row["topic"])
         return ""
@@ -80,7 +80,7 @@ async def confirm(hub: Hub, token: str, query: Mapping[str, str]) -> str:
     lease_seconds = int(lease) if lease.isascii() and lease.isdigit() and 0 < len(lease) <= 9 else 864_000
     is_ours = mode == "subscribe" and challenge
     if not is_ours or not await hub.database.fetchval("upstream.confirm", token, max(lease_seconds, 1)):
-        raise FormRefused(404, "hub.mode", "is nothing that was asked for here")
+        raise FormRefused(404, "hub.mode", "was not requested by this hub")
     return challenge
 
 

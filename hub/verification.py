@@ -237,7 +237,7 @@ class Verification:
             )
         again = await session.fetchrow("intent.retry", intent.id, intent.attempts, intent.due_at, intent.reason)
         if again is not None:
-            # In the order in which a request takes them.
+            # The order of `acceptance`, so that the two cannot deadlock.
             if row["requester_network"] is not None:
                 await session.execute("intent.charge", "", bucket_of(row["requester_network"]))
             await session.execute("intent.charge", "", row["callback_host"])
@@ -252,7 +252,7 @@ class Verification:
             case Withdraw():
                 await self._withdraw(session, row)
             case Ask() | Consult():
-                raise AssertionError("an answer does not ask")
+                raise AssertionError("an answer never leads to another question")
             case _:
                 assert_never(output)
 

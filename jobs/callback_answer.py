@@ -1,4 +1,4 @@
-"""Decide what happens to a job after the answer of its callback. Pure.
+"""Decide the next step of a job after the answer of its callback. Pure.
 
 ::
 
@@ -58,7 +58,9 @@ def judge_answer(answer: Response | str, now: datetime, retry_after_seconds_max:
 
 
 def _completed(answer: Response) -> CallbackVerdict:
-    """Take JSON as it is, other text as a JSON string, and an empty body as null."""
+    """Return the step for a 2xx answer. The result is JSON as it is, other text as a JSON string, or null for an empty
+    body.
+    """
     if answer.truncated:
         return CallbackVerdict("fail", why="the callback's result was cut off, or is too large")
     if not answer.body:

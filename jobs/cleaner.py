@@ -54,7 +54,7 @@ class Cleaner(Periodic):
         self._purge_at = time.monotonic() + 60
 
     async def once(self) -> None:
-        """Clean what is due, then purge when it is time."""
+        """Clean due tasks, then purge if the interval has passed."""
         await self.clean()
         await self._purge()
 

@@ -38,7 +38,9 @@ class AddedJob:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """``held``: the end of the lease of each receipt. ``cancelled``: receipts whose jobs must be cancelled."""
+    """The result of an extension. ``held``: the end of the lease of each receipt. ``cancelled``: receipts whose jobs
+    must be cancelled.
+    """
 
     held: Mapping[JobReceipt, datetime]
     cancelled: frozenset[JobReceipt]

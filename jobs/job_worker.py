@@ -44,7 +44,7 @@ class JobOutcome:
 
 @dataclass(frozen=True, slots=True)
 class JobWorkerOptions:
-    """``kinds`` None: all kinds. ``count``: stop after so many jobs."""
+    """Options of a worker. ``kinds`` None: all kinds. ``count``: stop after this number of jobs."""
 
     name: str
     kinds: Sequence[str] | None = None

@@ -39,5 +39,5 @@ class LowWater:
         self._marks[queue] = (max(mark, last_id), until)
 
     def forget(self, queue: str) -> None:
-        """Begin the next claim at 0: none was found, or a message was returned."""
+        """Begin the next claim at 0, because no message was found or a message was returned."""
         self._marks.pop(queue, None)

@@ -37,7 +37,7 @@ class MessageRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MessageWorkerOptions:
-    """``count``: the worker stops after this number of messages."""
+    """Options of a worker. ``count``: the worker stops after this number of messages."""
 
     queue: str
     name: str

@@ -16,7 +16,9 @@ __all__ = ["Sample", "Scaler", "ScalerOptions"]
 
 @dataclass(frozen=True, slots=True)
 class ScalerOptions:
-    """``more_at``: ratio of arrivals to completions that adds a worker. ``waiting_min``: waiting tasks per worker."""
+    """Options of a scaler. ``more_at``: ratio of arrivals to completions that adds a worker. ``waiting_min``: waiting
+    tasks per worker.
+    """
 
     workers_min: int
     workers_max: int

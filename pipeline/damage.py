@@ -68,7 +68,7 @@ def _hashes(table: Table) -> dict[str, str]:
 def _reason(lake: LakeStorage, table: Table, file: DataFile, sizes: dict[str, int]) -> str | None:
     path = f"{table.name}/{file.path}"
     if path not in sizes:
-        return "it is not there"
+        return "it is missing"
     if sizes[path] != file.bytes:
         return f"it has {sizes[path]} bytes and should have {file.bytes}"
     try:

@@ -76,7 +76,9 @@ class RangeProblem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RangePlan:
-    """``ranges``: the offsets to read; ``waiting``: the number of offsets left for later batches."""
+    """The plan of a batch. ``ranges``: the offsets to read; ``waiting``: the number of offsets left for later
+    batches.
+    """
 
     ranges: tuple[Range, ...] = ()
     problems: tuple[RangeProblem, ...] = ()

@@ -7,7 +7,7 @@
     <lake>/runs/...                                       see pipeline.runs
 
 Spark writes files that no reader sees yet. Then ``deltalake`` makes one commit: files and Kafka's offsets become part
-of the table at the same time, or not at all. A batch that was killed is repeated, and no record is there twice
+of the table at the same time, or not at all. A batch that was killed is repeated, and no record is in the table twice
 (PL-X09). All our commits carry the same application transaction. So of two writers that began with the same version,
 one commits. The other one gets :class:`LakeConflict` and has changed nothing. Commits of other tools, such as
 ``VACUUM``, do not conflict with ours.

@@ -44,7 +44,7 @@ class Harvests(Protocol):
 
 
 class Attendant(Protocol):
-    """A service that the parts need while they run."""
+    """A service that harvesters need while they run, such as an election."""
 
     name: str
 
@@ -76,7 +76,7 @@ class Relay:
 
     @property
     def state(self) -> State:
-        """Return one word: created, running, stopping or stopped."""
+        """Return the state in one word: created, running, stopping or stopped."""
         if self._work is None:
             return "created"
         if self._work.done():

@@ -11,7 +11,7 @@
 The order of a take-over is RO-04's. "Read the term again" is needed because a broker grants its fence to the last
 caller. A leader that wakes up late could fence the rightful one; it detects that here and stops.
 
-Several batches may be in flight (``features.overlap``); the next claim skips them in memory. Acknowledged records that
+Several batches may be in flight (``features.overlap``); the next claim skips their records. Acknowledged records that
 could not be purged yet also stay in memory. This term does not send them again.
 
 A receipt that leaves records open is a setback. Batches claimed before it may hold later records of the same keys, so
@@ -48,8 +48,8 @@ __all__ = ["Harvester", "HarvesterOptions", "MarkerAhead"]
 _log = structlog.get_logger(__name__)
 
 _HOLDS_SECONDS = 0.25  # between two queries of the holds
-_NO_HOLDS_SECONDS = 5.0  # the same while there are none; a person may have made one
-_DRAIN_BATCHES_MAX = 8  # of one hold in a row; then the others have a turn
+_NO_HOLDS_SECONDS = 5.0  # the same while no hold is known, because an operator may add a hold
+_DRAIN_BATCHES_MAX = 8  # batches of one hold in a row; then the other holds have a turn
 
 
 class MarkerAhead(Exception):
@@ -149,15 +149,16 @@ class Harvester:
             self.state = "standby"
 
     async def _govern(self, term: Term) -> None:
-        """Serve, again and again while the broker or the database fails or the sink has to be reopened."""
+        """Relay until the lease is asked for. After a failure of the broker or the database, begin again with a new
+        sink connection.
+        """
         self._backoff_seconds = self._options.backoff_seconds_first
         while not self._asked.is_set():
             try:
                 await self._serve(term)
             except Fenced as over:
                 end_if_cancelled()
-                # The process that fenced us may be a former leader: acquire again, for a term that it does not know
-                # (F55).
+                # The process that fenced us may be a former leader. Acquire again, for a term above its own (F55).
                 self._observer.fenced(_leader_id(term), str(over))
                 await pause(self._asked, self._options.backoff_seconds_first)
                 return
@@ -237,7 +238,7 @@ class Harvester:
                         # All visible records are in flight: the next claim can wait for the next event.
                         was_notified = await self._wake.wait()
                     if self._is_small(batch):
-                        # After an empty claim, too: most notifications are of other groups.
+                        # Pause after an empty claim too, because most notifications are for other groups.
                         await asyncio.sleep(lingers_until - time.monotonic())
                         if batch is not None and self._sink.features.small_batch_seconds:
                             await self._answered.wait()
@@ -248,7 +249,7 @@ class Harvester:
         return batch is None or len(batch.records) * 4 < self._sink.features.batch_records_max
 
     def _pause_seconds(self, batch: Batch | None) -> float:
-        """Return how long a small batch, or none, delays the next claim."""
+        """Return how long to wait for the next claim after a small batch, or after none."""
         least = 0.0 if batch is None else self._sink.features.small_batch_seconds
         return max(self._options.linger_seconds, least)
 
@@ -296,7 +297,7 @@ class Harvester:
         return Batch(term, records)
 
     async def _carry(self, batch: Batch, setbacks: int, slots: asyncio.Semaphore) -> None:
-        """Send one batch and record its outcome; do not send it if a setback came after its claim began."""
+        """Send one batch and record its outcome. Do not send it if a setback has come since its claim began."""
         receipt = await self._send(batch) if setbacks == self._setbacks else await self._left_unsent(batch)
         if receipt.refused:
             await self._holds.place(batch.term, refusals_by_key(batch, receipt))
@@ -322,8 +323,8 @@ class Harvester:
                 raise
             self._note(part, receipt)
             if receipt.refused and not held:
-                # Until the hold exists nothing is claimed: it could be a later record of the key (I3). Earlier claims
-                # go back unsent, because of the setback.
+                # Claim nothing until the hold exists: a claim could hold a later record of the key (I3). The setback
+                # returns earlier claims unsent.
                 self._placing += 1
                 self._placed.clear()
             await self._purge(_Acknowledged(part, receipt.acknowledged, held=held))
@@ -338,8 +339,8 @@ class Harvester:
         return Receipt(())
 
     def _rounds(self, batch: Batch) -> Iterable[Batch]:
-        """Return the batch, or for a sink that promises "record" its first record of each key, then its second, and so
-        on.
+        """Return the batch. For a sink with the window "record", return rounds: the first record of each key, then the
+        second, and so on.
 
         Each round is purged before the next is sent. So at most one record of a key is ever acknowledged and not yet
         purged. A crash repeats only that record, so its copies are neighbours (RR-01).

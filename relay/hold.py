@@ -11,9 +11,9 @@ While a hold exists, every record of its key or topic moves from the outbox to t
 read past them. One harvester places, drains and lifts, in one task and under its term, so that nothing of the key can
 pass the records that wait. A topic's keys belong to several partition groups; each group holds the topic for its own.
 
-A policy of the topic, or else of the sink, decides about a refused record. ``hold_key`` is as drawn. ``skip`` makes the
-record a dead letter, and its key goes on. ``stop`` stops the whole sink (goharvest's way). A missing destination always
-holds its topic, or stops the sink.
+A policy of the topic, or else of the sink, decides about a refused record. ``hold_key`` holds its key, as drawn above.
+``skip`` makes the record a dead letter, and its key goes on. ``stop`` stops the whole sink (goharvest's way). A missing
+destination always holds its topic, or stops the sink.
 
 People retry, skip and purge by statements of their own (``hold.retry``, ``hold.skip``, ``dead_letter.retry_record``);
 the next query of the holds finds the result.
@@ -39,7 +39,9 @@ _log = structlog.get_logger(__name__)
 _PROBE_SECONDS_FIRST = 2.0
 _PROBE_SECONDS_MAX = 300.0
 _FOLLOWS = ("topic_held", "its topic waits")
-"""The reason of a hold that a following record makes; most records find an active hold of their key."""
+"""Reason and detail of a hold for a record that follows a held one. Most such records find an active hold of their
+key.
+"""
 _DOUBLINGS_MAX = 8  # beyond it the pause is at its maximum anyway, and a power of two outgrows a float
 
 
@@ -52,7 +54,7 @@ class SinkStopped(SinkUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """``key`` '' holds the whole topic; a keyless poison record has its own name as key."""
+    """A held key or topic. ``key`` '' holds the whole topic; a keyless poison record has its own name as key."""
 
     tenant: str
     topic: str
@@ -80,7 +82,7 @@ class Holds:
 
     @property
     def any_active(self) -> bool:
-        """Return whether anything is held at all."""
+        """Return whether there is an active hold."""
         return bool(self._active_holds)
 
     async def begin(self, term: Term) -> None:
@@ -99,20 +101,17 @@ class Holds:
         return (hold.tenant, "" if hold.key and self._is_across_topics else hold.topic, hold.key)
 
     def _hold_of(self, refusal: Refusal) -> Hold:
-        """Return the hold for a refusal. A topic is held whole, unless its keys' records of other topics have to wait
-        too.
-        """
+        """Return the hold for a refusal: of the whole topic, or of a key where keys are in order across topics."""
         record = refusal.record
         by_topic = refusal.scope == "topic" and not (self._is_across_topics and record.key is not None)
         hold = Hold(record.tenant, record.topic, "") if by_topic else _key_hold(record)
         return self._active_holds.get(self._lane(hold), hold)
 
     def covering(self, record: Record) -> Hold | None:
-        """Return the hold that a record has to wait behind, if any; of a key that waits with its topic, one to be
-        placed.
+        """Return the hold that a record has to wait behind, or None. It may be a new hold of the key, to be placed.
 
-        The key's hold comes before the topic's: older records may wait behind it already, and are drained after the
-        topic.
+        The key's hold takes precedence: older records of the key may wait behind it, and they are drained after the
+        topic's.
         """
         key = _key_hold(record)
         if (hold := self._active_holds.get(self._lane(key))) is not None:
@@ -135,7 +134,7 @@ class Holds:
     async def place(self, term: Term, refusals: Iterable[Refusal], followers: Sequence[Record] = ()) -> None:
         """Move refused records, and records that follow an active hold, to the side table.
 
-        By its policy a refused record is given up instead, or :class:`SinkStopped` is raised.
+        A policy may give a refused record up instead, or raise :class:`SinkStopped`.
         """
         remaining = [r for r in refusals if not await self.given_up(term, r)]
         rows = []
@@ -156,8 +155,8 @@ class Holds:
             raise LeadershipLost(f"term {term.number} of {self._sink}/{term.group} is over")
 
     async def given_up(self, term: Term, refusal: Refusal) -> bool:
-        """Give a record up if the policy is to skip; return whether it is a dead letter now. Raise
-        :class:`SinkStopped`.
+        """Apply the policy: give the record up on ``skip``, raise :class:`SinkStopped` on ``stop``. Return whether it
+        was given up.
         """
         record = refusal.record
         policy = await self._database.fetchval("hold.policy", record.tenant, record.topic) or self._default_policy
@@ -174,7 +173,7 @@ class Holds:
         return True
 
     async def due(self, term: Term) -> list[tuple[Hold, int]]:
-        """Return the holds whose probe is due, with how often they were tried."""
+        """Return the holds whose probe is due, each with the number of its probes."""
         rows = await self._database.fetch("hold.open", self._sink, term.group)
         # Another process may have added a hold, to replay a dead letter. Keep all known holds: a hold that is being
         # placed is not in the table yet.
@@ -197,7 +196,7 @@ class Holds:
         await self._database.execute("hold.purge", self._sink, [record.id for record in records])
 
     async def postpone(self, term: Term, hold: Hold, attempts: int, detail: str) -> None:
-        """Try again later, twice as late each time."""
+        """Postpone the next probe; the pause doubles each time."""
         doublings = min(attempts, _DOUBLINGS_MAX)
         delay = min(_PROBE_SECONDS_FIRST * 2**doublings, _PROBE_SECONDS_MAX)
         await self._database.execute(
@@ -214,7 +213,7 @@ class Holds:
         self._stand([hold])
 
     async def lift(self, term: Term, hold: Hold) -> bool:
-        """End a hold that holds nothing any more; return False when records came meanwhile."""
+        """End an empty hold; return False when new records wait behind it."""
         lifted = await self._database.fetchval(
             "hold.lift", self._sink, hold.tenant, hold.topic, hold.key, term.group, term.number
         )

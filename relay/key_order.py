@@ -1,4 +1,4 @@
-"""Key order: what of a batch may be in flight at once.
+"""Key order: the records of a batch that may be in flight at the same time.
 
 In the order scope ``key`` a key is one lane across all topics (RG-10, RO-03). Each topic's partitions are read
 independently. So order between two topics of a key means that they are never both in flight.

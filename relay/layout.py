@@ -9,7 +9,7 @@
 Leases are closed, so that relays finish the records in flight and leave. Terms are raised, so that the database refuses
 any other leader. Each old group's sink is opened once more under its old name. That fences its producer or waits for
 its lock queue, and settles its manifests. Then one transaction numbers the new layout and creates its leases.
-Publishing goes on all the time, and new records wait. Only a change of the order scope delays it, while waiting records
+Publishing continues, and new records wait. Only a change of the order scope delays it, while waiting records
 are hashed anew.
 
 The order scope is ``topic_key``: a topic's key is a lane; or ``key``: a key is one lane through all topics (RG-10).
@@ -45,12 +45,12 @@ class LayoutRefused(Exception):
 
 
 class WrongLayout(LayoutRefused):
-    """This installation, or any, cannot have the layout; waiting does not help."""
+    """No wait can make this layout possible: this installation, or any, cannot have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """``groups``: the number of groups of each sink, if it is not one."""
+    """A numbered layout. ``groups``: the number of groups of each sink, if it is not one."""
 
     number: int
     groups: Mapping[str, int]
@@ -71,7 +71,9 @@ class LayoutChange:
 
 @dataclass(frozen=True, slots=True)
 class LayoutPlan:
-    """``sinks`` pause during the change; ``waiting`` counts their records up to a bound. No sinks: nothing to do."""
+    """A change to make. ``sinks`` pause during the change; ``waiting`` counts their records up to a bound. No sinks:
+    nothing to do.
+    """
 
     before: Layout
     after: Layout
@@ -179,13 +181,13 @@ class Relayout:
     async def _empty(self, sinks: Sequence[str]) -> None:
         """Close the leases and wait until no relay holds one."""
         row = await self._database.fetchrow("layout.set_leases_open", list(sinks), False)
-        assert row is not None, "a count is a row"
+        assert row is not None, "an aggregate returns one row"
         self._say(f"closing {row['count']} leases of {', '.join(sinks)}")
         deadline, said = time.monotonic() + self._patience_seconds, ""
         while owners := [row["owner"] for row in await self._database.fetch("layout.occupied", list(sinks))]:
             if time.monotonic() > deadline:
                 raise LayoutRefused(f"{', '.join(owners)} did not leave within {self._patience_seconds:g} s")
-            if said != (said := f"waiting for {', '.join(owners)} to finish what is in flight"):
+            if said != (said := f"waiting for {', '.join(owners)} to finish the records in flight"):
                 self._say(said)
             await asyncio.sleep(_LOOK_SECONDS)
 

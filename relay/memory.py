@@ -83,7 +83,7 @@ class MemorySink:
         self._turn = asyncio.Lock()
 
     async def open(self, term: Term) -> int | None:
-        """Take the fence under any term's number: a broker grants it to the last caller."""
+        """Take the fence, with any term's number: a broker grants it to the last caller."""
         if self._broker.down:
             raise SinkUnavailable("the broker in memory is down")
         self._lease = (term.layout, term.group)
@@ -93,7 +93,7 @@ class MemorySink:
         return self._broker.committed.get(self._lease, 0) if self.features.manifests else None
 
     async def send(self, batch: Batch) -> Receipt:
-        """Keep the records in call order, or say why not."""
+        """Store the records in the order of the calls, or refuse them."""
         if not self._epoch:
             raise SinkUnavailable("the sink in memory is not open")
         setbacks = self._setbacks
@@ -130,7 +130,7 @@ class MemorySink:
         return Receipt(taken, refused)
 
     async def close(self) -> None:
-        """Forget the fence's epoch; the broker keeps what it has."""
+        """Forget the fence's epoch; the broker keeps its records."""
         self._epoch = 0
         self._broken = True
 

@@ -3,7 +3,7 @@
 ::
 
     LeaderAcquired --> LeaderRefreshed ... --> LeaderRevoked      the term ended by itself: a soft stop
-                                          \\-> LeaderFenced another leader exists, or may: stop at once
+                                          \\-> LeaderFenced    another leader exists, or may exist: stop at once
     MeterRead                                                     every few seconds, also when nothing moves (RL-12)
 
 Each goes to the log and to the one handler. A handler is called on the relay's own task. It should return at once, and
@@ -57,7 +57,7 @@ class LeaderRevoked:
 
 @dataclass(frozen=True, slots=True)
 class LeaderFenced:
-    """It no longer leads, or may not: it sends nothing more."""
+    """It no longer leads, or cannot be sure that it leads. It sends nothing more."""
 
     relay: str
     leader_id: str

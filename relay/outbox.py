@@ -9,8 +9,8 @@ later (RG-05). To keep that cheap under a held xmin each shard has a low-water m
    Then the shard's mark moves to its lowest record at or below m, or behind m.
 
 Rows purged after that lie above the marks, and claims read past them until the marks move again. So the marks move
-about once a second, and earlier when claims have read past as much as a move costs. So the cost of a claim does not
-depend on the age of a held snapshot, nor on the rate of records.
+about once a second, or earlier: when reading past purged rows has cost as much as a move. So the cost of a claim does
+not depend on the age of a held snapshot, nor on the rate of records.
 
 Marks, and the ids of records in flight, are true of one origin: a run of the server, a database, a sequence (FC-01). A
 crash may take back ids that were drawn and not stored. A promoted standby or a restored server may take back stored ids
@@ -40,8 +40,8 @@ __all__ = ["LowWater", "Outbox"]
 _log = structlog.get_logger(__name__)
 
 _PER_SHARD_MIN = 64
-_WALKED_MAX = 2_000  # purged records that claims have read past; reading them takes as long as moving the marks
-_UNSETTLED = 0.05  # of the time between two moves, while a claim may still read every row that was ever purged
+_WALKED_MAX = 2_000  # number of purged records whose reading takes as long as moving the marks
+_UNSETTLED = 0.05  # share of the usual pause between two moves, while no mark is safe yet
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
@@ -54,7 +54,9 @@ class _Horizon:
 
 
 class LowWater(NamedTuple):
-    """In so many shards no record is left below ``id``, nor can one appear there; ``origin`` is that of the id."""
+    """In ``shards`` shards no record is left below ``id``, and none can appear there. ``origin`` is the origin of the
+    id.
+    """
 
     shards: int
     id: int
@@ -110,9 +112,9 @@ class Outbox:
         return (last_id, origin) == (self._carried_through, self._origin)
 
     async def claim(self, term: Term, in_flight: Collection[int], limit: int, bytes_max: int) -> list[Record]:
-        """Return the lowest records that are not in flight, in id order; empty when the term is over too.
+        """Return the lowest records that are not in flight, in id order. The list is also empty when the term is over.
 
-        Up to ``limit`` of them, and no more after the one that crosses ``bytes_max`` of payload. Raises
+        It has at most ``limit`` records, and ends with the record that crosses ``bytes_max`` of payload. Raises
         :class:`db.errors.Refused` where the ids have another origin than those known here.
         """
         per_shard = min(self._per_shard, limit)
@@ -131,14 +133,14 @@ class Outbox:
         return records
 
     async def _read(self, name: str, *args: object) -> Sequence[Row]:
-        """Return a claim, and how many rows it may have read past: all that were claimed since the marks moved."""
+        """Run a claim. Count the rows that it may have read past: all that were claimed since the marks moved."""
         rows = await self._database.fetch(name, *args)
         self._walked += self._passed
         self._passed += len(rows)
         return rows
 
     async def _owed(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Return the records without those whose events were deleted: these can only be reported and purged."""
+        """Return the records that still have an event. Report and purge the others."""
         orphans = [row for row in rows if row["topic"] is None]
         if not orphans:
             return rows
@@ -148,7 +150,9 @@ class Outbox:
         return [row for row in rows if row["topic"] is not None]
 
     def _adapt(self, records: Sequence[Record], limit: int, bytes_max: int) -> None:
-        """Read deeper per shard when few shards hold the backlog, less deep again when half of it would do."""
+        """Read more records per shard when few shards hold the backlog. Read fewer when half as many would fill a
+        claim.
+        """
         if len(records) == limit:
             shards = len({record.shard for record in records})
             if shards * self._per_shard >= 2 * limit:

@@ -22,8 +22,8 @@ class Record(NamedTuple):
     own settings, None for the default. ``amqp_exchange_type``: the exchange is declared as one of this type; None: a
     topic's own exchange has to exist.
 
-    Compat mode alone sets ``kafka_headers``, which go out as they are, without our headers. ``tombstone``: the value is
-    null on Kafka, and the body empty elsewhere.
+    Only compat mode sets ``kafka_headers``, which are sent unchanged and without our headers. ``tombstone``: the value
+    is null on Kafka, and the body empty elsewhere.
     """
 
     id: int

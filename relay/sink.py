@@ -64,13 +64,13 @@ class Term:
 class Features:
     """The guarantees and needs of an adapter.
 
-    ``window``: "batch" may repeat a whole unacknowledged batch after a failure; "record" only the unconfirmed one of
-    each key (RR-01). ``manifests``: every batch is numbered and written down before it is sent, and ``open``
-    returns the number of the last one that was committed (RR-06). ``payload``: send needs the events' contents.
-    ``purges``: send removes the outbox rows itself, in its own transaction. ``overlap``: batches in flight.
-    A batch ends at ``batch_records_max`` records, or with the record that crosses ``batch_bytes_max`` of payload.
-    ``small_batch_seconds``: a batch costs the broker much, however small it is. So the next one begins no sooner than
-    this after a small one, and when that one is over. Its records gather meanwhile. 0: a small batch costs little.
+    ``window``: after a failure, "batch" may repeat a whole unacknowledged batch; "record" repeats at most one
+    unconfirmed record of each key (RR-01). ``manifests``: every batch is numbered and written down before it is sent,
+    and ``open`` returns the number of the last one that was committed (RR-06). ``payload``: send needs the events'
+    contents. ``purges``: send removes the outbox rows itself, in its own transaction. ``overlap``: batches in flight. A
+    batch ends at ``batch_records_max`` records, or with the record that crosses ``batch_bytes_max`` of payload.
+    ``small_batch_seconds``: the least time between the beginnings of a small batch and the next, where even a small
+    batch costs the broker much. Records gather meanwhile. 0: a small batch costs little.
     """
 
     window: Literal["batch", "record"]

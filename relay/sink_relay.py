@@ -1,4 +1,4 @@
-"""Sink relay: of one sink, harvest every partition group whose lease this process gets.
+"""Sink relay: harvest every partition group of one sink whose lease this process gets.
 
 ::
 
@@ -21,7 +21,7 @@ from runtime.cancellation import TaskGroup
 __all__ = ["SinkRelay"]
 
 _RANK = ("refused", "backing off", "leading", "standby")
-"""Of several groups' states the first of these stands for the sink."""
+"""The sink shows the first of these states that one of its groups has."""
 
 
 class SinkRelay:
@@ -39,7 +39,7 @@ class SinkRelay:
 
     @property
     def state(self) -> str:
-        """Return the most telling state of its groups."""
+        """Return the state of the sink, from the states of its groups."""
         if self._stopped:
             return "stopped"
         states = {harvester.state for harvester in self._harvesters.values()}

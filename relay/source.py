@@ -22,7 +22,7 @@ IntakeOutcome = Literal["stored", "repeated", "returned"]
 
 @dataclass(frozen=True, slots=True)
 class SourceRoute:
-    """A queue to read, and the target of its messages.
+    """A queue to read, and the topic or exchange that gets its messages.
 
     ``exchange``: the queue is bound to it by ``binding_key``; '': the existing bindings stay. ``topic``: of each event;
     '': the routing key. ``rabbithub_exchange``: messages are published to this exchange of RabbitHub instead.
@@ -40,7 +40,7 @@ class SourceRoute:
 class SourceMessage:
     """One message. ``headers`` have lower-case names and plain text, CloudEvents attributes as ``ce-*``.
 
-    ``key`` is the ordering key. ``message_id`` is its publisher's; '' where there is none, and then a repeat is not
+    ``key`` is the ordering key. ``message_id`` is its publisher's; '' if it has none, and then a repeat is not
     recognised. ``hops`` is how many hubs it has passed, as text.
     """
 

@@ -12,7 +12,7 @@ from relay.sink import Receipt
 __all__ = ["Trouble"]
 
 _log = structlog.get_logger(__name__)
-_TEXTS_MAX: Final = 8  # an error may hold a text that differs each time
+_TEXTS_MAX: Final = 8  # limit of remembered errors: a text may differ each time
 _TELL_AGAIN_SECONDS: Final = 3_600.0
 
 
@@ -60,6 +60,6 @@ class Trouble:
             self.forget()
 
     def forget(self) -> None:
-        """Forget the trouble: it is not ours any more."""
+        """Forget the trouble, because another process has taken over."""
         self._began_at = None
         self._told_until = 0.0

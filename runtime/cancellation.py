@@ -24,13 +24,13 @@ def end_if_cancelled() -> None:
 
 
 class TaskGroup(asyncio.TaskGroup):
-    """A TaskGroup that takes back every cancellation which it asked for itself.
+    """A TaskGroup that undoes each cancellation of its own task that it has requested itself.
 
-    Before Python 3.13 (CPython issue 116720) the library forgets this when a task fails during the exit of the group.
-    Then the task stays cancelled, and :func:`end_if_cancelled` would end a relay that was not stopped.
+    Before Python 3.13 (CPython issue 116720) the library does not undo it when a task fails during the exit of the
+    group. Then the task stays cancelled, and :func:`end_if_cancelled` would end a relay that was not stopped.
     """
 
-    # These belong to the library. Nothing public tells its request from another one.
+    # Private attributes of the library. No public one distinguishes the group's request from another cancellation.
     _parent_task: asyncio.Task[object]
     _parent_cancel_requested: bool
 

@@ -1,4 +1,4 @@
-"""Drain: a soft end of tasks that run."""
+"""Drain: end running tasks softly."""
 
 from __future__ import annotations
 

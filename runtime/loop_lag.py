@@ -15,7 +15,7 @@ _BUCKETS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
 class LoopLag(Periodic):
-    """Sleep for ``interval_seconds`` and record by how much it was longer."""
+    """Sleep for ``interval_seconds`` again and again; record how much longer each sleep lasted."""
 
     name = "loop lag"
 

@@ -1,4 +1,4 @@
-"""The pause of a service that waits for work, between two polls of the database too."""
+"""A pause that ends early when an event is set. A service waits in it for work or for its next poll."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["pause"]
 
 
 async def pause(until: asyncio.Event, seconds: float | None) -> None:
-    """Wait for so many seconds, or until the event is set by a stop or a notification; None: without an end."""
+    """Wait for so many seconds, or until a stop or a notification sets the event; None: without a time limit."""
     try:
         async with asyncio.timeout(seconds):
             await until.wait()

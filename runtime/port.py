@@ -1,4 +1,4 @@
-"""A free TCP port of loopback, reserved against every other process that asks here."""
+"""A free TCP port of loopback, reserved against every other process that uses this module."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def process_name() -> str:
 
 @contextmanager
 def last_act(act: Callable[[], object]) -> Iterator[None]:
-    """Also run this function before a cut-off ends the process: for work that no other code would do afterwards.
+    """Also run this function before a cut-off ends the process. It does work that no other code would do afterwards.
 
     Another thread calls it, and it must not wait for anything.
     """

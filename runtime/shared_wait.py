@@ -54,7 +54,7 @@ class SharedWait(ABC):
             began = time.monotonic()
             found = await self._ask()
             seconds = shortest if found else min(seconds * 1.5, longest)
-            # The query is slow where an old snapshot keeps dead rows. It may run for a twentieth of the time.
+            # The query is slow where an old snapshot keeps dead rows. It may take a twentieth of the time.
             await pause(self._again, max(seconds, _QUERY_SHARE * (time.monotonic() - began)))
             self._again.clear()
 

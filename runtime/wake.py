@@ -16,7 +16,7 @@ _WATCHED_SECONDS = 300.0
 class Wake:
     """Wakes one waiter. ``poll_seconds_min`` to ``poll_seconds_max`` limit the pause without a notification.
 
-    With ``is_watched`` the pause after the longest one is minutes.
+    With ``is_watched`` another service polls and notifies. Then the pause grows from the longest one to five minutes.
     """
 
     def __init__(
@@ -37,7 +37,9 @@ class Wake:
         self._pause = self._minimum
 
     async def wait(self) -> bool:
-        """Wait for a notification, at most for the poll pause, which doubles without one; return whether one came."""
+        """Wait for a notification, for at most the poll pause; return whether it came. Without a notification the pause
+        doubles.
+        """
         try:
             async with asyncio.timeout(self._pause):
                 await self._notified.wait()

@@ -70,7 +70,7 @@ class Arrivals:
             raise DemoFailed(f"{missing} did not arrive within {ARRIVAL_SECONDS:g} s") from None
 
     def of(self, event_id: str) -> dict[str, Arrival]:
-        """By place, the first arrival of an event."""
+        """Return the first arrival of an event at each place."""
         return {one.place: one for one in reversed(self.seen) if one.event_id == event_id}
 
     def counts(self, place: str, key: str) -> list[int]:
@@ -82,7 +82,7 @@ class Arrivals:
 
 @asynccontextmanager
 async def running_hub(folder: Path, settings: Mapping[str, str]) -> AsyncIterator[tuple[str, Sequence[str]]]:
-    """`hookwire serve` with these settings alone; yields its URL and the psql command that it printed."""
+    """Run `hookwire serve` with these settings alone; yield its URL and the psql command that it printed."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HOOKWIRE_")}
     log_path = folder / "hub.log"
     with log_path.open("wb") as log:

@@ -55,7 +55,7 @@ def wait_until_ready(hub: subprocess.Popen[bytes], url: str) -> None:
 
 
 def schemathesis(url: str, folder: Path, arguments: Sequence[str]) -> int:
-    """Its exit code; what it leaves behind stays in the folder."""
+    """Run schemathesis and return its exit code; its files stay in the folder."""
     command = [str(PROGRAMS / "schemathesis"), "run", str(ROOT / "openapi" / "openapi.json"), "--url", url]
     command += ["--max-examples", EXAMPLES, "--checks", CHECKS, "--suppress-health-check", "all"]
     command += ["--request-timeout", ANSWER_SECONDS_MAX]

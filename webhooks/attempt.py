@@ -95,9 +95,9 @@ def result_of(
     *,
     leads: bool,
 ) -> Result:  # fmt: skip
-    """Decide what the outcome of its attempt means for a claim.
+    """Return the result of a claim, from the outcome of its attempt.
 
-    Only the claim that leads its batch says what the outcome means for the subscription and for its breaker.
+    Only the first claim of a batch applies the outcome to the subscription and to its breaker.
     """
     subscriber, event = claim.subscriber, claim.event
     decision = DELIVERED if outcome.is_plain_success else _decision(claim, outcome, options, chance)
@@ -114,7 +114,7 @@ def result_of(
 
 
 def _decision(claim: Claim, outcome: Outcome, options: WorkerOptions, chance: Callable[[], float]) -> Decision:
-    """By the policy of the subscriber, as far as the lifetime of the event goes."""
+    """Decide by the policy of the subscriber, shortened by the event's own lifetime."""
     now = time.monotonic()
     policy = claim.subscriber.policy(
         options.schedule_seconds, options.age_seconds_max, options.errors, is_in_lane=claim.is_in_lane

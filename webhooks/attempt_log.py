@@ -14,7 +14,7 @@ _log = structlog.get_logger(__name__)
 
 
 class AttemptLog:
-    """``sample`` chooses by the event, so that all attempts of an event are logged or none."""
+    """Writes the lines. ``sample`` chooses by the event, so that all attempts of an event are logged or none."""
 
     def __init__(self, sample: EventSample) -> None:
         self._sample = sample

@@ -31,9 +31,9 @@ _FAILURES = ("redirect", "throttled", "server_error", "timeout", "connect", "tls
 
 @dataclass(frozen=True, slots=True)
 class BreakerOptions:
-    """``failure_share`` 0: there is no breaker. Of the last ``attempts_max`` attempts, those of ``window_seconds``
-    count, and at least ``attempts_min`` have to be there. It stays open for ``open_seconds``, doubled up to
-    ``open_seconds_max``. A subscription that has failed for ``disable_seconds`` is disabled; None: never.
+    """Options of breakers. ``failure_share`` 0: there is no breaker. Of the last ``attempts_max`` attempts, those of
+    ``window_seconds`` count, and at least ``attempts_min`` have to be there. It stays open for ``open_seconds``,
+    doubled up to ``open_seconds_max``. A subscription that has failed for ``disable_seconds`` is disabled; None: never.
     """
 
     failure_share: float = 0.7

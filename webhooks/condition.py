@@ -54,7 +54,9 @@ _OVERDUE_SECONDS: Final = 30.0
 
 
 class Condition(NamedTuple):
-    """``next_attempt_at`` is never in the past. None: an operator has to act, or something else has to end first."""
+    """State, reason and blocker. ``next_attempt_at`` is never in the past. None: an operator has to act, or something
+    else has to end first.
+    """
 
     state: str
     reason: str
@@ -119,7 +121,9 @@ _Found = tuple[str | None, Blocker | None, datetime | None]
 
 
 def _what_waits(row: Row) -> _Found | None:
-    """Return what prevents the attempt, in the order in which it has to change; None for a free delivery."""
+    """Return the reason that prevents the attempt, the first one to change if there are several; None for a free
+    delivery.
+    """
     if (inactive := _inactive(row)) is not None:
         return inactive.reason, inactive.blocked_by, None
     if row["parked_at"] is not None:
@@ -215,12 +219,12 @@ def _why_failing(row: Row, block_reason: str | None) -> str:
 
 
 def _next_delivery(row: Row) -> _Found:
-    """Return what is next for a subscription without a pause and with a closed breaker."""
+    """Return the reason and the next attempt of a subscription without a pause and with a closed breaker."""
     if not row["waiting"]:
         return None, None, None
     due_at, now = row["next_due_at"], row["now"]
     if due_at is None:
-        return "what waits is behind a parked delivery of its key", "hold", None
+        return "its deliveries wait behind a parked delivery of their key", "hold", None
     if due_at > now:
         return f"the next attempt is at {format_moment(due_at)}", "schedule", due_at
     if row["rate_until"] is not None and row["rate_until"] > now:

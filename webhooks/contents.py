@@ -44,7 +44,7 @@ class Contents:
         self._events: OrderedDict[int, Event] = OrderedDict()
 
     async def get(self, ids: Iterable[int], bytes_max: int) -> tuple[dict[int, Event], set[int]]:
-        """Return events by number, and the numbers of those that no longer exist (their retention has ended). Numbers
+        """Return events by number, and the numbers of events that no longer exist (their retention has ended). Numbers
         in neither were not read. The lowest numbers are read, up to the one that crosses ``bytes_max`` of payload and
         headers; cached events do not count.
         """
@@ -91,7 +91,7 @@ class Contents:
         if event.id in self._events:
             return
         self._events[event.id] = event
-        # 512: roughly what an event costs in memory beside its payload and headers.
+        # 512: roughly the memory of an event beside its payload and headers.
         self._bytes += event.size_bytes + 512
         while self._bytes > self._bytes_max:
             _, oldest = self._events.popitem(last=False)

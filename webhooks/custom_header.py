@@ -18,7 +18,7 @@ _PRIVATE_PREFIXES = ("proxy-", "x-forwarded-")
 
 
 def is_ours(name: str) -> bool:
-    """Return whether neither may set this header: framing, signatures, our own names (WH-05). ``name`` is in lower
+    """Return whether only the hub may set this header: framing, signatures, our own names (WH-05). ``name`` is in lower
     case.
     """
     return name in _OUR_NAMES or name.startswith(_OUR_PREFIXES)

@@ -47,13 +47,13 @@ class Offer:
         self._taken = taken
 
     def take(self, claims: Sequence[Row]) -> None:
-        """Hand over what the commit has claimed, in rows as ``delivery.claim`` gives them."""
+        """Hand over the deliveries that the commit has claimed, as rows of ``delivery.claim``."""
         if claims:
             self._taken(self, claims)
 
 
 class Offers:
-    """The offers of one worker. ``has_room``: whether it can attempt at once what it takes. ``attempt`` does so."""
+    """The offers of one worker. ``has_room`` returns whether deliveries can start at once. ``attempt`` starts them."""
 
     def __init__(
         self,
@@ -73,8 +73,9 @@ class Offers:
 
     @contextmanager
     def among(self, tasks: asyncio.TaskGroup) -> Iterator[None]:
-        """Make offers meanwhile; attempts are begun among these tasks. A later delivery is due when its lease
-        ends."""
+        """Make offers while the block runs, and attempts in these tasks. Deliveries taken later are due when their
+        lease ends.
+        """
         self._tasks = tasks
         try:
             yield
@@ -90,7 +91,9 @@ class Offers:
         return offer
 
     def note_ended_pauses(self, ended: Iterable[int]) -> None:
-        """Note pauses that have just ended; commits that are under way may not have seen them."""
+        """Add subscriptions whose pause has just ended to open offers: their commits may have begun during the
+        pause.
+        """
         for offer in self._made:
             offer.paused.update(ended)
 

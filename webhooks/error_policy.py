@@ -9,9 +9,9 @@ __all__ = ["ErrorPolicy"]
 
 @dataclass(frozen=True, slots=True)
 class ErrorPolicy:
-    """``requeues``: a refused message is tried again; else it is a dead letter at once. A message without any answer is
-    always tried again. More than ``errors_max`` failures within ``errors_seconds`` make the subscription inactive;
-    None: never.
+    """A policy. ``requeues``: a refused message is tried again; otherwise it becomes a dead letter at once. A message
+    that got no answer is always tried again. More than ``errors_max`` failures within ``errors_seconds`` make the
+    subscription inactive; None: never.
     """
 
     requeues: bool = True

@@ -91,8 +91,8 @@ class _Dear:
 
 
 class FanOut:
-    """``deliveries_max`` bounds one transaction; ``seconds_max`` a statement that judges filters or patterns;
-    ``on_due`` gets the subscriptions with new deliveries.
+    """The fan-out of one process. ``deliveries_max`` bounds one transaction; ``seconds_max`` a statement that judges
+    filters or patterns; ``on_due`` gets the subscriptions with new deliveries.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class FanOut:
         self._dear: dict[int, _Dear] = {}
 
     async def send(self, group: int, term: int, records: Sequence[R]) -> Sequence[R]:
-        """Fan out records, lowest id first; return those that are done, which may be some or none yet.
+        """Fan out records, lowest id first; return the finished ones, which may be some or none.
 
         Raises :class:`TermOver`, ``db.errors.DatabaseError``.
         """
@@ -185,9 +185,7 @@ class FanOut:
         return records
 
     async def _light(self, records: Sequence[R]) -> Sequence[R]:
-        """Return the records without those that are too much to parse beside the first, and those that must not
-        overtake them.
-        """
+        """Return the records whose contents one statement may parse, and no later record of a key that is left out."""
         sizes = await self._sizes(records)
         parsed, heavy = 0, set()
         for record in records:

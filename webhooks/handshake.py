@@ -20,7 +20,7 @@ from egress.url import Target
 
 __all__ = ["Consent", "NoConsent", "allowed_rate", "ask_consent", "consent_in"]
 
-_RATE_MAX = 6_000_000  # a minute: what a subscription's own limit may be
+_RATE_MAX = 6_000_000  # per minute: the largest limit of a subscription
 
 
 class NoConsent(Exception):
@@ -29,7 +29,7 @@ class NoConsent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """``rate_per_minute`` None: without a limit."""
+    """The consent of a callback. ``rate_per_minute`` None: without a limit."""
 
     rate_per_minute: int | None
 

@@ -1,4 +1,4 @@
-"""Lifetime: how long, and whether more than once, an event is worth delivering for its publisher (WH-A04).
+"""Lifetime: how long its publisher wants an event delivered, and whether it may be tried again (WH-A04).
 
 It travels with the event as headers that no receiver sees: ``hookwire-ttl``, in seconds, and ``hookwire-retry: never``.
 The time counts from the creation of the delivery, by the database's clock. That follows acceptance at once unless the
@@ -16,13 +16,15 @@ __all__ = ["ttl_seconds", "within_lifetime"]
 
 
 def ttl_seconds(event: Event) -> float | None:
-    """Return how long it is worth delivering; None without end. Invalid values, which SQL may write, are ignored."""
+    """Return the time to live that its publisher set; None: without end. Invalid values, which SQL may write, are
+    ignored.
+    """
     text = event.headers.get("hookwire-ttl", "")
     return float(text) if text.isascii() and text.isdigit() and len(text) <= 9 else None
 
 
 def within_lifetime(policy: RetryPolicy, event: Event) -> RetryPolicy:
-    """Return the subscription's policy, as far as the event's own lifetime goes."""
+    """Return the subscription's policy, shortened by the event's own lifetime."""
     ttl = ttl_seconds(event)
     if ttl is not None and ttl < policy.age_seconds_max:
         policy = replace(policy, age_seconds_max=ttl, is_late_final=True)

@@ -57,7 +57,7 @@ def link_header(hub_url: str, topic_url: str) -> str:
 
 class _Parts(NamedTuple):
     """The parts of a message that are the same for all subscribers of an event: its body, and header fields in their
-    order. ``own`` holds the publisher's fields, which a subscriber's field of the same name replaces.
+    order. ``own`` holds the publisher's fields; a subscriber's field of the same name replaces them.
     """
 
     event: Event

@@ -44,7 +44,9 @@ def notices_of(results: Sequence[Result], all_stats: Iterable[FailureStats]) -> 
 
 
 def _levels(told: Sequence[Result], stats: FailureStats) -> Iterator[Mapping[str, Any]]:
-    """Yield the levels of failures in a row that the batch has passed, and the end of a row that had reached one."""
+    """Yield a notice for each level of failures in a row that the batch reached, and for a recovery from such a
+    level.
+    """
     failures, subscription = stats.failures_before, stats.subscription_id
     for result in told:
         if result.subscription_id != subscription or result.failed is None:

@@ -21,11 +21,11 @@ _KEPT_HEADERS = ("content-type", "retry-after", "webhook-delivery")
 
 
 class Outcome(NamedTuple):
-    """One attempt, judged.
+    """The result of one attempt.
 
-    ``kind`` is the class; ``status`` None when no status line came. ``retry_after_seconds`` is the receiver's wish,
-    already capped. ``asked`` is the receiver's wish in ``webhook-delivery``: "abort-message", "disable" or None
-    (WH-R10). ``detail`` is one safe line for the subscriber.
+    ``kind`` is the class; ``status`` None when no status line came. ``retry_after_seconds`` is the wait that the
+    receiver asked for, already capped. ``asked`` is its request in ``webhook-delivery``: "abort-message", "disable" or
+    None (WH-R10). ``detail`` is one safe line for the subscriber.
     """
 
     kind: str
@@ -42,7 +42,7 @@ class Outcome(NamedTuple):
 
     @property
     def is_plain_success(self) -> bool:
-        """Return whether it was delivered without a wish of the receiver."""
+        """Return whether it was delivered and the receiver asked for nothing."""
         return self.kind == "delivered" and self.asked is None
 
 

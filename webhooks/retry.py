@@ -33,9 +33,9 @@ class RetryPolicy:
     ``schedule_seconds`` holds the pauses after the first, second, ... attempt; when it is used up the delivery is given
     up. It is also given up when its next attempt would come ``age_seconds_max`` after its creation. ``on_4xx``
     "give_up": such an answer is final for the delivery (WH-R03). ``on_410`` "as_4xx": it does not end the subscription
-    (WH-R09). ``parks``: an exhausted delivery waits for a person's decision (WH-O03), unless it is too old by its
-    publisher's own wish (``is_late_final``). ``is_415_final``: 415 is final, as for CloudEvents. ``gives_up``: every
-    answer but a success is final for the delivery (RH-41).
+    (WH-R09). ``parks``: an exhausted delivery waits for a person's decision (WH-O03), unless its publisher's time to
+    live has ended (``is_late_final``). ``is_415_final``: 415 is final, as for CloudEvents. ``gives_up``: every answer
+    but a success is final for the delivery (RH-41).
     """
 
     schedule_seconds: Sequence[int]
@@ -50,8 +50,8 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``retry_seconds`` counts from the settlement; ``dead_kind`` is the kind of the dead letter, ``dead_reason`` its
-    reason where the outcome alone does not say it.
+    """The next step of a delivery. ``retry_seconds`` counts from the settlement; ``dead_kind`` is the kind of the dead
+    letter, ``dead_reason`` its reason where the outcome alone does not say it.
 
     ``pause_seconds`` pauses the whole subscription (WH-R07); ``end_state`` ends it ("gone" or "disabled"), for
     ``end_reason``.
@@ -81,8 +81,8 @@ def decide(
     """Decide after the attempt at this ``position`` of the schedule (1 = the first).
 
     ``chance`` in [0, 1) places the pause in its jitter of plus or minus 20 %, upwards only under a Retry-After (WH-R02,
-    WH-R06). ``rest_seconds`` is the rest of the pause at an attempt out of turn (new content, DL-8): the schedule
-    continues where it was. ``age_seconds``: the age of the delivery.
+    WH-R06). ``rest_seconds`` is set for an attempt outside the schedule (new content, DL-8): the rest of the pause that
+    it interrupted. ``age_seconds``: the age of the delivery.
     """
     final = _final(outcome, policy)
     if final is not None:
@@ -100,7 +100,7 @@ def decide(
 
 
 def _dead_kind(outcome: Outcome, policy: RetryPolicy) -> str:
-    """Return the kind: our fault or the receiver's (WH-13), and whether one answer was enough (FT-08)."""
+    """Return the kind of the dead letter: our failure (WH-13), a final answer (FT-08), or a used-up schedule."""
     if outcome.kind == "internal":
         return "internal"
     return "declined" if _is_final_answer(outcome, policy) else "exhausted"
@@ -123,7 +123,7 @@ def _wait_seconds(
 def _is_final_answer(outcome: Outcome, policy: RetryPolicy) -> bool:
     if policy.gives_up and outcome.status is not None:
         return True
-    # The same body will not shrink (DL-6), nor will its format be understood (WH-C15).
+    # A repeat would be refused too: the body is as large (DL-6), and its format the same (WH-C15).
     if outcome.status == 413 or (outcome.status == 415 and policy.is_415_final):
         return True
     is_4xx = outcome.kind in ("client_error", "gone") and outcome.status not in _ANOTHER_TRY_MAY_HELP
@@ -158,7 +158,7 @@ def _final(outcome: Outcome, policy: RetryPolicy) -> Decision | None:
 
 
 def _asked_end(outcome: Outcome) -> tuple[str | None, str | None]:
-    """Apply the receiver's wish to disable its subscription, in any answer (WH-R10)."""
+    """Apply the receiver's request to disable its subscription, in any answer (WH-R10)."""
     return ("disabled", "asked_by_receiver") if outcome.asked == "disable" else (None, None)
 
 

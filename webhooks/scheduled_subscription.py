@@ -44,7 +44,9 @@ class ScheduledSubscription:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether only what its attempts have shown would be lost with this object."""
+        """Return whether it has no claim and nothing due. Without it, only the results of its attempts would be
+        forgotten.
+        """
         return not (self.waiting or self.in_flight or self.is_due)
 
     @property

@@ -131,7 +131,7 @@ class Settlement:
                 await asyncio.sleep(pause_seconds)
                 pause_seconds = min(pause_seconds * 2, _PAUSE_SECONDS_MAX)
             else:
-                # Until all gathered results are stored too: their leases may be over.
+                # Stay in this state until all waiting results are stored: their leases may be over.
                 self._is_failing = self._is_failing and bool(self._results)
                 self._on_settled(batch)
                 await self._tell(batch, all_stats)
@@ -163,7 +163,7 @@ class Settlement:
     async def _write(self, batch: Sequence[Result]) -> Sequence[FailureStats]:
         counted = [result for result in batch if result.counts]
         if counted:
-            # Together: a queue's next message must not go to a subscription that this result has made inactive.
+            # In one transaction: a queue's next message must not go to a subscription that this result makes inactive.
             async with self._database.transaction() as session:
                 all_stats = await write_results(session, batch, self._worker, self._breaker)
                 errors = [await self._count_error(session, result) for result in counted]

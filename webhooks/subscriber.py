@@ -79,7 +79,7 @@ class Subscriber:
 
     @property
     def sends_cloudevents(self) -> bool:
-        """Return whether each delivery is a CloudEvent, by the subscriber's wish."""
+        """Return whether each delivery is a CloudEvent, as the subscriber asked for."""
         return self.format in ("binary", "structured", "batch")
 
     def policy(

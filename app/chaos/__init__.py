@@ -11,7 +11,7 @@
                               |
               accepted  delivered  lost  invented  duplicated  inverted  stale term
 
-The system's own counters are never asked. The truth about order is the counter ``n``. A key has one writer, which waits
+The system's own counters are not used. The truth about order is the counter ``n``. A key has one writer, which waits
 for each answer before it sends the next event. So the order of ``n`` *is* the commit order of that key. An attempt
 without a clear answer (time-out, 5xx, reset) is unknown: the writer repeats it with the same Idempotency-Key until it
 is ok. If it never is, the event may exist or not, but all sinks must agree.

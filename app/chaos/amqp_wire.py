@@ -91,7 +91,7 @@ class Reader:
 
 
 def properties_of(payload: bytes) -> Properties:
-    """Read a content header as far as the message id; what lies between is skipped."""
+    """Read a content header up to the message id; skip the fields between."""
     reader = Reader(payload)
     reader.number(">I")
     body_bytes, flags = reader.number(">Q"), reader.number(">H")

@@ -40,7 +40,7 @@ class ArrivalWriter:
     """Appends a sink's arrivals to a log.  Write first, acknowledge to the broker afterwards."""
 
     def __init__(self, log: LineLog, sink: str, index_first: int = 0) -> None:
-        """``index_first``: how many arrivals the log holds already, when its reader is started again."""
+        """Continue a log. ``index_first``: the number of arrivals that it holds already."""
         self._log = log
         self._sink = sink
         self._index = index_first

@@ -81,7 +81,7 @@ class _Message:
 
 
 class ChaosBroker:
-    """``bound``: whether a queue takes messages. ``arrived`` counts them."""
+    """The broker. ``bound``: whether a queue takes messages. ``arrived`` counts the logged messages."""
 
     def __init__(self, log: LineLog, silence_seconds: float) -> None:
         self.port = 0

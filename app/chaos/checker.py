@@ -98,7 +98,7 @@ class Report:
     unknown: int
     """Publishes that never got a clear answer."""
     unknown_half_present: int
-    """Those of them that are at some sinks and not at others (OR-01)."""
+    """The number of these that are at some sinks and not at others (OR-01)."""
     sinks: tuple[SinkReport, ...]
     findings: tuple[HistoryFinding, ...]
     """The first few of each kind and sink."""
@@ -162,7 +162,7 @@ class _Placement(NamedTuple):
     is_first: bool
     is_adjacent: bool
     starts_below: bool
-    """It starts a run below the start of the run before."""
+    """It starts a run below the start of the previous run."""
 
 
 @dataclass(slots=True)
@@ -178,7 +178,7 @@ class _Lane:
     sequences: dict[int, int] = field(default_factory=dict)
 
     def place(self, n: int) -> _Placement:
-        """Take the next arrival and return its placement."""
+        """Process the next arrival; return its relation to the earlier ones."""
         is_first = n not in self.positions
         position = self.positions.setdefault(n, len(self.positions))
         before, self.position = self.position, position

@@ -41,21 +41,20 @@ main()"""
 
 
 class ChildFailed(Exception):
-    """A child ended or stayed silent where it should have run; the text ends with its last log lines."""
+    """A child has ended or does not answer, though it should run. The text ends with its last log lines."""
 
 
 class ChildOverdue(ChildFailed, TimeoutError):
-    """It runs, and did not answer in its time."""
+    """The child runs, but did not answer in time."""
 
 
 class Child:
-    """``settings`` are HOOKWIRE_* without the prefix; nothing of the caller's own settings reaches the child, and it
-    never outlives the thread that started it.
+    """One child process. ``settings`` are HOOKWIRE_* without the prefix. The child gets no other settings of the
+    caller, and never outlives the thread that started it.
 
-    ``command`` are the arguments of ``hookwire``; only a command with an API, or metrics, is ever ready. ``seeded_bug``
-    starts it as :mod:`app.cli.seeded_bug` with this name instead, which is the product with that bug. ``tree`` is where
-    the product's code is; before a start another version's may be named. ``environment`` is added to that of its next
-    starts.
+    ``command`` are the arguments of ``hookwire``; only a command with an API, or metrics, is ever ready.
+    ``seeded_bug``: start the product with this bug, by :mod:`app.cli.seeded_bug`. ``tree``: the folder of the product's
+    code; set it before a start to run another version. ``environment``: further variables of the next starts.
     """
 
     def __init__(
@@ -87,8 +86,8 @@ class Child:
 
     @property
     def crashes(self) -> Sequence[int]:
-        """Return the exit codes with which it ended by itself: neither on request nor by our SIGKILL. A cut-off, when a
-        hanging broker did not close in time, counts as on request.
+        """Return its exit codes, without ends on request or by our SIGKILL. A cut-off counts as an end on request: a
+        hanging broker did not close in time.
         """
         return (*self._crashes, *self._latest_crash())
 

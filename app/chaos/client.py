@@ -14,7 +14,7 @@ __all__ = ["ChaosClient", "ClientAnswer", "NoAnswer"]
 
 
 class NoAnswer(Exception):
-    """Refused, reset, cut or too late: the outcome of the request is unknown."""
+    """The connection was refused, reset or cut, or the answer is late. The outcome of the request is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class ChaosClient:
     async def request(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> ClientAnswer:
-        """Make one exchange within the time-out; raise :class:`NoAnswer`."""
+        """Send one request and return its answer, within the time-out. Raise :class:`NoAnswer`."""
         fields = {"Host": f"{self._host}:{self._port}", "Content-Length": str(len(body)), **(headers or {})}
         head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
         request = f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body

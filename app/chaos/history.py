@@ -21,7 +21,7 @@ class PublishOutcome(StrEnum):
     FAIL = "fail"
     """Refused for certain (4xx): must be nowhere."""
     UNKNOWN = "unknown"
-    """Time-out, 5xx, reset: may be there or not, but not half."""
+    """Time-out, 5xx, reset: must be at all sinks or at none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Attempt:
     mark: Mark
     outcome: PublishOutcome
     event_id: str | None = None
-    """As answered; only known when ok."""
+    """The id in the answer; only known when ok."""
     attempt: int = 1
     """Counts the tries for this mark from 1; all of them carry the same Idempotency-Key."""
     client_time: float = 0.0

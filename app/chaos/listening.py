@@ -16,7 +16,7 @@ _LINE_BYTES_MAX = 64 * 1024
 async def listening(
     serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
 ) -> AsyncIterator[int]:
-    """Yield the port that was taken. A connection that ends or breaks the protocol ends alone."""
+    """Yield the port that was taken. A connection that ends or breaks the protocol does not affect the others."""
     serving: set[asyncio.Task[Any]] = set()
 
     async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -27,7 +27,7 @@ async def listening(
             with suppress(OSError, EOFError, ValueError, TimeoutError, asyncio.LimitOverrunError):
                 await serve(reader, writer)
         except asyncio.CancelledError:
-            return  # the block is left; asyncio would log a cancelled handler as an error
+            return  # the block has ended; asyncio would log a cancelled handler as an error
         finally:
             serving.discard(task)
             writer.transport.abort()

@@ -15,7 +15,7 @@ _LINE_BYTES_MAX = 64 * 1024
 
 
 class LogError(ValueError):
-    """A log holds a foreign line."""
+    """A log holds a line that is not one of its records."""
 
 
 class LineLog:

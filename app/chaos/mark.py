@@ -1,14 +1,14 @@
-"""The mark: how a writer recognises one of its events wherever it turns up (OR-02)."""
+"""The mark: it identifies a writer's event at every sink (OR-02)."""
 
 import json
 from typing import NamedTuple
 
 
 class Mark(NamedTuple):
-    """One publish, as its writer knows it; also the grouping of the checker."""
+    """The identity of one publish. The checker groups arrivals by it."""
 
     run: str
-    """The test run; so that left-overs of another run are recognised as foreign."""
+    """The id of the test run, which distinguishes events of other runs."""
     topic: str
     key: str | None
     n: int
@@ -21,12 +21,12 @@ class Mark(NamedTuple):
 
     @classmethod
     def from_payload(cls, payload: bytes) -> "Mark":
-        """Read the mark back.  ValueError when the payload carries none."""
+        """Read the mark in a payload. Raises ValueError if it has none."""
         return cls.from_record(json.loads(payload))
 
     @classmethod
     def from_record(cls, record: object) -> "Mark":
-        """Read the mark's four members out of a JSON object.  ValueError when one is missing or of another type."""
+        """Read the mark's four members in a JSON object. Raises ValueError if one is missing or has another type."""
         match record:
             case {"run": str(run), "topic": str(topic), "key": str() | None as key, "n": int(n)}:
                 return cls(run, topic, key, n)

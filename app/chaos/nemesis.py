@@ -43,7 +43,9 @@ class Harm:
 
 
 class Nemesis:
-    """``pause_seconds``: how long a leader is stopped; longer than its lease and than the broker's patience."""
+    """Injects faults. ``pause_seconds``: how long a leader is stopped; longer than its lease and the broker's time
+    limit.
+    """
 
     def __init__(
         self, scenario: Scenario, broker: ChaosBroker, postgres: EmbeddedServer, data_dir: Path, pause_seconds: float
@@ -109,7 +111,7 @@ class Nemesis:
                 raise HarmFailed(f"{successor.name} does not lead after {leader.name} was stopped for so long")
         finally:
             leader.resume()
-        await asyncio.sleep(1.0)  # the resumed process gets time to do wrong
+        await asyncio.sleep(1.0)  # time for the resumed process to break a rule
         await successor.kill()
         await successor.start()
         return f"{leader.name} stopped for {self._pause_seconds:g} s, then {successor.name} killed"
@@ -148,7 +150,7 @@ class Nemesis:
         assert pid is not None, "the database of the scenario runs"
         began = time.monotonic()
         os.kill(pid, signal.Signals[fault.detail])
-        # Until it has ended it may still answer, and would look like the new server.
+        # Until the old server has ended it may still answer, and would be taken for the new one.
         await _until(lambda: not _lives(pid), 10.0)
         await self._postgres.start()
         answers = time.monotonic() - began
@@ -171,14 +173,14 @@ class Nemesis:
 
 
 async def _until(condition: Callable[[], bool], seconds_max: float) -> None:
-    """Check every ten milliseconds, for so long at most."""
+    """Wait until the condition holds, for at most ``seconds_max``; check it every ten milliseconds."""
     deadline = time.monotonic() + seconds_max
-    while not condition() and time.monotonic() < deadline:  # noqa: ASYNC110 - nothing reports another's end
+    while not condition() and time.monotonic() < deadline:  # noqa: ASYNC110 - no event reports it
         await asyncio.sleep(0.01)
 
 
 def _lives(pid: int) -> bool:
-    """Return whether the process still runs; one that has ended and was not waited for does not."""
+    """Return whether the process still runs; a zombie does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):

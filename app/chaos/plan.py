@@ -34,7 +34,9 @@ class FaultKind(StrEnum):
 
 
 INDISPENSABLE = (FaultKind.KILL, FaultKind.TAKE_OVER, FaultKind.FAILPOINT, FaultKind.DATABASE, FaultKind.UNBIND)
-"""Without one of these a broken product can pass; a slow machine takes longer over them instead."""
+"""Kinds that are part of every run, because a broken product could pass without them. A run on a slow machine takes
+longer instead.
+"""
 
 _SECONDS = {
     FaultKind.KILL: 2.5,
@@ -50,7 +52,7 @@ _SECONDS = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One harm. ``detail`` is the fail point with its passing, or how the database ends."""
+    """One fault. ``detail`` is the fail point and the number of its passing, or the way in which the database ends."""
 
     at_seconds: float
     kind: FaultKind

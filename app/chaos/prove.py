@@ -52,12 +52,14 @@ _QUIET_SHARE = 0.25
 long run with a kill every few seconds leaves a backlog in lanes, which takes a share of its length.
 """
 _LATE_SECONDS_MAX = 8.0
-"""The factor by which a run on a busy machine may be longer, rather than leave out a kind of fault."""
+"""The largest factor by which a run may take longer on a busy machine, so that no kind of fault is left out."""
 _QUIET_SECONDS = 11.0
 """The approximate time of quiet, the last restart and the verdict."""
 _LEASE_SECONDS = 2.0
 _ATTEMPT_SECONDS = 3.0
-"""Both are short, so that a run is short. On a busy machine shorter ones would run out without any fault."""
+"""The lease of a relay and the deadline of an attempt. Both are short, so that a run is short. Still shorter times
+would end without a fault on a busy machine.
+"""
 _PAUSE_SECONDS = 4.5
 """Longer than the relay's lease and than our broker's patience (3 s), shorter than a delivery's lease (8 s). A worker
 that is stopped for longer than its claim may repeat out of order, which RR-10 excludes from the promise.
@@ -69,7 +71,9 @@ if not sys.stdin.read():
     cluster = Path(sys.argv[1]).resolve()
     if record := read_record(cluster):
         record.send(signal.SIGQUIT, cluster)"""
-"""A process that waits for our end on a pipe. It imports only then, because few runs need it."""
+"""A program that waits on a pipe for the end of this process, then stops the server. It imports late, because few runs
+need it.
+"""
 _KEYS = 12
 _WRITE_PAUSE_SECONDS = 0.03
 _DUPLICATES_PER_FAULT_MAX = 200
@@ -81,7 +85,8 @@ _POINTS = tuple(point for point in POINTS if not point.endswith("_manifest"))
 
 @dataclass(frozen=True, slots=True)
 class ProveOptions:
-    """``seconds``: about how long the whole run takes; below 42, not every kind of fault has its turn.
+    """Options of a run. ``seconds``: about how long the whole run takes; below 42, not every kind of fault has its
+    turn.
 
     ``seed`` None: a new one. ``seed_bug``: the name of a seeded bug. ``report``: where an HTML page of it goes.
     """
@@ -107,7 +112,7 @@ async def prove(options: ProveOptions) -> int:
         raise SettingsRefused("a run takes at least 25 seconds")
     run = ProveRun(options.seed if options.seed is not None else secrets.randbelow(1_000_000))
     folder = Path(tempfile.mkdtemp(prefix="hookwire-prove-"))
-    folder.chmod(0o711)  # root's PostgreSQL runs as another account, which must be able to enter
+    folder.chmod(0o711)  # as root, PostgreSQL runs under another account, which must be able to enter
     logging.getLogger("asyncpg").setLevel(logging.CRITICAL)  # its pool logs a warning whenever the database is down
     began = time.monotonic()
     try:
@@ -220,7 +225,7 @@ async def _stand_baseline(scenario: Scenario, run: ProveRun) -> None:
 
 
 async def _do_harm(nemesis: Nemesis, run: ProveRun, seconds: float) -> None:
-    """Work through the plan; record a fault that breaks the system, and go on with the next."""
+    """Inject the faults of the plan. Record a fault that breaks the system, and continue with the next."""
     plan = make_plan(run.seed, seconds, _POINTS)
     _say("plan: " + ", ".join(str(fault) for fault in plan))
     began = time.monotonic()
@@ -298,4 +303,4 @@ def _tell(text: str) -> None:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)  # noqa: T201 - and this what it says on the way
+    print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is the command's progress

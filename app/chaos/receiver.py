@@ -1,7 +1,7 @@
 """A webhook receiver with an arrival log, like that of a careful subscriber (OR-02).
 
-It logs the arrival, flushed, before it answers; so an event that was answered with 2xx is in the log. Now and then it
-may refuse an attempt with 503 instead, without noting it, so that retries are part of every run.
+It logs the arrival, flushed, before it answers; so an event that was answered with 2xx is in the log. It may refuse an
+attempt with 503 and not log it, so that retries are part of every run.
 """
 
 from __future__ import annotations

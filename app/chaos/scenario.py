@@ -9,7 +9,7 @@
         v                                                 v
     history.jsonl -------------------> check() <------ arrivals-*.jsonl
 
-The order of a run: open the scenario, begin the load, do harm, end the load, wait until all is quiet, judge.
+The order of a run: open the scenario, begin the load, inject faults, end the load, wait until all is quiet, judge.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _DATABASE_SECONDS = 5.0
 
 
 class NotQuiet(TimeoutError):
-    """The system still has work after the time that it should have needed; the text says which (I13)."""
+    """The system still has work after the time in which it should have finished. The text names the work (I13)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Scenario:
         return int(await self.database.fetchval("witness.unanswered"))
 
     async def quiet(self, seconds_max: float) -> float:
-        """Wait until nothing is on its way; returns how long it took. Raises :class:`NotQuiet`."""
+        """Wait until no event is in flight; return the seconds that it took. Raises :class:`NotQuiet`."""
         began = time.monotonic()
         pending: object = "the database does not answer"
         while time.monotonic() - began < seconds_max:

@@ -57,7 +57,7 @@ from webhooks.worker import Worker
 __all__ = ["SEEDED_BUGS", "StaleBug", "apply"]
 
 _EARLY_SECONDS = 0.05
-"""How much too early something happens: long enough for a kill to fall into it now and then."""
+"""The time by which a bug acts too early. It is long enough for a kill to happen within it now and then."""
 
 
 class StaleBug(Exception):
@@ -93,7 +93,7 @@ def _replace(owner: object, name: str, shape: str, make: Callable[[Any], Any]) -
 
 def _rewrite(names: str, pattern: str, replacement: str, at_least: int) -> None:
     """Rewrite the statements whose names match; they must have so many places, or it raises :class:`StaleBug`."""
-    texts = dict(db.bound.STATEMENTS)  # type: ignore[attr-defined]  # that module's own view is what is replaced
+    texts = dict(db.bound.STATEMENTS)  # type: ignore[attr-defined] # the name in that module is replaced
     found = {name: re.subn(pattern, replacement, text) for name, text in texts.items() if re.fullmatch(names, name)}
     if (count := sum(places for _, places in found.values())) < at_least:
         raise StaleBug(f"{count} places of {names} can be broken, no longer {at_least}")
@@ -272,7 +272,7 @@ def _sinks_in_step() -> None:
 
     def send(original: Any) -> Any:
         async def in_step(self: Harvester, *arguments: Any, **options: Any) -> Receipt:
-            while ill - {self._sink.name}:  # noqa: ASYNC110 - a bug need not be elegant
+            while ill - {self._sink.name}:  # noqa: ASYNC110 - a seeded bug may poll
                 await asyncio.sleep(_EARLY_SECONDS)
             receipt: Receipt = await original(self, *arguments, **options)
             return receipt

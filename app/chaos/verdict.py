@@ -1,9 +1,9 @@
-"""Verdict: what a run of ``hookwire prove`` has shown, in one sentence, as a table with a legend, and as JSON. Pure.
+"""Verdict: the result of ``hookwire prove`` as a sentence, as a table with a legend, and as JSON. Pure.
 
 ::
 
     PASS  the promise held               every accepted event arrived at every sink, each key in order
-    FAIL  a promise was broken, or a process did not do what it must
+    FAIL  a promise was broken, or a process failed
 """
 
 from __future__ import annotations
@@ -65,14 +65,12 @@ class ProveRun:
 
     @property
     def holds(self) -> bool:
-        """Return whether the promise held, and every process did what it must."""
+        """Return whether the promise held and no process failed."""
         return not (self.failures or self.crashes) and self.report is not None and self.report.holds
 
     @property
     def is_broken(self) -> bool:
-        """Return whether the witness has seen a promise broken, by processes that ran; that alone finds a
-        seeded bug.
-        """
+        """Return whether the counts show a broken promise while all processes ran. Only this finds a seeded bug."""
         return not self.crashes and self.report is not None and not self.report.holds
 
 
@@ -96,7 +94,7 @@ def summary(report: Report) -> str:
 
 
 def sentence(run: ProveRun) -> str:
-    """Return the verdict as a person says it."""
+    """Return the verdict as a sentence."""
     report, faults = run.report, f"{len(run.harms)} fault{'' if len(run.harms) == 1 else 's'}"
     if run.holds and report is not None:
         arrived = "arrived at every sink" + (" or became a dead letter" if report.total("dead_lettered") else "")
@@ -107,7 +105,7 @@ def sentence(run: ProveRun) -> str:
     if report is None:
         return f"FAIL: the run ended before its events could be counted, after {faults}."
     if report.holds:
-        return f"FAIL: the counts are right, but a process did not do what it must during {faults}."
+        return f"FAIL: the counts are right, but a process failed during {faults}."
     broken = [f"{COLUMNS[kind]}: {report.total(kind)}" for kind in VIOLATIONS if report.total(kind)]
     if report.unknown_half_present:
         broken.append(f"at some sinks only: {report.unknown_half_present}")
@@ -131,7 +129,7 @@ def evidence(report: Report) -> list[str]:
 
 
 def document(run: ProveRun) -> dict[str, object]:
-    """Return all of it, ready for JSON."""
+    """Return the whole result as a JSON-ready mapping."""
     return {
         "holds": run.holds,
         "verdict": sentence(run),

@@ -25,12 +25,15 @@ from runtime.pause import pause
 __all__ = ["Writer", "WriterOptions"]
 
 _TURN_EVENTS = 10
-"""After so many events the writer uses another process, so that all are busy, also after one was down."""
+"""The number of events after which the writer uses another process. So all processes stay busy, also after one was
+down.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class WriterOptions:
-    """``pause_seconds`` between two events; ``timeout_seconds`` for an answer; ``repeat_seconds`` between attempts.
+    """Times and ports of a writer: ``pause_seconds`` between two events; ``timeout_seconds`` for an answer;
+    ``repeat_seconds`` between attempts.
 
     After a stop, the event under way is given up (its outcome stays unknown) when it has no answer in
     ``patience_seconds``. ``ports`` are those of the processes; ``first`` says which is used first.

@@ -1,4 +1,4 @@
-"""Check that no AMQP source reads the AMQP sink's messages, so that events would loop (FM-03)."""
+"""Check that no AMQP source reads the AMQP sink's messages, because events would loop (FM-03)."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ async def amqp_source_checks(settings: Settings, options: PoolOptions) -> list[C
         finally:
             await connection.aclose()
     except DatabaseError as error:
-        return [Check("FM-03", _SUBJECT, "unreachable", str(error), "the connection broke while we asked")]
+        return [Check("FM-03", _SUBJECT, "unreachable", str(error), "the connection broke during the check")]
     found = [_loop(route, row["name"]) for route, row in zip(routes, rows, strict=True) if row is not None]
     return found or [Check("FM-03", _SUBJECT, "ok", ", ".join(route.queue for route in routes))]
 
 
 def _loop(route: SourceRoute, name: str) -> Check:
-    detail = f"{route.queue} reads the exchange {route.exchange}, where {name} publishes what comes from it"
+    detail = f"{route.queue} reads the exchange {route.exchange}, to which {name} publishes the events of that queue"
     return Check("FM-03", _SUBJECT, "refuse", detail, _CURE)

@@ -14,7 +14,7 @@ Level = Literal["ok", "note", "warn", "refuse", "unreachable"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """``id``: SC number or a short name; ``cure`` is empty where nothing has to be done."""
+    """One check. ``id``: SC number or a short name; ``cure`` is empty where nothing has to be done."""
 
     id: str
     subject: str

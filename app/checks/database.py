@@ -1,4 +1,4 @@
-"""Checks of the database: durable, writable, ours, of our version, with partitions ahead."""
+"""Checks of the database: it is durable and writable, has our schema in our version, and has partitions ahead."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def database_checks(settings: Settings, options: PoolOptions) -> list[Chec
             found += await held_locks(connection)
         return [*found, *await _schema(options.url)]
     except DatabaseError as error:
-        return [Check("database", "database", "unreachable", str(error), "the connection broke while we asked")]
+        return [Check("database", "database", "unreachable", str(error), "the connection broke during the check")]
     finally:
         await connection.aclose()
 
@@ -178,7 +178,7 @@ def _index_cure(index: Row) -> str:
 def _old_snapshot(holder: Row) -> Check:
     """Report an old snapshot: while it lasts every query of a queue takes longer (RP-04, RU-12)."""
     since = f" for {holder['seconds']:.0f} s" if holder["seconds"] is not None else ""
-    detail = f"kept by {holder['holder']}{since}: what was deleted since cannot be removed"
+    detail = f"kept by {holder['holder']}{since}: rows that were deleted since then cannot be removed"
     # Without its slot a consumer loses its position, and would miss later changes.
     advice = "if its consumer is gone for good" if holder["is_slot"] else "end it"
     return Check("RP-04", "old snapshots", "warn", detail, f"{advice}: {holder['ended_by']}")

@@ -25,7 +25,7 @@ async def key_checks(settings: Settings, options: PoolOptions) -> list[Check]:
         finally:
             await connection.aclose()
     except DatabaseError as error:
-        return [Check("SC-18", "API keys", "unreachable", str(error), "the connection broke while we asked")]
+        return [Check("SC-18", "API keys", "unreachable", str(error), "the connection broke during the check")]
     if row is not None and row["exists"]:
-        return [Check("SC-18", "API keys", "ok", "there are some")]
-    return [Check("SC-18", "API keys", "refuse", "requests need a key and there is none", _CURE)]
+        return [Check("SC-18", "API keys", "ok", "at least one exists")]
+    return [Check("SC-18", "API keys", "refuse", "requests need a key, and no key exists", _CURE)]

@@ -20,8 +20,8 @@ class LedgerCell:
     """One sink, topic, hour and quarter of the ids whose sides differ.
 
     ``verdict``: "waiting" is no finding: missing records still wait in the outbox or behind a hold. "lost": fewer left
-    than were accepted; "extra": more left; "different": as many, but other ones. "unjudged": too many wait for this
-    sink; repeat the check when it has drained. ``missing_event`` is named where exactly one is missing.
+    than were accepted; "extra": more left; "different": as many, but other events. "unjudged": too many wait for this
+    sink; repeat the check when it has drained. ``missing_event`` is the id if exactly one event is missing.
     """
 
     sink: str
@@ -39,7 +39,7 @@ class LedgerCell:
 
     @property
     def is_finding(self) -> bool:
-        """Return whether an operator should look."""
+        """Return whether an operator should examine it."""
         return self.verdict != "waiting"
 
 
@@ -62,7 +62,7 @@ class LedgerReport:
 
     @property
     def findings(self) -> int:
-        """Return how many cells an operator should look at; being behind counts as one."""
+        """Return the number of cells that an operator should examine, and one more if the ledger is behind."""
         return sum(cell.is_finding for cell in self.unequal) + self.is_behind
 
 

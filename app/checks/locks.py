@@ -15,7 +15,7 @@ _WRITERS = 2
 
 
 async def held_locks(connection: Direct) -> list[Check]:
-    """Find other holders of our locks: every role that may connect can take them by their numbers (FS-07)."""
+    """Find other holders of our locks. Every role that may connect can take our lock numbers (FS-07)."""
     rows = await connection.fetch("check.foreign_locks", _HELD_SECONDS_MAX)
     if not rows:
         return [Check("locks", "advisory locks", "ok", "held by publishers and by us alone")]

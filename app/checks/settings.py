@@ -17,7 +17,9 @@ __all__ = ["settings_checks"]
 
 
 def settings_checks(settings: Settings, environment: Mapping[str, str]) -> list[Check]:
-    """Return the checks that need no connection. Loading the settings has proven that all are known (SC-23)."""
+    """Return the checks that need no connection. Unknown settings were refused when the settings were loaded
+    (SC-23).
+    """
     return [
         Check("SC-23", "settings", "ok", "all known"),
         *_listen(settings),
@@ -83,10 +85,14 @@ def _proxies(settings: Settings, environment: Mapping[str, str]) -> Iterator[Che
             findings.append(Check("SC-16", "proxies", "refuse", f"{text} is neither an address nor a network", cure))
             continue
         if everything:
-            findings.append(Check("SC-16", "proxies", level, f"{text} trusts everybody", "name the proxies themselves"))
+            findings.append(
+                Check("SC-16", "proxies", level, f"{text} trusts every client", "name the proxies themselves")
+            )
     if settings.egress_proxy_resolves and settings.egress_proxy is None:
         cure = "set HOOKWIRE_EGRESS_PROXY, or unset HOOKWIRE_EGRESS_PROXY_RESOLVES"
-        findings.append(Check("SC-19", "egress", "warn", "there is no proxy that could resolve names", cure))
+        findings.append(
+            Check("SC-19", "egress", "warn", "HOOKWIRE_EGRESS_PROXY is not set, so no proxy can resolve names", cure)
+        )
     elif settings.egress_proxy_resolves:
         detail = "the egress proxy resolves names, so it has to refuse forbidden targets of callbacks"
         findings.append(Check("SC-19", "egress", "note", detail))

@@ -23,7 +23,8 @@ _SCHEMA = ("SC-08", "SC-10", "RR-05")
 
 
 async def early_checks(settings: Settings) -> None:
-    """Judge the settings, and a configured server before anything is written to it: a replica is called a replica.
+    """Check the settings. Check a configured server before anything is written to it, so that a replica is reported as
+    such.
 
     Raise ``ChecksRefused``. Opening the database reports a server that cannot be reached.
     """

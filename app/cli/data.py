@@ -1,4 +1,4 @@
-"""The contents of a command's argument: text, standard input or a file; and options that become a header."""
+"""Read the contents of a command's argument: text, standard input or a file. Check options that become a header."""
 
 from __future__ import annotations
 

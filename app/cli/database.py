@@ -21,12 +21,12 @@ def is_made(settings: Settings) -> bool:
     """Return whether there is a database yet: a configured one always counts, the embedded one when it has been
     started.
 
-    ``CommandFailed`` where we may not look.
+    Raises ``CommandFailed`` if this account may not look into the data folder.
     """
     if settings.database_url is not None:
         return True
     try:
-        # Not exists(), which from Python 3.14 on treats a hidden path as a missing one.
+        # Not exists(): from Python 3.14 on it reports an inaccessible path as missing.
         (settings.data_dir / "postgres").stat()
     except (FileNotFoundError, NotADirectoryError):
         return False

@@ -21,7 +21,7 @@ from app.settings.settings import Settings, load_settings
 __all__ = ["Config", "Json", "Url", "parsed", "run", "say", "settings_from", "tell", "tune_gc"]
 
 Config = Annotated[
-    Path | None, typer.Option("--config", help="TOML file of settings (default: hookwire.toml if it is there).")
+    Path | None, typer.Option("--config", help="TOML file of settings (default: hookwire.toml if it exists).")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Url = Annotated[
@@ -33,14 +33,14 @@ Url = Annotated[
 
 
 def settings_from(config: Path | None) -> Settings:
-    """Settings of the environment and the file; raises ``SettingsRefused``."""
+    """Return the settings of the environment and the file. Raises ``SettingsRefused``."""
     settings = load_settings(file=config)
     configure_logging(settings.log_format, settings.log_level)
     return settings
 
 
 def run(work: Coroutine[Any, Any, int]) -> None:
-    """Run the command's coroutine and leave with its exit code. From here on Ctrl-C cancels it."""
+    """Run the command's coroutine and exit with its exit code. Ctrl-C cancels the coroutine."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     tune_gc()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -51,15 +51,15 @@ def run(work: Coroutine[Any, Any, int]) -> None:
 def tune_gc() -> None:
     """Collect garbage more seldom than a script needs: the default costs a tenth of a publish (benchmarks/README.md).
 
-    Imported objects live as long as the process, and a request's objects die by their reference counts. The imports are
-    not searched before they are set aside: that took a tenth of a start, and found one object in 150.
+    Imported objects live as long as the process, and a request's objects die by their reference counts. Imported
+    objects are set aside without a collection, which would take a tenth of a start and free almost nothing.
     """
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
 
 
 def parsed(name: str, text: str) -> Any:
-    """JSON that was given as an argument; raises ``CommandFailed`` with the argument's name."""
+    """Return an argument parsed as JSON. Raises ``CommandFailed`` with the argument's name."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

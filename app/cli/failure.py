@@ -1,4 +1,4 @@
-"""Failures a command may end with, in words and with their exit code; anything else is a programming error."""
+"""Failures of commands: their message and their exit code. Any other exception is a programming error."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["CommandFailed", "explained"]
 
 
 class CommandFailed(Exception):
-    """Ends the command with one sentence on standard error and an exit code."""
+    """The command has failed: it prints one sentence on standard error and exits with a code."""
 
     def __init__(self, text: str, code: int) -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""Talking to a hub's API: one request under one deadline, every failure in words and with its exit code (B-57).
+"""Requests of commands to a hub's API: each has a deadline, and each failure a sentence and an exit code (B-57).
 
 * 3: no hub answers there, or the hub itself lacks a dependency (503)
 * 2: the hub refuses the request (4xx)
@@ -21,7 +21,7 @@ from app.settings.settings import Settings
 __all__ = ["answer_of", "ask", "bearer", "connected", "get", "get_all", "hub_url", "post", "refusal_of"]
 
 _LONGEST_SECONDS = 3600.0
-_CURE = "Start it with `hookwire serve`, or name another one by --url or HOOKWIRE_URL"
+_CURE = "Start it with `hookwire serve`, or name another hub by --url or HOOKWIRE_URL"
 _PAGE = 500
 _UNREACHABLE_STATUSES = frozenset({502, 503, 504})
 
@@ -43,7 +43,7 @@ def hub_url(given: str | None, settings: Settings) -> str:
 def bearer() -> dict[str, str]:
     """Return the Authorization header of HOOKWIRE_TOKEN, an API key; none without it.
 
-    It is no option: others see those.
+    It is not an option, because other users can see the options of a process.
     """
     token = os.environ.get("HOOKWIRE_TOKEN", "").strip()
     if not token.isascii() or not token.isprintable():
@@ -55,7 +55,7 @@ async def post(
     url: str, content: bytes, headers: dict[str, str], *, params: dict[str, str] | None = None, deadline_seconds: float,
     client: httpx.AsyncClient | None = None,
 ) -> tuple[Any, httpx.Headers]:  # fmt: skip
-    """POST once; gives the JSON and the headers of a 2xx answer. Raises ``CommandFailed`` for everything else."""
+    """POST once; return the JSON and the headers of a 2xx answer. Raise ``CommandFailed`` for any other result."""
     if client is not None:
         return await _ask(client, "POST", url, content, headers, params, deadline_seconds)
     async with connected() as own:
@@ -68,14 +68,14 @@ def connected() -> httpx.AsyncClient:
 
 
 async def get(url: str, *, params: dict[str, str] | None = None, deadline_seconds: float = 30.0) -> Any:
-    """GET once; gives the JSON of a 2xx answer. Raises ``CommandFailed`` for everything else."""
+    """GET once; return the JSON of a 2xx answer. Raise ``CommandFailed`` for any other result."""
     async with connected() as client:
         made, _ = await _ask(client, "GET", url, None, {}, params, deadline_seconds)
     return made
 
 
 async def get_all(url: str, params: Mapping[str, str] | None = None, most: int | None = None) -> list[Any]:
-    """GET a list page by page; gives its items, at most so many. Raises ``CommandFailed`` as :func:`get` does."""
+    """GET a list page by page; return its items, at most ``most``. Raise ``CommandFailed`` as :func:`get` does."""
     found: list[Any] = []
     asked = {"limit": str(min(most or _PAGE, _PAGE)), **(params or {})}
     while True:
@@ -125,7 +125,9 @@ async def answer_of(
         async with asyncio.timeout(deadline_seconds):
             return await client.request(method, url, content=content, headers=headers, params=params)
     except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout):
-        raise CommandFailed(f"no answer within {deadline_seconds:g} s; the hub may have done it, or not", 1) from None
+        raise CommandFailed(
+            f"no answer within {deadline_seconds:g} s; the hub may or may not have done it", 1
+        ) from None
     except (httpx.ConnectError, httpx.UnsupportedProtocol) as error:
         raise CommandFailed(f"cannot reach the hub at {_origin(url)}: {error}. {_CURE}", 3) from None
     except httpx.HTTPError as error:

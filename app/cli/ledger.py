@@ -16,7 +16,7 @@ __all__ = ["ledger"]
 
 
 async def ledger(settings: Settings, as_json: bool) -> int:
-    """Compare and print; the exit code. Raises ``DatabaseError`` and ``EmbeddedError``."""
+    """Compare the ledger, print the report and return the exit code. Raises ``DatabaseError`` and ``EmbeddedError``."""
     report = await _report(settings)
     if as_json:
         say(json.dumps(asdict(report), default=lambda moment: moment.isoformat()))

@@ -1,4 +1,4 @@
-"""Listening: what ``hookwire listen`` does with a pull subscription: fetch, print, forward, settle, start again."""
+"""Listening: the loop of ``hookwire listen``. It fetches events, prints and forwards them, and settles them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ class Listening:
         await self._local.aclose()
 
     async def run(self, count: int | None) -> None:
-        """Listen for so many events; None: for ever. Raise ``CommandFailed`` for failures that waiting cannot cure."""
+        """Listen until this number of events has come; None: for ever. Raise ``CommandFailed`` for a failure that no
+        wait can cure.
+        """
         left = count
         while left is None or left > 0:
             most = _MAX if left is None else min(left, _MAX)
@@ -45,18 +47,18 @@ class Listening:
                 left = left - 1 if left is not None and done else left
 
     async def _hand_on(self, one: dict[str, Any]) -> bool:
-        """Print and forward; whether it is done."""
+        """Print and forward the event; return whether it is done."""
         self._print(one)
         reason = await self._forward(one) if self._forward_to is not None else None
         if reason is None:
             await self._pulling.ack([one["receipt"]])
             return True
-        tell(f"{self._forward_to}: {reason}; it comes again")
+        tell(f"{self._forward_to}: {reason}; it will be delivered again")
         await self._pulling.nack([one["receipt"]], reason=reason, delay_seconds=min(2 ** one["attempts"], 60))
         return False
 
     async def _forward(self, one: dict[str, Any]) -> str | None:
-        """None when it was taken, else why not."""
+        """Return None if the receiver has accepted the event, else the reason."""
         event = one["event"]
         headers = {"webhook-id": event["id"], "hookwire-topic": event["topic"]}
         if event["content_type"]:

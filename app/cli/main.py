@@ -24,17 +24,17 @@ _STANDARD_ERROR: Final = 2
 
 def main() -> None:
     """Entry point: every expected failure ends in one sentence and an exit code, never in a traceback."""
-    # Until a command's event loop runs there is nothing to put away, so Ctrl-C simply ends the process (B-56), also
-    # while we import; the loop has its own handling (``app.cli.entry``).
+    # Before a command's event loop runs, nothing has to be closed. So Ctrl-C ends the process at once, also during
+    # imports (B-56). The loop handles Ctrl-C itself (``app.cli.entry``).
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     _reserve_std_fds()
-    # Imported objects stay: looking for cycles in it after every 700 objects is a seventh of a start. A command that
-    # serves sets what suits it (``app.cli.entry``).
+    # Imported objects stay. Searching them for cycles after every 700 objects would take a seventh of a start.
+    # ``app.cli.entry`` sets the thresholds for a command that serves.
     gc.set_threshold(200_000)
     try:
         _run()
     except BrokenPipeError:
-        # The reader of our output has gone (B-52); the interpreter must not complain while it flushes at exit.
+        # The reader of our output has gone (B-52). The interpreter's flush at exit must not print an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(1)
 

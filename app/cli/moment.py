@@ -14,7 +14,9 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def moment(option: str, text: str | None) -> str | None:
-    """``2026-01-15T09:00Z`` or ``2h``, as ISO 8601 with its offset; raises ``CommandFailed`` for anything else."""
+    """Return ``2026-01-15T09:00Z`` or ``2h`` as ISO 8601 with its offset. Raises ``CommandFailed`` for any other
+    text.
+    """
     if text is None:
         return None
     if match := _SPAN.fullmatch(text):

@@ -12,7 +12,9 @@ __all__ = ["named_values"]
 
 
 def named_values(settings: Sequence[str]) -> dict[str, Any]:
-    """Return the values by name: JSON where it is JSON, text elsewhere. Raise ``CommandFailed`` where there is no =."""
+    """Return the values by name: parsed if a value is JSON, else as text. Raise ``CommandFailed`` for a setting without
+    =.
+    """
     found = {}
     for setting in settings:
         name, separator, text = setting.partition("=")

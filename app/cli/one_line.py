@@ -1,4 +1,4 @@
-"""on_one_line: text that others wrote, so that it acts on no terminal and forges no line (FS-17 c)."""
+"""on_one_line: make untrusted text harmless for a terminal, and keep it on one line (FS-17 c)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,5 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def on_one_line(text: str, *, is_terminal: bool) -> str:
-    """Return the text with its line ends escaped, and for a terminal every control character: a payload could act on
-    it.
-    """
+    """Return the text with its line ends escaped, and for a terminal all other control characters too."""
     return (_CONTROL if is_terminal else _LINE_END).sub(lambda found: found[0].encode("unicode_escape").decode(), text)

@@ -15,17 +15,17 @@ from jobs.task import Task, TaskFailed
 __all__ = ["DEAD_STATUS", "ProgramHandler"]
 
 DEAD_STATUS: Final = 100
-"""Exit status by which a program says that it is no use to try again."""
+"""The exit status of a program for a final failure."""
 
 
 class ProgramHandler:
-    """``script`` may run several times at once."""
+    """Runs a program for tasks, jobs and messages. ``script`` may run several times at once."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
 
     async def run_task(self, task: Task) -> None:
-        """Run for a task; raises TaskFailed unless it exits with 0."""
+        """Run the program for a task. Raises TaskFailed unless it exits with 0."""
         variables = {
             "HOOKWIRE_TASK_ID": task.id,
             "HOOKWIRE_TASK_KIND": task.kind,
@@ -36,7 +36,7 @@ class ProgramHandler:
             raise TaskFailed(outcome.reason, dead=_is_final(outcome))
 
     async def run_job(self, job: ClaimedJob) -> JobOutcome:
-        """Run for a job; raises JobFailed unless it exits with 0."""
+        """Run the program for a job. Raises JobFailed unless it exits with 0."""
         variables = {
             "HOOKWIRE_JOB_ID": str(job.receipt.job_id),
             "HOOKWIRE_JOB_KIND": job.kind,
@@ -48,7 +48,7 @@ class ProgramHandler:
         return JobOutcome()
 
     async def run_message(self, received: Received) -> None:
-        """Run for a message; raises MessageRefused unless it exits with 0."""
+        """Run the program for a message. Raises MessageRefused unless it exits with 0."""
         message = received.message
         variables = {"HOOKWIRE_MESSAGE_ID": f"msg_{message.id}", "HOOKWIRE_ATTEMPT": str(received.attempts)}
         if message.content_type is not None:

@@ -1,4 +1,4 @@
-"""Pulling: a pull subscription as a command uses it: made if none was given, fetched from, settled, ended at last."""
+"""Pulling: a pull subscription of a command. It is created unless one is given, and ended with the command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.cli.hub_client import bearer, refusal_of
 __all__ = ["WAIT_SECONDS", "Pulling", "body_of"]
 
 WAIT_SECONDS: Final = 15.0
-"""How long a fetch waits for something to arrive."""
+"""The time that a fetch waits for an event."""
 _PAUSE_SECONDS: Final = (0.5, 10.0)
 _RECEIPTS_MAX: Final = 500
 _LIFETIME_SECONDS: Final = 600
@@ -24,7 +24,7 @@ _LIFETIME_SECONDS: Final = 600
 class Pulling:
     """One subscription, for as long as the context is open. A subscription that was ``given`` stays afterwards.
 
-    Requests that the hub cannot serve now are repeated. ``CommandFailed`` for failures that waiting cannot cure.
+    Requests that the hub cannot serve now are repeated. Raises ``CommandFailed`` for a failure that no wait can cure.
     """
 
     def __init__(self, hub: str, asked: dict[str, Any], given: str | None) -> None:
@@ -50,7 +50,7 @@ class Pulling:
     async def fetch(
         self, most: int, *, lease_seconds: float, wait_seconds: float = WAIT_SECONDS
     ) -> list[dict[str, Any]]:
-        """Up to so many deliveries, held for so long; none when nothing has arrived."""
+        """Return at most ``most`` deliveries, held for ``lease_seconds``. The list is empty if none has arrived."""
         asked = {"max": most, "wait_seconds": wait_seconds, "lease_seconds": lease_seconds}
         while (found := await self._patiently("/dequeue", asked)) is None:
             await self._make()
@@ -58,15 +58,15 @@ class Pulling:
         return items
 
     async def ack(self, receipts: Sequence[str]) -> None:
-        """They are delivered."""
+        """Acknowledge these deliveries."""
         await self._settle("/ack", receipts)
 
     async def nack(self, receipts: Sequence[str], *, delay_seconds: float, reason: str) -> None:
-        """They are handed out again after the delay."""
+        """Return these deliveries; they are handed out again after the delay."""
         await self._settle("/nack", receipts, delay_seconds=delay_seconds, reason=reason[:200])
 
     async def extend(self, receipts: Sequence[str], *, lease_seconds: float) -> None:
-        """They are held for so long from now."""
+        """Hold these deliveries for ``lease_seconds`` from now."""
         await self._settle("/extend", receipts, lease_seconds=lease_seconds)
 
     async def _settle(self, verb: str, receipts: Sequence[str], **more: Any) -> None:
@@ -79,9 +79,7 @@ class Pulling:
         tell(f"listening to {self._asked['topic']} by {self._subscription}; Ctrl-C ends it")
 
     async def _patiently(self, verb: str, asked: dict[str, Any]) -> Any:
-        """Return the answer, as soon as there is one; None: the subscription that it was about has ended, or is not
-        there.
-        """
+        """Return the answer as soon as there is one. Return None if the subscription does not exist or has ended."""
         pause, pause_max = _PAUSE_SECONDS
         while verb == "/pull" or self._subscription is not None:
             try:

@@ -12,7 +12,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Break this process, then run what follows the name as ``hookwire`` would."""
+    """Put the bug into this process, then run the command that follows the name."""
     _, name, *command = sys.argv
     try:
         apply(name, load_settings())

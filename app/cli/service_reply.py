@@ -1,4 +1,4 @@
-"""Output of a service's answer: print the reply, or that there is none yet, or why there is none."""
+"""Print a service's reply, or why there is no reply."""
 
 from __future__ import annotations
 

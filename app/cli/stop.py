@@ -1,4 +1,4 @@
-"""The stop of a command that is no coroutine: the first signal ends it at a good place, the second at once."""
+"""Stop a command that is not a coroutine: the first signal ends it between two steps, the second at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Stop:
-    """``with``: listens for SIGTERM and Ctrl-C inside of it (PL-C06)."""
+    """A context that handles SIGTERM and Ctrl-C (PL-C06)."""
 
     def __init__(self) -> None:
         self.is_asked = False
@@ -31,12 +31,12 @@ class Stop:
         os.close(self._wake)
 
     def listen(self) -> None:
-        """Once more, where a library has put itself in our place; not after the first signal."""
+        """Install the handlers, also where a library has replaced them. Do nothing after the first signal."""
         for number in () if self.is_asked else _SIGNALS:
             signal.signal(number, self._hear)
 
     def wait(self, seconds: float) -> None:
-        """Until the time is over, or a stop is asked for."""
+        """Wait until the time is over or a stop is requested."""
         select.select([self._woken], [], [], seconds)
 
     def _hear(self, number: int, frame: FrameType | None) -> None:

@@ -18,14 +18,14 @@ _ENDLESS = 10_000
 
 
 def console() -> Console:
-    """Return where tables and sentences go."""
+    """Return the console for tables and sentences."""
     from rich.console import Console
 
     return Console() if sys.stdout is not None and sys.stdout.isatty() else Console(width=_ENDLESS)
 
 
 def table(heads: Sequence[str], folds: Collection[str] = (), title: str | None = None) -> Table:
-    """Return an empty one; the columns ``folds`` give way where the width is not enough."""
+    """Return an empty table. The columns in ``folds`` are folded if the width is not enough."""
     from rich.table import Table
 
     made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="dim")

@@ -1,4 +1,4 @@
-"""The options ``--titanic...`` of ``hookwire broker``: which store, and how requests are executed."""
+"""The options ``--titanic...`` of ``hookwire broker``: the store, and the execution of requests."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 @dataclass(frozen=True, slots=True)
 class StoreChoice:
-    """``where``: "memory", "database", or a folder for the file.
+    """The options of Titanic. ``where``: "memory", "database", or a folder for the file.
 
-    ``collect_ms``: how long a write of the file waits for others. ``settings``: where the database is.
+    ``collect_ms``: the time that a write of the file waits for others. ``settings``: those of the database.
     """
 
     where: str
@@ -35,7 +35,7 @@ class StoreChoice:
 
 
 def titanic_plan(choice: StoreChoice, concurrency: int, execution_seconds: float, retention: str) -> TitanicPlan:
-    """Return how the broker runs Titanic. Raise ValueError for a retention that is no time."""
+    """Return the options of Titanic for the broker. Raise ValueError for a retention that is not a time."""
     from reqrep.titanic.options import TitanicOptions
     from reqrep.titanic.thread import TitanicPlan
 

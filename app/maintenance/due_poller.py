@@ -1,4 +1,4 @@
-"""Due poller: ask once a second, for all services of the process, whether there is work (ADR 29).
+"""Due poller: query the database once a second for due work of all services of the process (ADR 29).
 
 ::
 
@@ -6,9 +6,9 @@
         |    '-> an id was drawn since a relay polled -> that relay's signal
         '------> no answer ---------------------------> the service that can bring the database back
 
-An idle process asks one question a second, with any number of services. The poller finds work that no signal announced:
-of another process, a due retry, a lost NOTIFY (RO-09). Services poll by themselves only while they have work, and once
-in some minutes.
+An idle process runs one query a second, regardless of its number of services. The poller finds work that no signal
+announced: of another process, a due retry, a lost NOTIFY (RO-09). Services poll by themselves only while they have
+work, and once in some minutes.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ _WHOLE_SECONDS = 3_600.0  # between two rounds that read all entries
 
 
 class Ledger:
-    """``retention_seconds``: how long an hour's cells are kept, by default 400 days."""
+    """Folds the ledger. ``retention_seconds``: how long an hour's cells are kept, by default 400 days."""
 
     def __init__(self, database: Database, retention_seconds: int = 400 * 86_400) -> None:
         self._database = database

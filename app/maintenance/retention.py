@@ -14,7 +14,7 @@ and each topic's latest event. The ledger needs events that it has not folded, a
 longer. Any number of processes may run it: each batch is one statement.
 
 Times are whole days, so each process walks over the events once a day; the rounds between continue the walk. Kept
-events are therefore read once a day, and events that are not needed any more go on the next day.
+events are therefore read once a day, and events that are not needed any more are deleted on the next day.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["Removed", "Retention", "RetentionOptions"]
 
 _log = structlog.get_logger(__name__)
 _PARTITION_IDS = 10_000_000  # as hookwire.ensure_partitions makes them
-_LAST = 2**63 - 1  # of all numbers
+_LAST = 2**63 - 1  # the largest id
 _HISTORY = ("history.purge_audit", "history.purge_replays", "history.purge_keys", "history.purge_subscriptions")
 _GOLD = ("gold.purge_metrics", "gold.purge_backlog", "gold.purge_slo", "gold.purge_batches")
 
@@ -47,7 +47,9 @@ def _utc_today() -> date:
 
 @dataclass(frozen=True, slots=True)
 class RetentionOptions:
-    """``event_days``, ``dead_letter_days``, ``history_days``, ``gold_days``: retention of each; 0: for ever."""
+    """Options of retention. ``event_days``, ``dead_letter_days``, ``history_days``, ``gold_days``: retention of each;
+    0: for ever.
+    """
 
     event_days: int
     dead_letter_days: int
@@ -79,8 +81,9 @@ class Retention(Periodic):
         self._database = database
         self._options = options
         self._today = today
-        self._walked: dict[tuple[str, int | str | None], tuple[date, int]] = {}  # on which day, and up to where
-        self._partitions_seen: tuple[date, int] | None = None  # on which day, and up to which id
+        # The day of each walk, and its last row.
+        self._walked: dict[tuple[str, int | str | None], tuple[date, int]] = {}
+        self._partitions_seen: tuple[date, int] | None = None  # the day, and the id up to which they were seen
 
     def failed(self, error: Exception) -> None:
         """Report the first part of the round that failed."""
@@ -120,7 +123,9 @@ class Retention(Periodic):
         return {"events": events, "partitions": partitions}
 
     async def _purge_topics(self) -> dict[str, int]:
-        """Purge topics with a retention of their own; the walk over all events has left those that stay longer."""
+        """Purge topics with a retention of their own. The walk over all events leaves out topics that keep events
+        longer.
+        """
         removed = 0
         for topic in await self._database.fetch("retention.topics"):
             bounds = await self._database.fetchrow("retention.bounds", topic["retention_days"], _PARTITION_IDS)
@@ -149,8 +154,8 @@ class Retention(Periodic):
         return {"gold": sum([await self._purge_all(statement, self._options.gold_days) for statement in _GOLD])}
 
     async def _purge_all(self, statement: str, days: float) -> int:
-        """Purge batch after batch until nothing is left; return how many rows went. Make batches smaller where one
-        takes too long.
+        """Purge batch after batch until nothing is left; return the number of deleted rows. Make batches smaller where
+        one takes too long.
         """
         removed, batch = 0, self._options.batch
         while not self._is_stopping:
@@ -165,8 +170,9 @@ class Retention(Periodic):
         return removed
 
     async def _walk(self, statement: str, upto: int, more: int | str | None) -> int:
-        """Walk batch after batch, each after the last one of today; return how many rows went. An event has an attempt
-        for each of its subscriptions, so a batch may take longer than a statement may. Then it is made smaller.
+        """Walk on from the last row of today's walk, batch after batch; return the number of deleted rows. An event has
+        an attempt for each of its subscriptions, so a batch may take longer than a statement may. Then it is made
+        smaller.
         """
         today, removed, batch = self._today(), 0, self._options.batch
         day, last = self._walked.get((statement, more), (today, 0))
@@ -193,8 +199,8 @@ class Retention(Periodic):
         return dropped, needed_upto
 
     async def _drop_partitions(self, through_id: int) -> tuple[int, int, int]:
-        """Drop whole, old and free partitions. Return how many, the id up to which some are not free, and how many
-        could not be detached yet.
+        """Drop whole partitions that are old and not needed. Return their number, the id up to which some are needed,
+        and the number that could not be detached yet.
         """
         dropped, needed_upto, waiting = 0, 0, 0
         for row in await self._database.fetch("retention.partitions", through_id):

@@ -20,7 +20,7 @@ class ChatSettings(BaseSettings):
     xmpp_component_secret: SecretStr | None = Field(None, description="Secret of the component at the XMPP server.")
     xmpp_component_server: str = Field(
         "127.0.0.1:5347",
-        description="Its host and port for components; on this machine, because XEP-0114 has no encryption.",
+        description="Host and port of the XMPP server for components; on this machine, for XEP-0114 has no encryption.",
     )
     xmpp_readers: Annotated[tuple[str, ...], NoDecode] = Field(
         (),

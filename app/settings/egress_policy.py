@@ -43,7 +43,7 @@ def egress_proxy(settings: Settings) -> Proxy | None:
         return None
     parts = urlsplit(settings.egress_proxy.get_secret_value())
     assert parts.hostname is not None
-    assert parts.port is not None, "the settings were checked"
+    assert parts.port is not None, "the settings have checked the proxy's URL"
     credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else None
     return Proxy(parts.hostname, parts.port, credentials, settings.egress_proxy_resolves)
 

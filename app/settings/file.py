@@ -26,7 +26,7 @@ class SettingsFile:
     text: str = ""
 
     def place(self, name: str) -> str:
-        """Return the place of a key, for people: ``hookwire.toml, line 3``."""
+        """Return the place of a key for messages: ``hookwire.toml, line 3``."""
         key = re.escape(name)
         found = re.search(rf"""^[ \t]*(?:\[+[ \t]*)?["']?{key}["']?[ \t]*[=.\]]""", self.text, re.MULTILINE)
         line = f", line {self.text.count(chr(10), 0, found.start()) + 1}" if found else ""
@@ -41,7 +41,7 @@ class SettingsFile:
 
 
 def read_file(file: Path | None) -> SettingsFile:
-    """Read it; None: ``hookwire.toml`` in the working directory, if it is there.
+    """Read the file; None: ``hookwire.toml`` in the working directory, if it exists.
 
     Raise :class:`SettingsRefused` for a file that is missing, is no TOML, or cannot be read.
     """

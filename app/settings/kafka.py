@@ -52,7 +52,7 @@ class KafkaSettings(BaseSettings):
         None, description="SASL mechanism of the user."
     )
     kafka_sasl_username: str = Field("", description="User of the brokers.")
-    kafka_sasl_password: SecretStr | None = Field(None, description="Its password.")
+    kafka_sasl_password: SecretStr | None = Field(None, description="Password of the brokers' user.")
     kafka_election: Literal["lease", "neli"] = Field(
         "lease",
         description="Election of the relay to Kafka: by leases in PostgreSQL, or by NELI over a Kafka consumer group.",

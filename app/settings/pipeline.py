@@ -46,7 +46,9 @@ class PipelineSettings(BaseSettings):
     pipeline_s3_access_key: str = Field(
         "", description="Access key of the lake's bucket; none: AWS_ACCESS_KEY_ID, else the machine's role."
     )
-    pipeline_s3_secret_key: SecretStr | None = Field(None, description="Its secret; none: AWS_SECRET_ACCESS_KEY.")
+    pipeline_s3_secret_key: SecretStr | None = Field(
+        None, description="Secret of the access key; none: AWS_SECRET_ACCESS_KEY."
+    )
     pipeline_s3_session_token: SecretStr | None = Field(
         None, description="For keys that expire: their token; none: AWS_SESSION_TOKEN."
     )

@@ -110,7 +110,7 @@ class Settings(
     xmpp_account: str = Field(
         "", max_length=1000, description="For hookwire monitor: the XMPP account of the sender, bot@example.org."
     )
-    xmpp_password: SecretStr | None = Field(None, description="Its password.")
+    xmpp_password: SecretStr | None = Field(None, description="Password of the XMPP account.")
     xmpp_server: str = Field(
         "",
         description="host or host:port of the XMPP server; default: the server of the account's domain by DNS.",
@@ -174,8 +174,10 @@ class Settings(
         description="Attempts in flight in this process. Subscriptions whose last attempt failed, and new ones, get "
         "half of them together, and half of each host's.",
     )
-    delivery_slots_per_subscription: int = Field(64, ge=1, le=1024, description="Of those, for one subscription.")
-    delivery_slots_per_host: int = Field(64, ge=1, le=1024, description="Of those, for one host.")
+    delivery_slots_per_subscription: int = Field(
+        64, ge=1, le=1024, description="Attempts in flight for one subscription."
+    )
+    delivery_slots_per_host: int = Field(64, ge=1, le=1024, description="Attempts in flight for one host.")
     breaker_failure_share: float = Field(
         0.7, ge=0, le=1, description="Share of failed attempts at which a breaker opens; 0: never."
     )
@@ -217,8 +219,8 @@ class Settings(
     websub_foreign_topics: Literal["off", "registered", "any"] | None = Field(
         None,
         description="Topics of other publishers, fetched after a ping: refused, registered ones, or any; default "
-        "registered in development, off in production. In development, any lets subscribers read what "
-        "this machine serves on loopback.",
+        "registered in development, off in production. In development, any lets subscribers read pages "
+        "of servers on loopback.",
     )
     websub_pshb: Literal["off", "tolerant", "strict03"] = Field(
         "tolerant",
@@ -295,7 +297,7 @@ class Settings(
     @field_validator("public_url")
     @classmethod
     def _check_public_url(cls, value: str) -> str:
-        # It is written into Link headers and problem documents as it stands.
+        # It is written unchanged into Link headers and problem documents.
         try:
             named = value.isascii() and _PUBLIC_URL.fullmatch(value) and urlsplit(value).port != 0
         except ValueError:
@@ -414,7 +416,7 @@ def load_settings(
     try:
         settings = Settings(**{**(defaults or {}), **values})
     except ValidationError as error:
-        # A contradiction of settings may only follow from a misspelt name.
+        # A misspelt name may be the cause of a contradiction between settings, so it is reported first.
         wrong = [e for e in error.errors() if e["loc"] or not mistakes]
         mistakes += [_mistake(e["loc"], e["msg"], environment, found) for e in wrong]
     if mistakes:

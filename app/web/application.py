@@ -99,7 +99,7 @@ _ROUTERS: Sequence[APIRouter] = (
 
 def build_api(problems: Problems) -> FastAPI:
     """Return the FastAPI application without its context; enough to write the OpenAPI file."""
-    # Redirects to the same path with a slash less would be built from Host.
+    # Redirects to the path without its last slash would be built from the untrusted Host.
     api = FastAPI(title=TITLE, version=VERSION, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     # Not include_router(): it builds every route again for this application, and all that differs is their names.
     for router in _ROUTERS:
@@ -122,7 +122,9 @@ def build_web(
     request_ids: RequestIds,
     own_agent: str,
 ) -> ASGIApp:
-    """Return the whole application behind its request limits; ``own_agent`` is the User-Agent of our own deliveries."""
+    """Return the whole application, within its request limits. ``own_agent`` is the User-Agent of our own
+    deliveries.
+    """
     api = build_api(problems)
     api.state.context = context
     settings = context.settings

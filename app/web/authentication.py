@@ -63,14 +63,14 @@ _TRIES_PER_SECOND = 1.0
 _READS: Final = ("GET", "HEAD")
 _RABBITHUB: Final = "/rabbithub/"
 _CHALLENGE: Final = {
-    # Two fields: Chromium reads the first scheme of each, and does not know Bearer (FT-02).
+    # Two fields, because Chromium reads only the first scheme of a field and does not know Bearer (FT-02).
     "WWW-Authenticate": ('Bearer realm="hookwire"', 'Basic realm="hookwire: the key is the password", charset="UTF-8"')
 }
 
 
 @dataclass(slots=True)
 class _Known:
-    """``ways``: methods and paths that the key may use."""
+    """A key that was used recently. ``ways``: methods and paths that the key may use."""
 
     grant: Grant
     fresh_until: float
@@ -97,7 +97,7 @@ class Keyring:
 
         ``basic``: this request may log in by Basic.
         """
-        if not basic and _is_basic(header):  # a browser also sends it for a request of a foreign page
+        if not basic and _is_basic(header):  # a browser would also send it with a request of a foreign page
             raise Problem("unauthorized", "Basic is for reading only; use Bearer.", headers=_CHALLENGE)
         if (known := self.fresh([header])) is not None:
             return known
@@ -197,7 +197,7 @@ class Authentication:
         known = await self._keyring.known(header, client[0] if client else "", basic=basic)
         _judge(known.grant, need)
         scope["state"]["grant"] = known.grant
-        # Where Basic counts for some requests only, each of them is judged.
+        # Basic is valid for some requests only, so the result is not kept where it depends on the request.
         if len(known.ways) < _WAYS_MAX and (reads or not _is_basic(header)):
             known.ways.add((method, path))
 

@@ -47,7 +47,7 @@ class Backlog:
         counted = f"counted up to {_COUNTED_MAX:,}"
         self._answers = gauge("database_up", "Whether the database answered when these metrics were read.")
         self._waiting = gauge("outbox_waiting", f"Records that wait for a sink, {counted}.", "sink")
-        self._oldest = gauge("outbox_oldest_seconds", "For how long the oldest of them has waited.", "sink")
+        self._oldest = gauge("outbox_oldest_seconds", "For how long the oldest record has waited.", "sink")
         self._led = gauge("outbox_led", "Whether a relay leads a group of the sink.", "sink")
         self._held = gauge("outbox_held", f"Records that wait behind a hold, {counted}.", "sink")
         self._holds = gauge("holds", "Keys, topics and single records that are held.", "sink", "scope")
@@ -59,16 +59,18 @@ class Backlog:
         )
         self._troubled = gauge(
             "subscription_troubled",
-            f"1 for each of them, the {_TOLD_MAX} that have failed for longest; what blocks it and its last failure.",
+            f"1 for each of the {_TOLD_MAX} that fail longest, with the blocker and the last failure.",
             "subscription", "health", "blocked_by", "outcome", "status",
         )  # fmt: skip
         self._failing = gauge(
-            "subscription_failing_seconds", "For how long each of these has failed, without a success.", "subscription"
+            "subscription_failing_seconds",
+            "For how long each of these subscriptions has failed without a success.",
+            "subscription",
         )
         self._of_sinks = (self._waiting, self._oldest, self._led, self._held, self._holds, self._stalled)
 
     async def refresh(self) -> None:
-        """Query the database, unless that was just done. Values without an answer in time are absent."""
+        """Query the database, unless the values are fresh. Values without an answer in time are absent."""
         await self._cached.get()
 
     async def _ask(self) -> Literal[True] | None:
@@ -97,7 +99,7 @@ class Backlog:
     def _tell_sinks(self, sinks: Sequence[Row]) -> None:
         for row in sinks:
             if not (row["configured"] or row["backlog"] or row["held"]):
-                continue  # a sink that no process has: a missing leader is normal
+                continue  # no process has this sink, so a missing leader is normal
             name = row["sink"]
             self._waiting.labels(name).set(row["backlog"])
             self._oldest.labels(name).set(_age_seconds(row["oldest_at"]))

@@ -15,8 +15,8 @@ T = TypeVar("T")
 class CachedQuery(Generic[T]):
     """Asks ``ask`` at most once at a time; ``None`` means no answer. An answer is kept for ``fresh_seconds``, or for
     ``kept_times`` the time of its query if that is longer. Where a snapshot keeps millions of dead rows, every query
-    reads past them all, and readers must not keep the database busy with that. A missing answer is kept for
-    ``fresh_seconds`` only, so that a recovery shows at once.
+    reads them all, and readers must not keep the database busy. A missing answer is kept for ``fresh_seconds`` only, so
+    that a recovery shows at once.
     """
 
     def __init__(self, ask: Callable[[], Awaitable[T | None]], fresh_seconds: float, kept_times: float) -> None:

@@ -7,9 +7,9 @@ connections::
     connection:   deadline = clock + headers_seconds        (two attribute reads and an addition per phase)
     sweep:        every sweep_seconds: for each connection with deadline <= now: connection.expire(now)
 
-`clock` is the end of the current sweep interval on a clock that stands still while the process does. A process that was
-stopped or busy for ten seconds must not cut its clients for it. A deadline is never early; it is late by two sweeps at
-most.
+`clock` is the end of the current sweep interval on a clock that stands still while the process does. If the process was
+stopped or busy for ten seconds, its clients must not be cut off for that time. A deadline is never early; it is late by
+two sweeps at most.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ServerLimits:
 
 
 class InboundConnection(Protocol):
-    """A connection, as the sweep sees it."""
+    """The part of a connection that the sweep uses."""
 
     deadline: float
     write_deadline: float

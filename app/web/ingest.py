@@ -61,7 +61,7 @@ _TTL_SECONDS_MAX = 31_536_000
 _PARAMETERS_MAX = 16
 _PARAMETERS = ("key", "partial", "matched", "ignore")
 _PLAIN_KEY = re.compile(rb"key=([A-Za-z0-9._~-]{1,255})")
-"""A query whose only parameter is a key that needs no decoding and is valid as it stands."""
+"""A query whose only parameter is a valid key that needs no decoding."""
 _TOPICS_MAX = 4_096
 _JSON = json.JSONEncoder(separators=(",", ":"))
 _READ_ONCE = frozenset(f"hookwire-{name}".encode() for name in ("key", "hops", "ttl", "retry", "tombstone")) | {
@@ -343,7 +343,7 @@ def _take_header(envelope: _Envelope, name: bytes, value: bytes) -> None:
 
 
 def _take_query(envelope: _Envelope, query: bytes) -> None:
-    if envelope.key is None and (plain := _PLAIN_KEY.fullmatch(query)):  # nearly always
+    if envelope.key is None and (plain := _PLAIN_KEY.fullmatch(query)):  # the usual case
         envelope.key = plain[1].decode("ascii")
         return
     try:

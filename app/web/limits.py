@@ -104,7 +104,7 @@ class RequestIds:
 
 
 class FrontDoor:
-    """The ASGI layer described above. `in_flight` and `shed_total` are read by the metrics."""
+    """The ASGI layer described above. The metrics read `in_flight` and `shed_total`."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class FrontDoor:
 
 
 class _Exchange:
-    """One request's answer on its way out: whether it has begun, and whether it must become a 413 instead."""
+    """The answer to one request: whether it has begun, and whether it must become a 413."""
 
     __slots__ = ("_answer_headers", "_outer_send", "_problems", "_request_id", "overrun", "started")
 
@@ -196,7 +196,7 @@ class _Exchange:
         await self._outer_send(message)
 
     def counted(self, receive: Receive, limit_bytes: int) -> Receive:
-        """`receive`, until the body has more bytes than its route accepts: then nothing more is read."""
+        """Return `receive` with a count: when the body exceeds the limit of its route, nothing more is read."""
         read_bytes = 0
 
         async def receive_counted() -> Message:

@@ -55,7 +55,9 @@ class Notices:
         self._next_at = 0.0
 
     async def of(self, topic: str) -> str | None:
-        """Return the notice for a publish to ``topic``, which exists; None is also the answer in doubt."""
+        """Return the notice for a publish to ``topic``, which exists. Return None also if it is unknown whether a
+        receiver exists.
+        """
         now = time.monotonic()
         answer = self._answers.get(topic)
         if answer is not None and now - answer.asked_at > self._believed_seconds:
@@ -85,7 +87,7 @@ class Notices:
     async def matched(self, event: int, grant: Grant | None) -> list[str] | None:
         """Return ids of the subscriptions that match a stored event, the oldest hundred (WH-A03); None: no answer now.
 
-        Those that the key does not reach are left out (FS-10).
+        Subscriptions that the key does not reach are left out (FS-10).
         """
         try:
             rows = await self._database.fetch("listener.matched", event, _MATCHED_MAX)

@@ -17,8 +17,8 @@ _PROBE_SECONDS: Final = 2.0
 
 
 class Outage(StrEnum):
-    """Reasons. ``slow``: its server accepts connections, but did not answer a statement in time. ``full``: it has no
-    connection left for us. ``failing``: it answers, but cannot run the statement: a full disk, a read-only server.
+    """The reasons. ``slow``: its server accepts connections, but did not answer a statement in time. ``full``: it has
+    no free connection. ``failing``: it answers, but cannot run the statement: a full disk, a read-only server.
     """
 
     SLOW = "slow"

@@ -16,14 +16,14 @@ from db.pool import Database
 __all__ = ["COUNTED_MAX", "Overview", "Row", "Status"]
 
 COUNTED_MAX: Final = 1_000
-"""Counting stops here: a page must cost the same with any backlog."""
+"""Counts of the page end at this number, so that the page costs the same with any backlog."""
 
 Row = Mapping[str, Any]
 
 _ROWS: Final = 10
 _DEADLINE_SECONDS: Final = 5.0
 _FRESH_SECONDS: Final = 1.0
-_KEPT_TIMES: Final = 4.0  # so all readers together cost a fifth of one connection at most
+_KEPT_TIMES: Final = 4.0  # so that all readers together use at most a fifth of one connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Overview:
             public_url=self._public_url,
             profile=self._profile,
             incarnation=self._incarnation,
-            relay_states={},  # read anew each time
+            relay_states={},  # not cached
             totals=totals,
             sinks=await fetch("outbox.oldest", COUNTED_MAX + 1),
             topics_lately=await fetch("console.topics_lately", "default", _ROWS),

@@ -33,14 +33,15 @@ __all__ = ["PagePolicy", "PublishingPages", "page_policy"]
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _FOREIGN_SITES: Final = frozenset({b"cross-site", b"same-site"})
 _PROBES: Final = frozenset({"/healthz", "/readyz"})
-"""Load balancers call these under any name; the answers hold no data."""
+"""Paths that answer under any host name, for load balancers. Their answers hold no data."""
 _EXPOSED: Final = ("Hookwire-Notice", "Idempotency-Replayed", "Location", "Retry-After", "X-Request-Id")
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
 class PagePolicy:
-    """``own_origin`` is the public URL's; ``origins`` may publish. ``hosts``: names without port; None takes any.
+    """The allowed origins and host names. ``own_origin`` is the public URL's; ``origins`` may publish. ``hosts``: names
+    without port; None takes any.
 
     ``any_address``: the hub listens on every address, so each IP address is a name of it. A page cannot choose one.
     """

@@ -52,7 +52,7 @@ _MESSAGES: Final = {
     "missing": "is missing",
     "model_attributes_type": "must be a JSON object",
 }
-"""Own texts in place of the validation library's terms."""
+"""Our texts for errors of the validation library."""
 
 
 class Problem(Exception):

@@ -113,7 +113,7 @@ _ROWS: Final = (
         409,
         "The job is in another state",
         "Another caller was faster, or the job has changed meanwhile. Nothing was changed.",
-        "Read the job with GET /jobs/{id}: its state, its assignee and its trail say what happened.",
+        "Read the job with GET /jobs/{id}: its state, its assignee and its trail show the reason.",
     ),
     ProblemKind(
         "stale-receipt",
@@ -184,7 +184,7 @@ _ROWS: Final = (
         "The filter is not accepted",
         "A filter names parts of an event (topic, key, time, content_type, headers, data) and conditions for them. "
         "This one has an unknown operator, a value that an operator cannot compare, or too many conditions.",
-        "Correct what the detail names; try filters on an event with POST /filters/test or `hookwire test-filter`.",
+        "Correct the part that the detail names; try filters with POST /filters/test or `hookwire test-filter`.",
     ),
     ProblemKind(
         "invalid-callback",
@@ -359,7 +359,7 @@ _ROWS: Final = (
         "This is not an acceptable HTTP request",
         "The request breaks the HTTP/1.1 message syntax, or uses a part of it that different servers read differently "
         "(two lengths, bare line feeds, no or several Host headers, absolute targets) and that is therefore refused.",
-        "Use an ordinary HTTP/1.1 client library. Behind a proxy, check what the proxy adds to the request.",
+        "Use an ordinary HTTP/1.1 client library. Behind a proxy, check the fields that the proxy adds to the request.",
     ),
     ProblemKind(
         "precondition-failed",

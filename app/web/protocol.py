@@ -109,7 +109,7 @@ class _Outlet:
 
 
 class HookwireProtocol(HttpToolsProtocol):
-    """One connection. Built by uvicorn for each; `connections` is what all connections of the server share.
+    """One connection; uvicorn builds it. `connections` is shared by all connections of the server.
 
     Callbacks refuse by raising `Problem`: that stops the parser at once, and `_feed` turns it into the answer.
     """
@@ -129,9 +129,9 @@ class HookwireProtocol(HttpToolsProtocol):
         self.phase = FRESH
         self.deadline = self.write_deadline = NEVER
         self.running: RequestResponseCycle | None = None  # the request that the application works on
-        self.last_request = False  # the process is leaving: a request read now is the last request
+        self.last_request = False  # the process is stopping: a request read now is the last request
         self.url = b""  # uvicorn sets it with the first byte of a request, which may never come
-        self._parting: bytes | None = None  # a refusal that waits for earlier answers
+        self._parting: bytes | None = None  # a refusal that is sent after earlier answers
         self._head_bytes = 0
         self._chunked = self._long_read = self._upgrading = False
         self._body_bytes = self._content_bytes = self._spare_bytes = 0
@@ -235,7 +235,7 @@ class HookwireProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         if self.last_request:
             self.cycle.keep_alive = False
-        # Trailer fields are dropped: the application has the request already, and must not see its header change.
+        # Trailer fields are dropped: the application has the request already, and its header must not change.
         self.headers = _NOWHERE
         self._head_bytes = self._body_bytes = self._content_bytes = 0
         self.phase = BODY
@@ -410,7 +410,7 @@ class HookwireProtocol(HttpToolsProtocol):
             return False
         try:
             self.wire.write_eof()
-        except OSError:  # the peer has reset the connection, and the loop has not told us yet
+        except OSError:  # the peer has reset the connection, and the loop has not reported it yet
             return False
         return True
 
@@ -454,7 +454,7 @@ class HookwireProtocol(HttpToolsProtocol):
         limits = self.limits
         self.deadline = self.shared.clock
         if self.flow.read_paused or (self.cycle.waiting_for_100_continue and not self.cycle.response_complete):
-            self._body_since += limits.sweep_seconds  # we hold it back ourselves
+            self._body_since += limits.sweep_seconds  # this process has paused the reading
             return
         elapsed = now - self._body_since
         due_bytes = (elapsed - limits.body_grace_seconds) * limits.body_bytes_per_second

@@ -18,7 +18,7 @@ _log = structlog.get_logger(__name__)
 
 
 class RequestLog:
-    """``sample`` chooses by the first event of a request; ``incarnation`` is the installation's."""
+    """Writes the lines. ``sample`` chooses by the first event of a request; ``incarnation`` is the installation's."""
 
     def __init__(self, sample: EventSample, incarnation: str) -> None:
         self._sample = sample

@@ -1,7 +1,7 @@
 """RouteNeeds: the declaration (:mod:`app.web.scopes`) of the route that will take a request.
 
-Default deny: a request that no route takes needs ``admin``, or ``read`` for a GET; a route without a declaration ends
-the start-up.
+Default deny: a request that no route takes needs ``admin``, or ``read`` for a GET. The start fails if a route has no
+declaration.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _resolved(declaration: Declaration, scope: Scope, parameters: Mapping[str, s
 
 def _route(route: BaseRoute) -> Route:
     if not isinstance(route, Route):
-        raise TypeError(f"{route!r} is no plain route; what it needs cannot be declared")
+        raise TypeError(f"{route!r} is no plain route, so its need cannot be declared")
     return route
 
 

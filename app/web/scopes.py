@@ -37,7 +37,7 @@ _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A need: any of ``scopes``, and if set also ``payloads``; no scopes: no key is needed.
+    """The need of a route: one of ``scopes``, and ``payloads`` too if set. Without scopes no key is needed.
 
     ``reach`` says which patterns of the key are compared, and with which value::
 
@@ -68,7 +68,7 @@ class Need:
         return self.reach == "route" or _REACHES[self.reach](grant, self.name or "")
 
     def alternatives(self) -> Sequence[Sequence[KeyScope]]:
-        """Return the sets of scopes of which each is enough, as OpenAPI's security requirements."""
+        """Return the alternative sets of scopes, as OpenAPI's security requirements."""
         return [[scope, "payloads"] if self.payloads else [scope] for scope in self.scopes]
 
 

@@ -78,7 +78,7 @@ def make_server(
         app,
         host=host,
         port=port,
-        http=functools.partial(HookwireProtocol, connections=connections),  # type: ignore[arg-type]  # is only called
+        http=functools.partial(HookwireProtocol, connections=connections),  # type: ignore[arg-type]  # only called
         ws="none",
         lifespan="off",
         loop="none",
@@ -239,7 +239,7 @@ def _listening_socket(family: int, protocol: int, address: tuple[Any, ...], back
         if family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listening.bind(address)
-        # Here and not later: with SO_REUSEADDR a taken port shows only now.
+        # Listen here: with SO_REUSEADDR only listen() reports a port that is in use.
         listening.listen(backlog)
     except OSError:
         listening.close()

@@ -35,7 +35,8 @@ _INITDB_OPTIONS = (
     "--auth-host=reject",
     "--no-instructions",
 )
-# Written into postgresql.conf, where the owner may tune them; what must hold is on the server's command line.
+# Written into postgresql.conf, where the owner may change them. Settings that must hold are on the server's command
+# line.
 _SETTINGS = (
     "max_connections=100",
     "shared_buffers=64MB",
@@ -46,7 +47,7 @@ _SETTINGS = (
     "log_timezone=UTC",
     "logging_collector=on",
     "log_directory=log",
-    "log_filename=postgresql-%a.log",  # a week of files, each overwritten when its day comes round
+    "log_filename=postgresql-%a.log",  # one file for each day of the week, overwritten a week later
     "log_truncate_on_rotation=on",
     "log_rotation_age=1d",
     "log_rotation_size=0",

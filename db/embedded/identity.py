@@ -26,7 +26,7 @@ class ClusterIdentity:
         self._known: int | None = None
 
     def check(self, folder: Path) -> None:
-        """Raise :class:`ClusterLost` unless ``folder`` holds the known cluster. The first cluster is always right."""
+        """Raise :class:`ClusterLost` unless ``folder`` holds the known cluster. The first cluster is accepted."""
         found = _identifier(folder)
         if self._known is None:
             self._known = self._noted()
@@ -37,8 +37,8 @@ class ClusterIdentity:
         """Return the error for another cluster in the place of the known one; ``found`` None means no cluster."""
         instead = f"another PostgreSQL cluster ({found})" if found else "no PostgreSQL data any more"
         return ClusterLost(
-            f"the data folder {self._data_dir} holds {instead}; its data were those of cluster {self._known}",
-            "Put them, or a backup of them, back in place. To begin with an empty database instead, remove "
+            f"the data folder {self._data_dir} holds {instead}; it held the data of cluster {self._known} before",
+            "Restore the data folder, or a backup of it. To begin with an empty database instead, remove "
             f"{self._file} and the rest of the data.",
         )
 

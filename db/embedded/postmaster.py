@@ -1,9 +1,9 @@
 """PostgreSQL's first process: the contents of ``postmaster.pid``, and whether that process is our server.
 
 A recorded pid alone proves nothing. The process may be gone, or another process may have its number. So a record counts
-only if the process lives, is called postgres and works in our data folder. Besides, it started at the recorded time, or
-the kernel names it as the listener on the recorded socket (RR-14). The second proof covers a machine whose clock was
-set while the server ran.
+only if the process lives, is called postgres and works in our data folder. In addition, it must have started at the
+recorded time, or be the listener on the recorded socket by the kernel's word (RR-14). The second proof covers a machine
+whose clock was set while the server ran.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from db.embedded.socket import listener_pid
 
 __all__ = ["Postmaster", "read_record", "recorded_pid"]
 
-_START_TOLERANCE_SECONDS = 10.0  # between the kernel's start time and the record's: a fork on a loaded machine
+_START_TOLERANCE_SECONDS = 10.0  # a fork may take long on a loaded machine
 _RECORD_LINES = 8
 
 

@@ -82,12 +82,12 @@ class EmbeddedServer:
         self._data_dir = options.data_dir.absolute()
         self._service_lock = FileLock(self._data_dir / "service.lock")
         self._own_socket_dir = socket_dir_for(self._data_dir, options.socket_root)
-        self._socket_dir = self._own_socket_dir  # until a server with another path is adopted
+        self._socket_dir = self._own_socket_dir  # a running server with another path may be adopted later
         self._identity = ClusterIdentity(self._data_dir)
         self._cluster: Cluster | None = None
         self._child: subprocess.Popen[bytes] | None = None
         self._turn = asyncio.Lock()
-        self._answered = False  # since the start of this service
+        self._answered = False  # whether it was started since the start of this service
 
     @property
     def dsn(self) -> str:
@@ -194,7 +194,7 @@ class EmbeddedServer:
         if cluster.made:
             cluster.check_version()
         if self._child is not None and self._child.poll() is not None:
-            self._child = None  # it ran before, and died since
+            self._child = None  # an earlier call started it, and it has died since
         patience = _Patience(self.options.on_progress)
         launched = False
         while True:

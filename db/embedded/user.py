@@ -60,7 +60,7 @@ class Account:
         return self.uid != os.geteuid()
 
     def own(self, path: Path) -> None:
-        """Give a our file or folder, but not its contents, to the account."""
+        """Make the account the owner of one of our files or folders, but not of a folder's contents."""
         if self.switched:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
@@ -131,7 +131,8 @@ async def account_for(cluster: Path) -> Account:
     if owner_uid == 0:
         raise EmbeddedError(
             f"{cluster} belongs to root, and PostgreSQL refuses to run as root",
-            f"Give it away with `chown -R` (to {ACCOUNT_NAMES[1]}, say), or set HOOKWIRE_DATA_DIR to another folder.",
+            f"Change its owner with `chown -R`, for example to {ACCOUNT_NAMES[1]}, "
+            "or set HOOKWIRE_DATA_DIR to another folder.",
         )
     return _account_of(owner_uid)
 

@@ -223,7 +223,7 @@ class MariaDatabase:
     async def _prepare(self, connection: Any) -> None:
         """Check the server's identity and prepare the session."""
         if self.options.tls is not None and connection._writer.get_extra_info("ssl_object") is None:
-            raise Unavailable("the server has no TLS, which the settings demand")  # the driver would go on
+            raise Unavailable("the server has no TLS, which the settings demand")  # the driver would go on without
         async with asyncio.timeout(self.options.connect_seconds), connection.cursor() as cursor:
             await cursor.execute(_STATEMENTS["installation.version"])
             version = (await cursor.fetchone())["version"]
@@ -232,7 +232,7 @@ class MariaDatabase:
 
 
 def _cancellations() -> int:
-    """Return how many requests to end this task has got."""
+    """Return the number of open cancellation requests of this task."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
 

@@ -1,6 +1,6 @@
--- Claims and ends of jobs leave out work without use (benchmarks/profiles/jobs.md). They make values of a composite type, and
--- announcements, only where an event or a callback tells of the change. They look for a review only where a kind has it.
--- The plans of the hot functions are those of the hub's own connections: generic, and by an index also over an empty table.
+-- Claim and end jobs without needless work (benchmarks/profiles/jobs.md). The functions make row values and
+-- announcements only if an event or a callback reports the change. They look for a review only if a kind has one. The
+-- hot functions get the plans of the hub's own connections: generic, and with an index even for an empty table.
 
 CREATE OR REPLACE FUNCTION hookwire.claim_jobs(kinds text[], most integer, worker text, lease_seconds double precision DEFAULT NULL, queue text DEFAULT 'default')
 RETURNS TABLE (id uuid, claim bigint, attempts integer, lease_until timestamptz, run_until timestamptz, kind text, args jsonb, key text,
@@ -43,7 +43,8 @@ BEGIN
             WHERE j.queue = in_queue AND j.kind = one AND j.state = 'available' AND NOT j.for_people
             ORDER BY j.rank_at, j.seq LIMIT in_most - cardinality(picked) FOR NO KEY UPDATE SKIP LOCKED);
     ELSIF open_kinds <> '{}' AND cardinality(picked) < in_most THEN
-        -- The best of all kinds: those that others hold meanwhile are left out, so each kind offers a few more.
+        -- Choose the best jobs of all kinds. Jobs that other claims have locked are skipped, so each kind offers more
+        -- than are wanted.
         picked := picked || ARRAY(
             SELECT j.id FROM hookwire.jobs j
             WHERE j.state = 'available' AND j.id = ANY (ARRAY(
@@ -142,7 +143,8 @@ BEGIN
         WHERE g.kind IN (SELECT p.kind FROM policies p WHERE p.retention_days > 0)
     )
     SELECT coalesce(array_agg(g ORDER BY g.seq), '{}'), (SELECT bool_or(p.is_told) FROM policies p) INTO ended, is_told FROM gone g;
-    -- In a later statement than the DELETE, which has waited for the requests that were merging.
+    -- This must be a later statement than the DELETE, which has waited for merging requests: only a new snapshot sees
+    -- them.
     IF is_told OR EXISTS (SELECT FROM hookwire.job_requests r WHERE r.job_id = ANY (ids)) THEN
         PERFORM hookwire.announce_jobs(ended, in_state, actor, coalesce(results_of, ids), results);
         DELETE FROM hookwire.job_requests r WHERE r.job_id = ANY (ids);
@@ -170,7 +172,7 @@ BEGIN
 END
 $$;
 
--- The state is looked at beside the lookup by id: as a condition of it, the planner takes the partial index of all that runs.
+-- Check the state outside of the lookup by id. Inside, the planner would choose the partial index of all running jobs.
 CREATE OR REPLACE FUNCTION hookwire.held_jobs(ids uuid[], claims bigint[]) RETURNS uuid[]
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -183,8 +185,9 @@ BEGIN
 END
 $$;
 
--- A program's own connections have the settings of the server. The functions give them the plans of the hub's connections.
--- Such a plan is made once, uses an index also over an empty table, and is not compiled though it looks costly.
+-- The connections of other programs have the settings of the server. These settings of the functions give them the
+-- plans of the hub's connections. Such a plan is made once, uses an index even for an empty table, and is never
+-- compiled by JIT.
 DO $$
 DECLARE
     hot text;

@@ -1,11 +1,12 @@
--- JSON of jobs that a worker in any language can read: the limits of depth and digits that requests over HTTP have.
+-- Limit the depth and the digits of JSON in jobs, as for requests over HTTP, so that workers in all languages can read
+-- it.
 CREATE FUNCTION hookwire.is_readable_json(value jsonb, levels_max integer DEFAULT 64) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     IF jsonb_path_exists(value, format('$.**{%s}', levels_max + 1)::jsonpath) THEN
         RETURN false;
     END IF;
-    -- Only a text with so many digits in a row can hold such a number; most have none, and are not searched.
+    -- Only a text with so many digits in a row can hold such a number, so most texts need no search.
     RETURN value IS NULL OR value::text !~ '[0-9]{250}'
         OR NOT jsonb_path_exists(value, '$.** ? (@.type() == "number" && (@ >= 1e1000 || @ <= -1e1000))');
 END
@@ -77,7 +78,7 @@ BEGIN
 END
 $$;
 
--- Content that is JSON beyond these limits is given as text. It lies one level deeper in the arguments.
+-- Return JSON content beyond these limits as text. The content is one level deeper in the arguments.
 CREATE OR REPLACE FUNCTION hookwire.event_job_content(payload bytea) RETURNS jsonb
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -92,7 +93,7 @@ EXCEPTION WHEN character_not_in_repertoire OR untranslatable_character THEN
 END
 $$;
 
--- Frames that are nested too deep for the server are refused as other wrong ones are.
+-- Refuse frames that are nested too deep for the server, like other invalid frames.
 CREATE OR REPLACE FUNCTION hookwire.parse_frames(INOUT content_type text, INOUT body bytea, OUT frame_bytes integer[]) RETURNS record
     LANGUAGE plpgsql IMMUTABLE
     AS $$

@@ -1,4 +1,4 @@
--- Audit: the person, the action and the reason. The statement that acts writes the entry, or the route does.
+-- Audit: the person, the action and the reason. The entry is written by the statement that acts, or by its route.
 
 -- name: page
 SELECT id, at, actor, action, subject, reason, records FROM hookwire.audit

@@ -76,10 +76,10 @@ WHERE n.nspname = 'hookwire' AND c.relkind = 'i' AND NOT i.indisvalid
 ORDER BY name;
 
 -- name: old_snapshots
--- Find everything that has kept dead rows for more than $1 seconds, with the statement that ends it (RP-04). That is
--- transactions (also those that wrote and hold no snapshot), prepared transactions and abandoned replication slots,
--- whose age is unknown. A slot with only a catalog_xmin keeps rows of the catalogs, and none of our tables. Each kind
--- has its own limit, so that none hides another.
+-- Find everything that has kept dead rows for more than $1 seconds, with the statement that ends it (RP-04). These are
+-- transactions (even without a snapshot, once they have written), prepared transactions and abandoned replication
+-- slots, whose age is unknown. A slot with only a catalog_xmin keeps rows of the catalogs, and none of our tables. Each
+-- kind has its own limit, so that all kinds are shown.
 (SELECT 'process ' || a.pid || coalesce(' (' || nullif(a.application_name, '') || ')', '') AS holder,
         extract(epoch FROM clock_timestamp() - a.xact_start)::double precision AS seconds,
         format('SELECT pg_terminate_backend(%s)', a.pid) AS ended_by, false AS is_slot

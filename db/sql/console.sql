@@ -1,4 +1,4 @@
--- Console: what the status page shows. Every count is bounded and every list is short, so that the page stays cheap
+-- Console: the data of the status page. Every count is bounded and every list is short, so that the page stays cheap
 -- when a million records wait.
 
 -- name: topics_lately

@@ -11,7 +11,7 @@ SELECT * FROM (
            FROM hookwire.deliveries o) AS d
      WHERE d.tenant = $1 AND ($2::bigint IS NULL OR d.event_id = $2) AND ($3::bigint IS NULL OR d.subscription_id = $3)
        AND ($4::text IS NULL OR ($4 IN ('pending', 'sending', 'retrying', 'parked') AND d.state = $4))
-       -- The same conditions again, on columns: an index can answer these.
+       -- The same conditions on columns, so that an index can be used.
        AND ($4 IS DISTINCT FROM 'parked' OR d.parked_at IS NOT NULL)
        AND ($4 IS DISTINCT FROM 'sending' OR (d.attempts > 0 AND d.fence IS NOT NULL AND d.parked_at IS NULL))
        AND ($4 IS DISTINCT FROM 'retrying' OR (d.attempts > 0 AND d.fence IS NULL AND d.parked_at IS NULL))

@@ -15,8 +15,9 @@
 -- is_held: an earlier claim ended without a known outcome.
 --
 -- A subscription with a row in delivery_gates has a throttle. In all processes together, one claim at a time passes it.
--- The claim gets as many deliveries as there are tokens. An open breaker passes none, and later one as a probe (WH-I06,
--- WH-I07). A subscription that is held back yields a row without an event, with the seconds until the next claim.
+-- The claim gets as many deliveries as there are tokens. An open breaker passes no delivery, and after its end one as a
+-- probe (WH-I06, WH-I07). A subscription that is held back yields a row without an event, with the seconds until the
+-- next claim.
 WITH fence AS MATERIALIZED (
     SELECT nextval('hookwire.delivery_fence') AS value
 ), wanted AS MATERIALIZED (

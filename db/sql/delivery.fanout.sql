@@ -203,7 +203,8 @@ WITH term_held AS MATERIALIZED (
     SELECT x.id, x.protocol, w.is_plain, w.filter_paths, e.id AS event_id, e.tenant, CASE WHEN x.ordered THEN e.key END AS lane
     FROM event e, span, hookwire.subscriptions x
     CROSS JOIN LATERAL (
-        -- The present subscription, and its former states since the event was accepted (FC-08). A match of one suffices.
+        -- The present subscription, and its former states since the event was accepted (FC-08). One matching state is
+        -- enough.
         SELECT bool_or(v.filter_path IS NULL) AS is_plain, array_agg(v.filter_path) AS filter_paths
         FROM (SELECT x.topic, x.topic_regex, x.filter_path, x.lease_until WHERE x.state = 'active'
               UNION ALL

@@ -1,8 +1,10 @@
--- The direct path: publishing that makes deliveries, claimed already by the worker of the same process (ADR 47).
+-- The direct path: publish events and create their deliveries, already claimed by the worker of the same process (ADR
+-- 47).
 
 -- name: publish
--- As event.publish_batch, on terms ($11 to $16) by which events may go past the outbox. A row for each item, or for each of
--- its deliveries: then as delivery.claim gives it. is_owed: something of the item is in the outbox.
+-- As event.publish_batch, but events may bypass the outbox under the conditions in $11 to $16. Return a row for each
+-- item. For an item with deliveries, return a row for each delivery, with the columns of delivery.claim. is_owed: the
+-- item has a row in the outbox.
 SELECT p.item, p.outcome, p.event_id, p.accepted_at, p.ordered, p.in_flight, p.is_owed,
        c.subscription_id, p.fence, c.version, c.lease_seconds, 1 AS schedule_position, false AS is_replay,
        c.lane IS NOT NULL AS is_in_lane, false AS is_held, false AS is_probe, 0::double precision AS age_seconds,

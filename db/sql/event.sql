@@ -17,7 +17,7 @@ WHERE (topics_auto_create, sql_notify, payload_bytes_max, queues_auto_create, ki
       IS DISTINCT FROM ($1, $2, $3, $4, $5, $6);
 
 -- name: configure_sinks
--- Switch a sink off only when no process leads it any more: another process may know the sink though this one does not.
+-- Switch a sink off only when no process leads it: another process may have it configured.
 -- Return the sinks that stay on for that reason. Where AMQP is relayed, create the topic of task notifications now.
 -- Otherwise a foreign transaction would have to write its row (RR-04).
 WITH notifying AS (
@@ -48,7 +48,7 @@ FROM hookwire.events e CROSS JOIN LATERAL (SELECT octet_length(e.headers::text) 
 WHERE e.tenant = $1 AND e.id = $2;
 
 -- name: pair
--- Return the topic of an event, and the pattern by which a subscription chose it; NULL for whichever does not exist.
+-- Return the topic of an event, and the pattern by which a subscription chose it; each is NULL if it does not exist.
 SELECT (SELECT e.topic FROM hookwire.events e WHERE e.tenant = $1 AND e.id = $2) AS topic,
        (SELECT s.topic FROM hookwire.subscriptions s WHERE s.tenant = $1 AND s.id = $3) AS pattern;
 

@@ -1,4 +1,4 @@
--- Gold: the lake's metrics and service levels, stored in the hub's database once for each entry of the lake's log
+-- Gold: the lake's metrics and service levels in the hub's database. Each entry of the lake's log is stored once
 -- (PL-X04).
 
 -- name: batches
@@ -88,9 +88,9 @@ WITH gone AS (
 SELECT count(*) FROM gone;
 
 -- name: purge_batches
--- Keep batches a day longer than rows. An entry of the lake's log of that age is not stored any more. So none is stored
--- twice, however the clocks of the two machines differ. The table has no index by time and is small: one row for each
--- run of a job.
+-- Keep batches a day longer than rows. Entries of the lake's log that are older than the rows' retention are not
+-- stored. The extra day covers different clocks, so no entry is stored twice. The table has no index by time and is
+-- small: one row for each run of a job.
 WITH gone AS (
     DELETE FROM hookwire.lake_batches WHERE (job, batch) IN (
         SELECT job, batch FROM hookwire.lake_batches WHERE at < now() - make_interval(days => $1::integer + 1) LIMIT $2)

@@ -36,8 +36,9 @@ SELECT (SELECT max(id) FROM seen) AS last_id, (SELECT count(*) FROM seen) AS exa
 
 -- name: purge_subscriptions
 -- Delete ended subscriptions without a delivery, attempt, dead letter, replay or queue. A RabbitHub subscription can be
--- activated again until it is deleted (RH-28). A subscription that changes meanwhile is read again, and stays. An index
--- of its own would lead other statements over all ended subscriptions.
+-- activated again until it is deleted (RH-28). A subscription that changes meanwhile is read again, and stays. There is
+-- no index for this statement: the planner would use it for other statements, which would then read all ended
+-- subscriptions.
 WITH seen AS MATERIALIZED (
     SELECT s.id FROM hookwire.subscriptions s WHERE s.id > $1 AND s.id <= $2 ORDER BY s.id LIMIT $3
 ), gone AS (

@@ -115,7 +115,7 @@ INSERT INTO hookwire.ledger_entries (sink, outcome, ids) SELECT $1, 'sent', arra
 SELECT on_refused FROM hookwire.topics WHERE tenant = $1 AND name = $2;
 
 -- name: dead_letter
--- The policy is to skip: the refused record becomes a dead letter, wherever it waits, and its key goes on.
+-- Apply the policy skip: the refused record becomes a dead letter, in the outbox or behind a hold, and its key goes on.
 WITH term_held AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
 ), gone AS (
@@ -164,10 +164,9 @@ RETURNING id;
 
 -- name: skip
 -- Called by a person: turn the $5 oldest waiting records into dead letters; the leader goes on with the next at once. A
--- record that is being sent at this moment may still arrive. It is then chosen, but not given up. Of a key, only the
--- oldest record was refused; after an earlier statement of the same purge ($7 false) none was. Records behind it get a
--- reason of their own, and also a topic where keys are in order across topics. A topic's reason applies to all its
--- records.
+-- record that is being sent at this moment may still arrive. It is then chosen, but not given up. Of a held key, only
+-- the oldest record was refused, and it is given up by the first statement of a purge ($7 true). Records behind it get
+-- another reason. A topic's reason applies to all its records.
 WITH hold AS MATERIALIZED (
     SELECT h.id, h.sink, h.grp, h.tenant, h.topic, h.key, h.reason, h.detail FROM hookwire.holds h
     WHERE h.tenant = $1 AND h.id = $2

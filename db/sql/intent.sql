@@ -31,7 +31,7 @@ SELECT greatest(ceil((1 - b.tokens) * 60 / $3::double precision
 FROM hookwire.verification_buckets b WHERE b.tenant = $1 AND b.host = $2;
 
 -- name: charge
--- Charge a repeated GET on credit: it is not refused, but later requests wait for it.
+-- Charge a repeated GET even to an empty bucket: the GET is not refused, but later requests wait for new tokens.
 UPDATE hookwire.verification_buckets SET tokens = tokens - 1 WHERE tenant = $1 AND host = $2;
 
 -- name: pending_of
@@ -47,7 +47,7 @@ SELECT EXISTS (SELECT FROM hookwire.subscriptions s
                WHERE i.tenant = $1 AND i.identity = $2 AND i.mode = 'subscribe' AND i.state IN ('requested', 'verifying'));
 
 -- name: subscriptions_of_host
--- Count the subscriptions of a callback host, and the requests that may become some; counting ends at $2.
+-- Count the subscriptions of a callback host, and requests that may become subscriptions; counting ends at $2.
 SELECT (SELECT count(*) FROM (SELECT FROM hookwire.subscriptions s
                               WHERE s.callback_host = $1 AND s.protocol = 'websub' AND s.state IN ('active', 'disabled')
                               LIMIT $2) AS made)
@@ -87,8 +87,8 @@ RETURNING id;
 SELECT pg_advisory_xact_lock(1215262571, -3);
 
 -- name: claim
--- Claim up to $1 due requests for $2 seconds. For each callback host and mode, claim only the oldest. Claim none while
--- another request of that host and mode, or of the same pair, is in flight (WS-101). At most $3 of them are for hosts
+-- Claim up to $1 due requests for $2 seconds. For each callback host and mode, claim only the oldest. Claim no request
+-- while another one of its host and mode, or of its pair, is in flight (WS-101). At most $3 of them are for hosts
 -- without an active subscription, and requesters take turns (FS-04). Return the row as it was before the claim.
 WITH present AS MATERIALIZED (
     SELECT clock_timestamp() AS at

@@ -7,8 +7,8 @@ SELECT a.n, a.id, a.outcome, a.state FROM hookwire.add_jobs($1::text::jsonb, $2)
 SELECT c.* FROM hookwire.claim_jobs($1, $2, $3, $4, $5) AS c;
 
 -- name: claim_for_callbacks
--- $1: subscriptions that take no more for now. Those whose kind has jobs, in changing order. A worker is called as its
--- subscription is.
+-- $1: subscriptions that take no more for now. Claim for other subscriptions whose kind has jobs, in changing order.
+-- The worker's name is that of the subscription.
 SELECT s.id AS subscription_id, s.version, c.*, extract(epoch FROM c.run_until - clock_timestamp())::double precision AS run_seconds_left
 FROM (SELECT x.id, x.version, x.kind, x.queue, x.public_id, coalesce(x.timeout_seconds, $3) AS seconds FROM hookwire.subscriptions x
       WHERE x.protocol = 'job' AND x.state = 'active' AND x.id <> ALL ($1::bigint[])
@@ -158,7 +158,7 @@ SELECT g.name FROM gone g;
 SELECT hookwire.fire_schedule($1, $2, $3, $4);
 
 -- name: refresh_local
--- The rules of zones change: far dates that are kept as local time get their instants anew (JB-57).
+-- The rules of time zones change. Compute the instants of dates that are stored as local time again (JB-57).
 UPDATE hookwire.jobs j SET due_at = j.due_local AT TIME ZONE j.due_zone
 WHERE j.due_local > '-infinity' AND j.state IN ('scheduled', 'retryable') AND j.due_at <> j.due_local AT TIME ZONE j.due_zone;
 

@@ -35,7 +35,8 @@ ORDER BY e.id LIMIT $7;
 
 -- name: recount
 -- Compare the ledger's counts of closed hours from $1 until $2 with the stored events. Return up to $3 cells that
--- differ, for topics that keep their events for that long. Where one event makes the difference, the checksums name it.
+-- differ, for topics that keep their events for that long. If a single event makes the difference, the checksums name
+-- it.
 WITH cell AS MATERIALIZED (
     SELECT l.tenant, l.topic, l.hour, l.bucket, l.owed_count, l.owed_sum, l.owed_min, l.owed_max,
            CASE WHEN l.content_count = l.owed_count THEN l.owed_content END AS owed_content

@@ -48,8 +48,8 @@ SELECT coalesce((SELECT upto - through_id FROM cursor), 0);
 
 -- name: fold_entries
 -- Count up to $1 of the oldest entries after $2. Return how many there were, and the last one's number. Entries without
--- an event are counted under the hour 'epoch'. Starting at the beginning would read past every counted entry that a
--- snapshot keeps.
+-- an event are counted under the hour 'epoch'. A start at the beginning would read every counted entry that a snapshot
+-- keeps.
 WITH taken AS MATERIALIZED (
     DELETE FROM hookwire.ledger_entries
     WHERE ctid = ANY (ARRAY(

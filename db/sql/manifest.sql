@@ -2,9 +2,9 @@
 -- ids that a process remembers, as in outbox.sql (FC-01).
 
 -- name: write
--- Delete the last number when the next one is written. It is not below $6, which the writer knows from the number
--- before. So the statement reads past no dead row, under any plan (RR-07). A server that has lost the latest numbers
--- has none there. The writer counts on from its own number: a number that Kafka has is not used twice.
+-- Delete the last number when the next one is written. The number is at least $6, which the writer knows from the
+-- previous batch. So the statement reads no dead row, under any plan (RR-07). A server that has lost its latest numbers
+-- has none from $6 on. The writer continues from its own number, so that no number that Kafka has is used again.
 WITH term_held AS MATERIALIZED (
     SELECT layout, batch_no FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3
       AND (SELECT hookwire.assert_origin($7, 0)) FOR KEY SHARE

@@ -1,7 +1,7 @@
 -- Partitions: db.statements.for_partition replaces the names parent_table and partition_table.
 
 -- name: detach
--- Wait for running transactions, and block none (RR-05). Do not run it in a transaction.
+-- Wait for running transactions without blocking them (RR-05). Do not run it in a transaction.
 ALTER TABLE parent_table DETACH PARTITION partition_table CONCURRENTLY;
 
 -- name: finish_detach

@@ -52,8 +52,8 @@ VALUES ($1, $2, CASE WHEN $3::text IS NULL THEN '{webhooks}' ELSE '{amqp,webhook
 ON CONFLICT DO NOTHING;
 
 -- name: mirror_topic
--- Apply a mirror that was turned on or off since the topic was created. After it is off, waiting records are still sent
--- as they were accepted.
+-- Apply a mirror setting that has changed since the topic was created. Waiting records are still sent after the mirror
+-- was turned off.
 UPDATE hookwire.topics t
 SET sinks = CASE WHEN $3::text IS NULL THEN array_remove(t.sinks, 'amqp') ELSE array_remove(t.sinks, 'amqp') || '{amqp}'::text[] END,
     amqp_exchange = coalesce($3, t.amqp_exchange), amqp_exchange_type = coalesce($4, t.amqp_exchange_type),

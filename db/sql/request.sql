@@ -13,8 +13,8 @@ FROM hookwire.lease_requests($1, $2, $3, $4, $5) AS l;
 SELECT hookwire.reply_by($1::text::uuid, $2, $3, $4);
 
 -- name: lease_for_callbacks
--- Claim requests for callbacks. $1: subscriptions that take no more for now. Those whose service has requests, in
--- changing order.
+-- Claim requests for callbacks. $1: subscriptions that take no more for now. Claim for other subscriptions whose
+-- service has requests, in changing order.
 SELECT s.id AS subscription_id, s.version, s.service, translate(l.id::text, '-', '') AS id, l.claim, l.attempts,
        hookwire.frames_type(l.content_type, l.frame_bytes) AS content_type, hookwire.frames_body(l.body, l.frame_bytes) AS body
 FROM (SELECT x.id, x.version, x.service, x.public_id, coalesce(x.timeout_seconds, $3) AS seconds FROM hookwire.subscriptions x
@@ -29,7 +29,7 @@ FROM (SELECT x.id, x.version, x.service, x.public_id, coalesce(x.timeout_seconds
 SELECT hookwire.release_request($1::text::uuid, $2, $3, $4);
 
 -- name: get
--- NULL as principal: no authentication. A request made by HTTP belongs to its caller (ZU-12).
+-- A request made by HTTP is visible to its caller only (ZU-12). The principal NULL means no authentication.
 SELECT translate(r.id::text, '-', '') AS id, r.service, r.state, r.via, r.caller, r.attempts, r.worker, r.created_at, r.expires_at, r.answered_at,
        r.last_error, hookwire.frames_type(r.reply_content_type, r.reply_frame_bytes) AS content_type,
        hookwire.frames_body(r.reply, r.reply_frame_bytes) AS reply

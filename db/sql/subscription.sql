@@ -131,8 +131,8 @@ UPDATE hookwire.subscriptions SET paused_until = greatest(paused_until, now() + 
 WHERE id = $1;
 
 -- name: end
--- End the subscription after a 410 or at the receiver's request: nothing is sent to it again. Keep it if it changed
--- since the version that answered so.
+-- End the subscription after a 410 or at the receiver's request: nothing is sent to it again. Keep it if it has changed
+-- since the version that the answer is about.
 UPDATE hookwire.subscriptions SET state = $2, state_reason = $3, version = version + 1, updated_at = now()
 WHERE id = $1 AND state = 'active' AND version = $4
 RETURNING protocol;

@@ -24,7 +24,7 @@ RETURNING t.term, t.layout, t.batch_no, hookwire.groups_of(t.layout, t.sink) AS 
        hookwire.scope_of(t.layout) AS order_scope;
 
 -- name: take
--- Take the lease only if its term is still that of the holder that was judged to be gone. Never wait: a former leader
+-- Take the lease only if its term is still that of the holder that is gone. Never wait: a former leader
 -- may hold the row in an open transaction.
 WITH lease AS MATERIALIZED (
     SELECT t.sink, t.grp FROM hookwire.relay_terms t

@@ -8,8 +8,8 @@ WHERE s.id = $1 AND s.rate_per_second IS NOT NULL
 ON CONFLICT (subscription_id) DO NOTHING;
 
 -- name: trip
--- Open the breaker. After a failed probe ($5), open it for twice as long, up to $3 seconds. Of several workers that
--- open it, the first one counts. When it closes, the attempts that opened it are deleted. Disable a subscription that
+-- Open the breaker. After a failed probe ($5), open it for twice as long, up to $3 seconds. If several workers open it,
+-- only the first has an effect. When it closes, the attempts that opened it are deleted. Disable a subscription that
 -- has failed for $4 seconds (NULL: never), with a reason; never WebSub's (WH-R15, WH-I09).
 WITH gate AS (
     INSERT INTO hookwire.delivery_gates AS g (subscription_id, tenant, trips, open_until, failing_since, tokens)

@@ -1,5 +1,5 @@
 -- Undelivered: accepted events that have not reached a subscription, with the reason. There are three parts: not fanned
--- out yet, open, given up. Each part of a page reads its index only as far as the page goes.
+-- out yet, open, given up. A page reads only as much of each index as it shows.
 
 -- name: queued
 -- Return events that the fan-out has not reached yet, by id; for one subscription, those whose topic may match.
@@ -48,7 +48,7 @@ JOIN hookwire.subscriptions s ON s.id = l.subscription_id
 ORDER BY l.event_id, l.subscription_id;
 
 -- name: dead_of
--- Return those of one subscription.
+-- Return deliveries of one subscription that were given up.
 SELECT l.event_id, l.subscription_id, s.public_id, s.callback, l.attempts, l.last_outcome, l.last_status, l.kind, l.detail,
        l.died_at AS at, 'dead' AS state
 FROM (SELECT x.* FROM hookwire.dead_letters x WHERE x.tenant = $1 AND x.subscription_id = $2 AND x.event_id > $3

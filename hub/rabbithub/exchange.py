@@ -8,7 +8,7 @@ patterns of topics do the work of an exchange::
     topic    eu.*, eu.#     that pattern
     headers  x-match=all, colour=red      every topic, and a filter on the message's headers
 
-Words of a routing key may hold what a topic may not; such characters are written ``_XX`` (hexadecimal, UTF-8).
+Words of a routing key may hold characters that a topic may not. These are written ``_XX`` (hexadecimal, UTF-8).
 """
 
 from __future__ import annotations

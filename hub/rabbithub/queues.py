@@ -28,8 +28,8 @@ _TELL_SECONDS = 60.0
 
 
 class RabbitHubQueues:
-    """The service; ``due`` gets the subscriptions that have something to deliver. ``tell_days``: how long before its
-    end an operator event announces a lease; 0: never.
+    """The service; ``due`` gets the subscriptions that have something to deliver. ``tell_days``: the days before the
+    end of a lease at which an operator event announces it; 0: never.
     """
 
     name = "rabbithub queues"
@@ -44,12 +44,12 @@ class RabbitHubQueues:
         self._stopping = False
 
     def poll_now(self) -> None:
-        """Serve subscriptions from now on: there are some."""
+        """Begin to query the database, because subscriptions to RabbitHub resources exist."""
         self._is_used = True
         self._wake.notify()
 
     def fanned_out(self) -> None:
-        """Look at the queues: the fan-out has made deliveries."""
+        """Query the queues now, because the fan-out has made deliveries."""
         if self._is_used:
             self._wake.notify()
 

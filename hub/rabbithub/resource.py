@@ -1,7 +1,7 @@
 """RabbitHub's verbs: resources, publishing, subscribing (section 4 of the hub's requirements). No HTTP here.
 
     exchange   a space of topics (`hub.rabbithub.exchange`); a subscription is a binding with durable deliveries (RH-26)
-    queue messages wait as deliveries without a receiver, until one is free (`hub.rabbithub.queues`)
+    queue      messages wait as deliveries without a receiver, until one is free (`hub.rabbithub.queues`)
     subscribe  a request of PubSubHubbub 0.3, verified like a request of WebSub
 
 Storage, fan-out, delivery, retries, dead letters and the guard are those of other subscriptions. Unsubscribing, and the
@@ -86,7 +86,7 @@ class Resource:
     exchange_type: str | None
     source: int | None
     mirror: bool | None = None
-    """Whether AMQP gets its messages too; None: the hub's setting decides."""
+    """Whether its messages also go to AMQP; None: the hub's setting decides."""
 
     @property
     def is_default_exchange(self) -> bool:
@@ -208,7 +208,9 @@ async def set_mirror(hub: Hub, place: Place, mirror: bool | None) -> None:
     if mirror and (place.kind != "x" or place.vhost != "/"):
         raise FormRefused(400, "amqp.mirror", "is for exchanges of the virtual host /, because the AMQP URL names one")
     if mirror and (place.name, place.name) in hub.options.amqp_sources:
-        raise FormRefused(409, "amqp.mirror", "would bring back what HOOKWIRE_AMQP_SOURCES reads from that exchange")
+        raise FormRefused(
+            409, "amqp.mirror", "would bring back messages that HOOKWIRE_AMQP_SOURCES reads from that exchange"
+        )
     await hub.database.execute("rabbithub.set_mirror", (await find(hub, place)).id, mirror)
 
 
@@ -231,7 +233,7 @@ async def publish(hub: Hub, resource: Resource, message: RabbitHubMessage) -> in
     if any(name.startswith(_OUR_PREFIX) for name in message.headers):
         raise FormRefused(400, "x-rabbithub-msg_header", f"names beginning with {_OUR_PREFIX} are the hub's")
     for name in filter(is_private, message.headers):
-        raise FormRefused(400, "x-rabbithub-msg_header", f"{name} is no header of a message: subscribers would read it")
+        raise FormRefused(400, "x-rabbithub-msg_header", f"{name} is private: subscribers would read it in a message")
     if message.id_header is not None:
         about[MESSAGE_ID_HEADER] = message.id_header
     try:
@@ -375,7 +377,7 @@ def identity(resource: Resource, hub_topic: str, callback: str) -> bytes:
 
 def binding_of(resource: Resource, hub_topic: str) -> Binding:
     """Return the choice of ``hub.topic`` here; raise ``FormRefused`` 400."""
-    if resource.exchange_type is None:  # events reach it through its queue only
+    if resource.exchange_type is None:  # a queue's subscription gets events from the queue, so it chooses no topic
         return Binding("hookwire.rabbithub.consumer")
     try:
         return bind(resource.id, resource.exchange_type, hub_topic)

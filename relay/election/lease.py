@@ -166,7 +166,9 @@ class Leases:
             await self._elections[sink].heard(member, list(leases), asked_at if renew else None)
 
     async def _entered(self) -> int:
-        """Return our id, with a session lock on it if possible; without the lock other members take us for dead."""
+        """Return our id, with a session lock on it if possible. Without the lock, other members count this one as
+        dead.
+        """
         if self._member is None:
             await ensure_leases(self._database, list(self._elections))
             self._member = await self._database.fetchval(
@@ -228,7 +230,7 @@ class Leases:
         return self._options.lease_seconds
 
     async def end_candidacy(self, sink: str) -> None:
-        """Take no more leases of a sink, so that others get them."""
+        """Take no more leases of a sink, so that other processes get them."""
         self._candidate_for = [name for name in self._candidate_for if name != sink]
         if self._member is None:
             return

@@ -12,7 +12,7 @@ __all__ = ["ensure_leases"]
 async def ensure_leases(database: Database, sinks: Sequence[str]) -> None:
     """Create missing leases; raise ``db.errors.DatabaseError``.
 
-    While the layout is being changed it waits: a lease of the former layout would give shards to two leaders (RR-11).
+    Wait while the layout is being changed: a lease of the former layout would give shards to two leaders (RR-11).
     """
     async with database.transaction() as session:
         await session.execute("term.keep_layout")

@@ -6,10 +6,10 @@
          ^                                          |
          +------------- beats, questions -----------+
 
-NELI elects, the term fences (RR-08, RR-09): before a lease is handed out its term is raised in PostgreSQL. It may
-govern the Kafka sink only, because with Kafka down its leaders fence themselves.
+NELI elects, the term fences (RR-08, RR-09): before a lease is handed out its term is raised in PostgreSQL. Use it for
+the Kafka sink only: while Kafka is down, its leaders give up their leases.
 
-The machine has its own clock task, so that a consumer that hangs cannot keep a leader in office (RL-20).
+The machine has its own clock task, so that a leadership ends in time even if the consumer hangs (RL-20).
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class NeliElection:
         self._leave_if_idle()
 
     def trusted(self, group: int) -> bool:
-        """Return whether we lead by our own clock."""
+        """Return whether this process leads, by its own clock."""
         lease = self.leases.get(group)
         return lease is not None and not lease.lost.is_set() and boot_seconds() < self._core.trusted_until(group)
 
@@ -260,7 +260,7 @@ class NeliElection:
             self._taking[role].cancel()
 
     async def _take(self, role: int) -> None:
-        """Raise the term and return the lease to its taker; tell the machine when that failed."""
+        """Raise the term and hand out the lease; report a failure to the machine."""
         try:
             term = await self._raised(role)
             lease = self.leases[role] = Lease(term)

@@ -21,7 +21,7 @@ leader until it learns of the end.
          |                                 or another's beat with a higher term              |
          |                                                                                   |
          +------ barrier: LeaderRevoked, then wait until every role is left, <---------------+
-                 at most half the rebalance time-out; what is not left by then is LeaderFenced
+                 at most half the rebalance time-out; a role not left by then is LeaderFenced
 
 *Roles.* A relay has N partition groups, the election's topic M partitions. Role j belongs to partition j mod M (paper,
 "Non-exclusive and exclusive NELI"; RO-05). Either number may be larger.
@@ -99,14 +99,14 @@ class NeliTimes:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The coordinator has given us these partitions, all that we have."""
+    """The coordinator has assigned these partitions to us; they replace all earlier ones."""
 
     partitions: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """The coordinator takes everything back, as each rebalance of the classic protocol does (RK-02)."""
+    """The coordinator revokes all partitions, as at each rebalance of the classic protocol (RK-02)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class LeaderAcquired:
 
 @dataclass(frozen=True, slots=True)
 class LeaderRevoked:
-    """This member stops leading: finish what is in flight, then :class:`Left`."""
+    """This member stops leading: finish the records in flight, then :class:`Left`."""
 
     role: int
 
@@ -274,7 +274,7 @@ class Neli:
         return not self._rebalancing and partition is not None and partition.state == "leader"
 
     def trusted_until(self, role: int) -> float:
-        """Return until when the leadership may be trusted without a new confirmation."""
+        """Return the time until which the leadership may be trusted without a new confirmation."""
         partition = self._partitions.get(role % self._partition_count)
         return partition.trusted_until if partition is not None and partition.state == "leader" else float("-inf")
 
@@ -315,7 +315,7 @@ class Neli:
         return []
 
     def _confirm(self, heard: Heard) -> Iterator[Output]:
-        """Confirm only beats that left after the assignment, or after a fence."""
+        """Apply a confirmation; beats that left before the assignment or before a fence do not count."""
         partition = self._partitions.get(heard.partition)
         ours = heard.beat.sender == self._me and not self._rebalancing
         if ours and partition is not None and heard.beat.number in partition.out:

@@ -33,7 +33,7 @@ _STOP_SECONDS = 3.0
 
 
 class Membership:
-    """``hear`` gets each input for the machine; ``barrier`` waits until a rebalance may go on.
+    """One membership. ``hear`` gets each input for the machine; ``barrier`` waits until a rebalance may go on.
 
     Methods raise :class:`relay.sink.SinkUnavailable`.
     """
@@ -53,12 +53,12 @@ class Membership:
             enable_auto_commit=False,
             auto_offset_reset="latest",
             session_timeout_ms=int(times.session_seconds * 1000),
-            # Its answer tells a member of a rebalance, for which other members have stopped already (RO-06).
+            # The answer to a heartbeat announces a rebalance, and other members have stopped for it already (RO-06).
             heartbeat_interval_ms=int(min(times.session_seconds / 12, 0.2) * 1000),
             rebalance_timeout_ms=int(times.rebalance_seconds * 1000),
             max_poll_interval_ms=int(times.rebalance_seconds * 3000),
-            # In turns, because role j sits on partition j mod M: with fewer roles than partitions the roles are the
-            # first few. An assignor of blocks would give all of them to one member (RO-05).
+            # Assign partitions in turns, because role j belongs to partition j mod M. With fewer roles than partitions,
+            # only the first partitions have roles. An assignor of blocks would give these to one member (RO-05).
             partition_assignment_strategy=(RoundRobinPartitionAssignor,),
             retry_backoff_ms=50,
         )
@@ -117,7 +117,7 @@ class Membership:
                 offset = self._offsets.get((number, question.number))
                 if offset is None:
                     continue
-                # A commit that fails leaves the question unanswered; the machine will notice.
+                # A failed commit answers nothing; the machine then fences the leader in time.
                 with suppress(SinkError), translated("confirming a beat"):
                     # A commit names our member id and generation: the coordinator refuses it from a former member.
                     await self._consumer.commit({TopicPartition(self._options.topic, number): offset})

@@ -11,8 +11,9 @@ __all__ = ["NeliOptions"]
 
 @dataclass(frozen=True, slots=True)
 class NeliOptions:
-    """``owner`` is the name of this process. ``partitions`` is the number for a new election topic: at least one for
-    each relay. Topic and consumer group belong to one installation: other beats would look like rivals' (RL-18).
+    """The options. ``owner`` is the name of this process. ``partitions`` is the number for a new election topic: at
+    least one for each relay. Topic and consumer group belong to one installation: beats of another installation would
+    look like those of a rival (RL-18).
     """
 
     owner: str

@@ -28,7 +28,7 @@ __all__ = ["Election", "LeadershipLost", "Lease", "boot_seconds", "holding", "ne
 
 
 class LeadershipLost(Exception):
-    """This process no longer leads. Stop at once and become a candidate again; never a crash."""
+    """This process no longer leads. Stop at once and become a candidate again; this is no failure of the process."""
 
 
 class Lease:
@@ -127,11 +127,11 @@ def boot_seconds() -> float:
 
 
 async def until_untrusted(lease: Lease, trusted_until: Callable[[], float], whose: str) -> None:
-    """End a term when its lease has run out, regardless of the renewals: :func:`holding` watches with it. It reads only
-    the clock. A renewal may hang beyond its time-out, while its connection is returned. A cancellation by the client
-    library ends a renewal without an error.
+    """End a term when its lease has run out, for :func:`holding`. It reads only the clock, regardless of the renewals.
+    A renewal may hang beyond its time-out, while its connection is returned. A cancellation by the client library ends
+    a renewal without an error.
     """
-    while (left := trusted_until() - boot_seconds()) > 0:  # noqa: ASYNC110 - the end moves while it sleeps
+    while (left := trusted_until() - boot_seconds()) > 0:  # noqa: ASYNC110 - a renewal may move the end
         await asyncio.sleep(left)
     lease.lose(f"the lease of {whose} has run out")
     raise LeadershipLost(lease.reason)

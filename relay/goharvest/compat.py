@@ -208,7 +208,7 @@ class CompatHarvester:
         return sent, reopen
 
     async def _send(self, term: Term, records: Sequence[Record]) -> Receipt:
-        """Send one round. A topic that accepts nothing is refused for every key in it."""
+        """Send one round. Where a topic is refused, refuse the first record of each of its keys."""
         broken = [record for record in records if record.kafka_headers is None]
         keys = {record.key for record in broken}
         sound = [record for record in records if record.key not in keys]
@@ -238,14 +238,14 @@ class CompatHarvester:
             await self._table.park(term, receipt.refused)
 
     async def _purge(self, ids: Sequence[int]) -> None:
-        """Delete confirmed rows, remembered until the database has said that they are gone."""
+        """Delete confirmed rows. Remember their ids until the database has confirmed the deletion."""
         self._unpurged.update(ids)
         if self._unpurged:
             await self._table.purge(self._unpurged)
             self._unpurged.clear()
 
     async def _pause(self) -> None:
-        """Wait, but not beyond a stop; twice as long the next time."""
+        """Wait until the pause or the relay ends; double the next pause."""
         ends_at = time.monotonic() + self._backoff_seconds
         self._backoff_seconds = min(self._backoff_seconds * 2, self._options.backoff_seconds_max)
         while not self._stopping.is_set() and time.monotonic() < ends_at:

@@ -59,7 +59,7 @@ class CompatTable:
         return str(self._identities[-1])
 
     def begin(self) -> None:
-        """Begin a term with a new identity: every earlier mark is foreign."""
+        """Begin a term with a new identity, so that no earlier mark counts as ours."""
         self._identities = [uuid.uuid4()]
 
     def refresh(self) -> None:
@@ -84,7 +84,7 @@ class CompatTable:
         return Due(there, [row["key"] for row in rows if row["id"] is None])
 
     async def purge(self, ids: Collection[int]) -> None:
-        """Delete confirmed rows; raise :class:`LeadershipLost` when another relay has marked some of it."""
+        """Delete confirmed rows; raise :class:`LeadershipLost` when another relay has marked some of them."""
         foreign = await self._database.fetchval("compat.purge", list(ids), self._identities)
         if foreign:
             raise LeadershipLost(

@@ -1,4 +1,4 @@
-"""The tables that hookwire keeps beside an outbox in MariaDB or MySQL: create what is missing, check the outbox."""
+"""The tables that hookwire keeps beside an outbox in MariaDB or MySQL: create missing tables, check the outbox."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class MariaTable:
         return self._identities[-1]
 
     def begin(self) -> None:
-        """Begin a term with a new identity: every earlier mark is foreign."""
+        """Begin a term with a new identity, so that no earlier mark counts as ours."""
         self._identities = [str(uuid.uuid4())]
 
     def refresh(self) -> None:

@@ -46,11 +46,11 @@ class OutboxTable(Protocol):
         ...
 
     def begin(self) -> None:
-        """Begin a term: every earlier mark is foreign."""
+        """Begin a term; no earlier mark counts as ours."""
         ...
 
     def refresh(self) -> None:
-        """Mark everything that was not purged again, from the lowest id: after an unknown outcome (RG-06)."""
+        """Let :meth:`mark` begin again at the lowest id that is not purged, after an unknown outcome (RG-06)."""
         ...
 
     async def mark(self, term: Term, limit: int) -> list[Record]:
@@ -62,7 +62,7 @@ class OutboxTable(Protocol):
         ...
 
     async def purge(self, ids: Collection[int]) -> None:
-        """Delete confirmed rows; raise ``relay.election.port.LeadershipLost`` when another relay has marked it."""
+        """Delete confirmed rows; raise ``relay.election.port.LeadershipLost`` when another relay has marked one."""
         ...
 
     async def reset(self, ids: Collection[int]) -> None:

@@ -25,7 +25,7 @@ _LIMITS = ("max.message.bytes", "min.insync.replicas")
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """``error`` is aiokafka's class for the broker's answer, None when the topic is there."""
+    """A topic in the cluster. ``error`` is aiokafka's class for the broker's answer, None when the topic is there."""
 
     error: type[KafkaError] | None
     replicas: int
@@ -40,14 +40,14 @@ class TopicLimits:
 
 
 class KafkaAdmin:
-    """Every method raises :class:`SinkUnavailable` when the cluster does not answer in a bounded time."""
+    """Queries a cluster. Every method raises :class:`SinkUnavailable` when the cluster does not answer in time."""
 
     def __init__(self, options: KafkaOptions) -> None:
         self._options = options
         self._client = AIOKafkaAdminClient(**options.client("admin"))
 
     async def start(self) -> None:
-        """Connect; the error says which setting is wrong, where one is."""
+        """Connect; the error names a wrong setting where one is the cause."""
         try:
             with translated("connecting"):
                 async with asyncio.timeout(self._options.request_seconds):
@@ -89,8 +89,8 @@ class KafkaAdmin:
     async def committed(self, group: str, topic: str) -> int:
         """Return the offset that a consumer group has committed for partition 0 of a topic; 0 when it has none.
 
-        The caller bounds the wait: a coordinator that is still loading gives no answer, which must not be read as
-        "none".
+        The caller limits the wait. A coordinator that is still loading returns nothing, which does not mean that no
+        offset is committed.
         """
         partition = TopicPartition(topic, 0)
         while True:

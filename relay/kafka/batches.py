@@ -1,4 +1,4 @@
-"""Kafka batches: the records of one call, laid out per partition in order, each batch closed and within its limits.
+"""Kafka batches: the records of one call, packed for each partition, in order and within the size limits.
 
 aiokafka's own accumulator costs five times as much per record and decides by itself where a batch ends. Here a batch
 ends at the topic's size limit, at our own limit, or in the search for a poison record (RK-20).
@@ -117,7 +117,7 @@ class Packer:
         if lane:
             last = lane[-1]
             grown = last.size + size
-            most = share if share < last.records_max else last.records_max  # min() would cost as much as all the rest
+            most = share if share < last.records_max else last.records_max  # min() is too slow here
             if grown <= self._batch_bytes and grown <= topic.message_bytes_max and len(last.records) < most:
                 last.records_max = most
                 return last
@@ -132,9 +132,9 @@ def _waits_behind(record: Record) -> tuple[tuple[str, str, str | None], tuple[st
 
 
 def waves(partitions: Sequence[Sequence[KafkaBatch]]) -> Iterator[list[KafkaBatch]]:
-    """Yield the batches that may be sent at the same time: one for each partition, within the bytes of a request. They
-    hold one batch of a partition at a time. Otherwise the broker takes a new producer's second batch even if it has
-    just refused the first.
+    """Yield the batches that may be sent at the same time: one for each partition, within the bytes of a request. Two
+    batches of a partition are never in flight: a broker may accept a new producer's second batch after it has refused
+    the first.
     """
     queues = [deque(batches) for batches in partitions]
     while queues:

@@ -26,7 +26,9 @@ _TROUBLE = (errors.KafkaError, OSError, TimeoutError, EOFError, SinkUnavailable)
 
 @dataclass(frozen=True, slots=True)
 class ConnectionCheck:
-    """``detail`` has the outcome of each server; ``refused``: a server answered and needs other settings."""
+    """The result of a check. ``detail`` has the outcome of each server; ``refused``: a server answered and needs other
+    settings.
+    """
 
     ok: bool
     detail: str

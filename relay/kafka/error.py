@@ -1,7 +1,7 @@
 """Map Kafka errors to the relay's (RO-08). aiokafka's exceptions end here. aiokafka raises ``KafkaError`` for a
-broker's error, and ``OSError`` and ``TimeoutError`` for a network error. Others leave its own code where its view of
-the cluster is empty or an answer is missing. It raises ``AssertionError`` ("Did we not perform bootstrap?") while all
-brokers are fenced, and ``RuntimeError`` of the event loop for a lost connection. ``EOFError``, ``KeyError`` and
+broker's error, and ``OSError`` and ``TimeoutError`` for a network error. Its own code raises others where its view of
+the cluster is empty or an answer is missing. ``AssertionError`` ("Did we not perform bootstrap?") means that all
+brokers are fenced, and ``RuntimeError`` of the event loop a lost connection. ``EOFError``, ``KeyError`` and
 ``AttributeError`` occur too. All of them mean that the cluster cannot be used at the moment. An exception that was
 raised in our own code is not the client's and passes; see :mod:`db.foreign`.
 """
@@ -53,7 +53,7 @@ def described(error: BaseException) -> str:
 
 
 def sink_error(error: BaseException) -> SinkError:
-    """Return the port's error for it."""
+    """Return the port's error for an exception of aiokafka."""
     return Fenced(described(error)) if isinstance(error, _FENCED) else SinkUnavailable(described(error))
 
 
@@ -83,7 +83,8 @@ def thrown_at(error: BaseException) -> str:
 
 
 async def close_client(client: AIOKafkaClient, seconds: float) -> None:
-    """Disconnect, within so many seconds: a peer that reads nothing keeps a socket open; it goes with its buffer.
+    """Disconnect within so many seconds. A peer that reads nothing would keep the socket open, so its unsent bytes are
+    dropped.
 
     The task that updates the metadata may have failed with a lost connection. The client raises that error when it is
     closed, before it closes any connection. It is then closed without that task.

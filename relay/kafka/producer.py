@@ -1,4 +1,4 @@
-"""One Kafka producer between two failures: aiokafka's, with time limits and a close that never sends anything more.
+"""A Kafka producer that is used until its first failure: aiokafka's, with time limits and a close that sends nothing.
 
 After a batch that failed for good, the next one of its partition would be out of sequence for ever. So a producer is
 discarded at the first failure and never repaired (RK-15). aiokafka cannot close without flushing and without waiting
@@ -20,13 +20,13 @@ from relay.kafka.options import KafkaOptions
 
 __all__ = ["KafkaProducer"]
 
-_ANSWER_SECONDS = 1.0  # at the end, for requests that are on the wire
+_ANSWER_SECONDS = 1.0  # when discarding: the wait for answers to requests that were sent
 _DISCARD_SECONDS = 0.5
 _UNANSWERED = TimeoutError("Kafka gave no answer in time: waiting for acknowledgements")
 
 
 class KafkaProducer:
-    """Methods raise :class:`relay.sink.Fenced` and :class:`relay.sink.SinkUnavailable`.
+    """A producer. Methods raise :class:`relay.sink.Fenced` and :class:`relay.sink.SinkUnavailable`.
 
     With a ``transactional_id``, starting it fences every earlier producer of that id, and sending is done between
     :meth:`begin` and :meth:`commit`.
@@ -41,13 +41,13 @@ class KafkaProducer:
             transactional_id=transactional_id,
             transaction_timeout_ms=int(options.transaction_seconds * 1000),
             compression_type=None if options.compression == "none" else options.compression,
-            max_batch_size=options.batch_bytes * 2,  # ours end earlier, by our own count
+            max_batch_size=options.batch_bytes * 2,  # never reached: our batches end earlier, by our own count
             retry_backoff_ms=20,
         )
         self._unanswered: list[asyncio.Future[Any]] = []
 
     async def start(self) -> None:
-        """Connect and get a producer id; a transaction that a predecessor left open is resolved by it."""
+        """Connect and get a producer id. The broker then ends a transaction that a predecessor left open."""
         with translated("starting a producer"):
             async with asyncio.timeout(self._options.request_seconds * 2):
                 await self._producer.start()
@@ -77,7 +77,7 @@ class KafkaProducer:
             await self._producer.begin_transaction()
 
     async def submit(self, batches: Sequence[KafkaBatch]) -> None:
-        """Put batches on the wire, not more than one of a partition; :meth:`answers` waits for them."""
+        """Send batches, at most one of each partition; :meth:`answers` waits for the results."""
         with translated("handing over a batch"):
             async with asyncio.timeout(self._options.request_seconds):
                 for batch in batches:
@@ -86,8 +86,8 @@ class KafkaProducer:
                     self._unanswered.append(future)
 
     async def answers(self, seconds: float | None = None) -> list[BaseException | None]:
-        """Wait for all submitted batches, at most so long; return for each None (kept by the broker) or its error. A
-        batch without an answer by then may still get one: :meth:`discard` knows of it.
+        """Wait for all submitted batches, for at most ``seconds``. Return for each None (the broker keeps it) or its
+        error. A batch without an answer may still get one; :meth:`discard` waits for it.
         """
         await asyncio.wait(self._unanswered, timeout=seconds)
         answers = [future.exception() if future.done() else _UNANSWERED for future in self._unanswered]
@@ -106,8 +106,7 @@ class KafkaProducer:
             await self._producer.commit_transaction()
 
     async def discard(self) -> bool:
-        """End the producer without sending anything more, within a few seconds; return False when requests got no
-        answer.
+        """End the producer within a few seconds, and send nothing more. Return False if a request got no answer.
 
         An open transaction is left to the next producer of the same id, or to its time-out.
         """
@@ -126,9 +125,7 @@ class KafkaProducer:
         return all_answered
 
     def _retrieve(self) -> None:
-        """Retrieve the exceptions of futures that no task awaits, or asyncio reports them at some later time
-        (RK-21).
-        """
+        """Retrieve the exceptions of futures that no task awaits. Otherwise asyncio logs them later (RK-21)."""
         undrained = self._producer._message_accumulator._batches.values()
         waiters = [batch._drain_waiter for batches in undrained for batch in batches]
         transaction_end = self._producer._txn_manager.wait_for_transaction_end()

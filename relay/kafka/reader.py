@@ -28,7 +28,9 @@ class KafkaArrival(NamedTuple):
 
 
 class KafkaReader:
-    """Use it by ``async with``. It joins no consumer group, so it moves no offsets. Raises SinkUnavailable."""
+    """Reads one topic, within ``async with``. It joins no consumer group, so it moves no offsets. Raises
+    SinkUnavailable.
+    """
 
     def __init__(self, options: KafkaOptions, topic: str) -> None:
         self._options = options
@@ -48,7 +50,7 @@ class KafkaReader:
         while not await self._open():
             await asyncio.sleep(_POLL_SECONDS)
             yield None
-        assert self._consumer is not None, "it was opened"
+        assert self._consumer is not None, "_open returned True"
         while True:
             with translated(f"reading {self._topic}"):
                 fetched = await self._consumer.getmany(timeout_ms=int(_POLL_SECONDS * 1000))

@@ -16,7 +16,7 @@ SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 @dataclass(frozen=True, slots=True)
 class KafkaSecurity:
-    """Words as in Kafka's own ``security.protocol`` and ``sasl.mechanism``.
+    """The security settings. Their values are those of Kafka's ``security.protocol`` and ``sasl.mechanism``.
 
     Raises ValueError, naming the setting, for combinations that cannot work and files that cannot be read.
     """

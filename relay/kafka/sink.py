@@ -56,7 +56,9 @@ in the log of each partition, of the transactions and of the marker's group."""
 
 @dataclass(slots=True)
 class _Life:
-    """One life of the producer. ``setbacks`` counts the calls that left records open; ``over``: reopen first."""
+    """One producer and its state. ``setbacks`` counts the calls that left records open; ``over``: the sink must be
+    reopened.
+    """
 
     admin: KafkaAdmin
     producer: KafkaProducer
@@ -80,7 +82,8 @@ class KafkaSink:
         self.features = Features(
             window=options.window,
             batch_records_max=options.batch_records_max,
-            overlap=2 if options.window == "batch" else 1,  # a second batch could hold a key's next record
+            # With the window "record", a second batch could hold a key's next record.
+            overlap=2 if options.window == "batch" else 1,
             manifests=options.mode == "transactional" and options.manifests,
             small_batch_seconds=_TRANSACTION_SECONDS if options.mode == "transactional" else 0.0,
         )
@@ -95,8 +98,8 @@ class KafkaSink:
     async def open(self, term: Term) -> int | None:
         """Start a producer; in transactional mode it fences its predecessors and the progress marker is returned.
 
-        In idempotent mode it may wait first, up to ``request_seconds``, for a lost request to be lost for good.
-        Raises :class:`Fenced`, :class:`SinkUnavailable`.
+        In idempotent mode it may wait first, for up to ``request_seconds``, until an earlier request cannot arrive any
+        more. Raises :class:`Fenced`, :class:`SinkUnavailable`.
         """
         await self.close()
         await asyncio.sleep(max(self._silent_until - time.monotonic(), 0))
@@ -176,9 +179,7 @@ class KafkaSink:
                 return await self._commit(life, batch, layout)
 
     async def _produce(self, life: _Life, layout: BatchLayout) -> Receipt:
-        """Send in idempotent mode. Without an answer in time for some, the rest stays acknowledged: no transaction
-        takes it back.
-        """
+        """Send in idempotent mode. Acknowledged records stay so even if others fail: there is no transaction."""
         acknowledged: list[Record] = []
         deadline = time.monotonic() + self._options.delivery_seconds
         for wave in waves(layout.partitions):
@@ -215,7 +216,7 @@ class KafkaSink:
         for position, wave in enumerate(waves(layout.partitions)):
             await producer.submit(wave)
             if position == 0 and batch.number is not None:
-                # While the records travel; the marker is committed with them, whichever arrives first.
+                # Write the marker while the records are sent; both are committed together.
                 unmarked = await self._mark(life, batch.number)
             failed = [(b, error) for b, error in zip(wave, await producer.answers(), strict=True) if error is not None]
             if failed:
@@ -229,7 +230,9 @@ class KafkaSink:
         return Receipt(batch.records)
 
     async def _mark(self, life: _Life, number: int) -> SinkError | None:
-        """Write the marker; return its error, because the answers to the records may say more."""
+        """Write the marker; return its error instead of raising it, because the errors of the records are more
+        precise.
+        """
         try:
             await life.producer.mark(life.progress_group, self._options.progress_topic, number)
         except SinkError as error:

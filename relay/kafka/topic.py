@@ -1,4 +1,4 @@
-"""One Kafka topic, as a producer needs to know it."""
+"""One Kafka topic: its number of partitions and its limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka topics as the sink knows them: partitions, largest message, or why they cannot be used. The sink waits once for
+"""Kafka topics: their partitions and largest message, or why they cannot be used. The sink waits once for
 a missing topic, because some brokers create topics by themselves. After that it asks without waiting, so that a missing
 topic delays only its own records.
 """

@@ -398,7 +398,7 @@ class Broker:
     # --- time ---------------------------------------------------------------------------------------------------
 
     def _forgive_silence(self, now: float) -> None:
-        """After a pause of this process, extend all workers' time: their heartbeats are not read yet (HB-02)."""
+        """Extend all workers' time after a pause of this process: their heartbeats are not read yet (HB-02)."""
         self.counters.totals["late-ticks"] += 1
         for worker in self.workers.values():
             worker.expires_at = max(worker.expires_at, now + self.options.heartbeat_seconds)

@@ -142,7 +142,7 @@ class ParanoidQueue:
         return worker.expires_at if worker.client is None else max(worker.expires_at, worker.busy_until)
 
     def _forgive_own_pause(self, now: float) -> None:
-        """After a pause of this process, extend all workers' time: their heartbeats are not read yet (HB-02)."""
+        """Extend all workers' time after a pause of this process: their heartbeats are not read yet (HB-02)."""
         due = self._deadlines.first()
         if due is not None and now - due > self.options.heartbeat_seconds:
             for worker in self._workers.values():

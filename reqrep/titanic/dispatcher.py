@@ -5,7 +5,7 @@
     find services with requests ------> is a worker registered? --no--> ask again after a second
                                                  | yes
                                                  v
-                              claim, at most so many of each service
+                              claim, up to a limit for each service
                                                  |
               release, with a pause  <--none--  call  --reply-->  settle
 

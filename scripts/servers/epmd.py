@@ -22,7 +22,7 @@ class EpmdServer(ServerProcess):
 
     @property
     def version(self) -> str:
-        """Not told by epmd; it belongs to the Erlang that RabbitMQ names in its log."""
+        """Return a constant: epmd does not report its version, and RabbitMQ's log names the version of Erlang."""
         return "unknown"
 
     def _prepare(self) -> None:

@@ -43,7 +43,7 @@ class KafkaServer(ServerProcess):
         lasting: bool = False,
         authorizes: bool = False,
     ) -> None:
-        """`advertised_port`: where the fault proxy will listen (default: a free one); `partitions`: of a new topic.
+        """Set the options. `advertised_port`: of the fault proxy (default: a free one). `partitions`: of a new topic.
 
         `authorizes`: it uses access control lists; a resource without one is open to all. `lasting`: it runs long
         enough, or its speed matters enough, for the JVM's optimiser. A broker of a test ends before that pays.
@@ -78,7 +78,7 @@ class KafkaServer(ServerProcess):
 
     @property
     def address(self) -> str:
-        """Same as `bootstrap`."""
+        """Return `bootstrap`, under the name that all servers share."""
         return self.bootstrap
 
     @property

@@ -52,7 +52,7 @@ class MariaServer(ServerProcess):
 
     @property
     def address(self) -> str:
-        """Same as `url`."""
+        """Return `url`, under the name that all servers share."""
         return self.url
 
     @cached_property

@@ -55,7 +55,7 @@ class PgBouncer(ServerProcess):
 
     @cached_property
     def version(self) -> str:
-        """It is not asked for: the tests hold for every version."""
+        """Return a constant: the tests hold for every version."""
         return "unknown"
 
     def through(self, database_url: str) -> str:

@@ -71,7 +71,7 @@ class PostgresServer(ServerProcess):
 
     @property
     def address(self) -> str:
-        """Same as `url`."""
+        """Return `url`, under the name that all servers share."""
         return self.url
 
     @cached_property

@@ -86,7 +86,7 @@ class ProsodyServer(ServerProcess):
 
     @property
     def address(self) -> str:
-        """Same as `url`."""
+        """Return `url`, under the name that all servers share."""
         return self.url
 
     @cached_property

@@ -47,7 +47,7 @@ class RabbitServer(ServerProcess):
 
     @property
     def address(self) -> str:
-        """Same as `url`."""
+        """Return `url`, under the name that all servers share."""
         return self.url
 
     @property

@@ -203,14 +203,14 @@ def test_half_written_files_are_named_put_aside_with_the_reason_and_counted(
         table.read(spark).select("event_number").collect()
     (code, found), again = check(), check("--quarantine")
     assert (code, found["records"], again[0], check()[0]) == (1, 3, 1, 0)
-    assert [row["reason"][:15] for row in found["damaged"]] == ["it has 100 byte", "it is not there"]  # type: ignore[attr-defined]
+    assert [row["reason"][:15] for row in found["damaged"]] == ["it has 100 byte", "it is missing"]  # type: ignore[attr-defined]
     assert (numbers_of(spark, table), (tmp_path / "quarantine" / "bronze" / short).exists()) == ([4], True)
     entry = next(table.history())
     assert ([row[0] for row in entry["notes"]["quarantined"]], whole) == ([short, gone], table.snapshot().files[0].path)
     assert [run.counts for run in runs(lake)] == [{"files": 2, "records": 3}]
     noted = DeltaTable(lake.spark_path("quarantined")).to_pyarrow_table().to_pylist()
     assert {(row["table"], row["path"], row["rows"], row["reason"][:15]) for row in noted} == {
-        ("bronze", short, 2, "it has 100 byte"), ("bronze", gone, 1, "it is not there"),
+        ("bronze", short, 2, "it has 100 byte"), ("bronze", gone, 1, "it is missing"),
     }  # fmt: skip
 
 

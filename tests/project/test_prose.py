@@ -42,20 +42,36 @@ BANNED = {
     r"\bon record\b": "stored",
     r"\bof late\b": "recently",
     r"\bdecision \d+\b": "cite the ADR",
+    r"\bas (?:it|they) stands?\b": "unchanged",
+    r"\b(?:so (?:many|much|long) at most|at most so many)\b": "the largest number of, and its unit",
+    r"\bthis once\b": "only now",
+    r"\bno use\b": "name the reason",
+    r"\bis there twice\b": "name the place",
+    r"\bwhere there is none\b": "if none exists",
     r"\b(?:doors?|bells?|knocks?|knocked|rung|reigns?|deposed?|lookout|hurry|bury|buried|furnish(?:es|ed)?)\b": (
         "the term of the glossary"
     ),
 }
 """Pattern (case is ignored, but for the start of a sentence), and the cure."""
+WHAT = re.compile(r"\bwhat (?!to do\b|callbacks may)[^?]*$", re.IGNORECASE)
+"""`what` as a noun; held in the rooms, but for migrations that are never edited."""
+FROZEN = tuple(f"db/migrations/000{number}_" for number in range(1, 8))
 _ANY_BANNED = re.compile("|".join(BANNED), re.IGNORECASE)
 """A quick look that passes over most texts."""
 
 NOT_A_VERB = frozenset(
     re.split(
         " ",
-        "the a an all every each whether what who how where which why those some any no one several everything",
+        "the a an all every each whether what who how where which why those some any no one several everything its "
+        "their they it by to as up until without most our more none only from with here there these this such same "
+        "both than then and or but if when because at about not",
     )
 )
+FRAGMENT = re.compile(
+    r"(?:And|As|At most so|It|Its|None|Of|Only (?:of|those)|Or|So|Their|Then|These|They|Those|The same)\b(?! [A-Z])"
+)
+"""A help text or description that begins so has no object: the reader sees it without the text before it."""
+TEXT_ARGUMENTS = ("description", "help", "summary")
 
 
 class Prose(NamedTuple):
@@ -174,8 +190,38 @@ def nouns_for_verbs(path: Path) -> Iterator[Prose]:
         is_route = any("router." in ast.unparse(decorator) for decorator in node.decorator_list)
         if not is_route and (found := docstring(node.body)):
             first = re.match(r"\w*", str(found.value))
-            if first and first[0].lower() in NOT_A_VERB:
+            if first and (first[0].lower() in NOT_A_VERB or str(found.value).startswith("`")):
                 yield Prose(found.lineno, str(found.value))
+
+
+def nouns_what(path: Path, text: str) -> Iterator[str]:
+    if path.is_relative_to(ROOT) and (not named(path).startswith(ROOMS) or named(path).startswith(FROZEN)):
+        return
+    for sentence in sentences(text):
+        if found := WHAT.search(sentence):
+            yield f"{found[0][:30]!r}: name the thing, not `what`"
+
+
+def classes_without_a_noun(path: Path) -> Iterator[Prose]:
+    """Yield docstrings of classes that begin with a parameter and so do not say what the object is."""
+    for node in ast.walk(tree(path)):
+        found = docstring(node.body) if isinstance(node, ast.ClassDef) else None
+        if found and str(found.value).startswith("`"):
+            yield Prose(found.lineno, str(found.value))
+
+
+def fragments(path: Path) -> Iterator[Prose]:
+    """Yield help texts, and descriptions of the API, that begin without an object."""
+    for node in ast.walk(tree(path)):
+        values: list[ast.expr | None] = []
+        if isinstance(node, ast.keyword) and node.arg in TEXT_ARGUMENTS:
+            values = [node.value]
+        elif isinstance(node, ast.Dict):
+            items = zip(node.keys, node.values, strict=True)
+            values = [value for key, value in items if isinstance(key, ast.Constant) and key.value in TEXT_ARGUMENTS]
+        for value in values:
+            if isinstance(value, ast.Constant) and isinstance(value.value, str) and FRAGMENT.match(value.value):
+                yield Prose(value.lineno, value.value)
 
 
 @cache
@@ -193,9 +239,13 @@ def _findings(path: Path) -> Iterator[str]:
     for prose in long:
         yield from (f"{prose.line}: {finding}" for finding in long_sentences(prose.text))
     for prose in [*long, *([*comments(path), *messages(path)] if is_python else [])]:
-        yield from (f"{prose.line}: {finding}" for finding in banned_words(prose.text))
+        yield from (
+            f"{prose.line}: {finding}" for finding in [*banned_words(prose.text), *nouns_what(path, prose.text)]
+        )
     if is_python:
         yield from (f"{prose.line}: begin with a verb: {prose.text[:40]!r}" for prose in nouns_for_verbs(path))
+        yield from (f"{prose.line}: say what it is: {prose.text[:40]!r}" for prose in classes_without_a_noun(path))
+        yield from (f"{prose.line}: name the object: {prose.text[:40]!r}" for prose in fragments(path))
 
 
 def named(path: Path) -> str:
@@ -235,6 +285,18 @@ def test_a_place_without_findings_leaves_the_list() -> None:
         ("a.py", '"""Short. One that waits is parked."""\n', "1: 'One that'"),
         ("a.py", '"""Return a lease of ours."""\n', "1: 'of ours'"),
         ("a.py", '"""Short."""\ndef f():\n    """The first row."""\n', "3: begin with a verb"),
+        ("a.py", '"""Short."""\ndef f():\n    """By name, the rows."""\n', "3: begin with a verb"),
+        ("a.py", '"""Short."""\ndef f():\n    """``rows``, oldest first."""\n', "3: begin with a verb"),
+        ("a.py", '"""Short."""\nclass C:\n    """``rows``: those of a page."""\n', "3: say what it is"),
+        ("a.py", '"""Short."""\nX = Option(help="Of the message.")\n', "2: name the object"),
+        ("a.py", '"""Short."""\nX = Field(description="As `topics`.")\n', "2: name the object"),
+        ("a.py", '"""Short."""\nX = Option(help="Show so many at most.")\n', "2: 'so many at most'"),
+        ("a.py", '"""Return the key, shown this once."""\n', "1: 'this once'"),
+        ("a.py", '"""Short."""\n# The text is sent as it stands.\n', "2: 'as it stands'"),
+        ("a.py", '"""Short."""\n# It is no use to repeat it.\n', "2: 'no use'"),
+        ("a.py", '"""Short."""\nX = "the key is there twice"\n', "2: 'is there twice'"),
+        ("a.sql", "-- Return NULL where there is none.\nSELECT 1;\n", "1: 'where there is none'"),
+        ("a.py", '"""Return what the worker holds."""\n', "1: 'what the worker holds.'"),
     ],
 )
 def test_a_planted_break_is_found(

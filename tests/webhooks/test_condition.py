@@ -169,7 +169,7 @@ NEVER = "it has never answered with success; "
         ),
         (
             {**FAILING, "last_success_at": None},
-            Condition("failing", SINCE + NEVER + "what waits is behind a parked delivery of its key", "hold"),
+            Condition("failing", SINCE + NEVER + "its deliveries wait behind a parked delivery of their key", "hold"),
         ),
         ({**FAILING, "waiting": 0, "last_success_at": None}, Condition("failing", (SINCE + NEVER)[:-2])),
         (

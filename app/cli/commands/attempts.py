@@ -1,4 +1,4 @@
-"""``hookwire attempts``: what became of an event or of one delivery, try by try."""
+"""``hookwire attempts``: list the attempts of an event's deliveries, or of one delivery."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.cli.failure import CommandFailed
 
 __all__ = ["attempts"]
 
-Thing = Annotated[str, typer.Argument(help="A delivery (dlv_...) or an event (evt_...): then each of its deliveries.")]
+Thing = Annotated[str, typer.Argument(help="A delivery (dlv_...), or an event (evt_...) for all its deliveries.")]
 
 
 def attempts(thing: Thing, url: Url = None, as_json: Json = False, config: Config = None) -> None:
@@ -65,6 +65,6 @@ def _print(found: list[dict[str, Any]]) -> None:
 
 
 def _answer(item: dict[str, Any]) -> str:
-    """Status, what it means, and more about that, as far as there is."""
+    """Return the outcome of an attempt, with its status and its detail if there are any."""
     status, detail = item["status"], item["detail"]
     return f"{item['outcome']}{f' {status}' if status else ''}{f': {detail}' if detail else ''}"

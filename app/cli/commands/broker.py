@@ -26,10 +26,13 @@ if TYPE_CHECKING:
 __all__ = ["broker"]
 
 Bind = Annotated[
-    list[str] | None, typer.Option("--bind", help="Endpoint, several times for several. Default tcp://127.0.0.1:5555.")
+    list[str] | None,
+    typer.Option("--bind", help="Endpoint to listen on; may be repeated. Default: tcp://127.0.0.1:5555."),
 ]
 Heartbeat = Annotated[int, typer.Option("--heartbeat-ms", min=10, max=30_000, help="Interval of heartbeats.")]
-Liveness = Annotated[int, typer.Option("--liveness", min=1, max=100, help="Silent intervals until a peer is gone.")]
+Liveness = Annotated[
+    int, typer.Option("--liveness", min=1, max=100, help="Silent intervals after which a peer counts as gone.")
+]
 Expiry = Annotated[
     float, typer.Option("--request-timeout", min=0.01, help="Seconds that a request may wait for a worker.")
 ]
@@ -38,7 +41,10 @@ Services = Annotated[
     Path | None, typer.Option("--services", help="TOML file: one table of policies per pattern of service names.")
 ]
 Partials = Annotated[
-    Literal["join", "drop"], typer.Option("--partials", help="Partial replies for a client of version 0.1.")
+    Literal["join", "drop"],
+    typer.Option(
+        "--partials", help="Partial replies for a client of version 0.1: join them with the last reply, or drop them."
+    ),
 ]
 Control = Annotated[
     list[str] | None, typer.Option("--control", help="User that may disable services; '*' means all users.")
@@ -46,20 +52,25 @@ Control = Annotated[
 Keys = Annotated[Path | None, typer.Option("--keys", help="CURVE: folder of public keys, USER.key.")]
 ServerKey = Annotated[Path | None, typer.Option("--server-key", help="CURVE: secret key file of this broker.")]
 MakeKey = Annotated[
-    Path | None, typer.Option("--make-key", help="Write a new key pair FOLDER/USER.key, .key_secret and leave.")
+    Path | None,
+    typer.Option("--make-key", help="Write a new key pair FOLDER/USER.key and FOLDER/USER.key_secret, and end."),
 ]
 PairRole = Annotated[
-    Literal["primary", "backup"] | None, typer.Option("--pair", help="Be one side of a Binary Star pair.")
+    Literal["primary", "backup"] | None, typer.Option("--pair", help="Run as one side of a Binary Star pair.")
 ]
-StateBind = Annotated[str, typer.Option("--state-bind", help="Where this side publishes its state.")]
-StatePeer = Annotated[str, typer.Option("--state-peer", help="Where the other side publishes its state.")]
+StateBind = Annotated[str, typer.Option("--state-bind", help="Endpoint at which this side publishes its state.")]
+StatePeer = Annotated[str, typer.Option("--state-peer", help="Endpoint at which the other side publishes its state.")]
 StateMs = Annotated[
-    int, typer.Option("--state-ms", min=10, help="Interval of state messages; silent for two means gone.")
+    int,
+    typer.Option(
+        "--state-ms", min=10, help="Interval of state messages; a side counts as gone after two silent intervals."
+    ),
 ]
 OnDual = Annotated[
-    Literal["survive", "stop"], typer.Option("--on-dual", help="Both active: the primary survives, or both stop.")
+    Literal["survive", "stop"],
+    typer.Option("--on-dual", help="If both sides are active: the primary stays active, or both stop."),
 ]
-Promote = Annotated[bool, typer.Option("--promote", help="Start active, by the operator's order.")]
+Promote = Annotated[bool, typer.Option("--promote", help="Start this side as the active one, by the operator's order.")]
 Titanic = Annotated[
     str | None,
     typer.Option(
@@ -71,16 +82,25 @@ TitanicRetention = Annotated[
     str, typer.Option("--titanic-retention", help="Delete requests that were never closed after: 90s, 15m, 12h, 7d.")
 ]
 TitanicConcurrency = Annotated[
-    int, typer.Option("--titanic-concurrency", min=1, help="Kept requests of one service that run at once.")
+    int,
+    typer.Option(
+        "--titanic-concurrency", min=1, help="The largest number of stored requests of one service that run at once."
+    ),
 ]
 TitanicTimeout = Annotated[
-    float, typer.Option("--titanic-timeout", min=0.01, help="Seconds until a kept request is executed again.")
+    float,
+    typer.Option(
+        "--titanic-timeout", min=0.01, help="Seconds without a reply after which a stored request is executed again."
+    ),
 ]
 TitanicCollect = Annotated[
-    int, typer.Option("--titanic-collect-ms", min=0, max=1_000, help="Wait for more writes before each sync.")
+    int,
+    typer.Option(
+        "--titanic-collect-ms", min=0, max=1_000, help="Milliseconds to wait for more writes before each sync."
+    ),
 ]
 Metrics = Annotated[str | None, typer.Option("--metrics", help="HOST:PORT at which Prometheus reads /metrics.")]
-Trace = Annotated[bool, typer.Option("--trace", help="Show every message on standard error.")]
+Trace = Annotated[bool, typer.Option("--trace", help="Print every message on standard error.")]
 
 
 def broker(
@@ -93,7 +113,7 @@ def broker(
     titanic_timeout: TitanicTimeout = 900.0, titanic_collect_ms: TitanicCollect = 0, metrics: Metrics = None,
     trace: Trace = False, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
-    """Run a Majordomo broker: clients and workers of 7/MDP and 18/MDP connect to it. It needs no database.
+    """Run a Majordomo broker for clients and workers of 7/MDP and 18/MDP. It needs no database.
 
     With --titanic database it works with the hub. A worker of HTTP or SQL may answer a request sent here, and the
     reverse. The service hub.publish publishes events.
@@ -150,7 +170,7 @@ def _require_pyzmq() -> None:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Turn a refusal of the room into one sentence and exit code 2."""
+    """Turn a refusal by ``reqrep`` into one sentence and exit code 2."""
     from reqrep.titanic.store import StoreError
     from reqrep.transport import AddressRefused
 
@@ -264,6 +284,6 @@ def _run(program: BrokerProgram, as_json: bool) -> None:
 
 
 def _print_json(value: Mapping[str, object]) -> None:
-    """Print one line that a reader of a pipe sees at once."""
+    """Print one line and flush it, so that the reader of a pipe gets it at once."""
     say(json.dumps(value))
     sys.stdout.flush()

@@ -16,13 +16,14 @@ Service = Annotated[str, typer.Argument(help="The service.")]
 Data = Annotated[
     str | None, typer.Argument(help="The request. - reads standard input, @FILE a file; left out: an empty request.")
 ]
-ContentType = Annotated[str | None, typer.Option("--content-type", help="Of the request.")]
+ContentType = Annotated[str | None, typer.Option("--content-type", help="Content type of the request.")]
 Wait = Annotated[int, typer.Option("--wait", min=0, max=60, help="Seconds to wait for the reply; 0: print the id.")]
 Key = Annotated[
-    str | None, typer.Option("--idempotency-key", help="The same key is the same request, however often it is sent.")
+    str | None,
+    typer.Option("--idempotency-key", help="Makes repeats safe: requests with the same key are one request."),
 ]
 Expiry = Annotated[
-    float | None, typer.Option("--expiry", min=1, help="Seconds until it is given up; default: the service's own.")
+    float | None, typer.Option("--expiry", min=1, help="Seconds until the request expires; default: the service's own.")
 ]
 
 
@@ -53,5 +54,5 @@ def call(
         headers["Idempotency-Key"] = line("--idempotency-key", idempotency_key)
     if expiry is not None:
         headers["Hookwire-Expiry-Seconds"] = f"{expiry:g}"
-    body = read_data(data)  # here, and not under the event loop, where Ctrl-C would wait for the end of a read (B-56)
+    body = read_data(data)  # read before the event loop runs: under it, Ctrl-C would wait for the end of a read (B-56)
     run(asked("POST", target, body, headers, wait_seconds=wait, as_json=as_json))

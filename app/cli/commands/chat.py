@@ -12,7 +12,7 @@ __all__ = ["chat"]
 def chat(url: Url = None, config: Config = None) -> None:
     """Serve topics as XMPP addresses until Ctrl-C: subscribe to one in any chat client, or send it a message.
 
-    The XMPP server takes us as a component (XEP-0114): HOOKWIRE_XMPP_COMPONENT is our domain there.
+    The command is a component of the XMPP server (XEP-0114). HOOKWIRE_XMPP_COMPONENT is its domain there.
     HOOKWIRE_XMPP_READERS and HOOKWIRE_XMPP_PUBLISHERS name the addresses that may read and publish.
     HOOKWIRE_TOKEN is the hub's key.
 

@@ -13,7 +13,7 @@ from app.cli.entry import Config, Json, say, settings_from
 
 __all__ = ["config"]
 
-Everything = Annotated[bool, typer.Option("--all", help="Also the settings that have their default.")]
+Everything = Annotated[bool, typer.Option("--all", help="Also print settings that have their default.")]
 config = typer.Typer(help="Look at the settings, without connecting to anything.", no_args_is_help=True)
 
 

@@ -12,21 +12,27 @@ from app.settings.settings import SettingsRefused
 __all__ = ["consume"]
 
 Amqp = Annotated[str | None, typer.Option("--amqp", help="amqp:// or amqps:// URL (default: HOOKWIRE_AMQP_URL).")]
-Queue = Annotated[str, typer.Option("--queue", help="Durable queue; made if it is not there.")]
-Exchange = Annotated[str, typer.Option("--exchange", help="Durable topic exchange; made if it is not there.")]
-Bind = Annotated[
-    list[str] | None, typer.Option("--bind", help="Routing pattern, several times for several. Default #.")
-]
+Queue = Annotated[str, typer.Option("--queue", help="Durable queue; created if it is missing.")]
+Exchange = Annotated[str, typer.Option("--exchange", help="Durable topic exchange; created if it is missing.")]
+Bind = Annotated[list[str] | None, typer.Option("--bind", help="Routing pattern; may be repeated. Default: #.")]
 Exec = Annotated[str | None, typer.Option("--exec", help="Program; the rest of the line is its arguments.")]
 Print = Annotated[bool, typer.Option("--print", help="Print bodies instead of running a program.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="One line of JSON per message on standard output.")]
-Concurrency = Annotated[int, typer.Option("--concurrency", help="Programs at once; more than 1 gives up the order.")]
-Count = Annotated[int | None, typer.Option("--count", help="Leave after so many messages.")]
+Concurrency = Annotated[
+    int,
+    typer.Option(
+        "--concurrency",
+        help="The largest number of programs that run at once. Above 1, messages are not processed in order.",
+    ),
+]
+Count = Annotated[int | None, typer.Option("--count", help="End after this number of messages.")]
 AttemptsMax = Annotated[
     int | None, typer.Option("--attempts-max", help="Failures after which a message goes to QUEUE.dead.")
 ]
 Seconds = Annotated[float | None, typer.Option("--timeout", help="Seconds that one run may take.")]
-RetrySeconds = Annotated[float, typer.Option("--retry-seconds", help="Pause after a failure; doubled up to 60.")]
+RetrySeconds = Annotated[
+    float, typer.Option("--retry-seconds", help="Pause after a failure in seconds; doubled up to 60.")
+]
 
 
 def consume(
@@ -37,7 +43,7 @@ def consume(
 ) -> None:  # fmt: skip
     """Run a program for each message of a durable AMQP queue; it is acknowledged when the program exits with 0.
 
-    The body comes on standard input. A message whose program fails is given back and tried again.
+    The body comes on standard input. A message whose program fails is returned to the queue and tried again.
 
     Examples:
 

@@ -20,10 +20,10 @@ deadletters = typer.Typer(
     no_args_is_help=True,
 )
 Thing = Annotated[str, typer.Argument(help="hold_3, dead_kafka_42 or dlv_42_7, as `list` shows it.")]
-Why = Annotated[str | None, typer.Option("--why", help="Goes into the audit trail.")]
+Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
 All = Annotated[bool, typer.Option("--all", help="Every record that waits, not only the oldest.")]
 Sink = Annotated[str | None, typer.Option("--sink", help="kafka, amqp or webhooks.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="Of each: so many at most.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of holds, and of dead letters.")]
 
 
 @deadletters.command(name="list")
@@ -43,7 +43,7 @@ def list_all(
 
 @deadletters.command()
 def show(thing: Thing, url: Url = None, config: Config = None) -> None:
-    """Print one, whole, as JSON.
+    """Print one hold or dead letter with all its fields as JSON.
 
     Example:
 
@@ -68,7 +68,7 @@ def give_up(
     thing: Thing, everything: All = False, why: Why = None, url: Url = None, as_json: Json = False,
     config: Config = None,
 ) -> None:  # fmt: skip
-    """Make a dead letter of the oldest record of a hold, so that the next one goes on; with --all, of every record.
+    """Turn the oldest record of a hold into a dead letter and go on with the next; with --all, turn every record.
 
     Examples:
 
@@ -84,7 +84,7 @@ def give_up(
 @deadletters.command(hidden=True)
 def skip(thing: Thing, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Give up the oldest record of a hold (the former name of give-up)."""
-    tell("`skip` is now `give-up`; the old name will go")
+    tell("`skip` is now `give-up`; the old name will be removed")
     give_up(thing, everything=False, why=why, url=url, as_json=as_json, config=config)
 
 
@@ -97,7 +97,7 @@ def purge(thing: Thing, why: Why = None, url: Url = None, as_json: Json = False,
       hookwire deadletters purge dead_kafka_42 --why 'test data'
     """
     if thing.startswith("hold_"):
-        raise CommandFailed(f"{thing} is a hold; `hookwire deadletters give-up {thing} --all` gives up what waits", 2)
+        raise CommandFailed(f"{thing} is a hold; `hookwire deadletters give-up {thing} --all` gives up its records", 2)
     run(_verb(thing, "purge", why, url, as_json, config))
 
 
@@ -138,7 +138,7 @@ async def _verb(
         say(json.dumps(done))
     elif "dead_letters" in done:
         many = f"{done['dead_letters']} record{'' if done['dead_letters'] == 1 else 's'}"
-        say(f"{thing} is tried now" if verb == "retry" else f"{thing}: gave up {many}, now dead letters")
+        say(f"{thing} is retried now" if verb == "retry" else f"{thing}: gave up {many}, now dead letters")
     else:
         say(f"{thing} {done['done']}")
     return 0

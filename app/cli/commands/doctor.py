@@ -1,4 +1,4 @@
-"""``hookwire doctor``: ask everything that can be asked, and say what to do about it."""
+"""``hookwire doctor``: run all checks, and print the cure of each finding."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _MARKS = {"ok": "[green]ok[/]", "note": "[dim]note[/]", "warn": "[yellow]warning
 
 
 Ledger = Annotated[
-    bool, typer.Option("--ledger", help="Instead: check that every accepted event left for its sinks, by closed hours.")
+    bool,
+    typer.Option(
+        "--ledger", help="Check only the ledger: whether every accepted event has left for its sinks, by closed hours."
+    ),
 ]
 
 
@@ -85,7 +88,7 @@ async def _database(settings: Settings) -> list[Check]:
 
     try:
         if not is_made(settings):
-            detail = f"the embedded one, not made yet; hookwire serve makes it in {settings.data_dir}"
+            detail = f"the embedded database does not exist yet; hookwire serve creates it in {settings.data_dir}"
             return [Check("database", "database", "note", detail)]
         async with database_url(settings) as url:
             found = await database_checks(settings, PoolOptions(url))
@@ -96,7 +99,7 @@ async def _database(settings: Settings) -> list[Check]:
 
 
 def print_checks(found: Sequence[Check]) -> None:
-    """As a table."""
+    """Print the checks as a table."""
     from rich.markup import escape
 
     from app.cli.table import console, table

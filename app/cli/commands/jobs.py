@@ -14,30 +14,38 @@ from app.cli.named_values import named_values
 __all__ = ["jobs"]
 
 jobs = typer.Typer(help="Jobs: enqueue, list, show, assign, delay, review, kinds, periodic.", no_args_is_help=True)
-periodic = typer.Typer(help="Jobs that are enqueued by the clock.", no_args_is_help=True)
+periodic = typer.Typer(help="Schedules that enqueue jobs.", no_args_is_help=True)
 jobs.add_typer(periodic, name="periodic")
 
 Id = Annotated[str, typer.Argument(help="The job's id.")]
 KindName = Annotated[str, typer.Argument(help="The kind; * stands for all.")]
 Args = Annotated[str, typer.Argument(help="Arguments as JSON.")]
-OfKind = Annotated[str | None, typer.Option("--kind", help="Only of this kind.")]
-OfState = Annotated[str | None, typer.Option("--state", help="Only in this state, as review or completed.")]
-Of = Annotated[str | None, typer.Option("--assignee", help="Only of this person; me: your own.")]
-Pool = Annotated[bool, typer.Option("--pool", help="Only those that wait for a person to take them.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="So many at most.")]
-Why = Annotated[str | None, typer.Option("--why", help="Goes into the audit trail.")]
-Uniq = Annotated[str | None, typer.Option("--uniq", help="One live job of the kind has it; - is the arguments.")]
-Key = Annotated[str | None, typer.Option("--key", help="Key by which limits count.")]
-Priority = Annotated[int | None, typer.Option("--priority", min=-1000, max=1000, help="Higher is sooner.")]
-Delay = Annotated[float | None, typer.Option("--delay", min=0, help="Seconds before it is available.")]
+OfKind = Annotated[str | None, typer.Option("--kind", help="Only jobs of this kind.")]
+OfState = Annotated[str | None, typer.Option("--state", help="Only jobs in this state, such as review or completed.")]
+Of = Annotated[str | None, typer.Option("--assignee", help="Only jobs that are assigned to this person; me: to you.")]
+Pool = Annotated[bool, typer.Option("--pool", help="Only jobs that wait for a person to take them.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="The largest number of jobs to list.")]
+Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
+Uniq = Annotated[
+    str | None, typer.Option("--uniq", help="Unique among live jobs of the kind; - derives it from the arguments.")
+]
+Key = Annotated[str | None, typer.Option("--key", help="The limits per key count jobs with the same key.")]
+Priority = Annotated[
+    int | None, typer.Option("--priority", min=-1000, max=1000, help="A job with a higher priority is claimed earlier.")
+]
+Delay = Annotated[float | None, typer.Option("--delay", min=0, help="Seconds before the job is available.")]
 To = Annotated[str | None, typer.Option("--to", help="The person. Default: yourself.")]
-Until = Annotated[str, typer.Option("--until", help="As 2026-07-01T09:00, local in --zone; or with an offset.")]
-Zone = Annotated[str | None, typer.Option("--zone", help="As Europe/Berlin.")]
-ToPool = Annotated[bool, typer.Option("--to-pool", help="It returns to the pool.")]
+Until = Annotated[
+    str, typer.Option("--until", help="A time such as 2026-07-01T09:00: local in --zone, or with an offset.")
+]
+Zone = Annotated[str | None, typer.Option("--zone", help="A time zone such as Europe/Berlin.")]
+ToPool = Annotated[bool, typer.Option("--to-pool", help="Return the job to the pool at that time.")]
 Result = Annotated[str, typer.Option("--result", help="JSON.")]
-Settings = Annotated[list[str], typer.Option("--set", help="name=value, as automation=manual or key_running_max=2.")]
+Settings = Annotated[
+    list[str], typer.Option("--set", help="A setting, such as automation=manual or key_running_max=2.")
+]
 Name = Annotated[str, typer.Argument(help="The schedule.")]
-Days = Annotated[int, typer.Option("--days", min=1, max=3660, help="Of ended jobs.")]
+Days = Annotated[int, typer.Option("--days", min=1, max=3660, help="Count jobs that ended in this number of days.")]
 
 
 @jobs.command()
@@ -45,7 +53,7 @@ def enqueue(
     kind: KindName, args: Args = "{}", uniq: Uniq = None, key: Key = None, priority: Priority = None,
     delay: Delay = None, assignee: To = None, url: Url = None, config: Config = None,
 ) -> None:  # fmt: skip
-    """Enqueue a job; prints its id.
+    """Enqueue a job and print its id.
 
     Example:
 
@@ -141,7 +149,7 @@ def send_back(job: Id, why: Why = None, url: Url = None, config: Config = None) 
 
 @jobs.command()
 def decline(job: Id, why: Why = None, url: Url = None, config: Config = None) -> None:
-    """Give up a job in review, or your own."""
+    """Give up a job in review, or one that is assigned to you."""
     _act(job, "decline", {"reason": why}, url, config)
 
 
@@ -170,7 +178,7 @@ def stats(days: Days = 14, url: Url = None, as_json: Json = False, config: Confi
 
 @jobs.command()
 def kind(name: KindName, settings: Settings, url: Url = None, config: Config = None) -> None:
-    """Set how jobs of a kind are treated. A missing setting is that of all kinds.
+    """Set how jobs of a kind are treated. Settings that are left out are those of the kind *.
 
     Example:
 
@@ -182,7 +190,7 @@ def kind(name: KindName, settings: Settings, url: Url = None, config: Config = N
 
 @jobs.command()
 def pause(name: KindName, why: Why = None, url: Url = None, config: Config = None) -> None:
-    """Hand out no more jobs of a kind."""
+    """Stop handing out jobs of a kind."""
     run(_ask("POST", f"/kinds/{quote(name)}/pause", {"reason": why}, url, config, lambda _: f"{name}: paused"))
 
 
@@ -208,7 +216,7 @@ def set_periodic(
     url: Url = None,
     config: Config = None,
 ) -> None:
-    """Enqueue a job by the clock.
+    """Make or change a schedule, which enqueues a job at each of its times.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""``hookwire keys``: make, list and revoke API keys, straight in the database: the first key needs no key."""
+"""``hookwire keys``: make, list and revoke API keys in the database itself, because the first key needs no key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["keys"]
 
 keys = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
-Name = Annotated[str, typer.Argument(help="Name of its user, for people.")]
+Name = Annotated[str, typer.Argument(help="A name for the key, such as that of its user.")]
 Scopes = Annotated[
     list[str],
     typer.Option(
@@ -29,14 +29,23 @@ Scopes = Annotated[
     ),
 ]
 Topics = Annotated[
-    list[str] | None, typer.Option("--topic", help="A topic or pattern it is for; may be repeated. Default: all.")
+    list[str] | None,
+    typer.Option("--topic", help="A topic or pattern that the key may use; may be repeated. Default: all."),
 ]
 Queues = Annotated[
-    list[str] | None, typer.Option("--queue", help="As --topic, of queues. A key with only --topic has none.")
+    list[str] | None,
+    typer.Option(
+        "--queue",
+        help="A queue or pattern that the key may use. A key with only --topic may use no queue, kind or service.",
+    ),
 ]
-Kinds = Annotated[list[str] | None, typer.Option("--kind", help="As --queue, of kinds of tasks and jobs.")]
-Services = Annotated[list[str] | None, typer.Option("--service", help="As --queue, of services.")]
-Lifetime = Annotated[str | None, typer.Option("--expires-in", help="30d, 12h, 90m or 45s. Default: until revoked.")]
+Kinds = Annotated[
+    list[str] | None, typer.Option("--kind", help="A kind of tasks and jobs, or a pattern, that the key may use.")
+]
+Services = Annotated[list[str] | None, typer.Option("--service", help="A service or pattern that the key may use.")]
+Lifetime = Annotated[
+    str | None, typer.Option("--expires-in", help="Lifetime: 30d, 12h, 90m or 45s. Default: until revoked.")
+]
 KeyId = Annotated[str, typer.Argument(help="key_ and twelve hexadecimal digits, as `hookwire keys list` shows it.")]
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _PAGE = 500
@@ -47,7 +56,8 @@ def create(
     name: Name, scope: Scopes, topic: Topics = None, queue: Queues = None, kind: Kinds = None, service: Services = None,
     expires_in: Lifetime = None, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
-    """Make a key and print it, this once. Send it as `Authorization: Bearer <key>`; the commands read HOOKWIRE_TOKEN.
+    """Make a key and print it; it is never shown again. Send it as `Authorization: Bearer <key>`, or set HOOKWIRE_TOKEN
+    for commands.
 
     Examples:
 
@@ -162,7 +172,7 @@ def _print(found: Sequence[dict[str, Any]]) -> None:
 
 
 def _reach(key: Mapping[str, Any]) -> str:
-    """Return patterns of topics bare, and all others with their type."""
+    """Return the patterns of a key: those of topics alone, all others after their type."""
     named = [*(key["topics"] or ())]
     for which in ("queues", "kinds", "services"):
         named += [f"{which.removesuffix('s')}:{pattern}" for pattern in key[which] or ()]
@@ -170,5 +180,5 @@ def _reach(key: Mapping[str, Any]) -> str:
 
 
 def _day(moment: str | None) -> str:
-    """To the second."""
+    """Return the time, without fractions of a second."""
     return moment[:19] if moment else ""

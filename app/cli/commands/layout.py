@@ -41,17 +41,18 @@ def show(as_json: Json = False, config: Config = None) -> None:
 @layout.command()
 def change(
     groups: Annotated[
-        list[str] | None, typer.Option("--groups", help="SINK=N, such as kafka=8; may be given for several sinks.")
+        list[str] | None, typer.Option("--groups", help="SINK=N, such as kafka=8; may be repeated for other sinks.")
     ] = None,
     order_scope: Annotated[
-        str | None, typer.Option("--order-scope", help="topic_key: each topic's key is in order; key: across topics.")
+        str | None,
+        typer.Option("--order-scope", help="topic_key: a key is in order within its topic; key: across all topics."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
-    why: Annotated[str | None, typer.Option("--why", help="Goes into the audit trail.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the change and do nothing.")] = False,
+    why: Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")] = None,
     as_json: Json = False,
     config: Config = None,
 ) -> None:
-    """Change the layout of a running fleet. Publishing goes on; the sinks that change stand still for seconds.
+    """Change the layout of a running fleet. Publishing continues; the changed sinks pause for some seconds.
 
     Needs the settings of the relays: old producers are fenced at their brokers.
 
@@ -93,7 +94,9 @@ async def _show(settings: Settings, as_json: bool) -> int:
         return 0
     say(f"layout {present.number}, order scope {present.order_scope}")
     for lease in leases:
-        state = "" if lease["is_open"] else "   closed: a change is under way, or was cut off; run it again"
+        state = (
+            "" if lease["is_open"] else "   closed: a change is in progress or was interrupted; run the change again"
+        )
         say(f"  {lease['sink']:9} group {lease['grp']:2}  term {lease['term']:<6} {lease['owner'] or 'nobody'}{state}")
     return 0
 
@@ -164,7 +167,7 @@ def _report(plan: LayoutPlan, dry_run: bool, as_json: bool) -> None:
         say(json.dumps(document))
         return
     if not plan.sinks:
-        say(f"layout {plan.before.number} is that already; nothing to do")
+        say(f"layout {plan.before.number} has these values already; nothing to do")
         return
     say(f"layout {plan.before.number} -> {plan.after.number}{', not done: a dry run' if dry_run else ''}")
     if plan.before.order_scope != plan.after.order_scope:

@@ -15,13 +15,19 @@ __all__ = ["listen"]
 
 Topic = Annotated[str, typer.Argument(help="A topic, or a pattern: * is one word, # any number of words.")]
 Forward = Annotated[
-    str | None, typer.Option("--forward", help="POST each event there as well, such as http://localhost:3000/hook.")
+    str | None, typer.Option("--forward", help="Also POST each event to this URL, such as http://localhost:3000/hook.")
 ]
-Filter = Annotated[str | None, typer.Option("--filter", help="Which events by content, JSON; see test-filter.")]
+Filter = Annotated[
+    str | None, typer.Option("--filter", help="Filter on the content of events, as JSON; see test-filter.")
+]
 Subscription = Annotated[
-    str | None, typer.Option("--subscription", help="An existing pull subscription, which stays. Default: a new one.")
+    str | None,
+    typer.Option(
+        "--subscription",
+        help="Use this pull subscription and keep it. Default: a new one, which ends with the command.",
+    ),
 ]
-Count = Annotated[int | None, typer.Option("--count", min=1, help="End after so many events. Default: go on.")]
+Count = Annotated[int | None, typer.Option("--count", min=1, help="End after this number of events. Default: no end.")]
 
 _TERMINATED = 128 + signal.SIGTERM
 
@@ -32,7 +38,7 @@ def listen(
 ) -> None:  # fmt: skip
     """Print events as they arrive, until Ctrl-C. An event that --forward does not answer with 2xx is delivered again.
 
-    It fetches them by a pull subscription, which ends with the command, and continues after an outage of the hub.
+    The command uses a pull subscription, which ends with it. It continues after an outage of the hub.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""``hookwire migrate``: bring the database to the schema of this release, or say what that would do."""
+"""``hookwire migrate``: bring the database to the schema of this release, or print the steps to it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from app.cli.failure import CommandFailed
 
 __all__ = ["migrate"]
 
-Plan = Annotated[bool, typer.Option("--plan", help="Only print what would be applied.")]
-Verify = Annotated[bool, typer.Option("--verify", help="Exit with 1 if anything is pending or was changed.")]
+Plan = Annotated[bool, typer.Option("--plan", help="Only print the migrations to apply.")]
+Verify = Annotated[bool, typer.Option("--verify", help="Exit with 1 if a migration is pending or was changed.")]
 
 
 def migrate(plan: Plan = False, verify: Verify = False, as_json: Json = False, config: Config = None) -> None:

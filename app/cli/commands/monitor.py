@@ -13,15 +13,20 @@ from app.settings.settings import Settings
 
 __all__ = ["monitor"]
 
-To = Annotated[str | None, typer.Option("--to", help="XMPP address that gets the lines, ada@example.org.")]
-Room = Annotated[str | None, typer.Option("--room", help="Multi-user room instead, orders@rooms.example.org.")]
-Nick = Annotated[str, typer.Option("--nick", help="Our name in the room.")]
+To = Annotated[str | None, typer.Option("--to", help="XMPP address that gets the lines, such as ada@example.org.")]
+Room = Annotated[
+    str | None, typer.Option("--room", help="XMPP room that gets the lines, such as orders@rooms.example.org.")
+]
+Nick = Annotated[str, typer.Option("--nick", help="The sender's name in the room.")]
 Template = Annotated[
     str | None,
     typer.Option("--template", help="How a line is written: {topic} {key} {id} {time} {content} {data.a.b}."),
 ]
 PerMinute = Annotated[
-    int, typer.Option("--per-minute", min=1, max=6000, help="Lines at most; what is above is summed up in one.")
+    int,
+    typer.Option(
+        "--per-minute", min=1, max=6000, help="The largest number of lines per minute; further events share one line."
+    ),
 ]
 
 
@@ -30,11 +35,11 @@ def monitor(
     per_minute: PerMinute = 30, filter_: Filter = None, subscription: Subscription = None, count: Count = None,
     url: Url = None, config: Config = None,
 ) -> None:  # fmt: skip
-    """Write a line for each event to an XMPP address or into a room, until Ctrl-C.
+    """Write a line for each event to an XMPP address or a room, until Ctrl-C.
 
-    The account is HOOKWIRE_XMPP_ACCOUNT, its password HOOKWIRE_XMPP_PASSWORD; both may stand in the settings file. An
-    event is done with once the chat server has taken its line; hub and chat server may be away meanwhile. With more
-    than --per-minute, a line says how many were left out, and of which topics.
+    HOOKWIRE_XMPP_ACCOUNT and HOOKWIRE_XMPP_PASSWORD name the account; both may stand in the settings file. An event is
+    acknowledged after the chat server has accepted its line, so outages of the hub or the chat server lose none. Events
+    beyond --per-minute are counted in one line with their topics.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""``hookwire prove``: kills and pauses against processes of its own, counted from the clients' side."""
+"""``hookwire prove``: kill and pause own processes under load, then count events from the clients' side."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from app.settings.settings import SettingsRefused
 
 __all__ = ["prove"]
 
-Seconds = Annotated[float, typer.Option("--seconds", help="About how long the whole run takes.")]
+Seconds = Annotated[float, typer.Option("--seconds", help="The approximate time of the whole run.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Repeat a run: the same faults in the same order.")]
-SeedBug = Annotated[str | None, typer.Option("--seed-bug", help="Build in a known bug, which the run must then find.")]
-Report = Annotated[Path | None, typer.Option("--report", help="Write the result to this file as an HTML page, too.")]
+SeedBug = Annotated[
+    str | None, typer.Option("--seed-bug", help="Run the services with this known bug, which the run then has to find.")
+]
+Report = Annotated[Path | None, typer.Option("--report", help="Also write the result to this file, as an HTML page.")]
 FormerSeedBug = Annotated[str | None, typer.Option("--break", hidden=True)]
 
 
@@ -23,7 +25,7 @@ def prove(
     seconds: Seconds = 45.0, seed: Seed = None, seed_bug: SeedBug = None, former_seed_bug: FormerSeedBug = None,
     report: Report = None, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
-    """Kill and pause services of its own under load, then count what their clients saw: PASS or FAIL.
+    """Kill and pause own services under load, then count the events that their clients got: PASS or FAIL.
 
     It starts two services on a database of its own, so it touches none of your data. A run takes some 45 seconds.
 
@@ -44,7 +46,7 @@ def prove(
     from app.chaos.prove import prove as prove_hub
 
     if former_seed_bug is not None:
-        tell("--break is now called --seed-bug; the old name will go")
+        tell("--break is now called --seed-bug; the old name will be removed")
     settings_from(config)
     if report is not None and not report.parent.is_dir():
         raise SettingsRefused(f"--report: the folder {report.parent} does not exist")

@@ -16,7 +16,7 @@ from app.cli.failure import CommandFailed
 
 __all__ = ["publish"]
 
-Topic = Annotated[str, typer.Argument(help="For example orders.created.")]
+Topic = Annotated[str, typer.Argument(help="The topic, for example orders.created.")]
 Data = Annotated[
     str | None, typer.Argument(help="The event. - reads standard input, @FILE a file; left out: an empty event.")
 ]
@@ -25,9 +25,9 @@ ContentType = Annotated[
     str | None, typer.Option("--content-type", help="Default: application/json if DATA itself is JSON, else none.")
 ]
 IdempotencyKey = Annotated[
-    str | None, typer.Option("--idempotency-key", help="Makes repeating safe. Default: a new one for each call.")
+    str | None, typer.Option("--idempotency-key", help="Makes repeats safe. Default: a new key for each call.")
 ]
-Deadline = Annotated[float, typer.Option("--timeout", min=0.1, max=3600, help="Seconds for all of it.")]
+Deadline = Annotated[float, typer.Option("--timeout", min=0.1, max=3600, help="Time limit of the command in seconds.")]
 
 
 def publish(
@@ -52,7 +52,7 @@ def publish(
     target = f"{hub_url(url, settings_from(config))}/topics/{quote(topic, safe='')}/events"
     named = idempotency_key or f"cli-{secrets.token_hex(8)}"
     headers = {"Idempotency-Key": line("--idempotency-key", named)}
-    body = read_data(data)  # here, and not under the event loop, where Ctrl-C would wait for the end of a read (B-56)
+    body = read_data(data)  # read before the event loop runs: under it, Ctrl-C would wait for the end of a read (B-56)
     if content_type is None and data not in (None, "-") and not str(data).startswith("@") and _is_json(body):
         content_type = "application/json"
     if content_type:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["pump"]
 
-Keys = Annotated[int, typer.Option("--keys", min=1, help="How many different keys.")]
-Records = Annotated[int, typer.Option("--records", min=1, help="How many records.")]
+Keys = Annotated[int, typer.Option("--keys", min=1, help="Number of different keys.")]
+Records = Annotated[int, typer.Option("--records", min=1, help="Number of records.")]
 Interval = Annotated[float, typer.Option("--interval", min=0, help="Milliseconds between two transactions of 20.")]
 DataSource = Annotated[
     str | None,
@@ -41,14 +41,21 @@ DataSource = Annotated[
 ]
 Outbox = Annotated[
     str | None,
-    typer.Option("--outbox", help="goharvest's table, in PostgreSQL, MariaDB or MySQL; left out: hookwire.publish."),
+    typer.Option(
+        "--outbox", help="goharvest's table, in PostgreSQL, MariaDB or MySQL. Default: call hookwire.publish."
+    ),
 ]
 Topic = Annotated[str, typer.Option("--topic", help="Kafka topic of the records.")]
-Blank = Annotated[bool, typer.Option("--blank", help="Null values (goharvest's table), or empty ones.")]
-Create = Annotated[bool, typer.Option("--create", help="Make goharvest's table if it is not there.")]
-Verify = Annotated[bool, typer.Option("--verify", help="Read the Kafka topic until all of it has arrived, and judge.")]
+Blank = Annotated[
+    bool, typer.Option("--blank", help="Write null values to goharvest's table, or empty values by hookwire.publish.")
+]
+Create = Annotated[bool, typer.Option("--create", help="Create goharvest's table if it is missing.")]
+Verify = Annotated[
+    bool, typer.Option("--verify", help="Read the Kafka topic until all records have arrived, and verify them.")
+]
 Idle = Annotated[
-    float, typer.Option("--idle", min=0.1, help="With --verify: give up after so many seconds of nothing.")
+    float,
+    typer.Option("--idle", min=0.1, help="With --verify: give up if no record arrives for this number of seconds."),
 ]
 
 
@@ -57,7 +64,7 @@ def pump(
     topic: Topic = "pump", blank: Blank = False, create: Create = False, verify: Verify = False, idle: Idle = 30.0,
     as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
-    """Write numbered records for a relay to carry, and verify what arrives in Kafka.
+    """Write numbered records for a relay, and verify the records that arrive in Kafka.
 
     Exit code 1 when a record is lost or a key's order is broken; repeats are counted and allowed.
 
@@ -83,8 +90,8 @@ def pump(
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """The database: ``postgres`` is a URL, or None for that of the settings. ``maria`` are settings with an
-    ``outbox_url``. ``named`` is its source, for people.
+    """The database to write to. ``postgres``: its URL, or None for that of the settings. ``maria``: settings with an
+    ``outbox_url``. ``named``: its name for messages.
     """
 
     named: str
@@ -135,7 +142,7 @@ async def _stash(
     stack: AsyncExitStack, settings: Settings, source: _Source, outbox: str | None, options: PumpOptions, *,
     create: bool,
 ) -> Stash:  # fmt: skip
-    """Return a writer to the database, which is open as long as the stack."""
+    """Return a writer to the database, which stays open until the stack is closed."""
     from app.cli.database import database_url
     from app.cli.goharvest.pump import stash_in_maria, stash_in_postgres
 
@@ -186,7 +193,7 @@ async def _verified(settings: Settings, options: PumpOptions, idle_seconds: floa
 
 
 def _progress(doing: str, total: int) -> Callable[[int], None]:
-    """Return a line that is written over, on a terminal only; about ten times a second."""
+    """Return a function that overwrites a progress line about ten times a second, on a terminal only."""
     shown_at = 0.0
 
     def show(number: int) -> None:

@@ -17,11 +17,13 @@ __all__ = ["queues"]
 queues = typer.Typer(help="Queues: list, show, submit, peek, pause, resume, dead letters.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The queue.")]
 Payload = Annotated[str | None, typer.Argument(help="The message (default: standard input).")]
-ContentType = Annotated[str | None, typer.Option("--content-type", help="Of the message.")]
-Delay = Annotated[float, typer.Option("--delay", min=0, help="Seconds before it is handed out.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="So many at most.")]
-Ids = Annotated[list[str] | None, typer.Option("--id", help="msg_7; may be repeated. Default: the oldest 500.")]
-Why = Annotated[str | None, typer.Option("--why", help="Goes into the audit trail.")]
+ContentType = Annotated[str | None, typer.Option("--content-type", help="Content type of the message.")]
+Delay = Annotated[float, typer.Option("--delay", min=0, help="Seconds before the message is handed out.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="The largest number of messages to print.")]
+Ids = Annotated[
+    list[str] | None, typer.Option("--id", help="A message such as msg_7; may be repeated. Default: the oldest 500.")
+]
+Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
 _HEADS = ("Queue", "Available", "Claimed", "Delayed", "Dead", "Oldest", "State")
 
 
@@ -66,7 +68,7 @@ def submit(
 
 @queues.command()
 def peek(name: Name, limit: Limit = 10, url: Url = None, config: Config = None) -> None:
-    """Print available messages as JSON, without touching them.
+    """Print available messages as JSON; nothing is changed.
 
     Example:
 
@@ -88,7 +90,7 @@ def dead(name: Name, limit: Limit = 100, url: Url = None, config: Config = None)
 
 @queues.command()
 def redrive(name: Name, ids: Ids = None, why: Why = None, url: Url = None, config: Config = None) -> None:
-    """Return dead letters to their queue, in their old places.
+    """Return dead letters to their old places in the queue.
 
     Example:
 
@@ -110,7 +112,7 @@ def purge(name: Name, ids: Ids = None, why: Why = None, url: Url = None, config:
 
 @queues.command()
 def pause(name: Name, why: Why = None, url: Url = None, config: Config = None) -> None:
-    """Hand nothing out until it is resumed.
+    """Hand out no messages of a queue until it is resumed.
 
     Example:
 
@@ -134,7 +136,7 @@ def resume(name: Name, why: Why = None, url: Url = None, config: Config = None) 
 def graduate(name: Name, config: Config = None) -> None:
     """Give a queue a table of its own, and move its messages there. Works on the database itself.
 
-    The table may then get columns of its own that link to your rows. Nothing is lost, doubled or re-ordered meanwhile.
+    The table may then get columns of its own that link to your rows. No message is lost, repeated or out of order.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""``hookwire replay``: send events or dead letters again, and watch."""
+"""``hookwire replay``: send events or dead letters again, and show the progress."""
 
 from __future__ import annotations
 
@@ -15,24 +15,29 @@ from app.cli.entry import Config, Json, Url, run, say, settings_from
 __all__ = ["operator", "replay"]
 
 Subscription = Annotated[str | None, typer.Option("--subscription", help="The subscription that gets them (sub_...).")]
-DeadLetters = Annotated[bool, typer.Option("--dead-letters", help="Dead letters only; without --subscription of all.")]
-Topic = Annotated[str | None, typer.Option("--topic", help="This topic alone.")]
-Events = Annotated[list[str] | None, typer.Option("--event", help="This event (evt_...); may be repeated.")]
-Since = Annotated[str | None, typer.Option("--since", help="2026-01-15T09:00Z, or 2h: that long ago.")]
-Until = Annotated[str | None, typer.Option("--until", help="The same, for the end.")]
-Kinds = Annotated[
-    list[str] | None, typer.Option("--kind", help="exhausted, declined, aborted, gone, internal; repeatable.")
+DeadLetters = Annotated[
+    bool, typer.Option("--dead-letters", help="Only dead letters; without --subscription, those of all subscriptions.")
 ]
-Statuses = Annotated[list[int] | None, typer.Option("--status", help="Last answer's status; may be repeated.")]
-Rate = Annotated[int | None, typer.Option("--rate", min=1, help="At most so many a second.")]
-Why = Annotated[str | None, typer.Option("--why", help="Goes into the audit trail.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count what would be sent.")]
-Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Watch until it is done.")]
+Topic = Annotated[str | None, typer.Option("--topic", help="Only events of this topic.")]
+Events = Annotated[list[str] | None, typer.Option("--event", help="Only this event (evt_...); may be repeated.")]
+Since = Annotated[str | None, typer.Option("--since", help="The start: 2026-01-15T09:00Z, or 2h for 2 hours ago.")]
+Until = Annotated[str | None, typer.Option("--until", help="The end, in the same format.")]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind", help="Kind of dead letters: exhausted, declined, aborted, gone or internal; may be repeated."
+    ),
+]
+Statuses = Annotated[list[int] | None, typer.Option("--status", help="Status of the last answer; may be repeated.")]
+Rate = Annotated[int | None, typer.Option("--rate", min=1, help="The largest number of deliveries per second.")]
+Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Count the deliveries and send none.")]
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Show the progress until the replay is done.")]
 _DEADLINE_SECONDS = 60.0
 
 
 def operator() -> dict[str, str]:
-    """Return the headers of an audited action: JSON, by this person."""
+    """Return the headers of an audited request: its type is JSON, its actor is the user of this command."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):
@@ -47,7 +52,7 @@ def replay(
     why: Why = None, dry_run: DryRun = False, wait: Wait = True, url: Url = None, as_json: Json = False,
     config: Config = None,
 ) -> None:  # fmt: skip
-    """Send events again to a subscription, or dead letters to theirs. Ctrl-C ends the watching, not the replay.
+    """Send events again to a subscription, or dead letters to their subscriptions. Ctrl-C does not end the replay.
 
     Examples:
 
@@ -85,7 +90,7 @@ async def _replay(body: dict[str, Any], url: str | None, wait: bool, as_json: bo
 
 
 async def _watched(address: str, replay: Any) -> Any:
-    """Poll until it has ended or is paused, with a bar on standard error."""
+    """Poll until the replay has ended or is paused, and show its progress on standard error."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

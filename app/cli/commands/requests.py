@@ -1,4 +1,4 @@
-"""``hookwire requests``: what became of requests to services."""
+"""``hookwire requests``: list requests to services, show their replies, close them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ __all__ = ["requests"]
 requests = typer.Typer(help="Requests to services: list, show the reply, close.", no_args_is_help=True)
 Id = Annotated[str, typer.Argument(help="The request's id.")]
 Ids = Annotated[list[str], typer.Argument(help="The requests' ids.")]
-OfService = Annotated[str | None, typer.Option("--service", help="Only of this service.")]
+OfService = Annotated[str | None, typer.Option("--service", help="Only requests to this service.")]
 OfState = Annotated[
-    str | None, typer.Option("--state", help="Only waiting, delayed, leased, answered, expired or failed ones.")
+    str | None,
+    typer.Option("--state", help="Only requests in this state: waiting, delayed, leased, answered, expired or failed."),
 ]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="So many at most.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="The largest number of requests to list.")]
 Wait = Annotated[int, typer.Option("--wait", min=0, max=60, help="Seconds to wait for the reply.")]
 _HEADS = ("Id", "Service", "State", "Via", "Tries", "Made", "Worker", "Last error")
 
@@ -40,7 +41,7 @@ def list_all(
 
 @requests.command()
 def show(request: Id, wait: Wait = 0, url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """Print the reply to a request, as often as you like. Exit code 1: there is none.
+    """Print the reply to a request; this can be repeated. Exit code 1: there is no reply.
 
     Example:
 
@@ -55,7 +56,7 @@ def show(request: Id, wait: Wait = 0, url: Url = None, as_json: Json = False, co
 
 @requests.command()
 def close(request: Ids, url: Url = None, config: Config = None) -> None:
-    """Close requests: they are not executed any more, and their replies are gone.
+    """Close requests: they are not executed any more, and their replies are deleted.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""``hookwire scale``: as many workers as the tasks need, each a process of its own."""
+"""``hookwire scale``: start and stop worker processes by the number of tasks."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = ["scale"]
 
-Least = Annotated[int, typer.Option("--min", min=0, help="Workers there always are.")]
-Most = Annotated[int, typer.Option("--max", min=1, help="Workers there are at most.")]
+Least = Annotated[int, typer.Option("--min", min=0, help="The least number of workers.")]
+Most = Annotated[int, typer.Option("--max", min=1, help="The largest number of workers.")]
 Interval = Annotated[float, typer.Option("--interval", min=0.05, help="Seconds between two measurements.")]
-CoolDown = Annotated[float, typer.Option("--cool-down", min=0, help="Seconds between two changes.")]
+CoolDown = Annotated[float, typer.Option("--cool-down", min=0, help="The least number of seconds between two changes.")]
 _DRAIN_SECONDS = 30.0
 
 
@@ -36,7 +36,7 @@ def scale(
     """Start and stop workers by the rates at which tasks arrive and are completed.
 
     A worker that is not needed any more gets SIGTERM and finishes its task. A worker that ends by itself is replaced.
-    When this command dies, its workers go on; when it is stopped, they are drained.
+    If this command is killed, its workers go on. If it is stopped, they finish their tasks and end.
 
     Example:
 
@@ -85,7 +85,7 @@ async def _wanted(tasks: Tasks, scaler: Scaler) -> int:
 
 
 class _Crew:
-    """The workers, the latest last."""
+    """The worker processes, in the order of their start."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = command
@@ -93,12 +93,12 @@ class _Crew:
         self._leaving: list[Process] = []
 
     async def become(self, wanted: int) -> None:
-        """Start or stop until there are so many; those that ended by themselves are replaced."""
+        """Start or stop workers until there are ``wanted``. Replace workers that ended by themselves."""
         self._workers = [worker for worker in self._workers if worker.returncode is None]
         self._leaving = [worker for worker in self._leaving if worker.returncode is None]
         before = len(self._workers)
         while len(self._workers) < wanted:
-            # In a session of its own: Ctrl-C reaches us alone, and we drain it.
+            # In a session of its own: Ctrl-C reaches only this command, which then drains the worker.
             self._workers.append(await asyncio.create_subprocess_exec(*self._command, start_new_session=True))
         while len(self._workers) > wanted:
             self._stop(self._workers.pop())
@@ -106,7 +106,7 @@ class _Crew:
             tell(f"{wanted} workers")
 
     async def drain(self) -> None:
-        """Stop all, and wait for their tasks."""
+        """Stop all workers and wait until their tasks are finished."""
         for worker in self._workers:
             self._stop(worker)
         with suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""``hookwire seed``: sample events, to see something move."""
+"""``hookwire seed``: publish sample events, for a first try."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["samples", "seed"]
 
 Count = Annotated[int, typer.Option("--count", min=1, max=100_000, help="How many events.")]
 Prefix = Annotated[str, typer.Option("--prefix", help="Prefix of the topics.")]
-Deadline = Annotated[float, typer.Option("--timeout", min=0.1, max=3600, help="Seconds for each.")]
+Deadline = Annotated[float, typer.Option("--timeout", min=0.1, max=3600, help="Time limit for each event in seconds.")]
 _CUSTOMERS = 5
 _STEPS = ("order.placed", "order.paid", "parcel.sent", "parcel.delivered")
 
@@ -36,7 +36,7 @@ def seed(
 
 
 def samples(count: int, prefix: str) -> Iterator[tuple[str, str, dict[str, object]]]:
-    """Topic, key and content of each; the same ones each time."""
+    """Yield topic, key and content of each event; every call yields the same events."""
     for number in range(count):
         order, step = divmod(number, len(_STEPS))
         customer = f"customer-{order % _CUSTOMERS + 1}"

@@ -1,4 +1,4 @@
-"""``hookwire serve``, and its roles alone: ``hookwire relay``, ``hookwire deliver``."""
+"""``hookwire serve`` runs all roles; ``hookwire relay`` and ``hookwire deliver`` run one role each."""
 
 from __future__ import annotations
 
@@ -35,15 +35,18 @@ def serve(config: Config = None, role: Role = None) -> None:
 
 
 Compat = Annotated[
-    Path | None, typer.Option("--compat", help="goharvest's reaper.yaml: relay goharvest's table as it says.")
+    Path | None, typer.Option("--compat", help="Relay goharvest's table by this reaper.yaml of goharvest.")
 ]
 CompatTable = Annotated[
     str | None,
     typer.Option(
-        "--compat-table", help="Relay this table of goharvest's (with HOOKWIRE_OUTBOX_URL, in MariaDB) by our settings."
+        "--compat-table",
+        help="Relay this goharvest table by hookwire's settings (with HOOKWIRE_OUTBOX_URL in MariaDB or MySQL).",
     ),
 ]
-Check = Annotated[bool, typer.Option("--check", help="With --compat: print what each key becomes, and leave.")]
+Check = Annotated[
+    bool, typer.Option("--check", help="With --compat: print the meaning of each key in the file, and end.")
+]
 PartitionerName = Annotated[
     str | None, typer.Option("--partitioner", help="With --compat: crc32 (as goharvest) or murmur2 (as Java clients).")
 ]
@@ -72,14 +75,14 @@ def relay(
             raise SettingsRefused("--partitioner and --check belong to --compat")
         serve(config, ["relay"])
     if compat is None and check:
-        raise SettingsRefused("--check belongs to --compat: it tells what each key of a reaper.yaml becomes")
+        raise SettingsRefused("--check belongs to --compat: it prints the meaning of each key of a reaper.yaml")
     from app.cli.goharvest.command import relay_compat
 
     relay_compat(config, compat, compat_table, partitioner, check=check, as_json=as_json)
 
 
 def deliver(config: Config = None) -> None:
-    """Run delivery alone: any number of these may run.
+    """Run delivery alone. Any number of these processes may run.
 
     Example:
 

@@ -15,8 +15,8 @@ __all__ = ["services"]
 
 services = typer.Typer(help="Services: list, show, set, disable, enable.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The service.")]
-Why = Annotated[str | None, typer.Option("--why", help="Goes into the audit trail.")]
-Values = Annotated[list[str], typer.Argument(help="name=value, as tries_max=3 or without_workers=refuse.")]
+Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
+Values = Annotated[list[str], typer.Argument(help="A setting, such as tries_max=3 or without_workers=refuse.")]
 _HEADS = ("Service", "Waiting", "Leased", "Workers", "Oldest", "State")
 _SETTINGS = (
     "lease_seconds", "tries_max", "idempotent", "expiry_seconds", "retention_seconds", "concurrency_max",
@@ -48,7 +48,7 @@ def show(name: Name, url: Url = None, as_json: Json = False, config: Config = No
 
 @services.command(name="set")
 def set_values(name: Name, values: Values, url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """Change settings of a service; the others stay. Makes the service if there is none.
+    """Change settings of a service; the others stay unchanged. Make the service if there is none.
 
     Example:
 
@@ -70,7 +70,7 @@ def disable(name: Name, why: Why = None, url: Url = None, config: Config = None)
 
 @services.command()
 def enable(name: Name, why: Why = None, url: Url = None, config: Config = None) -> None:
-    """Take requests again.
+    """Accept requests again.
 
     Example:
 

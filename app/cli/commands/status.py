@@ -1,4 +1,4 @@
-"""``hookwire status``: does every subscription get its events, and if not, why."""
+"""``hookwire status``: show whether each subscription gets its events, and why not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIRST = ("failing", "paused", "disabled", "gone", "denied", "expired", "untried
 
 
 def status(url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """Show each subscription's health, its reason and its next attempt. Exit code 1: one fails.
+    """Show the health of each subscription, its reason and its next attempt. Exit code 1: a subscription fails.
 
     Example:
 

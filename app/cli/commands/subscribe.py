@@ -15,18 +15,21 @@ __all__ = ["subscribe"]
 Topic = Annotated[str, typer.Argument(help="A topic, or a pattern: * is one word, # any number of words.")]
 Callback = Annotated[str, typer.Argument(help="The http or https URL that events are POSTed to.")]
 Secret = Annotated[
-    str | None, typer.Option("--secret", help="whsec_ and base64 of 24-64 bytes. Default: the hub makes one.")
+    str | None,
+    typer.Option("--secret", help="Signing secret: whsec_ and base64 of 24-64 bytes. Default: the hub makes one."),
 ]
 Ordered = Annotated[bool, typer.Option("--ordered", help="Deliver each key's events one after the other.")]
-Filter = Annotated[str | None, typer.Option("--filter", help="Which events by content, JSON; see test-filter.")]
-Deadline = Annotated[float, typer.Option("--timeout", min=0.1, max=3600, help="Seconds for all of it.")]
+Filter = Annotated[
+    str | None, typer.Option("--filter", help="Filter on the content of events, as JSON; see test-filter.")
+]
+Deadline = Annotated[float, typer.Option("--timeout", min=0.1, max=3600, help="Time limit of the command in seconds.")]
 
 
 def subscribe(
     topic: Topic, callback: Callback, secret: Secret = None, ordered: Ordered = False, filter_: Filter = None,
     url: Url = None, timeout: Deadline = 30.0, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
-    """Subscribe a callback to a topic or a pattern; prints the id and, this once, the signing secret.
+    """Subscribe a callback to a topic or a pattern. Print its id and its signing secret, which is shown only now.
 
     Examples:
 

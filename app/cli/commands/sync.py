@@ -1,4 +1,4 @@
-"""``hookwire sync``: make topics and subscriptions as a file says, and show what differs."""
+"""``hookwire sync``: make topics and subscriptions match a file, and show the differences."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["sync"]
 
 File = Annotated[Path, typer.Argument(help=r"TOML with \[topics.NAME] and \[\[subscriptions]], or the same as JSON.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the differences; exit code 1 when there are any.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the differences; exit code 1 if there are any.")]
 Prune = Annotated[
     bool,
-    typer.Option("--prune", help="End the API's subscriptions that the file does not name."),
+    typer.Option("--prune", help="End subscriptions made by the API that the file does not name."),
 ]
 _DEADLINE_SECONDS = 60.0
 
@@ -46,7 +46,7 @@ def sync(
     document = _document(file)
     if prune and "subscriptions" not in document:
         raise CommandFailed(
-            f"{file} has no subscriptions, so all would end; write `subscriptions = []` to mean that", 2
+            f"{file} has no subscriptions, so all would end; write `subscriptions = []` to end them all", 2
         )
     run(_sync(document, url, dry_run=dry_run, prune=prune, as_json=as_json, config=config))
 
@@ -84,7 +84,7 @@ async def _sync(
 
 
 async def _topic(client: httpx.AsyncClient, hub: str, name: str) -> Any:
-    """Its settings; None where there is none yet."""
+    """Return the topic's settings; None if the topic does not exist."""
     from app.cli.hub_client import ask
 
     return await ask(client, "GET", f"{hub}/topics/{quote(name)}/settings", none_for=404)

@@ -1,4 +1,4 @@
-"""Sync check: what in a file the hub would refuse, found before anything is changed (FT-11). Pure.
+"""Sync check: find the parts of a file that the hub would refuse, before anything is changed (FT-11). Pure.
 
 The file is read with the API's own models, so a misspelled name or a value out of range is known by its place.
 """
@@ -26,7 +26,7 @@ _SHOWN_MAX = 20
 
 
 def check_wanted(topics: Mapping[str, Json], subscriptions: Sequence[Json]) -> None:
-    """Raise ``CommandFailed`` with a line for each thing that the hub would refuse."""
+    """Raise ``CommandFailed`` with a line for each part that the hub would refuse."""
     found = [*_of_topics(topics), *_of_subscriptions(subscriptions)]
     if not found:
         return

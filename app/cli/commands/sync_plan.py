@@ -1,8 +1,8 @@
-"""Sync plan: what to change on a hub so that it is as a file says (WH-A08). Pure.
+"""Sync plan: the changes that make a hub match a file (WH-A08). Pure.
 
-A subscription of the file is the one on the hub that has the same topic and callback. Only what the file names is
-compared and changed. A secret counts when the subscription is made; of its own headers only the names can be compared,
-because the hub shows no values.
+A subscription of the file and one of the hub belong together if topic and callback are the same. Only options that the
+file names are compared and changed. A secret is used only for a new subscription. Of its own headers only the names are
+compared, because the hub shows no values.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class SyncStep:
 
     @property
     def method(self) -> str:
-        """Return the HTTP method that does it."""
+        """Return the HTTP method of the request."""
         if self.what == "topic":
             return "PUT"
         return {"make": "POST", "change": "PATCH", "end": "DELETE"}[self.action]
 
     def lines(self) -> list[str]:
-        """As a person reads it."""
+        """Return the step as lines for a person."""
         sign = {"make": "+", "change": "~", "end": "-"}[self.action]
         owed = f" ({_owed(self.owed, is_least=self.owed >= _COUNTED_MAX)})" if self.owed else ""
         return [f"{sign} {self.what} {self.name}{owed}"] + [
@@ -54,7 +54,9 @@ def _owed(count: int, *, is_least: bool) -> str:
 
 
 def summary(steps: Sequence[SyncStep], *, is_done: bool) -> str | None:
-    """Return what the ends of a plan cost, in one sentence; None where nothing ends (FT-11)."""
+    """Return one sentence about the deliveries that ending subscriptions gives up; None if no subscription ends
+    (FT-11).
+    """
     ended = [step for step in steps if step.action == "end"]
     if not ended:
         return None
@@ -79,13 +81,13 @@ def read_wanted(document: Json) -> tuple[dict[str, Json], list[Json]]:
     wanted: dict[tuple[str, str], Json] = {}
     for one in map(_read_subscription, subscriptions):
         if _identity(one) in wanted:
-            raise CommandFailed(f"the subscription {_named(one)} is there twice", 2)
+            raise CommandFailed(f"the subscription {_named(one)} is in the file twice", 2)
         wanted[_identity(one)] = one
     return {name: _read_topic(one) for name, one in topics.items()}, list(wanted.values())
 
 
 def _read_topic(one: Json) -> Json:
-    """With its sinks in the hub's order: in another one they would be changed again and again."""
+    """Return the topic with its sinks in the hub's order. Another order would count as a difference each time."""
     sinks = one.get("sinks")
     if not isinstance(sinks, list) or not all(isinstance(sink, str) for sink in sinks):
         return one
@@ -93,7 +95,9 @@ def _read_topic(one: Json) -> Json:
 
 
 def _read_subscription(one: Any) -> Json:
-    """With its pattern as the hub writes it: under another spelling it would be made, and pruned, again and again."""
+    """Return the subscription with its pattern in the hub's spelling. Another spelling would count as another
+    subscription each time.
+    """
     if not isinstance(one, dict) or not isinstance(one.get("topic"), str) or not isinstance(one.get("callback"), str):
         raise CommandFailed("each subscription has a topic and a callback", 2)
     if not isinstance(one.get("headers", {}), dict):
@@ -160,7 +164,7 @@ def _differences(wanted: Json, present: Json) -> list[tuple[str, Any, Any]]:
 
 
 def _shown(name: str, value: Any) -> Any:
-    """As the hub shows it: an empty filter is none."""
+    """Return the option's value as the hub shows it: null for an empty filter."""
     return None if name == "filter" and value == {} else value
 
 

@@ -18,12 +18,14 @@ tasks = typer.Typer(help="Tasks: enqueue, list, show, cancel, dead tasks, kinds.
 Id = Annotated[str, typer.Argument(help="The task's id.")]
 KindName = Annotated[str, typer.Argument(help="The kind; * stands for all.")]
 Args = Annotated[str, typer.Argument(help="Arguments as JSON.")]
-OfKind = Annotated[str | None, typer.Option("--kind", help="Only of this kind.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="So many at most.")]
-Numbers = Annotated[list[int] | None, typer.Option("--number", help="May be repeated. Default: the oldest 500.")]
-Why = Annotated[str | None, typer.Option("--why", help="Goes into the audit trail.")]
-Delay = Annotated[float, typer.Option("--delay", min=0, help="Seconds before it is begun.")]
-Settings = Annotated[list[str], typer.Option("--set", help="name=value, as on_crash=abandon or crash_seconds=600.")]
+OfKind = Annotated[str | None, typer.Option("--kind", help="Only tasks of this kind.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="The largest number of tasks to list.")]
+Numbers = Annotated[
+    list[int] | None, typer.Option("--number", help="A dead task; may be repeated. Default: the oldest 500.")
+]
+Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
+Delay = Annotated[float, typer.Option("--delay", min=0, help="Seconds before the task can begin.")]
+Settings = Annotated[list[str], typer.Option("--set", help="A setting, such as on_crash=abandon or crash_seconds=600.")]
 
 
 @tasks.command()
@@ -99,7 +101,7 @@ def dead(
 
 @tasks.command()
 def redrive(number: Numbers = None, why: Why = None, url: Url = None, config: Config = None) -> None:
-    """Return dead tasks, with their attempts counted anew.
+    """Return dead tasks and count their attempts anew.
 
     Example:
 
@@ -121,7 +123,7 @@ def purge(number: Numbers = None, why: Why = None, url: Url = None, config: Conf
 
 @tasks.command()
 def kind(name: KindName, settings: Settings, url: Url = None, config: Config = None) -> None:
-    """Set how tasks of a kind are treated. A missing setting is that of all kinds.
+    """Set how tasks of a kind are treated. Settings that are left out are those of the kind *.
 
     Example:
 

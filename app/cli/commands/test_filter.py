@@ -1,4 +1,4 @@
-"""``hookwire test-filter``: would this event pass that filter?"""
+"""``hookwire test-filter``: test whether an event passes a filter."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["test_filter"]
 
 Filter = Annotated[str, typer.Argument(metavar="filter", help="The filter, JSON.")]
 Data = Annotated[str | None, typer.Argument(help="Data of the event, JSON.")]
-Event = Annotated[str | None, typer.Option("--event-id", help="A stored event instead of DATA.")]
+Event = Annotated[str | None, typer.Option("--event-id", help="The id of a stored event, instead of DATA.")]
 Topic = Annotated[str, typer.Option("--topic", help="The sample's topic.")]
 Key = Annotated[str | None, typer.Option("--key", help="The sample's ordering key.")]
-Deadline = Annotated[float, typer.Option("--timeout", min=0.1, max=3600, help="Seconds for all of it.")]
+Deadline = Annotated[float, typer.Option("--timeout", min=0.1, max=3600, help="Time limit of the command in seconds.")]
 
 
 def test_filter(

@@ -1,4 +1,4 @@
-"""``hookwire --version``: what may stand before a command's name."""
+"""``hookwire --version``: the options before a command's name."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["common"]
 
 def _tell(version: bool) -> None:
     if version:
-        # Not of hookwire, which is the SDK and lives in other people's environments.
+        # The version of the server: the distribution `hookwire` is the SDK.
         say(f"hookwire {importlib.metadata.version('hookwire-server')}")
         raise typer.Exit
 
 
 _Version = Annotated[
-    bool, typer.Option("--version", help="Print hookwire's version and leave.", is_eager=True, callback=_tell)
+    bool, typer.Option("--version", help="Print hookwire's version and end.", is_eager=True, callback=_tell)
 ]
 
 
 def common(version: _Version = False) -> None:
-    """Typer's place for options of all commands; its own help stands in ``app.cli.main``."""
+    """Take the options before a command's name. The help text is in ``app.cli.main``."""

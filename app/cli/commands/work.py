@@ -25,13 +25,20 @@ __all__ = ["work"]
 
 Kinds = Annotated[list[str] | None, typer.Option("--kind", help="Tasks of this kind; may be repeated. Default: all.")]
 Queue = Annotated[str | None, typer.Option("--queue", help="Messages of this queue instead of tasks.")]
-Jobs = Annotated[bool, typer.Option("--jobs", help="Jobs instead of tasks; --kind says of which kinds.")]
-Slots = Annotated[int, typer.Option("--concurrency", min=1, max=500, help="Programs at once.")]
-Count = Annotated[int | None, typer.Option("--count", min=1, help="Leave after so many.")]
+Jobs = Annotated[bool, typer.Option("--jobs", help="Jobs instead of tasks, of the kinds in --kind.")]
+Slots = Annotated[
+    int, typer.Option("--concurrency", min=1, max=500, help="The largest number of programs that run at once.")
+]
+Count = Annotated[int | None, typer.Option("--count", min=1, help="End after this number of tasks, jobs or messages.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that one run may take.")]
 Lease = Annotated[float, typer.Option("--lease", min=1, max=43_200, help="With --queue: how long a message is held.")]
-Grace = Annotated[float, typer.Option("--grace", min=0, help="After SIGTERM: seconds for programs that run.")]
-Presence = Annotated[float, typer.Option("--presence", min=0.5, help="Seconds without a beat that mean a dead worker.")]
+Grace = Annotated[
+    float, typer.Option("--grace", min=0, help="After SIGTERM: seconds in which running programs may finish.")
+]
+Presence = Annotated[
+    float,
+    typer.Option("--presence", min=0.5, help="Seconds without a heartbeat after which the worker counts as dead."),
+]
 
 
 def work(
@@ -39,14 +46,15 @@ def work(
     count: Count = None, timeout: Timeout = 3600.0, lease: Lease = 60.0, grace: Grace = 10.0, presence: Presence = 15.0,
     config: Config = None,
 ) -> None:  # fmt: skip
-    """Run a program for each task, job or message; exit 0 is success, any other exit a failure, 100 one for good.
+    """Run a program for each task, job or message. Exit code 0 means success, 100 a final failure, any other a failure.
 
-    The description, or a message's payload, comes on standard input. HOOKWIRE_TASK_ID, HOOKWIRE_TASK_KIND and
-    HOOKWIRE_ATTEMPT say which it is; with --queue HOOKWIRE_MESSAGE_ID and HOOKWIRE_ATTEMPT; with --jobs HOOKWIRE_JOB_ID
-    and HOOKWIRE_JOB_KIND, and the arguments come as JSON.
+    Standard input holds the arguments of the task or job as JSON, or the payload of the message. Variables describe it:
+    HOOKWIRE_TASK_ID and HOOKWIRE_TASK_KIND, or HOOKWIRE_JOB_ID and HOOKWIRE_JOB_KIND, or HOOKWIRE_MESSAGE_ID, and
+    always HOOKWIRE_ATTEMPT.
 
-    It works on the database itself (HOOKWIRE_DATABASE_URL), and hears notifications over AMQP where HOOKWIRE_AMQP_URL
-    is set. SIGTERM: begin nothing more, let programs finish, give the rest back. Twice: at once.
+    The command uses the database itself (HOOKWIRE_DATABASE_URL). It gets notifications over AMQP if HOOKWIRE_AMQP_URL
+    is set. After SIGTERM it begins nothing more, lets programs finish and returns other work. A second SIGTERM ends the
+    programs at once.
 
     Examples:
 
@@ -95,7 +103,7 @@ async def _work_tasks(
         _stop_by_signal(worker.stop, script)
         tell(f"works on tasks of {', '.join(kinds) if kinds else 'every kind'} as {worker_options.name}")
         await worker.run()
-        tell(f"finished {worker.tally.finished}, failed {worker.tally.failed}, given back {worker.tally.released}")
+        tell(f"finished {worker.tally.finished}, failed {worker.tally.failed}, returned {worker.tally.released}")
     return 0
 
 
@@ -133,7 +141,7 @@ async def _work_jobs(
         _stop_by_signal(worker.stop, script)
         tell(f"works on jobs of {', '.join(kinds) if kinds else 'every kind'} as {options.name}")
         await worker.run()
-        tell(f"completed {worker.completed}, failed {worker.failed}, given back {worker.released}")
+        tell(f"completed {worker.completed}, failed {worker.failed}, returned {worker.released}")
     return 0
 
 

@@ -16,26 +16,26 @@ program or the broker. It may come twice, and the program has to handle that. On
 during a lost connection this process does not run the program again for that event.
 
 With ``--concurrency 1`` (the default) messages are processed in the queue's order, and a failing message delays those
-behind it. More concurrency gives up the order. Attempts are counted in this process, and by the broker for quorum
-queues. RabbitMQ takes a message back that is held for longer than its ``consumer_timeout`` (30 minutes): keep
-``--timeout`` below.
+behind it. With more concurrency they are not processed in order. Attempts are counted in this process, and by the
+broker for quorum queues. RabbitMQ takes a message back that is held for longer than its ``consumer_timeout`` (30
+minutes): keep ``--timeout`` below that.
 
 SIGTERM or SIGINT: finish the running programs, acknowledge, exit 0. A second one kills them; their messages go back.
 
-Options of the command, as typer has them:
+The options of the command:
 
 ==========================  ========================================================================================
 ``--amqp URL``              ``amqp://`` or ``amqps://``; default HOOKWIRE_AMQP_URL; required
-``--queue NAME``            durable queue, made if it is not there; required
-``--exchange NAME``         default ``hookwire``; made as a durable topic exchange if it is not there
-``--bind PATTERN``          several times for several; default ``#``, everything
+``--queue NAME``            durable queue, created if it is missing; required
+``--exchange NAME``         default ``hookwire``; created as a durable topic exchange if it is missing
+``--bind PATTERN``          routing pattern, may be repeated; default ``#``, everything
 ``--exec SCRIPT [args]``    the program, with the rest of the line as its arguments; body on stdin
 ``--print``                 print bodies instead
 ``--json``                  one line per message on standard output; the program's own output goes to standard error
 ``--concurrency N``         programs at once, and messages fetched ahead; default 1
 ``--count N``               exit 0 after N messages are done or dead
 ``--attempts-max N``        after N failures the message goes to the durable queue ``NAME.dead``; default unlimited
-``--timeout SECONDS``       of one run; then SIGTERM, 5 s later SIGKILL, and it counts as a failure; default none
+``--timeout SECONDS``       limit of one run: SIGTERM, 5 s later SIGKILL, and it counts as a failure; default none
 ``--retry-seconds S``       pause after the first failure; default 1; doubled up to 60
 ==========================  ========================================================================================
 
@@ -65,7 +65,7 @@ _HARD_STOP_SECONDS = 3.0
 
 
 async def consume(options: ConsumeOptions) -> int:
-    """Consume until stopped, or until ``count`` messages are settled; returns the exit code."""
+    """Consume until stopped, or until ``count`` messages are settled. Return the exit code."""
     if mistakes := list(options.mistakes()):
         for mistake in mistakes:
             _say(mistake)
@@ -92,17 +92,17 @@ class _Consumer:
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
-        """Soft stop; the second time a hard one."""
+        """Stop softly at the first call, and at once at the second."""
         if self._stopping.is_set():
             self._script.kill()
-            # A thread that writes to a pipe without a reader cannot be cancelled; it must not keep the process alive.
+            # A thread that writes to a pipe without a reader cannot be cancelled. It must not keep the process alive.
             asyncio.get_running_loop().call_later(_HARD_STOP_SECONDS, os._exit, 1)
         self._stopping.set()
         if self._session is not None:
             self._session.end()
 
     async def run(self) -> int:
-        """Returns the exit code."""
+        """Consume until stopped; return the exit code."""
         clock = asyncio.get_running_loop().time
         give_up_at: float | None = clock() + self._options.connect_seconds_max
         pause_seconds = _RECONNECT_SECONDS_FIRST
@@ -113,7 +113,7 @@ class _Consumer:
                 break
             except Lost as lost:
                 if self._memory.count == self._options.count:
-                    break  # the last acknowledgement may be lost, then that message comes back to the next consumer
+                    break  # the last acknowledgement may be lost; then the next consumer gets the message again
                 if self._session.ready:
                     give_up_at, pause_seconds = None, _RECONNECT_SECONDS_FIRST
                 if give_up_at is not None and (lost.exit_code is not None or clock() + pause_seconds > give_up_at):

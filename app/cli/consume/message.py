@@ -1,4 +1,4 @@
-"""Consumed message: its memory between deliveries, and its line of output."""
+"""Consumed message: remember its failures between deliveries, and print it as a line of JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class Memory:
         self._settled: OrderedDict[str, None] = OrderedDict()
 
     def attempt(self, message: AbstractIncomingMessage) -> int:
-        """Return which attempt this delivery is, from 1. A quorum queue counts too, across consumers and restarts."""
+        """Return the number of this attempt, from 1. A quorum queue also counts the attempts of other consumers and
+        before restarts.
+        """
         counted = message.headers.get("x-delivery-count", 0)
         by_broker = counted if isinstance(counted, int) else 0
         return max(self._failures.get(_identity(message), 0), by_broker) + 1
@@ -40,7 +42,7 @@ class Memory:
             self._failures.popitem(last=False)
 
     def settled(self, message: AbstractIncomingMessage) -> None:
-        """Remember that this is done with, before it is acknowledged."""
+        """Remember that the message is settled, before it is acknowledged."""
         self.count += 1
         self._failures.pop(_identity(message), None)
         self._settled[_identity(message)] = None
@@ -48,7 +50,7 @@ class Memory:
             self._settled.popitem(last=False)
 
     def is_settled(self, message: AbstractIncomingMessage) -> bool:
-        """Return whether this is the return of a message that was settled here.
+        """Return whether this is another delivery of a message that was settled here.
 
         A replay is a new message, and is run.
         """
@@ -56,7 +58,7 @@ class Memory:
 
 
 def buried(message: AbstractIncomingMessage, attempts: int, reason: str) -> Message:
-    """Return a copy for the queue of dead messages that tells why it is there."""
+    """Return a copy for the queue of dead messages, with the reason in its headers."""
     told: dict[str, str | int | None] = {
         "hookwire-attempts": attempts,
         "hookwire-failure": reason,
@@ -95,5 +97,5 @@ def line_of(message: AbstractIncomingMessage, *, body: bool, **more: object) -> 
 
 
 def _identity(message: AbstractIncomingMessage) -> str:
-    """Return the event's id; for a stranger's message without one, what it consists of."""
+    """Return the event's id. For a message of another program without an id, return a digest of its parts."""
     return message.message_id or hashlib.sha256(f"{message.routing_key}\n".encode() + message.body).hexdigest()

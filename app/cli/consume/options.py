@@ -1,4 +1,4 @@
-"""Consume options: what the command line of ``hookwire consume`` says."""
+"""Consume options: the options of ``hookwire consume``, and their errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ConsumeOptions"]
 
 @dataclass(frozen=True, slots=True)
 class ConsumeOptions:
-    """None = without limit. The meaning of each is in :mod:`app.cli.consume.consumer`."""
+    """The options; :mod:`app.cli.consume.consumer` explains each. None means no limit."""
 
     url: str = field(repr=False)
     queue: str
@@ -34,7 +34,7 @@ class ConsumeOptions:
 
     @property
     def dead_queue(self) -> str:
-        """Return where a message goes that failed ``attempts_max`` times."""
+        """Return the name of the queue for messages that failed ``attempts_max`` times."""
         return f"{self.queue}.dead"
 
     def mistakes(self) -> Iterator[str]:
@@ -48,7 +48,7 @@ class ConsumeOptions:
         if any(len(pattern.encode()) > 255 for pattern in self.bindings):
             yield "--bind is a pattern of at most 255 bytes"
         if bool(self.command) == self.print_bodies:
-            yield "either --exec SCRIPT or --print says what to do with a message"
+            yield "give either --exec SCRIPT or --print"
         elif self.command and shutil.which(self.command[0]) is None:
             yield f"--exec: {self.command[0]} is not a program that can be run"
         if not 1 <= self.concurrency <= 1000:

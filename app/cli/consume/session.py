@@ -7,7 +7,8 @@
                     |  lost, or ended        |  idle workers go home; the others finish their run first, so that we
                     +------------------------+  never run a message twice at the same time
 
-Nothing is acknowledged in advance: what lies in the inbox when the session ends goes back to the queue by itself.
+Nothing is acknowledged in advance: messages that are in the inbox when the session ends return to the queue by
+themselves.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _closing: set[asyncio.Future[None]] = set()
 
 
 class Lost(Exception):
-    """The broker, our channel or our queue is gone; ``exit_code`` if the broker said no and would say so again."""
+    """The broker, our channel or our queue is gone. ``exit_code`` is set if another try would be refused too."""
 
     def __init__(self, text: str, *, exit_code: int | None = None) -> None:
         super().__init__(text)
@@ -52,7 +53,7 @@ class Lost(Exception):
 
 
 class ConsumeSession:
-    """Run once. ``ready`` is set when messages can arrive."""
+    """One session, which runs once. ``ready`` is set when messages can arrive."""
 
     def __init__(self, options: ConsumeOptions, script: Script, memory: Memory, say: Callable[[str], None]) -> None:
         self.ready = False
@@ -84,7 +85,7 @@ class ConsumeSession:
             raise Lost(self._loss)
 
     async def _consume(self, connection: AbstractConnection) -> None:
-        inbox: asyncio.Queue[AbstractIncomingMessage] = asyncio.Queue()  # the prefetch count bounds it
+        inbox: asyncio.Queue[AbstractIncomingMessage] = asyncio.Queue()  # bounded by the prefetch count
         channel = connection.channel(publisher_confirms=True, on_return_raises=True)
         connection.close_callbacks.add(lambda _, error: self._lose(f"the connection was lost: {error or 'closed'}"))
         channel.close_callbacks.add(lambda _, error: self._lose(f"the channel was closed: {error or 'closed'}"))
@@ -120,7 +121,10 @@ class ConsumeSession:
 
     @contextmanager
     def _idling(self) -> Iterator[None]:
-        """Let an idle worker be stopped; a message that it has just got goes back by itself."""
+        """Mark this worker as idle while the block runs, so that the end of the session may cancel it.
+
+        A message that it has just got returns to the queue by itself.
+        """
         worker = asyncio.current_task()
         assert worker is not None
         self._idle.add(worker)
@@ -130,7 +134,7 @@ class ConsumeSession:
             self._idle.discard(worker)
 
     async def _handle(self, message: AbstractIncomingMessage, channel: AbstractChannel) -> bool:
-        """Deal with one message; returns whether it is settled. Raises :class:`Lost`."""
+        """Process one message; return whether it is settled. Raises :class:`Lost`."""
         if self._memory.is_settled(message):
             await _acknowledge(message)
             return False  # it was counted when it was settled
@@ -148,7 +152,7 @@ class ConsumeSession:
         return True
 
     async def _give_back(self, message: AbstractIncomingMessage, attempt: int, outcome: ScriptOutcome) -> None:
-        """Return a message to the queue after a pause; a program that we killed has not failed."""
+        """Return a message to the queue after a pause. A program that was killed by a stop does not count as failed."""
         if not self._script.killed:
             self._memory.failed(message, attempt)
             await self._report(message, "failed", attempt, outcome)
@@ -160,7 +164,7 @@ class ConsumeSession:
     async def _dead_letter(
         self, message: AbstractIncomingMessage, channel: AbstractChannel, attempt: int, outcome: ScriptOutcome
     ) -> None:
-        """Put a copy where dead messages lie and, once the broker has confirmed it, acknowledge the original."""
+        """Publish a copy to the queue of dead messages, then acknowledge the original after the broker's confirm."""
         with _edge("cannot dead-letter a message"):
             await channel.default_exchange.publish(
                 buried(message, attempt, outcome.reason), self._options.dead_queue, timeout=_ANSWER_SECONDS
@@ -200,7 +204,7 @@ class ConsumeSession:
         return ScriptOutcome(0, 0.0, "")
 
     async def _pause(self, attempt: int) -> None:
-        """Wait before a message is given back, twice as long each time, but not beyond the end."""
+        """Wait before a message is returned, twice as long each time, but not beyond the end of the session."""
         seconds = min(self._options.retry_seconds_first * 2.0 ** min(attempt - 1, 60), self._options.retry_seconds_max)
         await pause(self._ended, seconds)
 
@@ -239,8 +243,8 @@ async def _connection(options: ConsumeOptions) -> AsyncIterator[AbstractConnecti
     try:
         yield connection
     finally:
-        # The library's close() swallows a cancellation and waits on, so it may end later, at the latest when the
-        # heartbeat finds the connection dead.
+        # The library's close() ignores a cancellation. So it may end later, at the latest when the connection misses
+        # its heartbeats.
         closing = asyncio.ensure_future(connection.close())
         _closing.add(closing)
         closing.add_done_callback(_closing.discard)
@@ -248,7 +252,7 @@ async def _connection(options: ConsumeOptions) -> AsyncIterator[AbstractConnecti
 
 
 async def _declare(connection: AbstractConnection, options: ConsumeOptions) -> None:
-    """Make what is missing and leave alone what is there: its owner may have chosen other arguments."""
+    """Create the missing queues and exchanges. Leave existing ones, which may have other arguments."""
 
     async def exchange(channel: AbstractChannel, passive: bool) -> None:
         await channel.declare_exchange(options.exchange, "topic", durable=True, passive=passive)
@@ -269,7 +273,7 @@ async def _declare(connection: AbstractConnection, options: ConsumeOptions) -> N
 async def _ensure(
     connection: AbstractConnection, declare: Callable[[AbstractChannel, bool], Awaitable[object]]
 ) -> None:
-    """Declare passively, and for real only what the broker does not know; its "no" closes the channel each time."""
+    """Check passively, then declare a missing queue or exchange on a new channel: a failed check closes the channel."""
     with suppress(_Missing):
         async with _channel(connection) as channel:
             await declare(channel, True)
@@ -297,7 +301,7 @@ async def _channel(connection: AbstractConnection) -> AsyncIterator[AbstractChan
 
 @contextmanager
 def _edge(doing: str) -> Iterator[None]:
-    """Map what the client library raises to :class:`Lost`."""
+    """Map the exceptions of the client library to :class:`Lost`."""
     try:
         yield
     except (Exception, asyncio.CancelledError) as error:
@@ -307,7 +311,7 @@ def _edge(doing: str) -> Iterator[None]:
 
 
 def _exit_code(error: BaseException) -> int | None:
-    """Return the exit code of an error that would come again at once."""
+    """Return the exit code for an error that another try would raise too; None for any other."""
     if isinstance(error, AMQPChannelError):
         return 2
     return 3 if isinstance(error, AuthenticationError | ProbableAuthenticationError) else None

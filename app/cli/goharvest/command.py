@@ -1,4 +1,4 @@
-"""``hookwire relay --compat``: what the file becomes, said key by key, then the relay."""
+"""``hookwire relay --compat``: print the meaning of each key of the file, then relay."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PARTITIONERS = (
 def relay_compat(
     config: Path | None, file: Path | None, table: str | None, partitioner: str | None, *, check: bool, as_json: bool
 ) -> None:
-    """Print the report, then relay unless only the report was wanted; leaves with the command's exit code."""
+    """Print the report, then relay unless only the report was requested. Exit with the command's exit code."""
     imported = import_reaper(file) if file is not None else Imported(table=table or "outbox")
     if file is not None and table is not None:
         imported.table = table
@@ -64,7 +64,7 @@ def _scheme(name: str) -> str:
 
 
 def _report(imported: Imported, *, as_json: bool, result: bool) -> None:
-    """On standard output where it is the command's result, else on standard error."""
+    """Print the report: on standard output if it is the command's result, else on standard error."""
     if as_json:
         text = "\n".join(json.dumps(asdict(line)) for line in imported.lines)
     else:

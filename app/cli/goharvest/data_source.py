@@ -1,4 +1,4 @@
-"""``host=db user=shop dbname=shop``: how Go's driver ``lib/pq``, and so goharvest, names a database."""
+"""Connection strings of Go's driver ``lib/pq`` and so of goharvest: ``host=db user=shop dbname=shop``."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def _parts(source: str) -> dict[str, str]:
 
 
 def warning_of(source: str) -> str:
-    """Say what is probably not meant, although lib/pq and so goharvest take it; "" when nothing is (FM-09)."""
+    """Return a warning about a valid text that is probably a mistake, or "" (FM-09)."""
     if source.startswith(("postgres://", "postgresql://")):
         return ""
     swallowed = _parts(source).get("password", "")
     if swallowed.partition("=")[0] not in _KNOWN:
         return ""
     return (
-        f"what follows password= is taken for the password, as goharvest's driver does, here {swallowed!r}; write"
-        " password='' for an empty one"
+        f"the text after password= counts as the password, as in goharvest's driver, here {swallowed!r}; write"
+        " password='' for an empty password"
     )
 
 
@@ -57,7 +57,7 @@ def _unquoted(value: str) -> str:
 
 
 def described(source: str) -> str:
-    """Return which database a connection string means, for people."""
+    """Return a description of the database that a connection string names, for messages."""
     at = urlsplit(postgres_url(source))
     host = at.netloc.rpartition("@")[2] or dict(parse_qsl(at.query)).get("host", "")
     return f"database {unquote(at.path[1:]) or at.username} at {host}, user {unquote(at.username or '')}"

@@ -24,7 +24,7 @@ __all__ = ["PumpOptions", "Pumped", "Stash", "Verified", "pump", "stash_in_maria
 _IN_TRANSACTION = 20
 
 Stash = Callable[[Sequence[str], Sequence[str | None], Sequence[int]], Awaitable[object]]
-"""Writes records, by their keys, values and numbers, in a transaction of its own. Raises DatabaseError."""
+"""Writes records with these keys, values and numbers in one transaction. Raises DatabaseError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class PumpOptions:
 
 @dataclass(frozen=True, slots=True)
 class Pumped:
-    """How many records were committed, and how long that took."""
+    """The number of committed records, and the time that it took."""
 
     records: int
     seconds: float
@@ -53,8 +53,8 @@ class Pumped:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """``arrived`` counts different records; ``lost`` counts written records that did not arrive. ``disordered`` are
-    first occurrences below an earlier one of their key; ``repeated`` are further occurrences.
+    """The verified arrivals. ``arrived`` counts different records; ``lost`` counts written records that did not arrive.
+    ``disordered`` are first occurrences below an earlier one of their key; ``repeated`` are further occurrences.
     """
 
     arrived: int
@@ -64,12 +64,12 @@ class Verified:
 
     @property
     def holds(self) -> bool:
-        """Return whether what a relay promises was kept."""
+        """Return whether the relay kept its promise."""
         return self.lost == 0 and self.disordered == 0
 
 
 def stash_in_postgres(database: Database, options: PumpOptions) -> Stash:
-    """By ``hookwire.publish``, or to the table of goharvest's that the statements of ``database`` are for."""
+    """Writes records by ``hookwire.publish``, or to goharvest's table that the statements of ``database`` name."""
     statement = "compat.stash" if options.compat else "event.pump"
 
     async def stash(keys: Sequence[str], values: Sequence[str | None], numbers: Sequence[int]) -> None:
@@ -79,7 +79,7 @@ def stash_in_postgres(database: Database, options: PumpOptions) -> Stash:
 
 
 def stash_in_maria(database: MariaDatabase, options: PumpOptions) -> Stash:
-    """To the table that the statements of ``database`` are for."""
+    """Writes records to the table in MariaDB or MySQL that the statements of ``database`` name."""
 
     async def stash(keys: Sequence[str], values: Sequence[str | None], numbers: Sequence[int]) -> None:
         rows = as_json([_row(*record) for record in zip(keys, values, numbers, strict=True)])
@@ -113,7 +113,7 @@ async def verify(
     idle_seconds: float,
     progress: Callable[[int], None],
 ) -> Verified:
-    """Read until every record of the run has arrived, or nothing of it has for ``idle_seconds``."""
+    """Read until every record of the run has arrived, or no record of it has arrived for ``idle_seconds``."""
     seen: set[int] = set()
     highest: dict[str | None, int] = defaultdict(int)
     disordered = repeated = 0
@@ -138,7 +138,9 @@ async def verify(
 
 
 def _number(arrival: KafkaArrival, run: str) -> int | None:
-    """``Seq`` of a record of this run; names of headers are lower-case where they came through ``hookwire.publish``."""
+    """Return the header ``Seq`` of a record of this run, else None. ``hookwire.publish`` writes the names of headers in
+    lower case.
+    """
     headers = {name.lower(): value.decode(errors="replace") for name, value in arrival.headers}
     number = headers.get("seq", "")
     return int(number) if headers.get("run") == run and number.isdigit() else None

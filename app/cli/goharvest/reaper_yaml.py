@@ -1,4 +1,4 @@
-"""``reaper.yaml``, goharvest's configuration, key by key: its setting here, or its refusal (RO-12, RG-09).
+"""Read ``reaper.yaml``, goharvest's configuration: each key becomes a setting, or is refused (RO-12, RG-09).
 
 No key is ignored silently. A key is taken, has no meaning here (and the report says why), or is refused. One refusal
 refuses the file. goharvest's own rules hold too: an unknown key and a reserved client property are errors.
@@ -24,7 +24,7 @@ Verdict = Literal["taken", "no meaning", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One key of the file, as ``harvest.limits.markBackoff``, what it becomes, and in which line it stands."""
+    """One key of the file, such as ``harvest.limits.markBackoff``, with its meaning here and its line in the file."""
 
     key: str
     verdict: Verdict
@@ -34,7 +34,7 @@ class Line:
 
 @dataclass(slots=True)
 class Imported:
-    """The file in our words. ``settings`` are fields of :class:`app.settings.settings.Settings`, ``options`` of
+    """The settings in the file. ``settings`` are fields of :class:`app.settings.settings.Settings`, ``options`` of
     :class:`relay.goharvest.compat.CompatOptions`."""
 
     lines: list[Line] = field(default_factory=list)
@@ -57,7 +57,7 @@ _DURATION = re.compile(r"(?<![\d.])(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|\u00b5s|ms|s|
 
 
 class _Mapping(dict[Any, Any]):
-    """A mapping of the file: in which line each key stands, and the lines of those that are there again."""
+    """A mapping of the file, with the line of each key and the lines of repeated keys."""
 
     lines: dict[Any, int]
     again: list[tuple[Any, int]]
@@ -112,7 +112,9 @@ def _read(path: Path) -> Any:
 
 def _walk(imported: Imported, prefix: str, found: _Mapping, known: Mapping[str, Any]) -> None:
     for key, line in found.again:
-        imported.lines.append(Line(f"{prefix}{key}", "refused", "it is there twice: which one counts?", line))
+        imported.lines.append(
+            Line(f"{prefix}{key}", "refused", "the key is in the file twice; remove one of them", line)
+        )
     for key, value in found.items():
         name, line = f"{prefix}{key}", found.lines[key]
         entry = known.get(key) if isinstance(key, str) else None
@@ -220,7 +222,7 @@ def _take_lease(imported: Imported, value: Any) -> str:
 def _take_batch(imported: Imported, value: Any) -> str:
     limit = min(_count(value), imported.options.get("batch_records_max", value))
     imported.options["batch_records_max"] = limit
-    return f"batch_records_max = {limit} (left out, it is 2000)"
+    return f"batch_records_max = {limit} (2000 if left out)"
 
 
 def _take_level(imported: Imported, value: Any) -> str:
@@ -232,7 +234,7 @@ def _take_level(imported: Imported, value: Any) -> str:
 
 
 def _word(*words: str) -> Callable[[Any], str]:
-    """Return a word of this list, in any case."""
+    """Return a word of this list, regardless of upper and lower case."""
 
     def read(value: Any) -> str:
         if str(value).upper() not in words:
@@ -255,8 +257,8 @@ def _take_password(imported: Imported, value: Any) -> str:
 
 def _take_acks(imported: Imported, value: Any) -> str:
     if str(value) not in ("all", "-1"):
-        raise ValueError("fewer acknowledgements than all lose records; here it is always all")
-    return "always all here"
+        raise ValueError("fewer acknowledgements than all lose records; hookwire always uses all")
+    return "hookwire always uses all"
 
 
 def _take_partitioner(imported: Imported, value: Any) -> str:
@@ -322,7 +324,7 @@ _TOP: Mapping[str, Any] = {
             "ioErrorBackoff": _option("backoff_seconds_first", lambda value: max(_seconds(value), 0.01)),
             "pollDuration": "nothing is polled from Kafka to lead",
             "minPollInterval": "nothing is polled from Kafka to lead; a lease is renewed every third of its length",
-            "maxPollInterval": "the lease bounds how long a relay that hangs is believed",
+            "maxPollInterval": "the lease limits how long a hanging relay leads",
             "heartbeatTimeout": _take_lease,
             "drainInterval": "no record waits for a busy key: a batch holds a key's records in order",
             "queueTimeout": "no record waits for a busy key: a batch holds a key's records in order",

@@ -33,8 +33,8 @@ __all__ = ["Compat", "open_compat", "serve_compat"]
 
 @dataclass(frozen=True, slots=True)
 class Compat:
-    """Options of ``reaper.yaml``, or of the command line, beyond the settings. ``meter_seconds`` is how often the meter
-    is read.
+    """Options of ``reaper.yaml`` or of the command line that are no settings. ``meter_seconds``: the interval of the
+    meter's readings.
     """
 
     table: str = "outbox"
@@ -75,7 +75,9 @@ async def open_compat(settings: Settings, compat: Compat, on_event: Handler | No
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The place of the table: the two ports, the service of the election, the installation's name."""
+    """The parts that depend on the table's database: table, election, the election's service, the installation's
+    name.
+    """
 
     table: OutboxTable
     election: Election

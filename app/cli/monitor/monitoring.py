@@ -33,7 +33,9 @@ _TOPICS_NAMED: Final = 5
 
 
 class Pace:
-    """So many lines a minute, and as many at once after a quiet minute. ``clock``: seconds, rising."""
+    """Allows a number of lines a minute, and as many at once after a quiet minute. ``clock`` returns monotonic
+    seconds.
+    """
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_second = per_minute / 60
@@ -43,7 +45,7 @@ class Pace:
         self._counted_at = clock()
 
     def take(self) -> bool:
-        """Return whether there is room for a line; then it is taken."""
+        """Return whether a line may be sent now; if so, count it."""
         self._refill()
         if self._room < 1:
             return False
@@ -51,7 +53,7 @@ class Pace:
         return True
 
     def wait_seconds(self) -> float:
-        """Return how long until there is room."""
+        """Return the seconds until another line may be sent."""
         self._refill()
         return max(0.0, 1 - self._room) / self._per_second
 
@@ -76,7 +78,9 @@ class Monitoring:
         self._done = 0
 
     async def run(self, count: int | None) -> None:
-        """Until so many events were shown or summed up; None: for ever. Raises what ``pulling`` and ``say`` raise."""
+        """Run until ``count`` events were shown or summed up; None: for ever. Exceptions of ``pulling`` and ``say``
+        pass.
+        """
         try:
             async with asyncio.TaskGroup() as tasks:
                 keeping = tasks.create_task(self._keep())
@@ -113,14 +117,14 @@ class Monitoring:
         self._done += len(receipts)
 
     async def _keep(self) -> None:
-        """Hold what is not acknowledged yet, for as long as we are there."""
+        """Extend the leases of events that are not acknowledged yet, until the command ends."""
         while True:
             await asyncio.sleep(_LEASE_SECONDS / 3)
             await self._pulling.extend(sorted(self._held), lease_seconds=_LEASE_SECONDS)
 
 
 def event_of(pulled: dict[str, Any]) -> Event:
-    """Return the event that the hub's JSON tells of."""
+    """Return the event in an item of the hub's JSON."""
     incarnation, number = parse_event_id(pulled["id"])
     names = ("topic", "key", "content_type", "headers", "sequence")
     accepted_at = datetime.fromisoformat(pulled["accepted_at"])
@@ -131,7 +135,7 @@ def event_of(pulled: dict[str, Any]) -> Event:
 
 
 def summary(topics: Sequence[str]) -> str:
-    """Return the line for events that were left out, by the topics of most of them."""
+    """Return the line for events that were left out, with their number and their most frequent topics."""
     counts = Counter(topics).most_common()
     named = ", ".join(f"{topic} {count}" for topic, count in counts[:_TOPICS_NAMED])
     others = sum(count for _, count in counts[_TOPICS_NAMED:])

@@ -1,4 +1,4 @@
-"""XMPP options: sender, receiver and connection; their errors by the setting's name."""
+"""XMPP options: sender, receiver and connection. Each error names its setting."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _PORTS = {"starttls": 5222, "direct": 5223, "none": 5222}
 
 @dataclass(frozen=True, slots=True)
 class XmppOptions:
-    """``account`` writes to ``peer``, which is a room if we have a ``nick``. ``server``: None asks DNS."""
+    """The connection: ``account`` writes to ``peer``, which is a room if we have a ``nick``. ``server``: None asks
+    DNS.
+    """
 
     account: str
     password: str = field(repr=False)
@@ -32,12 +34,14 @@ class XmppOptions:
 
     @property
     def place(self) -> str:
-        """Return where we connect, for people."""
+        """Return the server's address for messages."""
         return f"{self.server[0]}:{self.server[1]}" if self.server else self.account.partition("@")[2]
 
 
 def xmpp_options(settings: Settings, to: str | None, room: str | None, nick: str) -> XmppOptions:
-    """From the settings and the command's options; raises :class:`SettingsRefused` that names what to change."""
+    """Return the options in the settings and the command's options. Raises :class:`SettingsRefused`, which names the
+    setting to change.
+    """
     if not settings.xmpp_account or settings.xmpp_password is None:
         raise SettingsRefused("HOOKWIRE_XMPP_ACCOUNT and HOOKWIRE_XMPP_PASSWORD name the XMPP account that writes")
     peer = to or room or ""

@@ -1,4 +1,4 @@
-"""XMPP: lines of text for an address or a room (RFC 6120, RFC 6121, XEP-0045), each one delivered for certain.
+"""XMPP: deliver lines of text to an address or a room, without losing one (RFC 6120, RFC 6121, XEP-0045).
 
 ::
 
@@ -41,8 +41,8 @@ _ROOM_MADE: Final = 201
 _CURES: Final = {
     "conflict": "another member has that name there: --nick",
     "forbidden": "the account is banned from it",
-    "registration-required": "it is for members, and the account is none",
-    "not-authorized": "it wants a password, which we have not",
+    "registration-required": "it is for members, and the account is not a member",
+    "not-authorized": "it needs a password, which hookwire does not have",
     "not-allowed": "it does not exist, and the account must not make it",
     "item-not-found": "it does not exist, or is not open yet",
     "service-unavailable": "it is full, or there is no such service",
@@ -51,7 +51,7 @@ _CURES: Final = {
 
 
 class XmppLost(Exception):
-    """There is no connection, or no answer; ``exit_code`` says what it means for a command that has just started."""
+    """There is no connection or no answer. A command that has just started ends with ``exit_code``."""
 
     def __init__(self, text: str, exit_code: int = _UNREACHABLE) -> None:
         super().__init__(text)
@@ -65,7 +65,7 @@ class Xmpp:
     """
 
     def __init__(self, options: XmppOptions) -> None:
-        # It reports to us by its events; what it writes to the log besides are the same failures in its own words.
+        # The library reports failures by its events. Its log lines would only repeat them.
         logging.getLogger("slixmpp").setLevel(logging.CRITICAL)
         self._options = options
         self._client = _Client(options)
@@ -98,7 +98,7 @@ class Xmpp:
         await self._close()
 
     async def say(self, text: str) -> None:
-        """Hand over a line, however often that needs another connection."""
+        """Deliver a line; connect again as often as needed."""
         pause, pause_max = _PAUSE_SECONDS
         while True:
             try:
@@ -126,7 +126,7 @@ class Xmpp:
                     await self._join(options.nick)
         except TimeoutError:
             raise XmppLost(
-                f"HOOKWIRE_XMPP_SERVER: {options.place} did not let us in within {options.answer_seconds:g} s"
+                f"HOOKWIRE_XMPP_SERVER: {options.place} did not complete the login within {options.answer_seconds:g} s"
             ) from None
         finally:
             self._opening.cancel()
@@ -193,10 +193,10 @@ class Xmpp:
         if not isinstance(error, IqTimeout):
             _settle(self._answer, None)
 
-    # --- what the library tells ---
+    # --- events of the library ---
 
     def _room_refused(self, presence: Any) -> None:
-        """Report the refusal to the waiting join, also where the answer does not name the room."""
+        """Report a refusal to the waiting join, even if the answer does not name the room."""
         self._client.event(f"muc::{presence['from'].bare}::presence-error", presence)
 
     def _session_began(self, _: object) -> None:
@@ -204,7 +204,7 @@ class Xmpp:
         _settle(self._opening, None)
 
     def _heard(self, message: Any) -> None:
-        """Our own line comes back from the room; by its id, or by its text where a service gives ids of its own."""
+        """Recognise our own line when the room sends it back: by its id, or by its text if the service changes ids."""
         identity, text = self._line
         ours = message["from"] == JID(f"{self._options.peer}/{self._options.nick}")
         if message["id"] == identity or (ours and message["body"] == text):
@@ -237,7 +237,7 @@ class Xmpp:
         self._fail(XmppLost(f"HOOKWIRE_XMPP_PASSWORD: {self._options.place} refuses it for {account}", _REFUSED))
 
     def _no_tls(self, _: object) -> None:
-        text = f"HOOKWIRE_XMPP_TLS: {self._options.place} offers no STARTTLS, and nothing is said without"
+        text = f"HOOKWIRE_XMPP_TLS: {self._options.place} offers no STARTTLS, and nothing is sent without it"
         self._fail(XmppLost(text, _REFUSED))
 
     def _stream_error(self, error: Any) -> None:
@@ -252,7 +252,7 @@ class Xmpp:
 
 
 class _Client(ClientXMPP):
-    """The library's client, which says nothing on a connection that should be encrypted and is not."""
+    """The library's client. It sends nothing on a connection that should be encrypted but is not."""
 
     def __init__(self, options: XmppOptions) -> None:
         super().__init__(options.account, options.password)

@@ -43,7 +43,9 @@ Topics = Annotated[list[str] | None, typer.Option("--topic", help="This Kafka to
 BatchRecords = Annotated[int, typer.Option("--batch", min=1, help="The largest number of records in a batch.")]
 AcceptLoss = Annotated[
     bool,
-    typer.Option("--accept-loss", help="Go on after a loss: retention deleted records, or a topic was created again."),
+    typer.Option(
+        "--accept-loss", help="Continue after a loss: retention deleted records, or a topic was created again."
+    ),
 ]
 Follow = Annotated[float | None, typer.Option("--follow", min=0.1, help="Do not end: archive again every SECONDS.")]
 Metrics = Annotated[Path | None, typer.Option("--metrics", help="Write figures for Prometheus' textfile collector.")]

@@ -54,7 +54,9 @@ class ServicesContext:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One per process. ``relay_states`` returns state and last error of each sink that this process relays."""
+    """The dependencies of all routes; one object per process. ``relay_states`` returns state and last error of each
+    sink that this process relays.
+    """
 
     settings: Settings
     public_url: str

@@ -126,7 +126,9 @@ def _tags() -> list[dict[str, Any]]:
 
 
 def _describe_one_body(body: dict[str, Any]) -> None:
-    """Describe one type for a body of any type, for generators; an extension lists the others (FT-05)."""
+    """For a body of any type, describe one type, because generators read only one. An extension lists the others
+    (FT-05).
+    """
     content = body.get("content", {})
     if "*/*" not in content:
         return
@@ -176,7 +178,7 @@ def _announce_unstorable(responses: dict[str, Any]) -> None:
 def _announce_unknown_parameter(responses: dict[str, Any]) -> None:
     """Add the refusal of unknown query parameters to every request that changes something (``StrictRoute``)."""
     (answer,) = refusals("invalid-parameter").values()
-    found = deepcopy(responses.setdefault("400", answer))  # routes share their refusals
+    found = deepcopy(responses.setdefault("400", answer))  # a copy, because routes share their refusals
     examples = found["content"][PROBLEM_MEDIA_TYPE]["examples"]
     if "invalid-parameter" not in examples:
         examples |= answer["content"][PROBLEM_MEDIA_TYPE]["examples"]

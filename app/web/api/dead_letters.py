@@ -64,7 +64,7 @@ class DeadLetterOut(BaseModel):
     id: str = Field(description="dlv_<event>_<subscription> of a webhook, dead_<sink>_<event> of a broker.")
     sink: Literal["kafka", "amqp", "webhooks"]
     event_id: str
-    topic: str | None = Field(description="None when the event itself is gone.")
+    topic: str | None = Field(description="Null if the event was deleted.")
     key: str | None
     subscription_id: str | None
     callback: str | None
@@ -163,7 +163,7 @@ async def retry(dead_letter: str, body: Reasoned, request: Request, context: In)
     return DeadLetterDone(id=dead_letter, done="retried")
 
 
-@router.post("/{dead_letter}/purge", summary="Forget it", responses=_VERB)
+@router.post("/{dead_letter}/purge", summary="Delete a dead letter", responses=_VERB)
 @needs("operate")
 async def purge(dead_letter: str, body: Reasoned, request: Request, context: In) -> DeadLetterDone:
     """Deletes the dead letter. The event itself stays until its retention ends, and can still be replayed."""

@@ -205,7 +205,9 @@ async def attempts(request: Request, delivery_id: str, context: In) -> AttemptLi
     return AttemptList.model_validate({"items": [_attempt_out(row, shown=shows_payloads(request)) for row in rows]})
 
 
-@router.post("/{delivery_id}/retry", summary="Retry now", responses={**_REFUSED, **refusals("delivery-waits")})
+@router.post(
+    "/{delivery_id}/retry", summary="Retry a delivery now", responses={**_REFUSED, **refusals("delivery-waits")}
+)
 @needs("operate", reach="route")
 async def retry(request: Request, delivery_id: str, body: Reasoned, context: In) -> DeliveryDone:
     """Retry a waiting or parked delivery now. A parked delivery restarts its retry schedule.
@@ -235,7 +237,7 @@ async def try_now(request: Request, delivery_id: str, body: Reasoned, context: I
     return await retry(request, delivery_id, body, context)
 
 
-@router.post("/{delivery_id}/give-up", summary="Give up", responses=_REFUSED)
+@router.post("/{delivery_id}/give-up", summary="Give up a delivery", responses=_REFUSED)
 @needs("operate", reach="route")
 async def give_up(request: Request, delivery_id: str, body: Reasoned, context: In) -> DeliveryDone:
     """The delivery becomes a dead letter. Later deliveries of its key continue."""

@@ -31,7 +31,9 @@ Outcome = Literal["waiting", "dead", "delivered"]
 _LARGEST = 2**63 - 1
 _EXAMINED_MAX = 2_000
 _ROOM_SECONDS = 3_600.0
-"""The longest time that a publishing transaction may stay open: its events have lower ids than their neighbours."""
+"""The longest time that a publishing transaction may stay open. Its events have lower ids than events accepted at the
+same time.
+"""
 _EXAMPLE: dict[str, Any] = {
     "id": "evt_k3v7q2ha_42",
     "topic": "orders.created",

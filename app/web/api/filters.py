@@ -41,7 +41,7 @@ class SampleEvent(BaseModel):
 
     topic: str = Field("sample", max_length=249)
     key: str | None = Field(None, max_length=1024)
-    time: Moment | None = Field(None, description="none: now.")
+    time: Moment | None = Field(None, description="Default: now.")
     content_type: str | None = Field("application/json", max_length=255)
     headers: dict[str, str] = Field(default_factory=dict)
     data: Any = None

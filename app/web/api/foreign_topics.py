@@ -37,7 +37,7 @@ class ForeignTopicIn(BaseModel):
     )
 
     url: str = Field(max_length=2048)
-    feed_diff: bool | None = Field(None, description="Of Atom and RSS, distribute new and changed entries only.")
+    feed_diff: bool | None = Field(None, description="For Atom and RSS, distribute only new and changed entries.")
     always_deliver: bool | None = Field(None, description="Distribute after each ping, also unchanged content.")
     sinks: list[TopicSink] | None = Field(None, min_length=1, description=SINKS_MEANING)
 
@@ -67,7 +67,7 @@ class ForeignTopicOut(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
-    topic: str = Field(description="Its name here, for subscriptions by the API.")
+    topic: str = Field(description="The name of the topic here, for subscriptions by the API.")
     url: str
     self_url: str | None = Field(description="The URL that it advertises as its own.")
     hub_url: str | None
@@ -75,7 +75,7 @@ class ForeignTopicOut(BaseModel):
     always_deliver: bool
     sinks: list[TopicSink] | None = Field(description="The sinks of its events; null: every configured sink.")
     pings: int
-    pings_fetched: int = Field(description="Number of them at the start of the last good fetch.")
+    pings_fetched: int = Field(description="The number of pings at the start of the last successful fetch.")
     due_at: datetime | None = Field(description="Time of the next fetch; null: at the next ping.")
     failures: int = Field(description="Failed fetches in a row.")
     last_status: int | None
@@ -186,7 +186,7 @@ class PairOut(BaseModel):
 async def pair(
     context: In,
     topic: Annotated[str, Query(max_length=2048, description="The topic's URL, as in `hub.topic`.")],
-    callback: Annotated[str, Query(max_length=2048, description="As in `hub.callback`.")],
+    callback: Annotated[str, Query(max_length=2048, description="The callback, as in `hub.callback`.")],
 ) -> PairOut:
     """Shows the status of a topic and a callback: request, subscription, lease, verification, deliveries."""
     return PairOut.model_validate(_pair(await _row(context, *pair_of(context, topic, callback))))

@@ -63,7 +63,7 @@ class HoldOut(BaseModel):
 
 
 class HoldDetail(HoldOut):
-    """The same with the events that wait."""
+    """A hold with the first of its waiting events."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{**_EXAMPLE, "oldest": ["evt_k3v7q2ha_42"]}]})
 
@@ -127,7 +127,7 @@ async def list_holds(
     return HoldPage.model_validate({"items": [_out(row) for row in rows[:limit]], "next_cursor": next_cursor})
 
 
-@router.get("/{hold}", summary="One hold", responses=refusals("not-found", "invalid-parameter"))
+@router.get("/{hold}", summary="Get a hold", responses=refusals("not-found", "invalid-parameter"))
 @needs("read")
 async def show(hold: HoldId, context: In) -> HoldDetail:
     """Shows the reason and the oldest events that wait."""
@@ -138,7 +138,7 @@ async def show(hold: HoldId, context: In) -> HoldDetail:
     return HoldDetail.model_validate(_out(row) | {"oldest": oldest})
 
 
-@router.post("/{hold}/retry", summary="Try it now", responses=_VERB)
+@router.post("/{hold}/retry", summary="Retry a hold now", responses=_VERB)
 @needs("operate")
 async def retry(hold: HoldId, body: Reasoned, request: Request, context: In) -> VerbOut:
     """Sends its oldest record at once. When the broker accepts it, the others follow in order."""
@@ -148,7 +148,7 @@ async def retry(hold: HoldId, body: Reasoned, request: Request, context: In) -> 
     return VerbOut(id=hold, dead_letters=0)
 
 
-@router.post("/{hold}/give-up", summary="Give up its oldest record, or all", responses=_VERB)
+@router.post("/{hold}/give-up", summary="Give up the oldest record of a hold, or all", responses=_VERB)
 @needs("operate")
 async def give_up(
     hold: HoldId, body: Annotated[GiveUpIn, Body(default_factory=GiveUpIn)], request: Request, context: In
@@ -180,7 +180,7 @@ async def purge(hold: HoldId, body: Reasoned, request: Request, context: In) -> 
     while row["chosen"] == _GIVE_UP_BATCH:
         again = await _give_up(hold, body, request, context, _GIVE_UP_BATCH, with_refused=False)
         if again is None:
-            break  # the relay has found nothing more and has lifted it
+            break  # the hold was empty, and the relay has lifted it
         given_up, row = given_up + again["records"], again
     return VerbOut(id=hold, dead_letters=given_up)
 

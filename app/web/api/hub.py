@@ -66,7 +66,7 @@ async def _or_refusal(answer: _Answer, request: Request) -> Response:
     except FormRefused as refused:
         return _refusal(refused)
     except DatabaseError as error:
-        # Repeating a request is harmless, so an unknown outcome gets the same answer as a certain failure.
+        # Repeating a request is harmless, so an unknown outcome has the same answer as a failure.
         _log.warning("hub_request_not_stored", error=str(error))
         return _refusal(
             FormRefused(503, "", "the hub cannot store anything right now", retry_after_seconds=_RETRY_AFTER_SECONDS)

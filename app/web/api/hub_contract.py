@@ -56,7 +56,7 @@ _TOKEN: dict[str, Any] = {
     "name": "token",
     "in": "path",
     "required": True,
-    "description": "Known to that hub alone.",
+    "description": "The secret part of the URL, which only that hub knows.",
     "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]+$", "maxLength": 64},
 }
 _HOPS: dict[str, Any] = {
@@ -74,7 +74,7 @@ HUB_PATHS: dict[str, Any] = {
             "summary": "Get help for this hub",
             "responses": {
                 "200": _text("A page of help, as text.", "This is a WebSub hub."),
-                "405": _text("`hub.*` parameters belong into a form that is POSTed.", "requests are POSTed"),
+                "405": _text("`hub.*` parameters belong in a form that is POSTed.", "requests are POSTed"),
             },
         },
         "post": {
@@ -156,7 +156,7 @@ HUB_PATHS: dict[str, Any] = {
             ],
             "responses": {
                 "200": _text("The challenge, or nothing for a denial.", "c3VtbWVy"),
-                "404": _text("This hub did not ask for it.", "hub.topic is nothing that was asked for here"),
+                "404": _text("This hub did not ask for it.", "hub.topic was not requested by this hub"),
                 "503": {**_text("The hub cannot store anything right now.", "repeat later"), "headers": _RETRY},
             },
         },

@@ -90,7 +90,7 @@ class JobRule(BaseModel):
     model_config = _example({"kind": "invoice.check", "priority": 5})
 
     kind: str = Field(min_length=1, max_length=200)
-    queue: str | None = Field(None, min_length=1, max_length=200, description="None: `default`.")
+    queue: str | None = Field(None, min_length=1, max_length=200, description="The queue of the job. None: `default`.")
     priority: int | None = Field(None, ge=-1000, le=1000)
     delay_seconds: Seconds | None = Field(None, description="Counted from the time when the job is enqueued.")
     attempts_max: int | None = Field(None, ge=1, le=1_000_000)

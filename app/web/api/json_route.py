@@ -18,7 +18,7 @@ class JsonRoute(APIRoute):
 
     @override
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the framework's handler with our end of its answer."""
+        """Return the framework's handler, which adds the line feed to its answer."""
         handle = super().get_route_handler()
 
         async def handle_and_end(request: Request) -> Response:
@@ -28,7 +28,7 @@ class JsonRoute(APIRoute):
 
 
 def _ended(response: Response) -> Response:
-    body = getattr(response, "body", b"")  # a streamed answer has none
+    body = getattr(response, "body", b"")  # a streamed answer has no body yet
     if body and response.headers.get("content-type") == "application/json":
         response.body = bytes(body) + b"\n"
         response.headers["content-length"] = str(len(response.body))

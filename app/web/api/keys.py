@@ -42,11 +42,13 @@ class KeyIn(BaseModel):
     scopes: list[KeyScope] = Field(min_length=1, max_length=9, description="`admin` holds every scope.")
     topics: Patterns | None = Field(None, description="Topics or patterns that it permits; null: every topic.")
     queues: Patterns | None = Field(
-        None, description="As `topics`, of queues. A key that names only topics reaches no queue, kind or service."
+        None, description="Queues, like `topics`. A key that names only topics reaches no queue, kind or service."
     )
-    kinds: Patterns | None = Field(None, description="As `queues`, of kinds of tasks and jobs.")
-    services: Patterns | None = Field(None, description="As `queues`, of services.")
-    lifetime_seconds: int | None = Field(None, ge=1, le=_LIFETIME_MAX, description="null: until it is revoked.")
+    kinds: Patterns | None = Field(None, description="Kinds of tasks and jobs, like `queues`.")
+    services: Patterns | None = Field(None, description="Services, like `queues`.")
+    lifetime_seconds: int | None = Field(
+        None, ge=1, le=_LIFETIME_MAX, description="The lifetime of the key; null: until it is revoked."
+    )
 
 
 _EXAMPLE: dict[str, Any] = {
@@ -68,7 +70,7 @@ class KeyOut(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
-    id: str = Field(description="Its hexadecimal digits begin the key's text.")
+    id: str = Field(description="The hexadecimal digits of the id begin the key's text.")
     name: str
     scopes: list[KeyScope]
     topics: list[str] | None
@@ -81,7 +83,7 @@ class KeyOut(BaseModel):
 
 
 class KeyCreated(KeyOut):
-    """A new key with its text, which is shown this once."""
+    """A new key with its text, which is shown only now."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{**_EXAMPLE, "key": f"hwk_3f1c0a9be2d4_{'0' * 40}"}]})
 
@@ -113,7 +115,7 @@ def key_out(row: Row) -> dict[str, Any]:
 )  # fmt: skip
 @needs("admin")
 async def create(request: Request, body: KeyIn, context: In) -> KeyCreated:
-    """Returns the key, only this once. Only its digest is stored."""
+    """Returns the key, which is shown only now. Only its digest is stored."""
     try:
         new = NewKey(body.name, body.scopes, body.topics, body.lifetime_seconds, body.queues, body.kinds, body.services)
     except TopicError as error:

@@ -58,7 +58,9 @@ class FilterIn(BaseModel):
 
     type: str | None = Field(None, max_length=200)
     key: str | None = Field(None, max_length=1024)
-    headers: dict[str, str] | None = Field(None, max_length=64, description="These, among others.")
+    headers: dict[str, str] | None = Field(
+        None, max_length=64, description="The message has these headers; it may have others."
+    )
     priority_min: int | None = Field(None, ge=-32_768, le=32_767)
     age_seconds_min: float | None = Field(None, ge=0, le=315_360_000, description="Not for a consumer of copies.")
 
@@ -155,7 +157,7 @@ class RejectIn(AcceptIn):
 class ExtendIn(AcceptIn):
     """Messages to hold for longer."""
 
-    lease_seconds: float = Field(30, ge=1, le=43_200, description="From now on.")
+    lease_seconds: float = Field(30, ge=1, le=43_200, description="The length of the new lease, counted from now.")
 
 
 class ReceiptOut(BaseModel):

@@ -17,7 +17,7 @@ _WAIT: Final = re.compile(r'wait\s*=\s*"?([0-9]{1,6})"?', re.ASCII | re.IGNORECA
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """``applied``: what goes into ``Preference-Applied``; empty for the default."""
+    """The wait that a caller prefers. ``applied``: the value of ``Preference-Applied``; empty for the default."""
 
     wait_seconds: int
     applied: str

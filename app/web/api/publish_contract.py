@@ -44,7 +44,7 @@ PUBLISH_SCHEMAS: dict[str, Any] = {
     "Refused": {
         "type": "object",
         "title": "Refused",
-        "description": "In a partial batch: in place of an event that was not stored.",
+        "description": "In the answer to a partial batch: the item of an event that was not stored, with the reason.",
         "required": ["error"],
         "properties": {
             "error": {
@@ -115,7 +115,7 @@ _PARAMETERS: list[dict[str, Any]] = [
     {
         "name": "Hookwire-Ttl",
         "in": "header",
-        "description": "For how many seconds the event is worth delivering to webhooks; then it is a dead letter.",
+        "description": "Seconds in which webhooks get the event; after that its deliveries become dead letters.",
         "schema": {"type": "integer", "minimum": 1, "maximum": 31_536_000},
         "example": 3600,
     },

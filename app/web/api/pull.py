@@ -47,7 +47,7 @@ class PullIn(BaseModel):
     ordered: bool = Field(False, description="Hand out each key's events one after the other.")
     filter: dict[str, Any] | None = Field(None, description="Filter on content; null: all events.")
     lifetime_seconds: int | None = Field(
-        None, ge=60, le=31_536_000, description="It ends after so long without a request; null: never."
+        None, ge=60, le=31_536_000, description="The subscription ends after this time without a request; null: never."
     )
     start: Start | None = Field(None, description=f"{START_MEANING} None: from now on.")
     on_end: Literal["dead_letters", "drop"] = Field(
@@ -61,7 +61,9 @@ class DequeueIn(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"max": 10, "wait_seconds": 20}]})
 
     max: int = Field(10, ge=1, le=500)
-    lease_seconds: float = Field(30, ge=1, le=43_200, description="After that it is handed out again, unless settled.")
+    lease_seconds: float = Field(
+        30, ge=1, le=43_200, description="A delivery that is not settled in this time is handed out again."
+    )
     wait_seconds: float = Field(0, ge=0, le=20, description="How long to wait for a delivery.")
 
 
@@ -127,7 +129,7 @@ class NackIn(AckIn):
 
     delay_seconds: float = Field(0, ge=0, le=604_800, description="Delay before it is handed out again.")
     reason: str | None = Field(
-        None, max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$", description="Kept in its attempts."
+        None, max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$", description="The reason, which is stored in its attempts."
     )
     dead: bool = Field(False, description="Never hand it out again: it becomes a dead letter.")
 
@@ -135,7 +137,7 @@ class NackIn(AckIn):
 class PullExtendIn(AckIn):
     """Deliveries to hold for longer."""
 
-    lease_seconds: float = Field(30, ge=1, le=43_200, description="From now on.")
+    lease_seconds: float = Field(30, ge=1, le=43_200, description="The length of the new lease, counted from now.")
 
 
 class SettledOut(BaseModel):

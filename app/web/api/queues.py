@@ -46,7 +46,7 @@ class QueueSettings(BaseModel):
     history: bool = Field(False, description="Accepted messages go into the archive.")
     lease_seconds: float = Field(30, ge=1, le=43_200, description="Default lease of a receiver.")
     deliveries_max: int = Field(
-        5, ge=1, le=1000, description="After so many deliveries a message becomes a dead letter."
+        5, ge=1, le=1000, description="The number of deliveries after which a message becomes a dead letter."
     )
     retention_days: int = Field(
         14, ge=1, le=3660, description="Retention of the archive, the copies and the dead letters."
@@ -83,7 +83,7 @@ class QueueOut(QueueSettings):
 
     queue: str
     paused: bool
-    graduated: bool = Field(description="Its messages lie in a table of their own.")
+    graduated: bool = Field(description="The messages are in a table of their own.")
     owner: str | None
     expires_at: datetime | None = Field(description="End of a temporary queue; every receive postpones it.")
     created_at: datetime
@@ -162,7 +162,7 @@ class ConsumerOut(BaseModel):
     name: str
     created_at: datetime
     leased_until: datetime | None = Field(
-        validation_alias="lease_until", description="Until then one reader holds its next batch."
+        validation_alias="lease_until", description="One reader holds the next batch until this time."
     )
 
 
@@ -238,7 +238,7 @@ async def put(queue: Queue, body: QueueSettings, context: In) -> QueueOut:
     if not (body.moves or body.copies):
         raise Problem("invalid-parameter", "moves, copies, or both must be true.", parameter="moves")
     if (name := queue_name(queue)).startswith("tmp."):
-        raise Problem("invalid-parameter", "Names that begin with tmp. are those of temporary queues.")
+        raise Problem("invalid-parameter", "Only temporary queues have names that begin with tmp.")
     row = await context.database.fetchrow(
         "queue.put", name, body.moves, body.copies, body.history, body.lease_seconds, body.deliveries_max,
         body.retention_days,

@@ -99,7 +99,7 @@ class _Whole(StringConvertor):
 
 
 def _need_of(scope: Scope) -> Need:
-    """Return what the verb of this request needs."""
+    """Return the need of this request, by its verb."""
     _, what, rest = parts_of(_raw_path(scope))
     method = "GET" if scope["method"] == "HEAD" else scope["method"]
     found = _VERBS.get((method, "errors" if (what, rest) == ("subscriptions", ["errors"]) else what))
@@ -173,7 +173,7 @@ async def _create(hub: Hub, call: _Call) -> Response:
 
 
 def _mirror(call: _Call) -> str | None:
-    """``amqp.mirror``; None: unchanged. Raise ``FormRefused`` 400."""
+    """Return ``amqp.mirror`` of the query; None: unchanged. Raise ``FormRefused`` 400."""
     mirror = call.query.get("amqp.mirror")
     if mirror is not None and mirror not in _MIRRORS:
         raise FormRefused(400, "amqp.mirror", f"is one of {', '.join(_MIRRORS)}")
@@ -203,7 +203,7 @@ async def _publish(hub: Hub, call: _Call) -> Response:
     number = await publish(hub, resource, message)
     identified = {} if id_header is None else {id_header: format_event_id(hub.incarnation, number)}
     if identified or correlation:
-        # Their names are the caller's: never keyword arguments of the logger (FS-11).
+        # The caller chose the names of the headers, so they must not be keyword arguments of the logger (FS-11).
         ids = {"message_id": identified, "correlation_id": correlation}
         _log.info("rabbithub_published", sequence=number, resource=resource.place.name, **ids)
     return Response(status_code=202, headers={**correlation, **identified, "Hookwire-Sequence": str(number)})
@@ -284,7 +284,7 @@ async def _import(hub: Hub, call: _Call) -> Response:
         raise FormRefused(405, "", "Invalid operation")
     results = []
     body = await _body(call.request, hub.options.fetch_bytes_max)
-    for item in await asyncio.to_thread(read_import, body):  # up to a MiB of JSON: beside the event loop (T13)
+    for item in await asyncio.to_thread(read_import, body):  # a MiB of JSON must not block the loop (T13)
         result = {name: item.get(name) for name in ("resource_name", "topic", "callback")}
         try:
             place, wish, active = imported(item)

@@ -62,8 +62,8 @@ _PLACE = (
 )
 _KEY = _parameter("hub.topic", "The routing key.")
 _PAIR = (
-    _parameter("hub.callback", "Value of the subscribe request."),
-    _parameter("hub.topic", "As it was subscribed."),
+    _parameter("hub.callback", "The callback, as in the subscribe request."),
+    _parameter("hub.topic", "The topic, as in the subscribe request."),
 )
 _RECORD = {
     "vhost": "/", "resource_type": "queue", "resource_name": "orders", "topic": "t", "callback": "https://shop.example/",
@@ -121,17 +121,22 @@ _ENDPOINT = {
         },
         ("403", "404"),
         (
-            _parameter("hub.mode", "None: describe it.", enum=["generate_token", "subscribe", "unsubscribe"]),
-            _parameter("hub.intended_use", "Use of the token.", enum=["subscribe", "unsubscribe"]),
-            _parameter("hub.verify_token", "For another hub's verification."),
-            _parameter("hub.challenge", "For another hub's verification; echoed."),
+            _parameter(
+                "hub.mode",
+                "`generate_token`: get a token. `subscribe`, `unsubscribe`: another hub verifies a request. Default: "
+                "get the description.",
+                enum=["generate_token", "subscribe", "unsubscribe"],
+            ),
+            _parameter("hub.intended_use", "The purpose of the token.", enum=["subscribe", "unsubscribe"]),
+            _parameter("hub.verify_token", "The token that another hub verifies."),
+            _parameter("hub.challenge", "The challenge of another hub; the answer repeats it."),
         ),
     ),
     "put": _operation(
         "create", "Create an exchange or a queue",
         {
-            "201": {"description": "Made.", "headers": {"Location": {"schema": {"type": "string"}}}},
-            "204": {"description": "It exists."},
+            "201": {"description": "Created.", "headers": {"Location": {"schema": {"type": "string"}}}},
+            "204": {"description": "The resource exists already."},
         },
         ("404", "409"),
         (_parameter("amqp.exchange_type", "Type of an exchange.", enum=["fanout", "direct", "topic", "headers"]),),
@@ -140,21 +145,21 @@ _ENDPOINT = {
         "publish", "Publish the body",
         {"202": {"description": "Committed.", "headers": {"Hookwire-Sequence": {"schema": {"type": "integer"}}}}},
         ("404", "413"),
-        (_KEY, _parameter("hub.persistmsg", "Accepted; every message is durable.")),
+        (_KEY, _parameter("hub.persistmsg", "Has no effect: every message is durable.")),
         _MESSAGE,
     ),
     "delete": _operation(
         "delete", "Delete it with its subscriptions and messages", {"204": {"description": "Deleted."}},
-        ("403", "404", "409"), (_parameter("if-empty", "Only delete it where no message waits."),),
+        ("403", "404", "409"), (_parameter("if-empty", "Delete it only if no message waits."),),
     ),
 }  # fmt: skip
 _SUBSCRIBE = {
     "post": _operation(
         "subscribe", "Subscribe or unsubscribe a callback, or bind a queue by its token",
         {
-            "201": _json("Verified; where `ha_mode` was given.", {"consumers": [{"node": "hub", "status": "ok"}]}),
+            "201": _json("Verified, for a request with `ha_mode`.", {"consumers": [{"node": "hub", "status": "ok"}]}),
             "202": {"description": "`async`: accepted, to be verified."},
-            "204": {"description": "`sync`: verified; or bound, or unbound."},
+            "204": {"description": "`sync`: verified. Or the queue is bound or unbound."},
         },
         ("403", "404", "413", "415", "429"), (), _SUBSCRIBE_BODY,
     ),
@@ -177,7 +182,7 @@ RABBITHUB_PATHS: dict[str, Any] = {
             "subscriptions", "Export all subscriptions, or those that end soon",
             {"200": _json("Up to 1,000 of them.", {"subscriptions": [_RECORD]})}, (),
             (
-                _parameter("hub.expires", "Those that end within so many days.", pattern="^[0-9]{1,9}$"),
+                _parameter("hub.expires", "Subscriptions that end in this many days.", pattern="^[0-9]{1,9}$"),
                 _parameter("after", "The last `id` of the page before.", pattern="^[0-9]{1,9}$"),
             ),
         ),
@@ -196,7 +201,8 @@ RABBITHUB_PATHS: dict[str, Any] = {
     },
     "/rabbithub/subscriptions/{kind}/{name}": {
         "get": _operation(
-            "subscription", "One subscription", {"200": _json("As exported.", _RECORD)}, ("404",), (*_PLACE, *_PAIR)
+            "subscription", "Get a subscription", {"200": _json("As in an export.", _RECORD)}, ("404",),
+            (*_PLACE, *_PAIR),
         )
     },
 }  # fmt: skip

@@ -71,12 +71,14 @@ class ReplayIn(BaseModel):
         pattern=r"^[ -~]*$",
         description="Required for events; null: the dead letters of all subscriptions.",
     )
-    topic: str | None = Field(None, max_length=249, pattern=r"^[A-Za-z0-9._-]+$", description="This topic alone.")
+    topic: str | None = Field(
+        None, max_length=249, pattern=r"^[A-Za-z0-9._-]+$", description="Only events of this topic."
+    )
     event_ids: Annotated[list[EventId], Field(min_length=1, max_length=1000)] | None = None
     since: ZonedMoment | None = Field(
         None, description="Events accepted, or dead letters created, at or after this moment."
     )
-    until: ZonedMoment | None = Field(None, description="And before this moment.")
+    until: ZonedMoment | None = Field(None, description="Events accepted, or dead letters created, before this moment.")
     kinds: list[Literal["exhausted", "declined", "aborted", "gone", "internal"]] | None = Field(
         None, min_length=1, description="Kinds of dead letters."
     )
@@ -158,7 +160,7 @@ def _number(replay: str) -> int:
     "",
     status_code=201,
     response_model=ReplayOut,
-    summary="Send again",
+    summary="Send events or dead letters again",
     responses={200: {"model": DryRunOut, "description": "A dry run."}, **refusals("not-found", *_BODY)},
 )
 @needs("operate")

@@ -123,7 +123,7 @@ async def list_requests(
     request: Request,
     response: Response,
     context: In,
-    service: Annotated[str | None, Query(max_length=200, description="Of this service.")] = None,
+    service: Annotated[str | None, Query(max_length=200, description="Only requests to this service.")] = None,
     state: Annotated[State | None, Query()] = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
@@ -152,7 +152,7 @@ async def get(request: Request, request_id: Id, context: In, prefer: Prefer = No
 @router.delete("/{request_id}", status_code=204, summary="Close a request")
 @needs("call", reach="route")
 async def close(request: Request, request_id: Id, context: In) -> None:
-    """Cancels its execution and deletes its reply. An unknown request counts as closed."""
+    """Cancels the execution of the request and deletes its reply. An unknown request counts as closed."""
     if _ID.fullmatch(request_id) is None:
         return
     service = await context.services.requests.service_of(request_id.lower())
@@ -167,7 +167,7 @@ async def close(request: Request, request_id: Id, context: In) -> None:
 @needs("work", reach="route")
 async def reply(
     request: Request, request_id: Id, context: In,
-    receipt: Annotated[str, Header(alias="Hookwire-Receipt", max_length=80, description="Of the claim.")],
+    receipt: Annotated[str, Header(alias="Hookwire-Receipt", max_length=80, description="The receipt of the claim.")],
 ) -> None:  # fmt: skip
     """The body is the reply. The first reply wins. The same receipt may repeat it; another receipt is stale."""
     held, body = parse_receipt(receipt), await request.body()
@@ -202,7 +202,7 @@ async def answer_within(
     request: Request, request_id: str, preference: Preference, context: Context, *, is_new: bool = False
 ) -> Response:
     """Return the reply, waiting for it as the caller prefers; 202 while there is none. Raise ``Problem`` for a request
-    that never gets one. The wait for a new request begins before the first look, so that no reply is missed.
+    that never gets one. The wait for a new request begins before the first query, so that no reply is missed.
     """
     until = time.monotonic() + preference.wait_seconds
     if is_new:

@@ -88,7 +88,7 @@ class ServiceOut(ServiceSettings):
     model_config = ConfigDict(extra="ignore", json_schema_extra={"examples": [_SERVICE]})
 
     name: str
-    disabled: bool = Field(description="It refuses new requests; waiting requests are still done.")
+    disabled: bool = Field(description="The service refuses new requests; waiting requests are still executed.")
     created_at: datetime
     counts: ServiceCounts
 
@@ -196,7 +196,7 @@ async def call(
     request: Request, name: Name, context: In, prefer: Prefer = None,
     number: Annotated[
         str | None,
-        Header(alias="Idempotency-Key", max_length=255, description="The same key is the same request (ID-01)."),
+        Header(alias="Idempotency-Key", max_length=255, description="Requests with one key are one request (ID-01)."),
     ] = None,
     expiry_seconds: Annotated[
         float | None,
@@ -239,7 +239,7 @@ async def claim(request: Request, name: Name, body: ClaimRequestsIn, context: In
 @router.post("/{name}/disable", status_code=204, summary="Disable a service", responses=refusals("unknown-service"))
 @needs("operate", reach="service", parameter="name")
 async def disable(request: Request, name: Name, body: Reasoned, context: In) -> None:
-    """Refuses new requests; waiting requests are still done."""
+    """Refuses new requests; waiting requests are still executed."""
     await _disable(request, name, body, context, disabled=True)
 
 

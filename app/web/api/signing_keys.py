@@ -41,10 +41,12 @@ class SigningKeyIn(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"overlap_seconds": 3600}]})
 
     type: Literal["hmac", "ed25519"] = Field("hmac", description="hmac signs as `v1`, ed25519 as `v1a`.")
-    secret: str | None = Field(None, max_length=200, description="Your own, `whsec_...` or `whsk_...`; none: made.")
+    secret: str | None = Field(
+        None, max_length=200, description="Your own secret, `whsec_...` or `whsk_...`; default: the hub makes one."
+    )
     overlap_seconds: int | None = Field(
         _OVERLAP_SECONDS, ge=0, le=31_536_000,
-        description="How long the former keys still sign too; 0: not at all; null: without end.",
+        description="The time in which the former keys also sign; 0: not at all; null: without end.",
     )  # fmt: skip
 
 
@@ -61,7 +63,7 @@ class SigningKeyOut(BaseModel):
 
 
 class SigningKeyMade(SigningKeyOut):
-    """A new key with its secret, which is shown this once."""
+    """A new key with its secret, which is shown only now."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{**_EXAMPLE, "secret": _SECRET_EXAMPLE}]})
 

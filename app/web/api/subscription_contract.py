@@ -109,10 +109,10 @@ class SubscriptionIn(DeliveryOptions):
         "`POST /jobs/claim`, and the answer settles it: 2xx with the result, Retry-After for later, another 4xx gives "
         "up. Of the options only `timeout_seconds` and `headers` count.",
     )
-    queue: str | None = Field(None, description="Of a kind: the queue of its jobs. None: `default`.")
+    queue: str | None = Field(None, description="With `kind`: the queue of the jobs. None: `default`.")
     callback: str = Field(description="Where events, requests or jobs are POSTed; kept byte for byte.")
     secret: str | None = Field(
-        None, description="`whsec_` + base64 of 24-64 bytes, or `whsk_`; none: one is made.", max_length=200
+        None, description="`whsec_` + base64 of 24-64 bytes, or `whsk_`; default: the hub makes one.", max_length=200
     )
     state: Literal["active", "disabled"] = Field("active", description="A disabled subscription gets no deliveries.")
     mode: Mode | None = Field(
@@ -189,10 +189,10 @@ class SubscriptionOut(BaseModel):
 
     id: str
     protocol: Literal["webhook", "websub", "pull", "rabbithub", "service", "job"]
-    topic: str = Field(description="Of a service or a kind: a name for its work; no event has this topic.")
+    topic: str = Field(description="With `service` or `kind`: a name that no event has as its topic.")
     service: str | None = Field(description="The service that the callback works for.")
     kind: str | None = Field(description="The kind of jobs that the callback works on.")
-    queue: str | None = Field(description="Of a kind: the queue of its jobs.")
+    queue: str | None = Field(description="With `kind`: the queue of the jobs.")
     callback: str = Field(description="Empty for a pull subscription.")
     state: Literal["active", "disabled", "gone", "expired", "denied"]
     state_reason: str | None
@@ -213,12 +213,12 @@ class SubscriptionOut(BaseModel):
     batch_max: int | None
     template: str | None
     request_origin: str | None = Field(description="CloudEvents handshake: the origin that the callback agreed to.")
-    header_names: list[str] | None = Field(description="Its own headers, sent with each delivery.")
+    header_names: list[str] | None = Field(description="The subscriber's own headers, sent with each delivery.")
     lease_until: datetime | None = Field(description="WebSub: when the lease ends.")
     paused_until: datetime | None = Field(description="The receiver asked for a pause until then (429).")
     breaker_open_until: datetime | None = Field(
-        description="Its breaker is open until then, because it fails often; after that one delivery at a time is "
-        "tried."
+        description="The breaker is open until then, because the receiver fails often; after that one delivery at a "
+        "time is tried."
     )
     health: Health = Field(
         description="Whether its receiver answers: healthy, untried (nothing was sent yet), failing (no success since "
@@ -227,7 +227,7 @@ class SubscriptionOut(BaseModel):
     reason: ConditionReason
     blocked_by: BlockedBy
     failing_since: datetime | None = Field(description="The first failure since the last success.")
-    last_success_at: datetime | None = Field(description="None: no success is known.")
+    last_success_at: datetime | None = Field(description="Time of the last success. None: no success is known.")
     waiting: int = Field(description="Open deliveries, counted up to 1,000.")
     next_attempt_at: NextAttemptAt
     filter: dict[str, Any] | None = Field(description="Filter on content; null: all events.")
@@ -236,7 +236,7 @@ class SubscriptionOut(BaseModel):
 
 
 class SubscriptionCreated(SubscriptionOut):
-    """A new subscription with its secret, which is shown this once."""
+    """A new subscription with its secret, which is shown only now."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{**_EXAMPLE, "secret": _SECRET_EXAMPLE}]})
 

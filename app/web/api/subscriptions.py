@@ -159,7 +159,7 @@ def _callback(callback: str, context: Context) -> str:
 )  # fmt: skip
 @needs("subscribe", reach="route")
 async def create(request: Request, body: SubscriptionIn, response: Response, context: In) -> SubscriptionCreated:
-    """Returns the signing secret, only this once. Every event accepted from then on reaches the callback."""
+    """Returns the signing secret, which is shown only now. Every event accepted from then on reaches the callback."""
     named = _work_in(request, body) | _in(body, context)
     _check_format(named)
     if body.service is None and body.kind is None:
@@ -231,7 +231,7 @@ def subscription_out(row: Row | None) -> SubscriptionOut:
     return SubscriptionOut.model_validate(_out(row))
 
 
-@router.get("/{subscription_id}", summary="One subscription", responses=refusals("not-found"))
+@router.get("/{subscription_id}", summary="Get a subscription", responses=refusals("not-found"))
 @needs("subscribe", "read", reach="route")
 async def get(request: Request, subscription_id: str, response: Response, context: In) -> SubscriptionOut:
     """Shows its present state. Its `ETag` names this version."""

@@ -142,7 +142,9 @@ class KindIn(BaseModel):
     lookup_seconds: float | None = Field(
         None, ge=0.01, le=60, description="Pause between two queries for a missing row."
     )
-    giveup_seconds: float | None = Field(None, ge=0, le=600, description="After that a notification is dropped.")
+    giveup_seconds: float | None = Field(
+        None, ge=0, le=600, description="A notification is dropped if its row is still missing after this time."
+    )
     cleanup_seconds: float | None = Field(
         None, ge=0.1, le=86_400, description="Pause between notifications of one task."
     )
@@ -157,7 +159,7 @@ class KindIn(BaseModel):
     backoff_seconds_max: float | None = Field(None, ge=0, le=2_592_000)
     doublings_max: int | None = Field(None, ge=0, le=60)
     keeps_record: bool | None = Field(None, description="Finished tasks go into the archive.")
-    is_unique: bool | None = Field(None, description="The same description is the same task.")
+    is_unique: bool | None = Field(None, description="Two tasks with the same kind and arguments are one task.")
 
 
 _KIND = {**dict.fromkeys(KindIn.model_fields), "kind": "mail.send", "on_crash": "abandon", "crash_seconds": 600.0}

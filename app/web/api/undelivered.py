@@ -53,7 +53,9 @@ class UndeliveredOut(BaseModel):
     subscription_id: str | None = Field(description="Null while the event is not fanned out yet.")
     delivery_id: str | None
     callback: str | None
-    state: DeliveryState = Field(description="As in /deliveries; pending, too, while the event is not fanned out yet.")
+    state: DeliveryState = Field(
+        description="The state as in /deliveries; also pending while the event is not fanned out yet."
+    )
     reason: ConditionReason
     blocked_by: BlockedBy
     attempts: int
@@ -74,7 +76,7 @@ class UndeliveredPage(BaseModel):
     next_cursor: str | None
 
 
-# A place in the list: the part; of its last item when it is due (microseconds since 1970), event, subscription.
+# A place in the list: the part, and of its last item the due time (microseconds since 1970), event and subscription.
 Place = tuple[str, int, int, int]
 _PARTS: Sequence[str] = ("queued", "waiting", "dead")
 _OUTCOMES = {"waiting": ("queued", "waiting"), "dead": ("dead",), None: _PARTS}
@@ -94,7 +96,7 @@ async def list_undelivered(
     subscription_id: Annotated[str | None, Query(max_length=60)] = None,
     outcome: Annotated[
         Literal["waiting", "dead"] | None,
-        Query(description="As in /events. waiting: still owed. dead: given up. Default: both."),
+        Query(description="The outcome as in /events. waiting: still owed. dead: given up. Default: both."),
     ] = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
@@ -129,7 +131,7 @@ def _begin(cursor: str | None) -> list[Place]:
 async def _read(
     context: Context, place: Place, subscription: int | None, most: int
 ) -> list[tuple[dict[str, Any], Place]]:
-    """Return up to so many items of one part after a place, each with its own place."""
+    """Return at most ``most`` items of one part after a place, each with its own place."""
     part, due_us, event, last = place
     fetch, tenant = context.database.fetch, "default"
     if part == "queued":

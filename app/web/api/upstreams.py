@@ -27,7 +27,7 @@ _URL_EXAMPLE = "https://blog.example/feed"
 
 
 class UpstreamIn(BaseModel):
-    """A topic whose own hub is to deliver it here."""
+    """A topic of another publisher, to which this hub subscribes."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"url": _URL_EXAMPLE}]})
 
@@ -55,7 +55,7 @@ class UpstreamOut(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
-    topic: str = Field(description="Its name here.")
+    topic: str = Field(description="The name of the topic here.")
     url: str
     hub_url: str | None = Field(description="The hub that was discovered last.")
     self_url: str | None
@@ -85,14 +85,14 @@ class UpstreamPage(BaseModel):
 )
 @needs("admin")
 async def subscribe(body: UpstreamIn, context: In) -> UpstreamIn:
-    """Discovers its hub and asks it. The hub's deliveries become events of the foreign topic."""
+    """Discovers the topic's hub and subscribes there. The deliveries of that hub become events of the foreign topic."""
     name = foreign(body.url, context)
     await want(context.hub, body.url)
     await context.database.execute("topic.set_sinks", "default", name, body.sinks)
     return body
 
 
-@router.get("", summary="List what other hubs deliver here", responses=refusals("invalid-cursor"))
+@router.get("", summary="List topics that other hubs deliver here", responses=refusals("invalid-cursor"))
 @needs("read")
 async def list_upstreams(
     request: Request,
@@ -101,7 +101,7 @@ async def list_upstreams(
     cursor: Annotated[str | None, Query(max_length=600)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> UpstreamPage:
-    """Shows state, hub and lease of each."""
+    """Shows the state, the hub and the lease of each topic."""
     after = read_cursor(cursor, [str]) or [""]
     rows = await context.database.fetch("upstream.list", "default", after[0], limit + 1)
     next_cursor = link_next(request, response, [rows[limit - 1]["topic"]] if len(rows) > limit else None)

@@ -72,7 +72,7 @@ def status_content(status: Status) -> str:
 
 
 def _verdict(status: Status) -> str:
-    """Return the first line: whether an operator has to act."""
+    """Return the first line, which says whether an operator has to act."""
     found = Counter(subscription_condition(row).state for row in status.troubled)
     total = sum(row["subscriptions"] for row in status.subscription_counts)
     numbers = {health: count(number, COUNTED_MAX - 1) for health, number in found.items()}

@@ -27,7 +27,7 @@ _SHELL: Final = files(__name__).joinpath("problem.html").read_text("utf-8")
 _STYLE_HASH: Final = b64encode(
     hashlib.sha256(_SHELL.partition("<style>")[2].partition("</style>")[0].encode()).digest()
 ).decode()
-# Only this very style sheet may act on the page: no script, no image, no frame, no form (SV-08).
+# The page may use only this style sheet: no script, image, frame or form (SV-08).
 _PAGE_HEADERS: Final = {
     "content-security-policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'",
@@ -83,7 +83,7 @@ def index_content(kinds: list[ProblemKind]) -> str:
     return (
         "<h1>Problems</h1>\n"
         '<p class="soft">Every refusal of this service is one of these. Its answer carries the address of its page in '
-        "<code>type</code>, what happened this time in <code>detail</code>, and a <code>request_id</code> by which the "
+        "<code>type</code>, the present cause in <code>detail</code>, and a <code>request_id</code> by which the "
         "operator finds it in the log.</p>\n"
         f"<table>\n<tr><th>Status</th><th>ProblemKind</th><th>In short</th></tr>\n{rows}\n</table>"
     )

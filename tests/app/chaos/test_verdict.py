@@ -37,7 +37,7 @@ def run_of(*, failures: tuple[str, ...] = (), report: bool = True, **counts: int
         (run_of(lost=2, invented=1), "FAIL: a promise was broken during 1 fault: lost: 2, invented: 1."),
         (
             run_of(failures=("nobody leads",)),
-            "FAIL: the counts are right, but a process did not do what it must during 1 fault.",
+            "FAIL: the counts are right, but a process failed during 1 fault.",
         ),
         (run_of(report=False), "FAIL: the run ended before its events could be counted, after 1 fault."),
     ],

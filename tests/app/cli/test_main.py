@@ -594,7 +594,7 @@ async def test_attempts_of_an_id_that_is_no_delivery_are_wrong_use() -> None:
 async def test_doctor_changes_nothing_where_nothing_is_yet(tmp_path: Path) -> None:
     finished = await hookwire("doctor", DATA_DIR=str(tmp_path / "state"))
 
-    assert (finished.code, "not made yet" in finished.stdout, list(tmp_path.iterdir())) == (0, True, [])
+    assert (finished.code, "does not exist yet" in finished.stdout, list(tmp_path.iterdir())) == (0, True, [])
 
 
 # --- serve ------------------------------------------------------------------------------------------------------

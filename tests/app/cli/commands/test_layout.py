@@ -46,7 +46,7 @@ def test_a_change_is_told_step_by_step_beside_its_result() -> None:
     after = json.loads(output)["after"]
     assert (after["number"], after["groups"]["webhooks"]) == (2, 3)
     assert said.startswith("closing 0 leases of webhooks\nlayout 2 is in force; its sinks stood still for ")
-    assert again == "layout 2 is that already; nothing to do\n"
+    assert again == "layout 2 has these values already; nothing to do\n"
     assert [line.split("  ")[1].split()[0] for line in shown.splitlines()[1:]] == ["webhooks"] * 3
 
 

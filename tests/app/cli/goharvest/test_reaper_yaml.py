@@ -165,9 +165,9 @@ def test_an_empty_password_without_quotes_is_taken_as_goharvest_does_with_a_warn
         [],
         "postgresql://postgres:dbname%3Dpostgres@localhost:5432/",
         [
-            "HOOKWIRE_DATABASE_URL = database postgres at localhost:5432, user postgres. Warning: what follows"
-            " password= is taken for the password, as goharvest's driver does, here 'dbname=postgres'; write"
-            " password='' for an empty one"
+            "HOOKWIRE_DATABASE_URL = database postgres at localhost:5432, user postgres. Warning: the text after"
+            " password= counts as the password, as in goharvest's driver, here 'dbname=postgres'; write"
+            " password='' for an empty password"
         ],
     )
 

@@ -283,7 +283,7 @@ async def test_who_offers_no_encryption_hears_no_password(place: Place, tmp_path
         port = server.sockets[0].getsockname()[1]
         code, text = await refused(place.options(READER, server=("127.0.0.1", port)))
     assert (code, text, b"auth" in heard) == (
-        2, f"HOOKWIRE_XMPP_TLS: 127.0.0.1:{port} offers no STARTTLS, and nothing is said without", False,
+        2, f"HOOKWIRE_XMPP_TLS: 127.0.0.1:{port} offers no STARTTLS, and nothing is sent without it", False,
     )  # fmt: skip
 
 
