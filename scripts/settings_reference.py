@@ -18,9 +18,9 @@ _HEAD = """\
 
 <!-- Written by scripts/settings_reference.py from app/settings/settings.py, never by hand. -->
 
-Every setting is an environment variable, or a line of a TOML file without the prefix and in lower case: `hookwire.toml`
-in the working directory, or the file that `--config` or `HOOKWIRE_CONFIG` names. A variable wins over the file. A name
-that does not exist is refused at the start, with the nearest one that does.
+A setting is an environment variable, or a line of a TOML file, without the prefix and in lower case. The file is
+`hookwire.toml` in the working directory, or the file that `--config` or `HOOKWIRE_CONFIG` names. A variable takes
+precedence over the file. An unknown name is refused at the start, with the most similar known name.
 
 ```toml
 # hookwire.toml
@@ -30,10 +30,10 @@ egress_allow_cidrs = "10.1.0.0/16,10.2.0.0/16"
 ```
 
 Lists are separated by commas. Times are in seconds, sizes in bytes. Passwords and keys appear in no log.
-`hookwire config validate` checks what is set without connecting to anything, `hookwire config show` prints it.
+`hookwire config validate` checks the settings without any connection. `hookwire config show` prints them.
 
-Commands that speak to a running hub read two variables more, which are no settings of it: `HOOKWIRE_URL`, its address,
-and `HOOKWIRE_TOKEN`, an [API key](../how-to/api-keys.md).
+Commands that call a running hub read two further variables, which are not settings of the hub: `HOOKWIRE_URL` is its
+address, and `HOOKWIRE_TOKEN` an [API key](../how-to/api-keys.md).
 
 """
 _TABLE_HEAD = """

@@ -25,7 +25,9 @@ class PipelineSettings(BaseSettings):
         "python",
         description="Reader of Kafka for the lake: our own source, which needs no jars, or Spark's connector.",
     )
-    pipeline_master: str | None = Field("local[*]", description="Spark's master; under spark-submit that one's stands.")
+    pipeline_master: str | None = Field(
+        "local[*]", description="Spark's master; under spark-submit its own master applies."
+    )
     pipeline_memory: str = Field(
         "1g", pattern=r"^[1-9][0-9]*[mg]$", description="Memory of Spark's driver; locally that is all of Spark."
     )

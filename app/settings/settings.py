@@ -126,7 +126,7 @@ class Settings(
     on_refused: Literal["hold_key", "skip", "stop"] = Field(
         "hold_key",
         description="After a broker refuses a record for good: its key waits; or the record becomes a dead letter and "
-        "its key goes on; or the whole sink stops. A topic's own setting wins.",
+        "its key continues; or the whole sink stops. A topic's own setting wins.",
     )
     topics_auto_create: bool = Field(True, description="Publishing to an unknown topic creates it.")
     sql_notify: bool | None = Field(
@@ -166,7 +166,7 @@ class Settings(
     egress_allow_metadata: bool = Field(
         False, description="Callbacks may reach cloud metadata addresses. Never do this."
     )
-    delivery_timeout_seconds: float = Field(15.0, ge=1, le=30, description="Deadline of one attempt, all of it.")
+    delivery_timeout_seconds: float = Field(15.0, ge=1, le=30, description="Deadline of one whole attempt.")
     delivery_slots: int = Field(
         256,
         ge=1,
