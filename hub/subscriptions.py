@@ -20,6 +20,7 @@ from webhooks.subscriber import headers_context, secret_context
 __all__ = ["InUse", "NewSubscription", "Options", "ReplayStart", "Stale", "SubscriptionUpdate", "Subscriptions"]
 
 _TENANT = "default"
+_TEST_TOPIC = "hookwire.test"
 _CANCEL_MAX = 5_000
 _NO_COLUMNS = ("secret", "unset", "filter", "headers")
 
@@ -150,6 +151,23 @@ class Subscriptions:
         """Begin a replay of a subscription's events; return the replay's number (FM-12)."""
         async with self._database.transaction() as transaction:
             return await _begin_replay(transaction, number, start, actor)
+
+    async def send_test(self, number: int, payload: bytes, actor: str) -> int:
+        """Store a JSON event for this subscription alone and make its delivery due; return the event's number (WH-P10).
+
+        An open breaker lets the delivery pass as its probe.
+        """
+        async with self._database.transaction() as transaction:
+            await transaction.execute("topic.ensure_inner", _TENANT, _TEST_TOPIC)
+            row = await transaction.fetchrow(
+                "event.publish_batch", _TENANT, [0], [_TEST_TOPIC], [None], ["application/json"], [None], [payload],
+                [None], [None], True,
+            )  # fmt: skip
+            assert row is not None, "publish_batch returns a row for each draft"
+            event: int = row["event_id"]
+            await transaction.execute("delivery.insert_test", _TENANT, event, number)
+            await transaction.fetchval("delivery.retry_now", _TENANT, event, number, actor, "a test event")
+        return event
 
     async def get(self, public_id: str) -> Row | None:
         """Return the row, or None."""

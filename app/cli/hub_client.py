@@ -88,12 +88,12 @@ async def get_all(url: str, params: Mapping[str, str] | None = None, most: int |
 
 async def ask(
     client: httpx.AsyncClient, method: str, url: str, content: bytes | None = None, *, none_for: int | None = None,
-    deadline_seconds: float = 60.0,
+    deadline_seconds: float = 60.0, headers: Mapping[str, str] | None = None,
 ) -> Any:  # fmt: skip
     """Send one request with a JSON body; return the JSON of a 2xx answer, None for an empty one or for the named
     status.
     """
-    headers = {"Content-Type": "application/json"} if content is not None else {}
+    headers = {**({"Content-Type": "application/json"} if content is not None else {}), **(headers or {})}
     answer = await answer_of(client, method, url, content, headers, deadline_seconds)
     if answer.status_code == none_for or (answer.is_success and not answer.content):
         return None

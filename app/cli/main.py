@@ -74,34 +74,25 @@ def application() -> typer.Typer:
     from app.cli.commands.broker import broker
     from app.cli.commands.call import call
     from app.cli.commands.chat import chat
-    from app.cli.commands.config import config
     from app.cli.commands.consume import consume
-    from app.cli.commands.deadletters import deadletters
     from app.cli.commands.doctor import doctor
-    from app.cli.commands.jobs import jobs
-    from app.cli.commands.keys import keys
-    from app.cli.commands.layout import layout
     from app.cli.commands.listen import listen
     from app.cli.commands.migrate import migrate
     from app.cli.commands.monitor import monitor
     from app.cli.commands.prove import prove
     from app.cli.commands.publish import publish
     from app.cli.commands.pump import pump
-    from app.cli.commands.queues import queues
     from app.cli.commands.replay import replay
-    from app.cli.commands.requests import requests
     from app.cli.commands.scale import scale
     from app.cli.commands.seed import seed
     from app.cli.commands.serve import deliver, relay, serve
-    from app.cli.commands.services import services
     from app.cli.commands.status import status
     from app.cli.commands.subscribe import subscribe
     from app.cli.commands.sync import sync
-    from app.cli.commands.tasks import tasks
     from app.cli.commands.test_filter import test_filter
+    from app.cli.commands.undelivered import undelivered
     from app.cli.commands.version import common
     from app.cli.commands.work import work
-    from app.cli.pipeline.commands import pipeline
 
     commands = typer.Typer(
         name="hookwire", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False,
@@ -111,7 +102,7 @@ def application() -> typer.Typer:
     offered = {
         "Run": (serve, relay, deliver, doctor, migrate),
         "Publish and receive": (publish, subscribe, listen, monitor, chat, sync, test_filter),
-        "See and mend": (status, attempts, replay),
+        "See and mend": (status, attempts, undelivered, replay),
         "Try": (seed, prove, pump),
     }
     for panel, verbs in offered.items():
@@ -124,18 +115,38 @@ def application() -> typer.Typer:
     commands.command(rich_help_panel="Queues and tasks", context_settings=programs)(work)
     commands.command(rich_help_panel="Queues and tasks", context_settings=programs)(scale)
     commands.command(rich_help_panel="Services")(call)
-    groups = {
-        "Queues and tasks": {"queues": queues, "jobs": jobs, "tasks": tasks},
-        "Services": {"services": services, "requests": requests},
-        "Run": {"config": config, "keys": keys, "layout": layout},
-        "See and mend": {"deadletters": deadletters},
-        "The lake": {"pipeline": pipeline},
-    }
-    for panel, named in groups.items():
+    for panel, named in _groups().items():
         for name, group in named.items():
             commands.add_typer(group, name=name, rich_help_panel=panel)
     _unwrap(commands)
     return commands
+
+
+def _groups() -> dict[str, dict[str, typer.Typer]]:
+    """Return the commands that have commands of their own, by panel."""
+    from app.cli.commands.config import config
+    from app.cli.commands.deadletters import deadletters
+    from app.cli.commands.events import events
+    from app.cli.commands.holds import holds
+    from app.cli.commands.jobs import jobs
+    from app.cli.commands.keys import keys
+    from app.cli.commands.layout import layout
+    from app.cli.commands.queues import queues
+    from app.cli.commands.requests import requests
+    from app.cli.commands.services import services
+    from app.cli.commands.subscriptions import subscriptions
+    from app.cli.commands.tasks import tasks
+    from app.cli.commands.topics import topics
+    from app.cli.pipeline.commands import pipeline
+
+    return {
+        "Queues and tasks": {"queues": queues, "jobs": jobs, "tasks": tasks},
+        "Services": {"services": services, "requests": requests},
+        "Run": {"config": config, "keys": keys, "layout": layout},
+        "Publish and receive": {"subscriptions": subscriptions, "topics": topics},
+        "See and mend": {"events": events, "holds": holds, "deadletters": deadletters},
+        "The lake": {"pipeline": pipeline},
+    }
 
 
 def _unwrap(commands: typer.Typer) -> None:

@@ -59,6 +59,10 @@ SELECT number, started_at, outcome, decision, status, trigger, worker, address, 
        total_seconds, response_headers, response_body
 FROM hookwire.attempts WHERE tenant = $1 AND event_id = $2 AND subscription_id = $3 ORDER BY number LIMIT 200;
 
+-- name: insert_test
+-- Owe one event to one subscription, whatever its topic and filter are (WH-P10).
+INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant) VALUES ($2, $3, now(), now(), $1);
+
 -- name: retry_now
 -- Make a waiting or parked delivery due now, before all others of its subscription. A parked delivery restarts its retry
 -- schedule. An open breaker lets the delivery pass as its probe (FT-03).

@@ -3,6 +3,11 @@
 -- name: ensure
 INSERT INTO hookwire.topics (tenant, name) SELECT $1, unnest($2::text[]) ON CONFLICT DO NOTHING;
 
+-- name: ensure_inner
+-- Ensure a topic of the hub's own whose events go to webhooks alone and are kept for a day.
+INSERT INTO hookwire.topics (tenant, name, sinks, ordered, retention_days) VALUES ($1, $2, '{webhooks}', false, 1)
+ON CONFLICT DO NOTHING;
+
 -- name: known
 SELECT name FROM hookwire.topics WHERE tenant = $1 AND name = ANY ($2::text[]);
 

@@ -18,7 +18,9 @@ Thing = Annotated[str, typer.Argument(help="A delivery (dlv_...), or an event (e
 
 
 def attempts(thing: Thing, url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """List the attempts of a delivery, or of all deliveries of an event.
+    """List the attempts of a delivery, or of all deliveries of an event, with what the receiver answered.
+
+    Exit code 1: there is no such event.
 
     Examples:
 
@@ -37,6 +39,7 @@ async def _attempts(thing: str, url: str | None, as_json: bool, config: Path | N
     hub = hub_url(url, settings_from(config))
     deliveries = [thing]
     if thing.startswith("evt_"):
+        await _require_event(hub, thing)
         page = await get(f"{hub}/deliveries", params={"event_id": thing, "limit": "500"})
         deliveries = list(dict.fromkeys(item["id"] for item in page["items"]))
     found = []
@@ -50,21 +53,25 @@ async def _attempts(thing: str, url: str | None, as_json: bool, config: Path | N
     return 0
 
 
+async def _require_event(hub: str, event: str) -> None:
+    from app.cli.hub_client import ask, connected
+
+    async with connected() as client:
+        if await ask(client, "GET", f"{hub}/events/{quote(event, safe='')}", none_for=404) is None:
+            raise CommandFailed(f"there is no event {event}", 1)
+
+
 def _print(found: list[dict[str, Any]]) -> None:
+    from app.cli.attempt_lines import outcome_of_attempt, receiver_answer
     from app.cli.table import show
 
     rows = [
-        (item["delivery_id"], str(item["number"]), item["started_at"][:19], item["trigger"], _answer(item),
-         f"{item['total_seconds']:.3f}", item["decision"])
+        (item["delivery_id"], str(item["number"]), item["started_at"][:19], item["trigger"], outcome_of_attempt(item),
+         receiver_answer(item), f"{item['total_seconds']:.3f}", item["decision"])
         for item in found
     ]  # fmt: skip
     if not rows:
         say("no attempts are stored")
         return
-    show(("Delivery", "No.", "Started", "Trigger", "Answer", "Seconds", "Decision"), rows, folds=("Answer",))
-
-
-def _answer(item: dict[str, Any]) -> str:
-    """Return the outcome of an attempt, with its status and its detail if there are any."""
-    status, detail = item["status"], item["detail"]
-    return f"{item['outcome']}{f' {status}' if status else ''}{f': {detail}' if detail else ''}"
+    heads = ("Delivery", "No.", "Started", "Trigger", "Outcome", "Receiver's answer", "Seconds", "Decision")
+    show(heads, rows, folds=("Outcome", "Receiver's answer"))

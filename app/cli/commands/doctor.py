@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.entry import Config, Json, run, say, settings_from
+from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,14 +31,17 @@ Ledger = Annotated[
 ]
 
 
-def doctor(as_json: Json = False, config: Config = None, by_ledger: Ledger = False) -> None:
-    """Check settings, database, brokers, keys and the egress guard, without changing anything.
+def doctor(url: Url = None, as_json: Json = False, config: Config = None, by_ledger: Ledger = False) -> None:
+    """Check settings, database, brokers, keys, the egress guard and the running hub, without changing anything.
 
-    Exit code 0: all is well; 1: findings; 3: the database or a broker cannot be reached.
+    The settings are those of this shell; the hub answers for itself at --url. Exit code 0: all is well; 1: findings; 3:
+    the database, a broker or the named hub cannot be reached.
 
     Examples:
 
       hookwire doctor
+
+      hookwire doctor --url https://hub.example
 
       hookwire doctor --ledger
 
@@ -48,11 +51,11 @@ def doctor(as_json: Json = False, config: Config = None, by_ledger: Ledger = Fal
         from app.cli.ledger import ledger
 
         run(ledger(settings_from(config), as_json))
-    run(_doctor(as_json, config))
+    run(_doctor(url, as_json, config))
 
 
-async def _doctor(as_json: bool, config: Path | None) -> int:
-    found = await _all(settings_from(config))
+async def _doctor(url: str | None, as_json: bool, config: Path | None) -> int:
+    found = await _all(settings_from(config), url)
     if as_json:
         say(json.dumps([asdict(check) for check in found]))
     else:
@@ -62,10 +65,11 @@ async def _doctor(as_json: bool, config: Path | None) -> int:
     return 1 if any(check.is_finding for check in found) else 0
 
 
-async def _all(settings: Settings) -> list[Check]:
+async def _all(settings: Settings, url: str | None) -> list[Check]:
     from app.checks.brokers import broker_checks
     from app.checks.process import descriptor_check, guard_check
     from app.checks.settings import settings_checks
+    from app.cli.running_hub import hub_checks
 
     return [
         *settings_checks(settings, os.environ),
@@ -73,6 +77,7 @@ async def _all(settings: Settings) -> list[Check]:
         await guard_check(settings, settings.listen_address[1]),
         *await _database(settings),
         *await broker_checks(settings),
+        *await hub_checks(url, settings),
     ]
 
 

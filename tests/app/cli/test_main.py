@@ -510,13 +510,27 @@ async def test_seed_publishes_samples_that_are_the_same_each_time(running_hub: R
         stored = await hub.sql("SELECT topic, key FROM hookwire.events ORDER BY id")
 
     assert (seeded.code, len(seeded.stdout.splitlines())) == (0, 5)
-    assert stored == [(topic, key) for topic, key, _ in samples(5, "demo")]
+    assert sorted(stored) == sorted((topic, key) for topic, key, _ in samples(5, "demo"))
+
+
+async def test_seed_publishes_many_in_batches_and_prints_a_line_for_each_topic(running_hub: RunHub) -> None:
+    """FT-14: 2,000 events were 2,000 requests and lines, of topics that no example subscribes to."""
+    async with running_hub() as hub:
+        seeded = await hookwire("seed", "--count", "2000", "--url", hub.url)
+        stored = await hub.sql("SELECT topic, count(*) FROM hookwire.events GROUP BY topic")
+        steps = await hub.sql("SELECT topic FROM hookwire.events WHERE payload = (SELECT payload FROM hookwire.events "
+                              "ORDER BY id LIMIT 1) ORDER BY id")  # fmt: skip
+
+    topics = [f"orders.{step}" for step in ("created", "paid", "sent", "delivered")]
+    assert (seeded.code, seeded.stdout.splitlines()) == (0, [f"500  {topic}" for topic in topics])
+    assert sorted(stored) == sorted((topic, 500) for topic in topics)
+    assert [topic for (topic,) in steps] == topics
 
 
 async def test_doctor_finds_nothing_wrong_with_a_sound_installation(database_url: str, tmp_path: Path) -> None:
     finished = await hookwire("doctor", DATABASE_URL=database_url, DATA_DIR=str(tmp_path))
 
-    assert (finished.code, finished.stdout.splitlines()[-1]) == (0, "28 checks, 0 findings")
+    assert (finished.code, finished.stdout.splitlines()[-1]) == (0, "29 checks, 0 findings")
     assert "not configured (HOOKWIRE_AMQP_URL)" in finished.stdout
 
 

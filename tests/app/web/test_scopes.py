@@ -29,7 +29,7 @@ _TABLE = {
         "POST /subscriptions/{subscription_id}/keys", "DELETE /subscriptions/{subscription_id}/keys/{number}",
         "POST /subscriptions/{subscription_id}/handshake", "POST /subscriptions/{subscription_id}/denial",
         "POST /subscriptions/pull", "POST /subscriptions/{subscription_id}/dequeue",
-        "POST /subscriptions/{subscription_id}/replay",
+        "POST /subscriptions/{subscription_id}/replay", "POST /subscriptions/{subscription_id}/test",
         "POST /subscriptions/{subscription_id}/ack", "POST /subscriptions/{subscription_id}/nack",
         "POST /subscriptions/{subscription_id}/extend", "POST /filters/test", "POST /hub",
         "POST /rabbithub/subscribe/{kind}/{name}",

@@ -1,0 +1,97 @@
+"""``hookwire events``: search the stored events, and see what became of one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.one_line import on_one_line
+
+__all__ = ["events"]
+
+events = typer.Typer(help="Events: list by topic, key, time and outcome; show one.", no_args_is_help=True)
+Id = Annotated[str, typer.Argument(help="evt_..., as `hookwire publish` prints it.")]
+Topic = Annotated[str | None, typer.Option("--topic", help="This topic alone.")]
+Key = Annotated[str | None, typer.Option("--key", help="This ordering key alone.")]
+Since = Annotated[str | None, typer.Option("--since", help="2026-01-15T09:00Z, or 2h: that long ago.")]
+Until = Annotated[str | None, typer.Option("--until", help="The same, for the end.")]
+Outcome = Annotated[str | None, typer.Option("--outcome", help="waiting, dead or delivered.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="So many at most.")]
+
+
+@events.command(name="list")
+def list_all(
+    topic: Topic = None, key: Key = None, since: Since = None, until: Until = None, outcome: Outcome = None,
+    limit: Limit = 50, url: Url = None, as_json: Json = False, config: Config = None,
+) -> None:  # fmt: skip
+    """List events, newest first.
+
+    Examples:
+
+      hookwire events list --topic orders.created --since 2h
+
+      hookwire events list --outcome dead --json
+    """
+    from app.cli.moment import moment
+
+    asked = {
+        "topic": topic, "key": key, "since": moment("--since", since), "until": moment("--until", until),
+        "outcome": outcome,
+    }  # fmt: skip
+    run(_list(asked, limit, url, as_json, config))
+
+
+@events.command()
+def show(event: Id, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Say what became of an event, for each sink and each subscription; with --json all that is stored.
+
+    Example:
+
+      hookwire events show evt_k3v7q2ha_42
+    """
+    run(_show(event, url, as_json, config))
+
+
+async def _list(asked: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Any) -> int:
+    from app.cli.hub_client import get_all, hub_url
+    from app.cli.table import show as show_table
+
+    params = {name: value for name, value in asked.items() if value is not None}
+    found = await get_all(f"{hub_url(url, settings_from(config))}/events", params, limit)
+    if as_json:
+        say(json.dumps(found))
+    elif found:
+        rows = [
+            (one["id"], one["topic"], one["key"] or "", str(one["bytes"]), one["outcome"], one["accepted_at"][:19])
+            for one in found
+        ]
+        show_table(("Event", "Topic", "Key", "Bytes", "Outcome", "Accepted"), rows, ("Topic", "Key"))
+    else:
+        say("there is no such event")
+    return 0
+
+
+async def _show(event: str, url: str | None, as_json: bool, config: Any) -> int:
+    from app.cli.hub_client import get, hub_url
+    from app.cli.table import show as show_table
+
+    found = await get(f"{hub_url(url, settings_from(config))}/events/{quote(event, safe='')}")
+    if as_json:
+        say(json.dumps(found))
+        return 0
+    about = [found["id"], found["topic"], *([f"key {found['key']}"] if found["key"] else []), found["state"]]
+    for line in ("  ".join(about), found["reason"]):
+        say(on_one_line(line, is_terminal=sys.stdout.isatty()))
+    rows = [(one["sink"], one["state"], one["next_attempt_at"] or "", one["reason"]) for one in found["sinks"]]
+    rows += [
+        (f"{one['id']} {one['callback']}".strip(), one["state"], one["next_attempt_at"] or "", one["reason"])
+        for one in found["deliveries"]
+    ]
+    if rows:
+        show_table(("For", "State", "Next", "Reason"), rows, ("For", "Reason"))
+    return 0

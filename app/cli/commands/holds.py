@@ -1,0 +1,103 @@
+"""``hookwire holds``: records that wait because a sink refused one of their key or topic."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from app.cli.commands import deadletters
+from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.failure import CommandFailed
+
+__all__ = ["holds"]
+
+holds = typer.Typer(help="Holds: list, show, retry, give up what waits behind a refused record.", no_args_is_help=True)
+Id = Annotated[str, typer.Argument(help="hold_3, as `list` shows it.")]
+Why = Annotated[str | None, typer.Option("--why", help="Goes into the audit trail.")]
+All = Annotated[bool, typer.Option("--all", help="Every record that waits, not only the oldest.")]
+Sink = Annotated[str | None, typer.Option("--sink", help="kafka, amqp or webhooks.")]
+Topic = Annotated[str | None, typer.Option("--topic", help="This topic alone.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="So many at most.")]
+
+
+@holds.command(name="list")
+def list_all(
+    sink: Sink = None, topic: Topic = None, limit: Limit = 1000, url: Url = None, as_json: Json = False,
+    config: Config = None,
+) -> None:  # fmt: skip
+    """List holds. Exit code 1: there is one.
+
+    Example:
+
+      hookwire holds list --sink kafka
+    """
+    run(_list({"sink": sink, "topic": topic}, limit, url, as_json, config))
+
+
+@holds.command()
+def show(hold: Id, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Print one hold as JSON; with --json on one line.
+
+    Example:
+
+      hookwire holds show hold_3
+    """
+    run(_show(hold, url, as_json, config))
+
+
+@holds.command()
+def retry(hold: Id, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Try the oldest record of a hold now.
+
+    Example:
+
+      hookwire holds retry hold_3 --why 'the broker takes larger records now'
+    """
+    if not hold.startswith("hold_"):
+        raise CommandFailed(f"{hold} is not a hold; for a dead letter use: hookwire deadletters retry {hold}", 2)
+    deadletters.retry(hold, why=why, url=url, as_json=as_json, config=config)
+
+
+@holds.command()
+def give_up(
+    hold: Id, everything: All = False, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None
+) -> None:
+    """Make a dead letter of the oldest record of a hold, so that the next one goes on; with --all, of every record.
+
+    Example:
+
+      hookwire holds give-up hold_3 --why 'malformed, ticket 4711'
+    """
+    deadletters.give_up(hold, everything=everything, why=why, url=url, as_json=as_json, config=config)
+
+
+async def _list(asked: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Any) -> int:
+    from app.cli.hub_client import get_all, hub_url
+    from app.cli.table import show as show_table
+
+    params = {name: value for name, value in asked.items() if value is not None}
+    found = await get_all(f"{hub_url(url, settings_from(config))}/holds", params, limit)
+    if as_json:
+        say(json.dumps(found))
+    elif found:
+        rows = [
+            (one["id"], one["sink"], one["topic"], one["key"] or f"({one['scope']})", str(one["records"]),
+             one["next_attempt_at"][:19], f"{one['reason']}: {one['detail']}")
+            for one in found
+        ]  # fmt: skip
+        heads = ("Hold", "Sink", "Topic", "Key", "Records", "Next", "Reason")
+        show_table(heads, rows, ("Topic", "Key", "Reason"))
+    else:
+        say("none: no sink holds back a key or a topic")
+    return int(bool(found))
+
+
+async def _show(hold: str, url: str | None, as_json: bool, config: Any) -> int:
+    from app.cli.hub_client import get, hub_url
+
+    found = await get(f"{hub_url(url, settings_from(config))}/holds/{quote(hold, safe='')}")
+    say(json.dumps(found, indent=None if as_json else 2))
+    return 0

@@ -1,0 +1,209 @@
+"""``hookwire subscriptions``: list, show, pause, test, rotate and end subscriptions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+import typer
+
+from app.cli.entry import Config, Json, Url, run, say, settings_from, tell
+from app.cli.failure import CommandFailed
+
+__all__ = ["subscriptions"]
+
+subscriptions = typer.Typer(
+    help="Subscriptions: list, show, pause, resume, test, rotate their key, end.", no_args_is_help=True
+)
+Id = Annotated[str, typer.Argument(help="sub_..., as `hookwire subscriptions list` shows it.")]
+Topic = Annotated[str | None, typer.Option("--topic", help="Exactly this topic or pattern.")]
+State = Annotated[str | None, typer.Option("--state", help="active, disabled, gone, expired or denied.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="So many at most.")]
+Type = Annotated[str, typer.Option("--type", help="hmac or ed25519.")]
+Overlap = Annotated[int, typer.Option("--overlap-seconds", min=0, help="How long the former keys sign too.")]
+Wait = Annotated[float, typer.Option("--wait", min=0, max=3600, help="Seconds to wait for the receiver's answer.")]
+_POLL_SECONDS: Final = 0.2
+_HEADS: Final = ("Subscription", "Name", "Topic", "Callback", "Health", "Waiting")
+
+
+@subscriptions.command(name="list")
+def list_all(
+    topic: Topic = None, state: State = None, limit: Limit = 1000, url: Url = None, as_json: Json = False,
+    config: Config = None,
+) -> None:  # fmt: skip
+    """List subscriptions, oldest first. `hookwire status` sorts them by health, with their reasons.
+
+    Examples:
+
+      hookwire subscriptions list
+
+      hookwire subscriptions list --topic 'orders.#' --json
+    """
+    run(_list({"topic": topic, "state": state}, limit, url, as_json, config))
+
+
+@subscriptions.command()
+def show(subscription: Id, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Print one subscription as JSON; with --json on one line.
+
+    Example:
+
+      hookwire subscriptions show sub_3f1c0a9be2d45c7780aa
+    """
+    run(_show(subscription, url, as_json, config))
+
+
+@subscriptions.command()
+def pause(subscription: Id, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Send nothing until `resume`. Open deliveries wait. Events accepted in the meantime get no delivery; `hookwire
+    replay --subscription ID --since 2h` sends them later.
+
+    Example:
+
+      hookwire subscriptions pause sub_3f1c0a9be2d45c7780aa
+    """
+    run(_set_state(subscription, "disabled", url, as_json, config))
+
+
+@subscriptions.command()
+def resume(subscription: Id, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Send again. This also ends a receiver's own pause and closes the breaker.
+
+    Example:
+
+      hookwire subscriptions resume sub_3f1c0a9be2d45c7780aa
+    """
+    run(_set_state(subscription, "active", url, as_json, config))
+
+
+@subscriptions.command()
+def test(subscription: Id, wait: Wait = 30.0, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Send a test event to this callback alone and print the receiver's answer. Exit code 1: it is not delivered.
+
+    The event is signed and retried as any other. It passes an open breaker as its probe.
+
+    Example:
+
+      hookwire subscriptions test sub_3f1c0a9be2d45c7780aa
+    """
+    run(_test(subscription, wait, url, as_json, config))
+
+
+@subscriptions.command()
+def rotate(
+    subscription: Id, type_: Type = "hmac", overlap_seconds: Overlap = 86_400, url: Url = None, as_json: Json = False,
+    config: Config = None,
+) -> None:  # fmt: skip
+    """Make a new signing key and print it, this once. The former keys sign too while they overlap.
+
+    Examples:
+
+      hookwire subscriptions rotate sub_3f1c0a9be2d45c7780aa
+
+      hookwire subscriptions rotate sub_3f1c0a9be2d45c7780aa --type ed25519 --overlap-seconds 3600
+    """
+    run(_rotate(subscription, {"type": type_, "overlap_seconds": overlap_seconds}, url, as_json, config))
+
+
+@subscriptions.command()
+def end(subscription: Id, url: Url = None, config: Config = None) -> None:
+    """End a subscription for good. Its open deliveries become dead letters of the kind `gone`.
+
+    Example:
+
+      hookwire subscriptions end sub_3f1c0a9be2d45c7780aa
+    """
+    run(_end(subscription, url, config))
+
+
+async def _list(asked: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Any) -> int:
+    from app.cli.hub_client import get_all, hub_url
+    from app.cli.table import show as show_table
+
+    params = {name: value for name, value in asked.items() if value is not None}
+    found = await get_all(f"{hub_url(url, settings_from(config))}/subscriptions", params, limit)
+    if as_json:
+        say(json.dumps(found))
+    elif found:
+        rows = [
+            (one["id"], one["name"] or "", one["topic"], one["callback"] or f"({one['protocol']})", one["health"],
+             str(one["waiting"]))
+            for one in found
+        ]  # fmt: skip
+        show_table(_HEADS, rows, ("Name", "Topic", "Callback"))
+    else:
+        say("there is no such subscription; make one with `hookwire subscribe`")
+    return 0
+
+
+async def _asked(
+    method: str, subscription: str, verb: str, body: dict[str, Any] | None, url: str | None, config: Any
+) -> Any:
+    from app.cli.commands.replay import operator
+    from app.cli.hub_client import ask, connected, hub_url
+
+    address = f"{hub_url(url, settings_from(config))}/subscriptions/{quote(subscription, safe='')}{verb}"
+    content = json.dumps(body).encode("ascii") if body is not None else None
+    async with connected() as client:
+        return await ask(client, method, address, content, headers=operator())
+
+
+async def _show(subscription: str, url: str | None, as_json: bool, config: Any) -> int:
+    found = await _asked("GET", subscription, "", None, url, config)
+    say(json.dumps(found, indent=None if as_json else 2))
+    return 0
+
+
+async def _set_state(subscription: str, state: str, url: str | None, as_json: bool, config: Any) -> int:
+    found = await _asked("PATCH", subscription, "", {"state": state}, url, config)
+    say(json.dumps(found) if as_json else f"{found['id']}: {found['health']}; {found['reason']}")
+    return 0
+
+
+async def _rotate(subscription: str, asked: dict[str, Any], url: str | None, as_json: bool, config: Any) -> int:
+    made = await _asked("POST", subscription, "/keys", asked, url, config)
+    if as_json:
+        say(json.dumps(made))
+    else:
+        public = f"\npublic  {made['public_key']}" if made["public_key"] else ""
+        say(f"number  {made['number']}\nsecret  {made['secret']}{public}")
+    return 0
+
+
+async def _end(subscription: str, url: str | None, config: Any) -> int:
+    await _asked("DELETE", subscription, "", None, url, config)
+    say(f"{subscription}: ended")
+    return 0
+
+
+async def _test(subscription: str, wait: float, url: str | None, as_json: bool, config: Any) -> int:
+    from app.cli.attempt_lines import attempt_line
+    from app.cli.hub_client import ask, connected, get, hub_url
+
+    sent = await _asked("POST", subscription, "/test", None, url, config)
+    hub = hub_url(url, settings_from(config))
+    asked = {"event_id": sent["event_id"], "subscription_id": subscription}
+    until = asyncio.get_running_loop().time() + wait
+    while True:
+        page = await get(f"{hub}/deliveries", params=asked)
+        if not page["items"]:
+            raise CommandFailed(f"{sent['delivery_id']} was sent, and is no longer known", 1)
+        delivery = page["items"][0]
+        if (delivery["attempts"] and delivery["state"] != "sending") or asyncio.get_running_loop().time() >= until:
+            break
+        await asyncio.sleep(_POLL_SECONDS)
+    async with connected() as client:
+        # A key for some topics may not read attempts of the hub's own topic.
+        found = await ask(client, "GET", f"{hub}/deliveries/{sent['delivery_id']}/attempts", none_for=404)
+    attempts = found["items"] if found is not None else []
+    if as_json:
+        say(json.dumps({**delivery, "attempts_made": attempts}))
+    else:
+        for attempt in attempts:
+            say(attempt_line(attempt))
+        say(f"{delivery['id']}: {delivery['state']}; {delivery['reason']}")
+    if not delivery["attempts"]:
+        tell(f"the receiver did not answer within {wait:g} s; see: hookwire attempts {delivery['id']}")
+    return int(delivery["state"] != "delivered")

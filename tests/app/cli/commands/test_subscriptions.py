@@ -1,0 +1,97 @@
+"""Commands that look at a running hub and manage it: subscriptions, events, topics, holds, undelivered (FT-14)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.app.cli.commands.test_services import hookwire, printed
+from tests.app.conftest import ALL_ROLES, RunHub
+from tests.hub.callback import answers, serve_callbacks
+
+
+async def test_a_subscription_is_listed_shown_paused_resumed_rotated_and_ended(running_hub: RunHub) -> None:
+    """FT-14: `subscribe` existed, and nothing listed, paused, rotated or ended what it made."""
+    async with running_hub() as hub:
+        made = (await hub.subscribe("orders.*", "http://127.0.0.1:9000/", name="warehouse"))["id"]
+        table = (await hookwire(hub, "subscriptions", "list"))[1]
+        listed = await printed(hub, "subscriptions", "list", "--topic", "orders.*", "--json")
+        none = await hookwire(hub, "subscriptions", "list", "--state", "gone")
+        shown = await printed(hub, "subscriptions", "show", made)
+        paused = await printed(hub, "subscriptions", "pause", made, "--json")
+        resumed = await hookwire(hub, "subscriptions", "resume", made)
+        rotated = await printed(hub, "subscriptions", "rotate", made, "--overlap-seconds", "60", "--json")
+        keys = (await hub.client.get(f"/subscriptions/{made}/keys")).json()["items"]
+        ended = await hookwire(hub, "subscriptions", "end", made)
+        missing = await hookwire(hub, "subscriptions", "show", made)
+        entries = (await hub.client.get("/audit")).json()["items"]
+
+    assert ("warehouse" in table, [one["id"] for one in listed], shown["id"]) == (True, [made], made)
+    assert (none[0], "there is no such subscription" in none[1]) == (0, True)
+    assert (paused["state"], resumed[:2]) == ("disabled", (0, f"{made}: untried; nothing has been sent to it yet\n"))
+    assert (rotated["secret"].startswith("whsec_"), [key["number"] for key in keys]) == (True, [rotated["number"], 1])
+    assert (ended[:2], missing[0], "There is no such subscription" in missing[2]) == ((0, f"{made}: ended\n"), 2, True)
+    assert [entry["action"] for entry in reversed(entries)] == [
+        "subscription.make", "subscription.change", "subscription.change", "signing_key.make", "subscription.end",
+    ]  # fmt: skip
+
+
+async def test_a_test_event_prints_what_the_receiver_answered(running_hub: RunHub) -> None:
+    """FT-14: exit code 1 where it is not delivered."""
+    async with running_hub(ALL_ROLES) as hub, serve_callbacks() as callbacks:
+        callbacks.script = {"/ill": answers(500, body=b"stack overflow")}
+        well = (await hub.subscribe("a", callbacks.url("/well")))["id"]
+        ill = (await hub.subscribe("a", callbacks.url("/ill")))["id"]
+        good = await hookwire(hub, "subscriptions", "test", well)
+        bad = await hookwire(hub, "subscriptions", "test", ill)
+
+    assert (good[0], "attempt 1: delivered 2" in good[1], ": delivered; " in good[1]) == (0, True, True)
+    assert (bad[0], "attempt 1: server_error 500" in bad[1], "answer: 'stack overflow'" in bad[1]) == (1, True, True)
+    assert ": retrying; " in bad[1]
+
+
+async def test_what_is_not_delivered_is_found_by_event_subscription_and_reason(running_hub: RunHub) -> None:
+    """FT-14: `attempts` hid the receiver's answer, and ended with 0 for an event that never was."""
+    async with running_hub(ALL_ROLES) as hub, serve_callbacks() as callbacks:
+        callbacks.script = {"/ill": answers(500, body=b"no disk\nspace")}
+        nothing = await hookwire(hub, "undelivered")
+        made = (await hub.subscribe("orders.*", callbacks.url("/ill"), retry_schedule_seconds=[3600]))["id"]
+        event = (await hub.publish("orders.created", b"1", hookwire_key="ada")).json()["id"]
+        await hub.until(f"/subscriptions/{made}", lambda one: one["health"] == "failing")
+        owed = await hookwire(hub, "undelivered", "--subscription", made)
+        tried = await hookwire(hub, "attempts", event)
+        unknown = await hookwire(hub, "attempts", f"{event}9")
+        listed = await printed(hub, "events", "list", "--topic", "orders.created", "--key", "ada", "--json")
+        story = await hookwire(hub, "events", "show", event)
+        topics = await printed(hub, "topics", "list", "--json")
+        settings = await printed(hub, "topics", "show", "orders.created")
+        holds = await hookwire(hub, "holds", "list")
+
+    assert (nothing[0], owed[0], event in owed[1], "server_error 500" in owed[1]) == (0, 1, True, True)
+    assert (tried[0], "no disk\\nspace" in tried[1]) == (0, True)
+    assert unknown == (1, "", f"hookwire: there is no event {event}9\n")
+    assert ([one["id"] for one in listed], [one["topic"] for one in topics]) == ([event], ["orders.created"])
+    assert (settings["topic"], story[0], made in story[1] or "retrying" in story[1]) == ("orders.created", 0, True)
+    assert holds == (0, "none: no sink holds back a key or a topic\n", "")
+
+
+async def test_doctor_asks_the_running_hub(running_hub: RunHub, tmp_path: Path) -> None:
+    """FT-14: it looked at the shell's settings alone, which are another hub's where none are set."""
+    settings = tmp_path / "shell.toml"
+    settings.write_text(f'data_dir = "{tmp_path / "elsewhere"}"\n')
+    asked = ("doctor", "--json", "--config", str(settings))
+    async with running_hub(ALL_ROLES) as hub, serve_callbacks() as callbacks:
+        callbacks.script = {"/ill": answers(500)}
+        well = await hookwire(hub, *asked)
+        made = (await hub.subscribe("a", callbacks.url("/ill"), retry_schedule_seconds=[3600]))["id"]
+        await hub.publish("a", b"1")
+        await hub.until(f"/subscriptions/{made}", lambda one: one["health"] == "failing")
+        ill = await hookwire(hub, *asked)
+    silent = await hookwire(hub, *asked)
+
+    found = [[check for check in json.loads(out) if check["id"] == "hub"] for _, out, _ in (well, ill, silent)]
+    assert [(check["subject"], check["level"]) for check in found[0]] == [
+        ("running hub", "ok"), ("subscriptions", "ok"), ("holds", "ok"),
+    ]  # fmt: skip
+    assert (ill[0], found[1][1]["detail"], found[1][1]["cure"]) == (1, "1 failing", "run: hookwire status")
+    assert (silent[0], [check["level"] for check in found[2]]) == (3, ["unreachable"])
