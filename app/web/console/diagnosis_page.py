@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from app.web.console.status_page import delivery_state, next_attempt
 from app.web.overview import COUNTED_MAX
-from app.web.pages.markup import callback, code, count, link, moment, pill, section, table
+from app.web.pages.markup import callback, code, count, facts, link, moment, pill, section, table
 from event.identity import format_event_id
 from webhooks.condition import delivery_condition, subscription_condition
 
@@ -54,23 +54,23 @@ def _soft(text: str | None) -> str:
 
 
 def _standing(about: Diagnosis) -> str:
-    facts = [["Topic", code(about.topic)], ["Callback", callback(about.callback)], ["Status", _pill(about.standing)]]
+    rows = [("Topic", code(about.topic)), ("Callback", callback(about.callback)), ("Status", _pill(about.standing))]
     one = about.subscription
     if one is not None:
         found = subscription_condition(one)
         own = link(f"subscriptions/{one['public_id']}", one["public_id"])
-        facts += [
-            ["Subscription", f"{own} {_soft(one['protocol'])}"],
-            ["Health", _pill(found.state)],
-            ["Reason", _soft(found.reason)],
-            ["Next", next_attempt(found, about.now)],
-            ["Waiting", count(one["waiting"], COUNTED_MAX - 1)],
-            ["Failing since", moment(one["failing_since"], about.now)],
-            ["Last success", moment(one["last_success_at"], about.now)],
-            ["Lease ends", moment(one["lease_until"], about.now)],
-            ["Created", moment(one["created_at"], about.now)],
+        rows += [
+            ("Subscription", f"{own} {_soft(one['protocol'])}"),
+            ("Health", _pill(found.state)),
+            ("Reason", _soft(found.reason)),
+            ("Next", next_attempt(found, about.now)),
+            ("Waiting", count(one["waiting"], COUNTED_MAX - 1)),
+            ("Failing since", moment(one["failing_since"], about.now)),
+            ("Last success", moment(one["last_success_at"], about.now)),
+            ("Lease ends", moment(one["lease_until"], about.now)),
+            ("Created", moment(one["created_at"], about.now)),
         ]
-    return section("A topic and a callback", table(["", ""], facts), '<a href=".">status</a>')
+    return section("A topic and a callback", facts(rows), '<a href=".">status</a>')
 
 
 def _requests(about: Diagnosis) -> str:

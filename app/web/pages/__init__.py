@@ -73,7 +73,7 @@ def problem_content(kind: ProblemKind) -> str:
         f"<h1>{escape(kind.title)}</h1>\n"
         f"<h2>Why this happens</h2>\n<p>{escape(kind.cause)}</p>\n"
         f"<h2>What to do</h2>\n<p>{escape(kind.cure)}</p>\n{again}"
-        '<footer class="soft"><a href="../problems">All problems</a></footer>'
+        '<footer class="soft"><a href="../problems">All problems</a> &middot; <a href="../">Status page</a></footer>'
     )
 
 
@@ -85,7 +85,8 @@ def index_content(kinds: list[ProblemKind]) -> str:
         '<p class="soft">Every refusal of this service is one of these. Its answer carries the address of its page in '
         "<code>type</code>, the present cause in <code>detail</code>, and a <code>request_id</code> by which the "
         "operator finds it in the log.</p>\n"
-        f"<table>\n<tr><th>Status</th><th>ProblemKind</th><th>In short</th></tr>\n{rows}\n</table>"
+        f"<table>\n<tr><th>Status</th><th>Problem</th><th>In short</th></tr>\n{rows}\n</table>\n"
+        '<footer class="soft"><a href="./">Status page</a> &middot; <a href="docs">API docs</a></footer>'
     )
 
 

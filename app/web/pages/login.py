@@ -28,7 +28,8 @@ def login_page(problem: Problem, path: str) -> Response:
         "<h2>What to do</h2>\n<p>Load this page again. The browser asks for a login: any user name will do, and the "
         "password is an API key with the scope <code>read</code> or <code>admin</code>. Operators make one with "
         "<code>hookwire keys create</code>.</p>\n"
-        f'<footer class="soft"><a href="{root or "./"}problems/{problem.slug}">More about this problem</a></footer>'
+        f'<footer class="soft"><a href="{root or "./"}problems/{problem.slug}">More about this problem</a> '
+        f'&middot; <a href="{root or "./"}">Status page</a></footer>'
     )
     page = html_page(problem.kind.title, content)
     page.status_code = problem.status

@@ -7,7 +7,7 @@ from datetime import datetime
 from html import escape
 from urllib.parse import urlsplit
 
-__all__ = ["ago", "callback", "code", "count", "link", "moment", "pill", "section", "table", "tile"]
+__all__ = ["ago", "callback", "code", "count", "facts", "link", "moment", "pill", "section", "table", "tile"]
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
@@ -87,6 +87,12 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         for row in rows
     )
     return f"<table><tr>{top}</tr>{body}</table>"
+
+
+def facts(rows: Iterable[tuple[str, str]]) -> str:
+    """Return a table of names and values; each name is the head of its row."""
+    body = "".join(f'<tr><th scope="row">{escape(name)}</th><td>{value}</td></tr>' for name, value in rows)
+    return f"<table>{body}</table>"
 
 
 def _classes(head: str) -> str:

@@ -41,6 +41,13 @@ COMMANDS = (
     "test-filter",
     "replay",
     "attempts",
+    "undelivered",
+    "status",
+    "subscriptions list",
+    "subscriptions test",
+    "events list",
+    "topics list",
+    "holds list",
     "deadletters list",
     "call",
     "consume",
@@ -139,6 +146,14 @@ def test_every_command_explains_itself_with_an_example(command: str) -> None:
         True,
         True,
     )
+
+
+@pytest.mark.parametrize("words", [(), ("seed",), ("subscriptions", "list")])
+def test_the_short_option_of_help_is_understood_everywhere(words: Sequence[str]) -> None:
+    """FT-14: there was no -h."""
+    finished = CliRunner().invoke(application(), [*words, "-h"])
+
+    assert (finished.exit_code, "Usage:" in finished.stdout) == (0, True)
 
 
 def test_a_help_is_broken_where_the_terminal_ends_and_keeps_its_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -527,17 +542,23 @@ async def test_seed_publishes_many_in_batches_and_prints_a_line_for_each_topic(r
     assert [topic for (topic,) in steps] == topics
 
 
-async def test_doctor_finds_nothing_wrong_with_a_sound_installation(database_url: str, tmp_path: Path) -> None:
-    finished = await hookwire("doctor", DATABASE_URL=database_url, DATA_DIR=str(tmp_path))
+async def test_doctor_finds_nothing_wrong_with_a_sound_installation(
+    database_url: str, tmp_path: Path, free_port: int
+) -> None:
+    where = {"DATABASE_URL": database_url, "DATA_DIR": str(tmp_path), "LISTEN": f"127.0.0.1:{free_port}"}
+    finished = await hookwire("doctor", **where)
 
     assert (finished.code, finished.stdout.splitlines()[-1]) == (0, "29 checks, 0 findings")
     assert "not configured (HOOKWIRE_AMQP_URL)" in finished.stdout
 
 
-async def test_doctor_exits_with_1_and_a_cure_when_there_are_findings(database_url: str, tmp_path: Path) -> None:
+async def test_doctor_exits_with_1_and_a_cure_when_there_are_findings(
+    database_url: str, tmp_path: Path, free_port: int
+) -> None:
     (tmp_path / "secret.keys").touch(0o644)
     (tmp_path / "secret.keys").chmod(0o644)
-    finished = await hookwire("doctor", "--json", DATABASE_URL=database_url, DATA_DIR=str(tmp_path))
+    where = {"DATABASE_URL": database_url, "DATA_DIR": str(tmp_path), "LISTEN": f"127.0.0.1:{free_port}"}
+    finished = await hookwire("doctor", "--json", **where)
 
     [finding] = [check for check in json.loads(finished.stdout) if check["level"] not in ("ok", "note")]
     assert (finished.code, finding["id"], finding["cure"]) == (
@@ -605,8 +626,8 @@ async def test_attempts_of_an_id_that_is_no_delivery_are_wrong_use() -> None:
     assert (finished.code, "(dlv_...) nor an event (evt_...)" in finished.stderr) == (2, True)
 
 
-async def test_doctor_changes_nothing_where_nothing_is_yet(tmp_path: Path) -> None:
-    finished = await hookwire("doctor", DATA_DIR=str(tmp_path / "state"))
+async def test_doctor_changes_nothing_where_nothing_is_yet(tmp_path: Path, free_port: int) -> None:
+    finished = await hookwire("doctor", DATA_DIR=str(tmp_path / "state"), LISTEN=f"127.0.0.1:{free_port}")
 
     assert (finished.code, "does not exist yet" in finished.stdout, list(tmp_path.iterdir())) == (0, True, [])
 
