@@ -60,7 +60,7 @@ SELECT number, started_at, outcome, decision, status, trigger, worker, address, 
 FROM hookwire.attempts WHERE tenant = $1 AND event_id = $2 AND subscription_id = $3 ORDER BY number LIMIT 200;
 
 -- name: insert_test
--- Owe one event to one subscription, whatever its topic and filter are (WH-P10).
+-- Owe one event to one subscription. Its topic and filter do not count (WH-P10).
 INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant) VALUES ($2, $3, now(), now(), $1);
 
 -- name: retry_now

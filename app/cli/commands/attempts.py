@@ -18,7 +18,7 @@ Thing = Annotated[str, typer.Argument(help="A delivery (dlv_...), or an event (e
 
 
 def attempts(thing: Thing, url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """List the attempts of a delivery, or of all deliveries of an event, with what the receiver answered.
+    """List the attempts of a delivery, or of all deliveries of an event, with the receiver's answer.
 
     Exit code 1: there is no such event.
 

@@ -54,7 +54,7 @@ def samples(count: int, prefix: str) -> Iterator[tuple[str, str, dict[str, objec
 
 
 def batches(count: int, prefix: str) -> Iterator[tuple[str, str, list[dict[str, object]]]]:
-    """The samples by topic and key: a batch has one of each. Steps of an order keep their order."""
+    """Return the samples by topic and key: a batch has one of each. Steps of an order keep their order."""
     found: dict[tuple[str, str], list[dict[str, object]]] = {}
     for topic, key, content in samples(count, prefix):
         found.setdefault((topic, key), []).append(content)

@@ -16,7 +16,6 @@ import asyncpg
 import pytest
 from typer.testing import CliRunner
 
-from app.cli.commands.seed import samples
 from app.cli.database import is_made
 from app.cli.failure import CommandFailed
 from app.cli.main import application
@@ -146,14 +145,6 @@ def test_every_command_explains_itself_with_an_example(command: str) -> None:
         True,
         True,
     )
-
-
-@pytest.mark.parametrize("words", [(), ("seed",), ("subscriptions", "list")])
-def test_the_short_option_of_help_is_understood_everywhere(words: Sequence[str]) -> None:
-    """FT-14: there was no -h."""
-    finished = CliRunner().invoke(application(), [*words, "-h"])
-
-    assert (finished.exit_code, "Usage:" in finished.stdout) == (0, True)
 
 
 def test_a_help_is_broken_where_the_terminal_ends_and_keeps_its_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -516,30 +507,6 @@ async def test_config_is_validated_and_shown_without_connecting_to_anything(free
     assert (sound.code, {check["level"] for check in json.loads(sound.stdout)} <= {"ok", "note"}) == (0, True)
     assert json.loads(shown.stdout) == {"database_url": "**********", "data_dir": str(tmp_path), "retention_days": 7}
     assert (unsound.code, bad.code, "EGRESS_ALLOW_CIDRS" in bad.stderr) == (1, 2, True)
-
-
-async def test_seed_publishes_samples_that_are_the_same_each_time(running_hub: RunHub) -> None:
-    """WH-A10."""
-    async with running_hub() as hub:
-        seeded = await hookwire("seed", "--count", "5", "--prefix", "demo", "--url", hub.url)
-        stored = await hub.sql("SELECT topic, key FROM hookwire.events ORDER BY id")
-
-    assert (seeded.code, len(seeded.stdout.splitlines())) == (0, 5)
-    assert sorted(stored) == sorted((topic, key) for topic, key, _ in samples(5, "demo"))
-
-
-async def test_seed_publishes_many_in_batches_and_prints_a_line_for_each_topic(running_hub: RunHub) -> None:
-    """FT-14: 2,000 events were 2,000 requests and lines, of topics that no example subscribes to."""
-    async with running_hub() as hub:
-        seeded = await hookwire("seed", "--count", "2000", "--url", hub.url)
-        stored = await hub.sql("SELECT topic, count(*) FROM hookwire.events GROUP BY topic")
-        steps = await hub.sql("SELECT topic FROM hookwire.events WHERE payload = (SELECT payload FROM hookwire.events "
-                              "ORDER BY id LIMIT 1) ORDER BY id")  # fmt: skip
-
-    topics = [f"orders.{step}" for step in ("created", "paid", "sent", "delivered")]
-    assert (seeded.code, seeded.stdout.splitlines()) == (0, [f"500  {topic}" for topic in topics])
-    assert sorted(stored) == sorted((topic, 500) for topic in topics)
-    assert [topic for (topic,) in steps] == topics
 
 
 async def test_doctor_finds_nothing_wrong_with_a_sound_installation(

@@ -295,12 +295,12 @@ async def test_every_kind_has_a_page_that_explains_it(kind: ProblemKind) -> None
     page = Page(answer.text)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert all(words in page.text for words in (kind.slug, str(kind.status), kind.title, kind.cause, kind.cure))
-    assert (page.links, page.loads, page.open) == (["../problems"], [], [])
+    assert (page.links, page.loads, page.open) == (["../problems", "../"], [], [])
 
 
 async def test_the_index_leads_to_every_page() -> None:
     page = Page((await ask("GET", "/problems")).text)
-    assert page.links == [f"problems/{kind.slug}" for kind in kinds_in_order()]
+    assert page.links == [*(f"problems/{kind.slug}" for kind in kinds_in_order()), "./", "docs"]
     assert (page.loads, page.open) == ([], [])
 
 
