@@ -7,7 +7,7 @@
 
 The verdict is the witness's, from the writers' history and the sinks' arrival logs alone (OR-02). It is ``0`` lost and
 ``0`` reordered or the exit code is 1; repeats are counted and bounded (RR-01, I4). All is seeded: a failed run prints
-the command that repeats it. ``LEGEND`` explains the terms of the line and the table. In the line ``lost``,
+the command that repeats it. ``legend`` explains the terms of the line and the table. In the line ``lost``,
 ``duplicated`` and ``reordered`` are summed over the sinks.
 """
 
@@ -34,7 +34,7 @@ from app.chaos.child import ChildFailed
 from app.chaos.nemesis import HarmFailed, Nemesis
 from app.chaos.plan import INDISPENSABLE, FaultKind, make_plan
 from app.chaos.scenario import NotQuiet, Scenario, ScenarioOptions, open_scenario
-from app.chaos.verdict import LEGEND, ProveRun, document, duplicated, evidence, reordered, sentence, summary, table
+from app.chaos.verdict import ProveRun, document, duplicated, evidence, legend, reordered, sentence, summary, table
 from app.chaos.verdict_page import verdict_page
 from app.failpoints import POINTS
 from app.settings.settings import SettingsRefused
@@ -292,10 +292,11 @@ def _lines(run: ProveRun) -> list[str]:
     rows = table(run.report.sinks)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     cells = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    widest = max(map(len, LEGEND))
-    legend = [f"  {word.ljust(widest)}  {meaning}" for word, meaning in LEGEND.items()]
+    words = legend(run)
+    widest = max(map(len, words))
+    meanings = [f"  {word.ljust(widest)}  {meaning}" for word, meaning in words.items()]
     counts = f"{summary(run.report)} (seed {run.seed}, faults {len(run.harms)}, {run.seconds:.0f} s)"
-    return [counts, *cells, "", *legend, "", sentence(run)]
+    return [counts, *cells, "", *meanings, "", sentence(run)]
 
 
 def _tell(text: str) -> None:

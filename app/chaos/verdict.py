@@ -13,9 +13,12 @@ from dataclasses import asdict, dataclass, field
 
 from app.chaos.checker import VIOLATIONS, Promise, Report, SinkReport
 from app.chaos.nemesis import Harm
+from app.chaos.plan import FaultKind
 
-__all__ = ["COLUMNS", "LEGEND", "PROMISES", "ProveRun", "document", "duplicated", "evidence", "reordered", "sentence",
-           "summary", "table"]  # fmt: skip
+__all__ = [
+    "COLUMNS", "FAULTS", "LEGEND", "PROMISES", "SINKS", "ProveRun", "document", "duplicated", "evidence", "legend",
+    "reordered", "sentence", "summary", "table",
+]  # fmt: skip
 
 _ORDER = ("inverted", "duplicate_forbidden", "sequence_disorder", "stale_term")
 COLUMNS = {
@@ -44,7 +47,24 @@ LEGEND = {
     "wrong sequence": "sequence numbers that do not rise with the commits of a key; must be 0",
     "stale leader": "records of a former leader behind those of its successor; must be 0",
 }
-"""The meaning of each word of the table."""
+"""The meaning of each head of the table."""
+SINKS = {
+    "ordered": "a webhook subscription that wants each key in order",
+    "plain": "a webhook subscription without order",
+    "archive": "the hub's own store of events, read by SQL at the end",
+    "amqp": "a queue of a RabbitMQ that the run has started",
+}
+"""The meaning of each sink's name."""
+FAULTS = {
+    FaultKind.KILL: "SIGKILL to the process that relays, which is started again",
+    FaultKind.TAKE_OVER: "that process is paused until another relays, then goes on and has to be refused",
+    FaultKind.DRAIN: "SIGTERM to that process, which has to hand over within ten seconds",
+    FaultKind.FAILPOINT: "that process dies at a step of its work, at the named passing",
+    FaultKind.DATABASE: "the database's server ends, and is started again",
+    FaultKind.UNBIND: "for a while no queue takes what is published to the AMQP exchange",
+    FaultKind.DISCONNECT: "the AMQP broker drops every connection",
+}
+"""The meaning of each fault's name."""
 PROMISES = {
     Promise.RECORD: "each key in order; a repeat directly follows its event",
     Promise.BATCH: "each key in order; repeats are whole runs",
@@ -110,6 +130,18 @@ def sentence(run: ProveRun) -> str:
     if report.unknown_half_present:
         broken.append(f"at some sinks only: {report.unknown_half_present}")
     return f"FAIL: a promise was broken during {faults}: {', '.join(broken)}."
+
+
+def legend(run: ProveRun) -> dict[str, str]:
+    """Return the meaning of each word that the run has printed: heads, sinks, promises and faults."""
+    sinks = run.report.sinks if run.report is not None else ()
+    faults = {harm.fault.kind for harm in run.harms}
+    return {
+        **LEGEND,
+        **{f"sink {sink.sink}": SINKS[sink.sink] for sink in sinks if sink.sink in SINKS},
+        **{f"promise {each}": text for each, text in PROMISES.items() if each in {sink.promise for sink in sinks}},
+        **{str(each): text for each, text in FAULTS.items() if each in faults},
+    }
 
 
 def table(sinks: Sequence[SinkReport]) -> list[list[str]]:

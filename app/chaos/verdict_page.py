@@ -7,7 +7,7 @@ from html import escape
 from string import Template
 from typing import Final
 
-from app.chaos.verdict import LEGEND, PROMISES, ProveRun, evidence, sentence, summary, table
+from app.chaos.verdict import ProveRun, evidence, legend, sentence, summary, table
 
 __all__ = ["verdict_page"]
 
@@ -61,9 +61,7 @@ def _faults(run: ProveRun) -> str:
 
 
 def _legend(run: ProveRun) -> str:
-    promises = {str(promise): PROMISES[promise] for promise in PROMISES}
-    used = {str(sink.promise) for sink in run.report.sinks} if run.report is not None else set()
-    rows = [*LEGEND.items(), *((f"promise {name}", text) for name, text in promises.items() if name in used)]
+    rows = legend(run).items()
     return _part("Meaning of the words", _table([["Word", "Meaning"], *map(list, rows)]))
 
 

@@ -9,7 +9,7 @@ import pytest
 from app.chaos.checker import Promise, Report, SinkReport
 from app.chaos.nemesis import Harm
 from app.chaos.plan import Fault, FaultKind
-from app.chaos.verdict import COLUMNS, LEGEND, ProveRun, sentence, table
+from app.chaos.verdict import COLUMNS, FAULTS, LEGEND, PROMISES, ProveRun, legend, sentence, table
 from app.chaos.verdict_page import verdict_page
 
 HARM = Harm(Fault(0.0, FaultKind.TAKE_OVER), 0.0, 7.5, 40, "child-1 stopped for 4.5 s, then child-2 killed")
@@ -56,6 +56,15 @@ def test_every_word_of_the_table_is_explained() -> None:
     assert (set(heads) - LEGEND.keys(), set(COLUMNS.values()) - LEGEND.keys()) == ({"sink", "promise"}, set())
 
 
+def test_sinks_promises_and_faults_of_a_run_are_explained_in_the_terminal_too() -> None:
+    """FT-17: `record`, `take over` and `unbind` stood in the output, and nothing there said what they mean."""
+    words = legend(run_of())
+
+    assert list(words)[: len(LEGEND)] == list(LEGEND)
+    assert words.keys() - LEGEND.keys() == {"sink ordered", "promise record", "take over"}
+    assert (FAULTS.keys(), PROMISES.keys()) == (set(FaultKind), set(Promise))
+
+
 @pytest.mark.parametrize(("run", "word"), [(run_of(), "PASS"), (run_of(lost=1), "FAIL")], ids=["pass", "fail"])
 def test_the_page_says_the_same_as_the_terminal(run: ProveRun, word: str) -> None:
     """FT-17: the verdict, the table, the faults and the legend, escaped and without a script."""
@@ -63,7 +72,7 @@ def test_the_page_says_the_same_as_the_terminal(run: ProveRun, word: str) -> Non
     text = unescape(page)
 
     assert (f"<title>hookwire prove: {word}</title>" in page, "<script" in page) == (True, False)
-    expected = [sentence(run), HARM.note, "take over", "hookwire prove --seed 5", *LEGEND, *LEGEND.values()]
+    expected = [sentence(run), HARM.note, "take over", "hookwire prove --seed 5", *legend(run), *legend(run).values()]
     assert [words for words in expected if words not in text] == []
 
 
