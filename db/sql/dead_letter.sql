@@ -57,7 +57,7 @@ WITH taken AS (
     INSERT INTO hookwire.ledger_entries (sink, outcome, ids) SELECT t.sink, 'revived', ARRAY[t.event_id] FROM taken t
 )
 INSERT INTO hookwire.audit (tenant, actor, action, subject, reason)
-SELECT $1, $4, 'dead_letter.retry', t.sink || ' ' || t.event_id, $5 FROM taken t
+SELECT $1, $4, 'dead_letter.retry', 'dead_' || t.sink || '_' || t.event_id, $5 FROM taken t
 RETURNING id;
 
 -- name: purge_record
@@ -66,7 +66,7 @@ WITH taken AS (
     RETURNING r.*
 )
 INSERT INTO hookwire.audit (tenant, actor, action, subject, reason)
-SELECT $1, $4, 'dead_letter.purge', t.sink || ' ' || t.event_id, $5 FROM taken t
+SELECT $1, $4, 'dead_letter.purge', 'dead_' || t.sink || '_' || t.event_id, $5 FROM taken t
 RETURNING id;
 
 -- name: purge_delivery
@@ -75,7 +75,7 @@ WITH taken AS (
     RETURNING d.*
 )
 INSERT INTO hookwire.audit (tenant, actor, action, subject, reason)
-SELECT $1, $4, 'dead_letter.purge', 'webhooks ' || t.event_id || ' ' || t.subscription_id, $5 FROM taken t
+SELECT $1, $4, 'dead_letter.purge', 'dlv_' || t.event_id || '_' || t.subscription_id, $5 FROM taken t
 RETURNING id;
 
 -- name: retry_delivery
@@ -99,5 +99,5 @@ WITH dead AS MATERIALIZED (
     WHERE d.event_id = t.event_id AND d.subscription_id = t.subscription_id
 )
 INSERT INTO hookwire.audit (tenant, actor, action, subject, reason)
-SELECT $1, $4, 'dead_letter.retry', 'webhooks ' || t.event_id || ' ' || t.subscription_id, $5 FROM dead t
+SELECT $1, $4, 'dead_letter.retry', 'dlv_' || t.event_id || '_' || t.subscription_id, $5 FROM dead t
 RETURNING id;

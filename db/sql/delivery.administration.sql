@@ -81,7 +81,7 @@ WITH tried AS (
     FROM tried t WHERE g.subscription_id = t.subscription_id AND g.trips > 0 AND g.open_until > now()
 ), audited AS (
     INSERT INTO hookwire.audit (tenant, actor, action, subject, reason)
-    SELECT $1, $4, 'delivery.try', 'webhooks ' || t.event_id || ' ' || t.subscription_id, $5 FROM tried t
+    SELECT $1, $4, 'delivery.try', 'dlv_' || t.event_id || '_' || t.subscription_id, $5 FROM tried t
 )
 SELECT t.subscription_id FROM tried t;
 
@@ -102,7 +102,7 @@ WITH ended AS (
     ON CONFLICT DO NOTHING
 ), audited AS (
     INSERT INTO hookwire.audit (tenant, actor, action, subject, reason)
-    SELECT $1, $4, 'delivery.give_up', 'webhooks ' || e.event_id || ' ' || e.subscription_id, $5 FROM ended e
+    SELECT $1, $4, 'delivery.give_up', 'dlv_' || e.event_id || '_' || e.subscription_id, $5 FROM ended e
 )
 SELECT e.subscription_id FROM ended e;
 

@@ -123,7 +123,7 @@ def test_the_index_leads_to_every_page_of_the_documentation() -> None:
 def test_what_is_published_by_curl_is_sent_with_its_type() -> None:
     """FT-16: `curl -d` alone says that JSON is a form, and a hub passes on what it says."""
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("**/*.md"), *(ROOT / "examples").glob("**/*.md")]
-    bare = re.compile(r"curl(?:[^\n]|\\\n)*/events(?:[^\n]|\\\n)*\s(?:-d|--data)\s")
+    bare = re.compile(r"curl(?:[^\n]|\\\n)*/(?:events|services/\w+|messages)(?:[^\n]|\\\n)*\s(?:-d|--data)\s")
     found = [(named(page), match[0]) for page in pages for match in bare.finditer(page.read_text())]
     assert [place for place in found if "ontent-" not in place[1]] == []
 

@@ -51,6 +51,17 @@ async def test_a_dead_letter_is_retried_and_its_attempts_say_so(running_hub: Run
         )  # fmt: skip
 
 
+async def test_the_audit_trail_names_deliveries_by_their_public_ids(running_hub: RunHub, receiver: Receiver) -> None:
+    """FT-10: it said `webhooks 1 1`, which no list and no command knows."""
+    async with running_hub(ALL_ROLES) as hub:
+        await given_up(hub, receiver)
+        [dead] = (await hub.client.get("/dead-letters")).json()["items"]
+        await hub.client.post(f"/dead-letters/{dead['id']}/purge", json={})
+        entry = (await hub.client.get("/audit")).json()["items"][0]
+
+    assert (entry["action"], entry["subject"]) == ("dead_letter.purge", dead["id"])
+
+
 async def test_a_replay_counts_first_and_then_sends(running_hub: RunHub, receiver: Receiver) -> None:
     """WH-P01..P03: a dry run changes nothing."""
     async with running_hub(ALL_ROLES) as hub:
