@@ -82,6 +82,7 @@ def application() -> typer.Typer:
     from app.cli.commands.prove import prove
     from app.cli.commands.publish import publish
     from app.cli.commands.pump import pump
+    from app.cli.commands.quickstart import quickstart
     from app.cli.commands.replay import replay
     from app.cli.commands.scale import scale
     from app.cli.commands.seed import seed
@@ -103,7 +104,7 @@ def application() -> typer.Typer:
         "Run": (serve, relay, deliver, doctor, migrate),
         "Publish and receive": (publish, subscribe, listen, monitor, chat, sync, test_filter),
         "See and mend": (status, attempts, undelivered, replay),
-        "Try": (seed, prove, pump),
+        "Try": (quickstart, seed, prove, pump),
     }
     for panel, verbs in offered.items():
         for verb in verbs:

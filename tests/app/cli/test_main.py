@@ -32,6 +32,7 @@ COMMANDS = (
     "broker",
     "publish",
     "seed",
+    "quickstart",
     "config validate",
     "config show",
     "subscribe",

@@ -1,7 +1,9 @@
-"""``hookwire seed``, and the short option of help."""
+"""``hookwire seed`` and ``quickstart``, and the short option of help."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -10,7 +12,7 @@ from typer.testing import CliRunner
 from app.cli.commands.seed import samples
 from app.cli.main import application
 from tests.app.cli.commands.test_services import hookwire
-from tests.app.conftest import RunHub
+from tests.app.conftest import ALL_ROLES, RunHub
 
 
 async def test_seed_publishes_samples_that_are_the_same_each_time(running_hub: RunHub) -> None:
@@ -35,6 +37,20 @@ async def test_seed_publishes_many_in_batches_and_prints_a_line_for_each_topic(r
     assert (code, out.splitlines()) == (0, [f"500  {topic}" for topic in topics])
     assert sorted(stored) == sorted((topic, 500) for topic in topics)
     assert [topic for (topic,) in steps] == topics
+
+
+async def test_quickstart_carries_one_event_to_its_receiver_and_leaves_no_subscription(running_hub: RunHub) -> None:
+    """FT-14, FT-18: with the commands that do the same; exit code 1 where the event does not arrive."""
+    async with running_hub(ALL_ROLES) as hub:
+        code, out, err = await hookwire(hub, "quickstart")
+        as_json = await hookwire(hub, "quickstart", "--json")
+        left = (await hub.client.get("/subscriptions?state=active")).json()["items"]
+        [event] = re.findall(r"Published (evt_\w+)", out)
+        stored = (await hub.client.get(f"/events/{event}")).json()
+
+    assert (code, err, left, stored["data"]) == (0, "", [], {"hello": "world"})
+    assert ('3. Received it: {"hello": "world"}' in out, "4. What became of it: 1 delivered." in out) == (True, True)
+    assert (as_json[0], json.loads(as_json[1])["summary"]) == (0, "1 delivered.")
 
 
 @pytest.mark.parametrize("words", [(), ("seed",), ("subscriptions", "list")])
