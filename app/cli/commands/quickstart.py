@@ -51,7 +51,7 @@ async def _quickstart(url: str | None, as_json: bool, config: Path | None) -> in
         finally:
             await ask(client, "DELETE", own, none_for=404)
         story = await _settled(client, f"{hub}/events/{event['id']}")
-    tell_step(f"4. What became of it: {story['summary']}")
+    tell_step(f"4. Its outcome: {story['summary']}")
     tell_step(f"     hookwire events show {event['id']}")
     tell_step(f"The status page is {hub}/ and the API is described at {hub}/docs.")
     if as_json:

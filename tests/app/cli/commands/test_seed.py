@@ -49,7 +49,7 @@ async def test_quickstart_carries_one_event_to_its_receiver_and_leaves_no_subscr
         stored = (await hub.client.get(f"/events/{event}")).json()
 
     assert (code, err, left, stored["data"]) == (0, "", [], {"hello": "world"})
-    assert ('3. Received it: {"hello": "world"}' in out, "4. What became of it: 1 delivered." in out) == (True, True)
+    assert ('3. Received it: {"hello": "world"}' in out, "4. Its outcome: 1 delivered." in out) == (True, True)
     assert (as_json[0], json.loads(as_json[1])["summary"]) == (0, "1 delivered.")
 
 
