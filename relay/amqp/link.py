@@ -184,7 +184,8 @@ class Link:
                     mandatory=True, timeout=self._options.publish_seconds, wait=False,
                 )  # fmt: skip
             except PublishError:
-                detail = f"no queue is bound to the exchange {exchange} for the routing key {routing_key}"
+                there = exchange or DEFAULT_EXCHANGE
+                detail = f"no queue is bound to the exchange {there} for the routing key {routing_key}"
                 return Refusal(record, "topic", "unroutable", line_of(detail))
             except DeliveryError as nack:
                 raise SinkUnavailable("the AMQP broker refused a message: a bound queue is full or failed") from nack

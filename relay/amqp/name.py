@@ -1,7 +1,7 @@
 """Names of exchanges and queues that the AMQP client can send.
 
-RabbitMQ takes other names too. The client raises an error of its own for them, which looks like a lost connection: one
-such name in a topic's settings would stop the whole sink. So names are checked before they are sent.
+RabbitMQ takes other names too. The client raises an error of its own for them, which looks like a lost connection. So
+one such name in a topic's settings would stop the whole sink. Names are therefore checked before they are sent.
 """
 
 from __future__ import annotations
