@@ -17,7 +17,16 @@ from hub.invitation import invite, invited
 from webhooks.signature import new_key, parse_key
 from webhooks.subscriber import headers_context, secret_context
 
-__all__ = ["InUse", "NewSubscription", "Options", "ReplayStart", "Stale", "SubscriptionUpdate", "Subscriptions"]
+__all__ = [
+    "InUse",
+    "NewSubscription",
+    "NoSuchStart",
+    "Options",
+    "ReplayStart",
+    "Stale",
+    "SubscriptionUpdate",
+    "Subscriptions",
+]
 
 _TENANT = "default"
 _TEST_TOPIC = "hookwire.test"
@@ -82,6 +91,10 @@ class Stale(Exception):
     """The subscription has another version than the expected one."""
 
 
+class NoSuchStart(Exception):
+    """A replay cannot begin at an event that is not yet there."""
+
+
 class InUse(Exception):
     """A RabbitHub queue keeps its messages in this subscription."""
 
@@ -134,7 +147,7 @@ class Subscriptions:
     ) -> str:
         """Store a subscription whose deliveries are fetched; return its id. Raise ``hub.filter.FilterError``. It ends
         when no client has fetched for ``lifetime_seconds``; None: never. ``start``: it also gets the events since then
-        (FM-12). ``drops_at_end``: its open deliveries become no dead letters at its end.
+        (FM-12). ``drops_at_end``: its open deliveries become no dead letters at its end. Raise :class:`NoSuchStart`.
         """
         public_id = "sub_" + secrets.token_hex(10)
         async with self._database.transaction() as transaction:
@@ -148,7 +161,7 @@ class Subscriptions:
         return public_id
 
     async def replay(self, number: int, start: ReplayStart, actor: str) -> int:
-        """Begin a replay of a subscription's events; return the replay's number (FM-12)."""
+        """Begin a replay of a subscription's events; return the replay's number (FM-12). Raise :class:`NoSuchStart`."""
         async with self._database.transaction() as transaction:
             return await _begin_replay(transaction, number, start, actor)
 
@@ -265,7 +278,9 @@ def _filter(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _begin_replay(session: Session, subscription: int, start: ReplayStart, actor: str) -> int:
-    number: int = await session.fetchval(
+    number: int | None = await session.fetchval(
         "replay.begin", _TENANT, subscription, start.since, start.event or 1, actor, "asked for by its subscriber"
     )
+    if number is None:
+        raise NoSuchStart
     return number

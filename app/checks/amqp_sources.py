@@ -21,7 +21,7 @@ async def amqp_source_checks(settings: Settings, options: PoolOptions) -> list[C
     routes = [route_of(text) for text in settings.amqp_sources]
     if not routes:
         return [Check("FM-03", _SUBJECT, "note", "none (HOOKWIRE_AMQP_SOURCES)")]
-    if settings.amqp_url is None or settings.amqp_source_url not in (None, settings.amqp_url):
+    if not settings.sources_of_sink():
         return [Check("FM-03", _SUBJECT, "ok", "there is no AMQP sink on the broker that is read")]
     try:
         connection = await connect_direct(options)

@@ -9,6 +9,8 @@ from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode
 from typing_extensions import Annotated  # noqa: UP035 - one home for it on 3.11
 
+from event.topic import TopicError, is_reserved, validate_topic
+from relay.amqp.name import NAME_RULE, is_exchange_name, is_queue_name
 from relay.source import SourceRoute
 
 __all__ = ["AmqpSourceSettings", "route_of"]
@@ -80,6 +82,18 @@ def route_of(text: str) -> SourceRoute:
         raise ValueError(f"{text!r}: a queue has a name, and no name has more than {_NAME_BYTES_MAX} bytes")
     if route.exchange_type not in _TYPES or (not route.exchange and given.keys() & {"type", "key"}):
         raise ValueError(f"{text!r}: type is one of {', '.join(_TYPES)}; type and key belong to an exchange")
+    if not is_queue_name(route.queue) or (route.exchange and not is_exchange_name(route.exchange)):
+        raise ValueError(f"{text!r}: {NAME_RULE}")
     if route.topic and route.rabbithub_exchange:
         raise ValueError(f"{text!r}: topic and rabbithub exclude each other")
+    if route.topic:
+        _check_topic(text, route.topic)
     return route
+
+
+def _check_topic(text: str, topic: str) -> None:
+    try:
+        if is_reserved(validate_topic(topic)):
+            raise TopicError(f"the topic {topic} is the hub's own")
+    except TopicError as error:
+        raise ValueError(f"{text!r}: {error}") from None

@@ -18,7 +18,7 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import Annotated, override  # noqa: UP035 - one home for both on 3.11
 
-from app.settings.amqp_source import AmqpSourceSettings
+from app.settings.amqp_source import AmqpSourceSettings, route_of
 from app.settings.chat import ChatSettings
 from app.settings.file import SettingsFile, SettingsRefused, read_file, unknown_variables
 from app.settings.jobs import JobsSettings
@@ -29,6 +29,8 @@ from app.settings.pages import PageSettings
 from app.settings.pipeline import PipelineSettings
 from app.settings.rabbithub import RabbitHubSettings
 from app.settings.websub import VerificationSettings
+from relay.amqp.name import EXCHANGE_NAME_PATTERN
+from relay.source import SourceRoute
 
 __all__ = ["PREFIX", "Settings", "SettingsRefused", "load_settings"]
 
@@ -102,7 +104,9 @@ class Settings(
         None, description="PEM file with its key; default: it is in the certificate's file."
     )
     amqp_exchange: str = Field(
-        "hookwire", min_length=1, max_length=127, description="Durable topic exchange that events are published to."
+        "hookwire",
+        pattern=EXCHANGE_NAME_PATTERN,
+        description="Durable topic exchange that events are published to.",
     )
     relay_headers: bool = Field(
         True, description="Whether Kafka records and AMQP messages carry hookwire-*; hookwire pipeline needs them."
@@ -378,6 +382,11 @@ class Settings(
     def metrics_address(self) -> tuple[str, int] | None:
         """Return host and port of ``metrics_listen``, if set."""
         return _address("METRICS_LISTEN", self.metrics_listen) if self.metrics_listen else None
+
+    def sources_of_sink(self) -> list[SourceRoute]:
+        """Return the AMQP sources that read the sink's broker."""
+        has_sink = self.amqp_url is not None and self.amqp_source_url in (None, self.amqp_url)
+        return [route_of(text) for text in self.amqp_sources] if has_sink else []
 
     @classmethod
     @override

@@ -17,9 +17,11 @@ SELECT id FROM made;
 
 -- name: begin
 -- Replay events that a subscription chooses, from event $4 and moment $3 on, at its subscriber's request (FM-12).
+-- No row: event $4 is above the newest id.
 WITH made AS (
     INSERT INTO hookwire.replays (tenant, source, subscription_id, since_at, actor, reason, lower_event_id, last_event_id, upper_event_id)
-    SELECT $1, 'events', $2, $3, $5, $6, $4::bigint - 1, $4::bigint - 1, (SELECT last_value FROM hookwire.event_id)
+    SELECT $1, 'events', $2, $3, $5, $6, $4::bigint - 1, $4::bigint - 1, i.last_value FROM hookwire.event_id AS i
+    WHERE $4::bigint <= i.last_value
     RETURNING id
 ), audited AS (
     INSERT INTO hookwire.audit (tenant, actor, action, subject, reason, records)

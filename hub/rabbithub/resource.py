@@ -29,6 +29,7 @@ from hub.acceptance import Hub, callback_target, request_context, take_tokens
 from hub.form import FormRefused, Mode, Verify
 from hub.rabbithub.exchange import BUILT_IN, TYPES, Binding, RoutingError, bind, queue_topic, topic_of_key
 from hub.topic_url import matching_text
+from relay.amqp.name import NAME_RULE, is_exchange_name
 from webhooks.custom_header import is_private
 from webhooks.message import MESSAGE_ID_HEADER
 from webhooks.subscriber import headers_context
@@ -42,10 +43,12 @@ __all__ = [
     "address",
     "authorization_of",
     "binding_of",
+    "check_mirror",
     "create",
     "delete",
     "delete_subscription",
     "ensure_topic",
+    "exists",
     "find",
     "find_by_id",
     "identity",
@@ -134,6 +137,13 @@ async def find(hub: Hub, place: Place) -> Resource:
     return _resource(row)
 
 
+async def exists(hub: Hub, place: Place) -> bool:
+    """Return whether there is such a resource."""
+    return (
+        await hub.database.fetchrow("rabbithub.resource", hub.tenant, place.vhost, place.kind, place.name) is not None
+    )
+
+
 async def find_by_id(hub: Hub, number: int) -> Resource | None:
     """Return the resource of this number."""
     row = await hub.database.fetchrow("rabbithub.resource_by_id", hub.tenant, number)
@@ -200,17 +210,31 @@ async def _drop_waiting(hub: Hub, source: int) -> None:
         _log.warning("rabbithub_queue_not_emptied", error=str(error))
 
 
-async def set_mirror(hub: Hub, place: Place, mirror: bool | None) -> None:
-    """Turn the AMQP mirror of an exchange on or off from now on, or leave it to the hub's setting (FM-02).
+def check_mirror(hub: Hub, place: Place, mirror: bool | None) -> None:
+    """Check whether AMQP may get the messages of an exchange (FM-02).
 
-    Raises ``FormRefused``: 400 it is no exchange of the virtual host "/", 404, 409 a source reads the exchange.
+    ``mirror`` None: the hub's setting decides. Raise ``FormRefused``: 400 it is no exchange of the virtual host "/", or
+    AMQP cannot have its name, 409 a source reads the exchange.
     """
-    if mirror and (place.kind != "x" or place.vhost != "/"):
+    is_exchange = place.kind == "x" and place.vhost == "/"
+    if mirror is None:
+        mirror = hub.options.rabbithub_mirror and is_exchange
+    if mirror and not is_exchange:
         raise FormRefused(400, "amqp.mirror", "is for exchanges of the virtual host /, because the AMQP URL names one")
+    if mirror and place.name and not is_exchange_name(place.name):
+        raise FormRefused(400, "amqp.mirror", f"is impossible with this name: {NAME_RULE}")
     if mirror and (place.name, place.name) in hub.options.amqp_sources:
         raise FormRefused(
             409, "amqp.mirror", "would bring back messages that HOOKWIRE_AMQP_SOURCES reads from that exchange"
         )
+
+
+async def set_mirror(hub: Hub, place: Place, mirror: bool | None) -> None:
+    """Turn the AMQP mirror of an exchange on or off from now on, or leave it to the hub's setting (FM-02).
+
+    Raise ``FormRefused`` as :func:`check_mirror`, and 404.
+    """
+    check_mirror(hub, place, mirror)
     await hub.database.execute("rabbithub.set_mirror", (await find(hub, place)).id, mirror)
 
 

@@ -29,6 +29,7 @@ from event.hops import HOPS_HEADER
 from event.timestamp import format_timestamp
 from event.tombstone import TOMBSTONE_HEADER, is_tombstone
 from event.topic import TopicError, validate_key
+from relay.amqp.decoding import UNREADABLE
 from relay.source import IntakeRefused, SourceMessage
 
 __all__ = ["read_incoming"]
@@ -49,6 +50,8 @@ _PROPERTIES: Final = ("correlation_id", "type", "app_id", "reply_to", "content_e
 
 def read_incoming(message: AbstractIncomingMessage, body_bytes_max: int) -> SourceMessage:
     """Return the content of one message. Raise ``IntakeRefused`` if it cannot become an event."""
+    if UNREADABLE in message.headers:
+        raise IntakeRefused("properties", f"its properties cannot be read: {message.headers[UNREADABLE]!s}")
     if len(message.body) > body_bytes_max:
         raise IntakeRefused("too_large", f"the body has {len(message.body)} bytes, more than {body_bytes_max}")
     try:

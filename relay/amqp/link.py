@@ -31,6 +31,7 @@ from aio_pika.exceptions import AMQPChannelError, ChannelInvalidStateError, Deli
 
 from relay.amqp.connection_check import connect
 from relay.amqp.error import line_of, translated
+from relay.amqp.name import NAME_RULE, is_exchange_name, is_queue_name
 from relay.amqp.options import AmqpOptions
 from relay.record import Record
 from relay.sink import Refusal, SinkUnavailable
@@ -134,6 +135,8 @@ class Link:
         """Declare a durable queue for the default exchange. Return the reason why it cannot be used, or ''."""
         if queue in self._queues:
             return ""
+        if not is_queue_name(queue):
+            return NAME_RULE
         try:
             async with self._throwaway() as channel:
                 await channel.declare_queue(queue, durable=True)
@@ -181,7 +184,8 @@ class Link:
                     mandatory=True, timeout=self._options.publish_seconds, wait=False,
                 )  # fmt: skip
             except PublishError:
-                detail = f"no queue is bound to the exchange {exchange} for the routing key {routing_key}"
+                there = exchange or DEFAULT_EXCHANGE
+                detail = f"no queue is bound to the exchange {there} for the routing key {routing_key}"
                 return Refusal(record, "topic", "unroutable", line_of(detail))
             except DeliveryError as nack:
                 raise SinkUnavailable("the AMQP broker refused a message: a bound queue is full or failed") from nack
@@ -200,6 +204,8 @@ class Link:
         """
         if exchange in self._exchanges:
             return self._exchanges[exchange]
+        if not is_exchange_name(exchange):
+            return NAME_RULE
         if exchange == self._options.exchange:
             declared_type = "topic"
         ours = declared_type is not None

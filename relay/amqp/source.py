@@ -31,7 +31,8 @@ from aio_pika.exceptions import ChannelNotFoundEntity
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from relay.amqp.connection_check import connect
-from relay.amqp.error import translated
+from relay.amqp.decoding import tolerate_unreadable
+from relay.amqp.error import line_of, translated
 from relay.amqp.incoming import read_incoming
 from relay.amqp.link import close_in_time
 from relay.amqp.options import AmqpOptions
@@ -85,6 +86,7 @@ class AmqpSource:
         self._stopping = asyncio.Event()
         self._session: _Session | None = None
         self._trouble = Trouble("amqp_source_waits", "amqp_source_goes_on")
+        tolerate_unreadable()
         metrics.connected.labels(route.queue).set(0)
 
     def stop(self) -> None:
@@ -103,20 +105,23 @@ class AmqpSource:
             except SinkUnavailable as error:
                 end_if_cancelled()
                 self._trouble.tell(error, queue=self._route.queue)
+            except _ConsumerLost as lost:
+                self._trouble.tell(lost, queue=self._route.queue)
+                seconds = _PAUSE_SECONDS[0]
             await pause(self._stopping, seconds)
             seconds = min(seconds * 2, seconds_max)
 
     async def _consume(self) -> None:
-        """Consume on one connection until it is lost. Raise SinkUnavailable."""
+        """Consume on one connection until stopped. Raise SinkUnavailable, or _ConsumerLost after it was consumed."""
         queue = self._route.queue
         async with _connected(self._options, f"hookwire source {queue}") as connection:
             session = self._session = _Session(self._take)
-            connection.close_callbacks.add(lambda *_: session.end())
+            connection.close_callbacks.add(lambda _, error=None: session.end(error))
             with translated(f"cannot consume the AMQP queue {queue}"):
                 async with asyncio.timeout(_ANSWER_SECONDS):
                     await _declare(connection, self._route)
                     channel = connection.channel()
-                    channel.close_callbacks.add(lambda *_: session.end())
+                    channel.close_callbacks.add(lambda _, error=None: session.end(error))
                     await channel.initialize()
                     await channel.set_qos(prefetch_count=self._prefetch)
                     underlay = await channel.get_underlay_channel()
@@ -131,6 +136,8 @@ class AmqpSource:
             finally:
                 self._session = None
                 self._metrics.connected.labels(queue).set(0)
+            if not self._stopping.is_set():
+                raise _ConsumerLost(f"the AMQP queue {queue} is no longer consumed: {session.reason}")
 
     def _read(self, message: AbstractIncomingMessage) -> SourceMessage | IntakeRefused:
         try:
@@ -170,6 +177,10 @@ class AmqpSource:
             _log.warning("amqp_source_refused", queue=queue, reason=refused.reason, detail=str(refused)[:300])
 
 
+class _ConsumerLost(Exception):
+    """The connection, the channel or the queue is lost."""
+
+
 class _Session:
     """The messages of one connection. ``take`` stores and settles one message."""
 
@@ -178,12 +189,15 @@ class _Session:
         take: Callable[[_Session, AbstractIncomingMessage, SourceMessage | IntakeRefused], Coroutine[Any, Any, None]],
     ) -> None:
         self.ended = asyncio.Event()
+        self.reason = "the broker ended it"
         self._take = take
         self._inbox: asyncio.Queue[AbstractIncomingMessage | None] = asyncio.Queue()  # bounded by the prefetch count
         self._lanes: dict[str, deque[tuple[AbstractIncomingMessage, SourceMessage]]] = {}
 
-    def end(self) -> None:
+    def end(self, error: BaseException | None = None) -> None:
         """Begin no more messages. A second call has no effect."""
+        if error is not None and not self.ended.is_set():
+            self.reason = line_of(str(error) or type(error).__name__)
         self.ended.set()
         self._inbox.put_nowait(None)
 

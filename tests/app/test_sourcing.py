@@ -167,6 +167,26 @@ async def test_a_loop_of_source_and_sink_is_refused_at_the_start(
     assert [check.level == "refuse" for check in found] == [refused]
 
 
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"amqp_exchange": "shop"}, 400),
+        ({"amqp_exchange": "shop", "sinks": ["webhooks"]}, 200),
+        ({"amqp_exchange": "other"}, 200),
+        ({}, 200),
+    ],
+)
+async def test_settings_of_a_topic_that_would_bring_back_its_events_are_refused(
+    running_hub: RunHub, body: dict[str, object], status: int
+) -> None:
+    """FM-03: the next start would refuse them."""
+    amqp = "amqp://guest:guest@127.0.0.1:1/"
+    async with running_hub(amqp_url=amqp, amqp_sources="q?exchange=shop&topic=t,r?exchange=shop&rabbithub=e") as hub:
+        answers = [await hub.client.put(f"/topics/{topic}/settings", json=body) for topic in ("t", "other")]
+
+    assert [answer.status_code for answer in answers] == [status, 200]
+
+
 async def test_a_mirror_that_would_bring_back_what_is_read_is_refused(running_hub: RunHub) -> None:
     """FM-02, FM-03."""
     settings = {"amqp_url": "amqp://guest:guest@127.0.0.1:1/", "amqp_sources": "q?exchange=e&rabbithub=e"}
@@ -178,7 +198,8 @@ async def test_a_mirror_that_would_bring_back_what_is_read_is_refused(running_hu
 
 
 @pytest.mark.parametrize("text", ["", "?topic=t", "q?odd=1", "q?topic=t&topic=u", "q?key=k", "q?exchange=e&type=odd",
-                                  "q?topic=t&rabbithub=x", f"{'q' * 241}", "q?nonsense"])  # fmt: skip
+                                  "q?topic=t&rabbithub=x", f"{'q' * 241}", "q?topic=a..b", "q?topic=t,x",
+                                  "q?topic=hookwire.x", "tür", "q?exchange=a(b)", "q?nonsense"])  # fmt: skip
 def test_a_source_that_is_none_is_refused(text: str) -> None:
     """FM-03."""
     with pytest.raises(ValueError, match=re.escape(repr(text)) if "?nonsense" not in text else "bad query field"):

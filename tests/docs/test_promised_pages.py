@@ -25,6 +25,15 @@ def test_a_page_whose_relay_sends_transactions_tells_consumers_what_to_read(name
     assert [word for word in words if word not in section] == []
 
 
+def test_the_page_on_the_amqp_source_names_each_reason_of_a_refusal() -> None:
+    """FM-03: an operator who sees a reason in the metric finds it on the page."""
+    sources = [(DOCS.parent / name).read_text("utf-8") for name in ("hub/intake.py", "relay/amqp/incoming.py")]
+    reasons = {reason for text in sources for reason in re.findall(r'IntakeRefused\(\s*"(\w+)"', text)}
+    section = page("how-to/amqp-source.md").partition("## What is refused")[2].partition("\n## ")[0]
+
+    assert (len(reasons) > 8, [reason for reason in sorted(reasons) if f"`{reason}`" not in section]) == (True, [])
+
+
 def test_the_page_on_time_names_the_clock_of_each_stamp() -> None:
     """FM-13: scale, leap seconds, and clock and resolution of each transport's stamp; how an interval is measured."""
     text = page("explanation/time.md")

@@ -63,10 +63,11 @@ class ChatComponent:
         self._client.register_plugin("xep_0199")
         self._ready = asyncio.Event()
         self._lost = asyncio.Event()
+        self._unreachable = ""
         self._stanzas: asyncio.Queue[Any] = asyncio.Queue(_STANZAS_MAX)
         self._deliveries: dict[str, asyncio.Task[None]] = {}
         for name, handler in (
-            ("session_start", self._began), ("disconnected", self._ended), ("connection_failed", self._ended),
+            ("session_start", self._began), ("disconnected", self._ended), ("connection_failed", self._failed),
             ("presence_subscribe", self._arrived), ("presence_unsubscribe", self._arrived),
             ("presence_probe", self._arrived), ("message", self._arrived),
         ):  # fmt: skip
@@ -76,11 +77,7 @@ class ChatComponent:
         """Serve until cancelled. Raise ``CommandFailed`` if the server refuses the component at the start."""
         await self._connect()
         if not self._ready.is_set():
-            raise CommandFailed(
-                f"{self._place} does not accept the component {self._options.domain}; "
-                "check HOOKWIRE_XMPP_COMPONENT_SERVER and HOOKWIRE_XMPP_COMPONENT_SECRET",
-                3,
-            )
+            raise CommandFailed(self._refusal(), 3)
         tell(f"{self._options.domain} is connected to {self._place}")
         async with connected() as http, TaskGroup() as tasks:
             http.headers.update(bearer())
@@ -91,6 +88,15 @@ class ChatComponent:
             while True:
                 await self._answer(tasks, http, await self._stanzas.get())
 
+    def _refusal(self) -> str:
+        """Say why the component is not connected, and which setting to check."""
+        if self._unreachable:
+            return f"HOOKWIRE_XMPP_COMPONENT_SERVER: cannot reach {self._place}: {self._unreachable}"
+        return (
+            f"HOOKWIRE_XMPP_COMPONENT_SECRET: {self._place} does not accept the component {self._options.domain}; "
+            "compare domain and secret with the server's configuration"
+        )
+
     @property
     def _place(self) -> str:
         return f"{self._options.server[0]}:{self._options.server[1]}"
@@ -100,6 +106,7 @@ class ChatComponent:
     async def _connect(self) -> None:
         """Connect. Return when the connection is ready or has failed, or after ``answer_seconds``."""
         self._lost.clear()
+        self._unreachable = ""
         self._client.connect()
         waits = [asyncio.shield(self._event(event)) for event in (self._ready, self._lost)]
         try:
@@ -130,6 +137,10 @@ class ChatComponent:
 
     def _began(self, _: object) -> None:
         self._ready.set()
+
+    def _failed(self, error: object) -> None:
+        self._unreachable = str(error) or type(error).__name__
+        self._lost.set()
 
     def _ended(self, _: object) -> None:
         self._ready.clear()
@@ -210,7 +221,7 @@ class ChatComponent:
             answer["error"]["condition"] = refused.condition
             answer["error"]["text"] = str(refused)
             answer.send()
-        tell(f"{stanza['from'].bare}: {refused}")
+        tell(f"{stanza['from'].bare} to {stanza['to'].bare}: {refused}")
 
     # --- lines for contacts ---
 

@@ -34,6 +34,7 @@ from aio_pika.exceptions import (
 from app.cli.consume.message import Memory, buried, line_of
 from app.cli.consume.options import ConsumeOptions
 from app.script import Script, ScriptOutcome, environment_of
+from relay.amqp.decoding import tolerate_unreadable
 from relay.amqp.error import trouble_of
 from runtime.pause import pause
 
@@ -234,6 +235,7 @@ async def _connection(options: ConsumeOptions) -> AsyncIterator[AbstractConnecti
         context = options.tls.context() if options.url.startswith("amqps://") else None
     except ValueError as error:
         raise Lost(str(error), exit_code=2) from error
+    tolerate_unreadable()
     with _edge("no AMQP broker"):
         async with asyncio.timeout(_ANSWER_SECONDS):
             connection = await aio_pika.connect(

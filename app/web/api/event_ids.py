@@ -5,7 +5,12 @@ from __future__ import annotations
 from app.web.problem import Problem
 from event.identity import parse_event_id
 
-__all__ = ["event_number"]
+__all__ = ["event_number", "no_such_event"]
+
+
+def no_such_event() -> Problem:
+    """Return the problem of an event's id that names no event."""
+    return Problem("not-found", "There is no such event.")
 
 
 def event_number(event_id: str, incarnation: str) -> int:
@@ -13,7 +18,7 @@ def event_number(event_id: str, incarnation: str) -> int:
     try:
         whose, number = parse_event_id(event_id)
     except ValueError:
-        raise Problem("not-found", "There is no such event.") from None
+        raise no_such_event() from None
     if whose != incarnation:
         raise Problem("not-found", "This event id is of another installation.")
     return number

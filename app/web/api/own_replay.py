@@ -9,12 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.actor import actor_of
 from app.web.api.context import Context, context_of
+from app.web.api.event_ids import no_such_event
 from app.web.api.refusals import refusals
 from app.web.api.start import START_MEANING, Start, start_of
 from app.web.api.strict_route import StrictRoute
 from app.web.api.subscriptions import find
 from app.web.problem import Problem
 from app.web.scopes import needs
+from hub.subscriptions import NoSuchStart
 
 __all__ = ["router"]
 
@@ -59,5 +61,8 @@ async def replay(request: Request, subscription_id: str, body: OwnReplayIn, cont
     if row["state"] != "active":
         raise Problem("invalid-parameter", f"The subscription is {row['state']}.", parameter="subscription_id")
     start = start_of(body.start, context.incarnation)
-    number = await context.subscriptions.replay(row["id"], start, actor_of(request))
+    try:
+        number = await context.subscriptions.replay(row["id"], start, actor_of(request))
+    except NoSuchStart:
+        raise no_such_event() from None
     return OwnReplayOut(id=f"replay_{number}")

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.web.api.actor import actor_of
 from app.web.api.audited import audited
 from app.web.api.context import Context, context_of
+from app.web.api.event_ids import no_such_event
 from app.web.api.events import payload_out
 from app.web.api.refusals import refusals
 from app.web.api.start import START_MEANING, Start, start_of
@@ -24,6 +25,7 @@ from app.web.authentication import require_topic
 from app.web.problem import Problem
 from app.web.scopes import needs
 from hub.filter import FilterError
+from hub.subscriptions import NoSuchStart
 from webhooks.pull import Fetched, PullReceipt, parse_receipt
 
 __all__ = ["router"]
@@ -178,6 +180,8 @@ async def create(request: Request, body: PullIn, response: Response, context: In
         )
     except FilterError as error:
         raise Problem("invalid-filter", str(error), parameter="filter") from None
+    except NoSuchStart:
+        raise no_such_event() from None
     await audited(request, context, "subscription.make", made)
     response.headers["Location"] = f"/subscriptions/{made}"
     return subscription_out(await context.subscriptions.get(made))

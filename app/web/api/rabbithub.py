@@ -48,9 +48,11 @@ from hub.rabbithub.resource import (
     Place,
     RabbitHubMessage,
     address,
+    check_mirror,
     create,
     delete,
     delete_subscription,
+    exists,
     find,
     identity,
     publish,
@@ -165,7 +167,10 @@ async def _answer(hub: Hub, call: _Call) -> Response:
 
 async def _create(hub: Hub, call: _Call) -> Response:
     mirror = _mirror(call)
-    place, is_new = await create(hub, call.named(), call.query.get("amqp.exchange_type"))
+    asked = call.named()
+    if mirror is not None or (hub.options.rabbithub_mirror and not await exists(hub, asked)):
+        check_mirror(hub, asked, _MIRRORS[mirror or "default"])
+    place, is_new = await create(hub, asked, call.query.get("amqp.exchange_type"))
     if mirror is not None:
         await set_mirror(hub, place, _MIRRORS[mirror])
     headers = {"Location": address(hub, "endpoint", place)}

@@ -24,6 +24,7 @@ from db.pool import Row
 from egress.url import UrlRefused, parse_target
 from event.identity import format_event_id
 from event.topic import TopicError, is_reserved, validate_topic
+from relay.amqp.name import EXCHANGE_NAME_PATTERN
 from webhooks.message import as_sent, link_header
 
 __all__ = ["router"]
@@ -45,7 +46,7 @@ class TopicSettings(BaseModel):
     )
     order: Literal["key", "none"] = Field("key", description="none: no key locks and no sequence.")
     kafka_topic: str | None = Field(None, pattern=r"^[A-Za-z0-9._-]{1,249}$", description="null: the topic's name.")
-    amqp_exchange: str | None = Field(None, min_length=1, max_length=127, description="null: the configured exchange.")
+    amqp_exchange: str | None = Field(None, pattern=EXCHANGE_NAME_PATTERN, description="null: the configured exchange.")
     amqp_routing_key: str | None = Field(None, max_length=255, description="null: the topic's name.")
     on_refused: Literal["hold_key", "skip", "stop"] | None = Field(
         None, description="Action after a broker refuses a record for good; null: by the sink's setting."
@@ -97,6 +98,8 @@ class TopicSettingsOut(TopicSettings):
     topic: str
     created_at: datetime
     updated_at: datetime
+    # A mirror's exchange has the name of RabbitHub's, which may be longer.
+    amqp_exchange: str | None = Field(None, description="null: the configured exchange.")
 
 
 class TopicOut(BaseModel):
@@ -210,6 +213,18 @@ def _check_url(url: str | None, parameter: str, context: Context) -> None:
         raise Problem("invalid-parameter", str(error), parameter=parameter) from None
 
 
+def _check_loop(name: str, body: TopicSettings, context: Context) -> None:
+    """Refuse to publish to an exchange from which an AMQP source reads events of this topic (FM-03)."""
+    settings = context.settings
+    exchange = body.amqp_exchange or settings.amqp_exchange
+    if body.sinks is not None and "amqp" not in body.sinks:
+        return
+    for route in settings.sources_of_sink():
+        if route.exchange == exchange and not route.rabbithub_exchange and route.topic in ("", name):
+            detail = f"HOOKWIRE_AMQP_SOURCES reads the exchange {exchange}: each event would come back."
+            raise Problem("invalid-parameter", detail, parameter="amqp_exchange")
+
+
 def _settings_out(row: Row) -> TopicSettingsOut:
     rule = json.loads(row["job"]) if row["job"] is not None else None
     return TopicSettingsOut.model_validate(
@@ -261,6 +276,7 @@ async def put_settings(
     """
     _check_url(body.validator_url, "validator_url", context)
     _check_url(body.moved_to, "moved_to", context)
+    _check_loop(topic, body, context)
     name, version = _name(topic), version_meant(if_match)
     rule = await _rule_of(name, body, context)
     if if_match is not None and not await context.database.fetch("topic.known", "default", [name]):

@@ -46,6 +46,22 @@ async def test_a_pull_subscription_starts_where_it_is_asked_to(running_hub: RunH
     assert [one["action"] for one in audited].count("replay.create") == 3
 
 
+async def test_an_event_that_is_not_yet_there_is_no_start(running_hub: RunHub) -> None:
+    """FM-12: a mistyped id would get nothing of the past without a word; the newest one may be asked for."""
+    async with running_hub() as hub:
+        (event,) = await published(hub, 1)
+        newest, above = event["id"], event["id"].rpartition("_")[0] + "_999999999"
+        made = await hub.client.post("/subscriptions/pull", json={"topic": "a"})
+        paths = {"/subscriptions/pull": {"topic": "b"}, f"/subscriptions/{made.json()['id']}/replay": {}}
+        answers = [
+            await hub.client.post(path, json={**more, "start": start})
+            for start in (above, newest) for path, more in paths.items()
+        ]  # fmt: skip
+        ((count,),) = await hub.sql("SELECT count(*) FROM hookwire.subscriptions WHERE topic = 'b'")
+
+    assert ([answer.status_code for answer in answers], count) == ([404, 404, 201, 202], 1)
+
+
 async def test_a_subscriber_has_what_it_missed_delivered_again(running_hub: RunHub) -> None:
     """FM-12: the key needs the scope subscribe and the subscription's topic, and no operator."""
     async with running_hub(ALL_ROLES, access="keys") as hub, serve_callbacks() as callbacks:

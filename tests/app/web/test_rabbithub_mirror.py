@@ -96,6 +96,23 @@ async def test_the_setting_mirrors_each_exchange_that_does_not_say_otherwise(
     assert ((["webhooks"],) in elsewhere, refused) == (True, [400, 400, 400])
 
 
+@pytest.mark.parametrize("by_setting", [False, True])
+@pytest.mark.parametrize("name", ["t%C3%BCr", "a(b)", "x" * 128])
+async def test_an_exchange_whose_name_amqp_cannot_have_is_not_mirrored(
+    running_hub: RunHub, name: str, by_setting: bool
+) -> None:
+    """FM-02: it is not made either; without a mirror it may have any name."""
+    wanted = "" if by_setting else "?amqp.mirror=true"
+    async with running_hub(rabbithub_mirror=by_setting) as hub:
+        refused = await hub.client.put(f"{X}/{name}{wanted}")
+        found = await statuses(
+            hub.client.get(f"{X}/{name}"), hub.client.put(f"{X}/{name}?amqp.mirror=false"),
+            hub.client.put(f"{X}/{name}"),
+        )  # fmt: skip
+
+    assert (refused.status_code, "AMQP names have" in refused.text, found) == (400, True, [404, 201, 204])
+
+
 async def test_a_message_to_the_default_exchange_reaches_the_queues_of_its_key(
     running_hub: RunHub, rabbitmq: RabbitServer
 ) -> None:

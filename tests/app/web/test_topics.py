@@ -129,6 +129,16 @@ async def test_settings_are_put_and_read(running_hub: RunHub) -> None:
         assert {name: read.json()[name] for name in wanted} == wanted
 
 
+async def test_settings_are_read_whatever_name_an_exchange_has(running_hub: RunHub) -> None:
+    """FM-02: the exchange of a mirror has RabbitHub's name, for which other rules hold."""
+    name = "ü" * 100
+    async with running_hub() as hub:
+        await hub.sql(f"INSERT INTO hookwire.topics (name, amqp_exchange) VALUES ('a', '{name}')")
+        read = await hub.client.get("/topics/a/settings")
+
+        assert (read.status_code, read.json()["amqp_exchange"]) == (200, name)
+
+
 async def test_settings_count_for_what_is_accepted_from_then_on(running_hub: RunHub) -> None:
     async with running_hub() as hub:
         before = (await hub.publish("a", Hookwire_Key="k")).json()
@@ -148,6 +158,8 @@ async def test_settings_count_for_what_is_accepted_from_then_on(running_hub: Run
         {"kafka_topic": "a/b"},
         {"kafka_topic": "k" * 250},
         {"amqp_exchange": ""},
+        {"amqp_exchange": "tür"},
+        {"amqp_exchange": "x" * 128},
         {"amqp_routing_key": "r" * 256},
         {"retention": 1},
         {"retention_days": -1},

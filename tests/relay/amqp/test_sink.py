@@ -213,6 +213,22 @@ async def test_an_exchange_of_a_topics_own_must_exist_and_is_not_created(broker:
     assert (await broker.bodies(queue), sorted(await broker.bodies(late))) == ([3], [1, 2])
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [{"amqp_exchange": "tür"}, {"amqp_exchange": "x" * 128, "amqp_exchange_type": "fanout"}, {"amqp_exchange": "a(b)"},
+     {"amqp_exchange": "amq.default", "amqp_routing_key": "q\n"}],
+)  # fmt: skip
+async def test_a_name_that_the_client_cannot_send_holds_its_topic_and_no_other(broker: Broker, wrong: dict[str, str]):
+    """FM-02: the client's own error for it looked like a lost connection, and stopped the whole sink."""
+    queue = await broker.bind()
+    batch = [record(1, "a", "audit", **wrong), record(2, "b")]
+    async with opened(broker.sink()) as sink:
+        receipt = await send(sink, batch)
+        again = await send(sink, [record(3, "b")])
+    assert (receipt.acknowledged, refusals(receipt)) == ([batch[1]], [(1, "topic", "exchange_unusable")])
+    assert (len(again.acknowledged), await broker.bodies(queue)) == (1, [2, 3])
+
+
 async def test_an_exchange_deleted_under_us_holds_its_topic_while_the_others_in_flight_arrive(broker: Broker):
     """RQ-11, F26: the broker closes the channel under all messages that are under way."""
     own = f"{broker.name}.own"

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import ClassVar
 
 import aio_pika
 import pytest
 from aio_pika.abc import AbstractIncomingMessage
+from pamqp.commands import Basic
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from relay.amqp.options import AmqpOptions
 from relay.amqp.source import AmqpSource, SourceMetrics
@@ -22,6 +26,8 @@ from tests.faults.proxy import proxied
 from tests.waiting import poll, until
 
 DEADLINE_SECONDS = 60.0
+CUTS = (1, 7, 8, 30, 60, 76, 77, 78, 84, 92, 100, 106, 108, 110, 112, 114, 116, 119, 140)
+"""Bytes of a delivery: deliver ends at 77, header at some 108, body at some 117; the last cut is behind it."""
 
 
 @dataclass
@@ -178,6 +184,80 @@ async def test_what_is_refused_for_good_is_dead_lettered_and_counted(
     )  # fmt: skip
 
 
+class RawProperties(Basic.Properties):
+    """Properties as bytes: flags, then values, as a program of another language may send them."""
+
+    raw: ClassVar[bytes]
+
+    def marshal(self) -> bytes:
+        return self.raw
+
+
+def raw_properties(raw: bytes) -> Basic.Properties:
+    return type("Raw", (RawProperties,), {"raw": raw})()
+
+
+def table(entry: bytes) -> bytes:
+    """The header table with one entry."""
+    return struct.pack(">HI", 1 << 13, len(entry)) + entry
+
+
+def nested(depth: int) -> bytes:
+    entry = b"\x01aI\0\0\0\0"
+    for _ in range(depth):
+        entry = b"\x01aF" + struct.pack(">I", len(entry)) + entry
+    return entry
+
+
+UNREADABLE = {
+    "a time beyond the calendar": struct.pack(">HQ", 1 << 6, 2**63 - 1),
+    "a header's time beyond the calendar": table(b"\x02atT" + b"\xff" * 8),
+    "a header's name that is not UTF-8": table(b"\x01\xffS\0\0\0\x01x"),
+    "deep nesting": table(nested(2_000)),
+}
+
+
+@pytest.mark.parametrize("raw", UNREADABLE.values(), ids=list(UNREADABLE))
+async def test_properties_that_cannot_be_read_are_refused_and_hold_up_nothing(
+    rabbitmq: RabbitServer, raw: bytes
+) -> None:
+    """FM-03: the client's connection ended at such a message, which came again for ever."""
+    async with reading(rabbitmq) as corner:
+        async with await aio_pika.connect(corner.url) as connection, connection.channel() as channel:
+            publisher = await channel.get_underlay_channel()
+            await publisher.basic_publish(b"raw", routing_key=corner.route.queue, properties=raw_properties(raw))
+        await corner.publish(message(b"good"))
+        await corner.intake.until(1)
+        await corner.count(f"{corner.route.queue}.refused", 1)
+
+    assert ([one.body for one in corner.intake.taken], corner.counted("refused_total", reason="properties")) == (
+        [b"good"], 1.0,
+    )  # fmt: skip
+
+
+async def test_an_id_that_is_no_text_is_an_id(rabbitmq: RabbitServer) -> None:
+    """FM-03: its bytes are written with backslashes, so that a repeat is still a repeat."""
+    raw = struct.pack(">H", 1 << 7) + b"\x01\xff"
+    async with reading(rabbitmq) as corner:
+        async with await aio_pika.connect(corner.url) as connection, connection.channel() as channel:
+            publisher = await channel.get_underlay_channel()
+            await publisher.basic_publish(b"raw", routing_key=corner.route.queue, properties=raw_properties(raw))
+        (found,) = await corner.intake.until(1)
+
+    assert (found.body, found.message_id) == (b"raw", "\\xff")
+
+
+async def test_a_source_that_is_cut_off_says_so_once_and_says_that_it_goes_on(rabbitmq: RabbitServer) -> None:
+    """FM-03: with the broker's reason."""
+    with capture_logs() as logs:
+        async with reading(rabbitmq) as corner:
+            await asyncio.to_thread(rabbitmq.close_all_connections, "maintenance")
+            await until(lambda: [one for one in logs if one["event"] == "amqp_source_goes_on"], DEADLINE_SECONDS)
+    told = [one for one in logs if one["event"] == "amqp_source_waits" and one.get("queue") == corner.route.queue]
+
+    assert (len(told), told[0]["log_level"], "maintenance" in told[0]["error"]) == (1, "warning", True)
+
+
 async def test_messages_of_a_key_are_taken_in_order_and_at_most_so_many_are_here(rabbitmq: RabbitServer) -> None:
     """FM-03: while nothing can be stored, nothing is acknowledged, and the broker keeps what is beyond the prefetch."""
     async with reading(rabbitmq, prefetch=4) as corner:
@@ -222,7 +302,7 @@ async def test_a_connection_that_is_cut_at_any_byte_of_a_delivery_loses_nothing(
     async with proxied(host, port) as proxy:
         url = f"amqp://guest:guest@127.0.0.1:{proxy.port}/"
         async with reading(rabbitmq, url) as corner:
-            for number, cut in enumerate((1, 7, 8, 30, 60, 65, 70, 80, 90, 95, 100, 110, 120, 140)):
+            for number, cut in enumerate(CUTS):
                 before = corner.counted("messages_total", outcome="stored")
                 proxy.close_after(cut)
                 await corner.publish(message(b"%d" % number, message_id=f"m{number}"))
@@ -234,4 +314,4 @@ async def test_a_connection_that_is_cut_at_any_byte_of_a_delivery_loses_nothing(
                 )
             await corner.count(corner.route.queue, 0)
 
-    assert sorted({int(one.body) for one in corner.intake.taken}) == list(range(14))
+    assert sorted({int(one.body) for one in corner.intake.taken}) == list(range(len(CUTS)))

@@ -5,6 +5,7 @@ import json
 import os
 import secrets
 import signal
+import struct
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -15,6 +16,7 @@ import aio_pika
 import pytest
 from aio_pika import DeliveryMode, Message
 from aio_pika.abc import AbstractIncomingMessage
+from pamqp.commands import Basic
 
 from app.cli.consume.consumer import ConsumeOptions, consume
 from scripts.servers.rabbitmq import RabbitServer
@@ -119,6 +121,21 @@ def corner(rabbitmq: RabbitServer, tmp_path: Path) -> Corner:
 async def done(options: ConsumeOptions, seconds: float = 60.0) -> int:
     async with asyncio.timeout(seconds):
         return await consume(options)
+
+
+async def test_a_message_whose_properties_cannot_be_read_reaches_the_program(corner: Corner):
+    """FM-03: the client's connection ended at it, and it came again for ever."""
+
+    class Unreadable(Basic.Properties):
+        def marshal(self) -> bytes:
+            return struct.pack(">HQ", 1 << 6, 2**63 - 1)  # a time beyond the calendar
+
+    await corner.declare()
+    async with corner.channel() as channel:
+        publisher = await channel.get_underlay_channel()
+        await publisher.basic_publish(b"body", routing_key=corner.name, properties=Unreadable())
+    assert await done(corner.options('note "$(cat) $HOOKWIRE_HEADER_X_UNREADABLE_PROPERTIES"', count=1)) == 0
+    assert (corner.log()[0].startswith("body ValueError"), await corner.left()) == (True, [])
 
 
 # --- one message ------------------------------------------------------------------------------------------------

@@ -1,0 +1,30 @@
+"""Names of exchanges and queues that the AMQP client can send.
+
+RabbitMQ takes other names too. The client raises an error of its own for them, which looks like a lost connection. So
+one such name in a topic's settings would stop the whole sink. Names are therefore checked before they are sent.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["EXCHANGE_NAME_PATTERN", "NAME_RULE", "is_exchange_name", "is_queue_name"]
+
+EXCHANGE_NAME_PATTERN: Final = r"^[A-Za-z0-9_.:@#,/+ -]{1,127}$"
+NAME_RULE: Final = (
+    "AMQP names have letters and digits of ASCII, blanks and - _ . : @ # , / + only; an exchange's at most 127 "
+    "characters, a queue's 255"
+)
+_EXCHANGE = re.compile(r"[A-Za-z0-9_.:@#,/+ -]{1,127}")
+_QUEUE = re.compile(r"[A-Za-z0-9_.:@#,/+ -]{1,255}")
+
+
+def is_exchange_name(name: str) -> bool:
+    """Return whether the client can name this exchange."""
+    return _EXCHANGE.fullmatch(name) is not None
+
+
+def is_queue_name(name: str) -> bool:
+    """Return whether the client can name this queue."""
+    return _QUEUE.fullmatch(name) is not None
