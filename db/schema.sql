@@ -23,11 +23,39 @@ CREATE FUNCTION hookwire.accept(ids bigint[], claim bigint) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     SET jit TO 'off'
     AS $$
+DECLARE
+    accepted CONSTANT bigint[] := hookwire.accept_claim(ids, claim, NULL);
 BEGIN
-    RETURN hookwire.refuse_stale(ids, ARRAY(SELECT hookwire.accept_held(ids, array_fill(claim, ARRAY[cardinality(ids)]))), claim);
+    IF cardinality(accepted) = cardinality(ids) THEN
+        RETURN cardinality(accepted);
+    END IF;
+    RETURN hookwire.refuse_stale(ids, accepted, claim);
+END
+$$;
+
+CREATE FUNCTION hookwire.accept_claim(ids bigint[], claim bigint, in_queue text) RETURNS bigint[]
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    accepted bigint[];
+BEGIN
+    WITH gone AS (
+        DELETE FROM hookwire.messages m
+        WHERE m.id = ANY (ids) AND m.claim = accept_claim.claim AND (in_queue IS NULL OR m.queue = in_queue) RETURNING m.*
+    ), archived AS (
+        INSERT INTO hookwire.message_archive (id, queue, created_at, claimed_at, accepted_at, deliveries, priority, receiver,
+                                              type, key, content_type, headers, payload)
+        SELECT g.id, g.queue, g.created_at, g.claimed_at, clock_timestamp(), g.deliveries, g.priority, g.receiver,
+               g.type, g.key, g.content_type, g.headers, g.payload
+        FROM gone g JOIN hookwire.queues q ON q.name = g.queue AND q.history
+    )
+    SELECT coalesce(array_agg(g.id), '{}') INTO accepted FROM gone g;
+    RETURN accepted;
 END
 $$;
 
@@ -52,28 +80,16 @@ CREATE FUNCTION hookwire.accept_held(ids bigint[], claims bigint[], queue text D
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
-    in_queue CONSTANT text := accept_held.queue;
     held record;
 BEGIN
-    -- Claim by claim, so that the DELETE itself finds what is held: a lock before it would write each row once more.
     FOR held IN SELECT r.claim, array_agg(r.id ORDER BY r.id) AS ids FROM unnest(ids, claims) AS r(id, claim) GROUP BY r.claim ORDER BY r.claim LOOP
-    RETURN QUERY
-    WITH gone AS (
-        DELETE FROM hookwire.messages m
-        WHERE m.id = ANY (held.ids) AND m.claim = held.claim AND (in_queue IS NULL OR m.queue = in_queue) RETURNING m.*
-    ), archived AS (
-        INSERT INTO hookwire.message_archive (id, queue, created_at, claimed_at, accepted_at, deliveries, priority, receiver,
-                                              type, key, content_type, headers, payload)
-        SELECT g.id, g.queue, g.created_at, g.claimed_at, clock_timestamp(), g.deliveries, g.priority, g.receiver,
-               g.type, g.key, g.content_type, g.headers, g.payload
-        FROM gone g JOIN hookwire.queues q ON q.name = g.queue AND q.history
-    )
-    SELECT g.id FROM gone g;
+        RETURN QUERY SELECT unnest(hookwire.accept_claim(held.ids, held.claim, accept_held.queue));
     END LOOP;
 END
 $$;
@@ -1074,13 +1090,16 @@ CREATE FUNCTION hookwire.complete_jobs(ids uuid[], claims bigint[], results json
     AS $$
 #variable_conflict use_column
 DECLARE
-    held CONSTANT uuid[] := hookwire.held_jobs(ids, claims);
-    reviewed hookwire.jobs[] := '{}';
+    held uuid[];
+    reviewed hookwire.jobs[];
     extra record;
 BEGIN
     -- A shorter result has neither 65 levels nor 250 digits.
     PERFORM hookwire.check_job_result(r) FROM unnest(results) AS r WHERE octet_length(r::text) > 128;
-    IF EXISTS (SELECT FROM hookwire.job_kinds k WHERE k.needs_review OR k.automation = 'assisted') THEN
+    IF NOT EXISTS (SELECT FROM hookwire.job_kinds k WHERE k.needs_review OR k.automation = 'assisted') THEN
+        held := hookwire.end_jobs(ids, 'completed', results, claims => claims);
+    ELSE
+        held := hookwire.held_jobs(ids, claims);
         WITH policies AS MATERIALIZED (
             SELECT k.kind FROM (SELECT DISTINCT j.kind FROM hookwire.jobs j WHERE j.id = ANY (held)) AS k
             CROSS JOIN LATERAL hookwire.job_policy(k.kind) AS p WHERE p.needs_review OR p.automation = 'assisted'
@@ -1089,14 +1108,14 @@ BEGIN
                 run_until = NULL, number = j.number + 1
             FROM unnest(ids, results) AS r(id, result)
             WHERE j.id = ANY (held) AND r.id = j.id AND j.kind IN (SELECT p.kind FROM policies p)
-            RETURNING j.*
+            RETURNING j AS job
         )
-        SELECT coalesce(array_agg(w ORDER BY w.seq), '{}') INTO reviewed FROM waiting w;
+        SELECT coalesce(array_agg(w.job ORDER BY (w.job).seq), '{}') INTO reviewed FROM waiting w;
         PERFORM hookwire.announce_jobs(reviewed);
-    END IF;
-    IF cardinality(reviewed) < cardinality(held) THEN
-        PERFORM hookwire.end_jobs(ARRAY(SELECT unnest(held) EXCEPT SELECT w.id FROM unnest(reviewed) AS w), 'completed', results,
-                                  results_of => ids);
+        IF cardinality(reviewed) < cardinality(held) THEN
+            PERFORM hookwire.end_jobs(ARRAY(SELECT unnest(held) EXCEPT SELECT w.id FROM unnest(reviewed) AS w), 'completed', results,
+                                      results_of => ids);
+        END IF;
     END IF;
     IF extras IS NOT NULL THEN
         FOR extra IN SELECT x.id, x.extra FROM unnest(ids, extras) AS x(id, extra) WHERE x.id = ANY (held) AND x.extra IS NOT NULL LOOP
@@ -1253,16 +1272,22 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION hookwire.end_jobs(ids uuid[], in_state text, results jsonb[] DEFAULT NULL::jsonb[], why text DEFAULT NULL::text, actor text DEFAULT NULL::text, results_of uuid[] DEFAULT NULL::uuid[]) RETURNS void
+CREATE FUNCTION hookwire.end_jobs(ids uuid[], in_state text, results jsonb[] DEFAULT NULL::jsonb[], why text DEFAULT NULL::text, actor text DEFAULT NULL::text, results_of uuid[] DEFAULT NULL::uuid[], claims bigint[] DEFAULT NULL::bigint[]) RETURNS uuid[]
     LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
     ended hookwire.jobs[];
+    ended_ids uuid[];
     is_told boolean;
 BEGIN
     WITH gone AS (
-        DELETE FROM hookwire.jobs j WHERE j.id = ANY (ids) RETURNING j.*
+        DELETE FROM hookwire.jobs j USING (SELECT r.id, r.claim FROM unnest(ids, claims) AS r(id, claim) ORDER BY r.id) AS r
+        WHERE j.id = ANY (ids) AND j.id = r.id AND (claims IS NULL OR j.claim = r.claim) RETURNING j AS job, j.*
     ), policies AS MATERIALIZED (
         SELECT p.kind, p.retention_days, in_state = ANY (p.events) AS is_told
         FROM (SELECT DISTINCT g.kind FROM gone g) AS k CROSS JOIN LATERAL hookwire.job_policy(k.kind) AS p
@@ -1276,13 +1301,14 @@ BEGIN
         FROM gone g LEFT JOIN unnest(coalesce(results_of, ids), results) AS r(id, result) ON r.id = g.id
         WHERE g.kind IN (SELECT p.kind FROM policies p WHERE p.retention_days > 0)
     )
-    SELECT coalesce(array_agg(g ORDER BY g.seq), '{}'), (SELECT bool_or(p.is_told) FROM policies p) INTO ended, is_told FROM gone g;
-    -- This must be a later statement than the DELETE, which has waited for merging requests: only a new snapshot sees
-    -- them.
-    IF is_told OR EXISTS (SELECT FROM hookwire.job_requests r WHERE r.job_id = ANY (ids)) THEN
+    SELECT array_agg(g.job ORDER BY g.seq), array_agg(g.id), (SELECT bool_or(p.is_told) FROM policies p)
+    INTO ended, ended_ids, is_told FROM gone g;
+    -- In a later statement than the DELETE, which has waited for the requests that were merging.
+    IF is_told OR EXISTS (SELECT FROM hookwire.job_requests r WHERE r.job_id = ANY (ended_ids)) THEN
         PERFORM hookwire.announce_jobs(ended, in_state, actor, coalesce(results_of, ids), results);
-        DELETE FROM hookwire.job_requests r WHERE r.job_id = ANY (ids);
+        DELETE FROM hookwire.job_requests r WHERE r.job_id = ANY (ended_ids);
     END IF;
+    RETURN coalesce(ended_ids, '{}');
 END
 $$;
 
@@ -2269,14 +2295,16 @@ BEGIN
     RETURN QUERY
     SELECT k.key, CASE WHEN k.key = '' THEN room::bigint ELSE greatest(0, least(
         room::bigint,
-        policy.key_running_max - coalesce(n.running, 0),
+        policy.key_running_max - k.running,
         CASE WHEN policy.key_rate_per_second IS NOT NULL THEN floor(coalesce(
             least(policy.key_burst, r.tokens + extract(epoch FROM moment - r.counted_at) * policy.key_rate_per_second), policy.key_burst))::bigint END)) END
-    FROM (SELECT DISTINCT unnest(keys) AS key) AS k
-    LEFT JOIN (SELECT j.key, count(*) AS running FROM hookwire.jobs j
-               WHERE policy.key_running_max IS NOT NULL AND j.kind = policy.kind AND j.key = ANY (keys) AND j.state = 'running'
-               GROUP BY j.key) AS n ON n.key = k.key
-    LEFT JOIN hookwire.job_rates r ON r.kind = policy.kind AND r.key = k.key;
+    FROM (SELECT u.key, count(*) FILTER (WHERE u.is_running) AS running
+          FROM (SELECT unnest(keys) AS key, false AS is_running
+                UNION ALL
+                SELECT j.key, true FROM hookwire.jobs j
+                WHERE policy.key_running_max IS NOT NULL AND j.kind = policy.kind AND j.state = 'running') AS u
+          GROUP BY u.key HAVING NOT bool_and(u.is_running)) AS k
+    LEFT JOIN hookwire.job_rates r ON policy.key_rate_per_second IS NOT NULL AND r.kind = policy.kind AND r.key = k.key;
 END
 $$;
 

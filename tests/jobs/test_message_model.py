@@ -130,10 +130,11 @@ _BUGS = {
         "ORDER BY m.id DESC LIMIT most",
     ),
     "the reaper forgets to bury": ("hookwire.reap_messages(integer)", r"m\.deliveries >= ", "m.deliveries > 1000 + "),
-    "no archive": (
-        "hookwire.accept_held(bigint[], bigint[], text)",
-        r"AND q\.history",
-        "AND NOT q.history",
+    "no archive": ("hookwire.accept_claim(bigint[], bigint, text)", r"AND q\.history", "AND NOT q.history"),
+    "accepted without its claim": (
+        "hookwire.accept_claim(bigint[], bigint, text)",
+        r"AND m\.claim = accept_claim\.claim",
+        "",
     ),
 }
 

@@ -30,10 +30,11 @@ def refused_as(slugs: Mapping[str, str]) -> Iterator[None]:
 def checked_name(what: str, name: str, *, parameter: str, reserved: tuple[str, ...] = ()) -> str:
     """Return the name of a queue or a service, or raise a problem that names the parameter."""
     try:
-        if len(name) > _NAME_MAX:
+        if not 1 <= len(name) <= _NAME_MAX:
             raise TopicError(f"a {what} has 1 to {_NAME_MAX} characters")
         if reserved and name.startswith(reserved):
             raise TopicError(f"{name[:80]} is the broker's own; {', '.join(reserved)} are reserved")
         return validate_topic(name)
     except TopicError as error:
-        raise Problem("invalid-parameter", f"{what}: {error}", parameter=parameter) from None
+        detail = str(error).replace("a topic", f"a {what}", 1)
+        raise Problem("invalid-parameter", f"{what}: {detail}", parameter=parameter) from None

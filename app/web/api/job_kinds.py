@@ -198,7 +198,7 @@ async def put_kind(request: Request, kind: str, body: JobKindIn, context: In) ->
     """The settings hold at once, for waiting jobs too. For `*`, each setting with a default needs a value."""
     if kind == "*" and (missing := sorted(name for name in _NEEDED if getattr(body, name) is None)):
         raise Problem("missing-parameter", f"The kind * needs a value of {', '.join(missing)}.", parameter=missing[0])
-    name = kind if kind == "*" else queue_name(kind)
+    name = kind if kind == "*" else queue_name(kind, "kind")
     settings = json.dumps(body.model_dump(mode="json", exclude_none=True))
     with job_refusals():
         row = await context.database.fetchrow("job.put_kind", name, settings, person_of(request))
@@ -212,7 +212,7 @@ async def put_kind(request: Request, kind: str, body: JobKindIn, context: In) ->
 @needs("operate", reach="route")
 async def pause_kind(request: Request, kind: str, body: Reasoned, context: In) -> None:
     """Running jobs go on."""
-    await context.database.fetchval("job.pause_kind", queue_name(kind), True, person_of(request), body.reason)
+    await context.database.fetchval("job.pause_kind", queue_name(kind, "kind"), True, person_of(request), body.reason)
 
 
 @router.post(
@@ -221,7 +221,7 @@ async def pause_kind(request: Request, kind: str, body: Reasoned, context: In) -
 @needs("operate", reach="route")
 async def resume_kind(request: Request, kind: str, body: Reasoned, context: In) -> None:
     """The waiting jobs are handed out in their order."""
-    await context.database.fetchval("job.pause_kind", queue_name(kind), False, person_of(request), body.reason)
+    await context.database.fetchval("job.pause_kind", queue_name(kind, "kind"), False, person_of(request), body.reason)
     context.jobs.job_waiting.notify()
 
 
@@ -241,10 +241,10 @@ async def put_schedule(request: Request, name: str, body: ScheduleIn, context: I
         next_at = Cron.parse(body.cron, body.zone).after(datetime.now(UTC))
     except CronError as error:
         raise Problem("invalid-parameter", f"cron: {error}", parameter="cron") from None
-    queue_name(body.job.kind)
+    queue_name(body.job.kind, "kind")
     job = json.dumps(body.job.model_dump(mode="json", exclude_none=True))
     row = await context.database.fetchrow(
-        "job.put_schedule", queue_name(name), body.cron, body.zone, body.missed, job, body.is_paused, next_at,
+        "job.put_schedule", queue_name(name, "name"), body.cron, body.zone, body.missed, job, body.is_paused, next_at,
         person_of(request),
     )  # fmt: skip
     assert row is not None, "INSERT ... RETURNING returns its row"

@@ -99,7 +99,7 @@ async def list_jobs(
 async def claim(request: Request, body: ClaimIn, context: In) -> ClaimedList:
     """Jobs are sorted by priority and age. Settle each within its lease, or extend it, but not past `run_until`."""
     require_kinds(request, body.kinds)
-    kinds = [queue_name(kind) for kind in body.kinds] if body.kinds is not None else None
+    kinds = [queue_name(kind, "kind") for kind in body.kinds] if body.kinds is not None else None
     until, worker = time.monotonic() + body.wait_seconds, body.worker or person_of(request)
     jobs = context.jobs
     with job_refusals():
@@ -212,7 +212,7 @@ async def extend(request: Request, job_id: UUID, body: JobExtendIn, context: In)
 def _kinds_of(job: JobIn) -> list[str]:
     """Return the kind of a job and those of the jobs that follow it (EY-02)."""
     callbacks = job.callbacks.model_dump(exclude_none=True) if job.callbacks is not None else {}
-    return [queue_name(job.kind), *callbacks.values()]
+    return [queue_name(job.kind, "kind"), *callbacks.values()]
 
 
 def _stale(receipt: JobReceipt) -> Problem:

@@ -266,9 +266,9 @@ async def put_kind(request: Request, kind: str, body: KindIn, context: In) -> Ki
     needed = KindIn.model_fields.keys() - {"notify", "compensation_kind", "age_seconds_max"}
     if kind == "*" and (missing := sorted(name for name in needed if getattr(body, name) is None)):
         raise Problem("missing-parameter", f"* needs a value of {', '.join(missing)}.", parameter=missing[0])
-    name = kind if kind == "*" else queue_name(kind)
+    name = kind if kind == "*" else queue_name(kind, "kind")
     if body.compensation_kind is not None:
-        queue_name(body.compensation_kind)
+        queue_name(body.compensation_kind, "compensation_kind")
     values = [getattr(body, field) for field in KindIn.model_fields]
     row = await context.database.fetchrow("task.put_kind", name, *values)
     assert row is not None, "INSERT ... RETURNING returns its row"

@@ -248,6 +248,18 @@ async def test_what_is_wrong_is_a_problem_and_changes_nothing(running_hub: RunHu
         assert (found, left) == (REFUSED, [(0,)])
 
 
+NAMES = [("POST", "/queues/no%20good/messages", "queue"), ("PUT", "/jobs/kinds/no%20good", "kind"),
+         ("PUT", "/tasks/kinds/no%20good", "kind")]  # fmt: skip
+
+
+async def test_a_wrong_name_is_called_by_what_it_names(running_hub: RunHub) -> None:
+    async with running_hub() as hub:
+        found = [(await hub.client.request(method, path, json={})).json() for method, path, _ in NAMES]
+
+    assert [(one["parameter"], one["detail"].startswith(f"{one['parameter']}: a {what} is")) for one, (*_, what) in
+            zip(found, NAMES, strict=True)] == [(what, True) for *_, what in NAMES], found  # fmt: skip
+
+
 @pytest.mark.parametrize("known", [True, False])
 async def test_an_unknown_queue_is_made_or_refused_as_the_setting_says(running_hub: RunHub, known: bool) -> None:
     """JB-16."""
