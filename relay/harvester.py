@@ -149,9 +149,7 @@ class Harvester:
             self.state = "standby"
 
     async def _govern(self, term: Term) -> None:
-        """Relay until the lease is asked for. After a failure of the broker or the database, begin again with a new
-        sink connection.
-        """
+        """Relay until the lease is asked for; open the sink anew after a failure of the broker or the database."""
         self._backoff_seconds = self._options.backoff_seconds_first
         while not self._asked.is_set():
             try:
@@ -254,9 +252,7 @@ class Harvester:
         return max(self._options.linger_seconds, least)
 
     def _overlap(self, term: Term) -> int:
-        """Return how many batches may be in flight: where keys are in order across topics, a second one could
-        overtake.
-        """
+        """Return how many batches may be in flight: only one where keys are in order across topics."""
         return self._sink.features.overlap if term.order_scope == "topic_key" else 1
 
     def _is_over(self) -> bool:

@@ -1,5 +1,5 @@
--- The direct path takes larger commits (docs/adr/0047-the-direct-path.md). Only the limit of `chosen` is new: without it, a
--- commit of 64 events for a topic of many subscribers would read the limit's number of subscriptions for each event.
+-- The direct path takes larger commits (docs/adr/0047-the-direct-path.md). Only the limit of `chosen` is new. Without it,
+-- a commit of 64 events to a topic with many subscribers would read up to that limit for each event.
 
 -- The drafts that may take the direct path, with their audience. A draft that is not returned takes the outbox.
 --
