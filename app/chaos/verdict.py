@@ -61,7 +61,7 @@ FAULTS = {
     FaultKind.DRAIN: "SIGTERM to that process, which has to hand over within ten seconds",
     FaultKind.FAILPOINT: "that process dies at a step of its work, at the named passing",
     FaultKind.DATABASE: "the database's server ends, and is started again",
-    FaultKind.UNBIND: "for a while no queue takes what is published to the AMQP exchange",
+    FaultKind.UNBIND: "for a while no queue takes the messages of the AMQP exchange",
     FaultKind.DISCONNECT: "the AMQP broker drops every connection",
 }
 """The meaning of each fault's name."""

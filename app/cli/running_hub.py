@@ -1,4 +1,4 @@
-"""hub_checks: what a running hub says of itself, for ``hookwire doctor``."""
+"""hub_checks: the state of a running hub, for ``hookwire doctor``."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _sinks(ready: dict[str, Any]) -> list[Check]:
 
 
 async def _troubles(url: str) -> list[Check]:
-    """Return what the hub's lists say of receivers and of refused records."""
+    """Return the checks of receivers and of refused records, by the hub's lists."""
     try:
         subscriptions = await get_all(f"{url}/subscriptions", most=_EXAMINED_MAX)
         holds = await get_all(f"{url}/holds", most=_EXAMINED_MAX)

@@ -1,4 +1,4 @@
-"""``hookwire events``: search the stored events, and see what became of one."""
+"""``hookwire events``: search the stored events, and show the state of one."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Id = Annotated[str, typer.Argument(help="evt_..., as `hookwire publish` prints i
 Topic = Annotated[str | None, typer.Option("--topic", help="This topic alone.")]
 Key = Annotated[str | None, typer.Option("--key", help="This ordering key alone.")]
 Since = Annotated[str | None, typer.Option("--since", help="2026-01-15T09:00Z, or 2h: that long ago.")]
-Until = Annotated[str | None, typer.Option("--until", help="The same, for the end.")]
+Until = Annotated[str | None, typer.Option("--until", help="The end, in the same form as --since.")]
 Outcome = Annotated[str | None, typer.Option("--outcome", help="waiting, dead or delivered.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="So many at most.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of events.")]
 
 
 @events.command(name="list")
@@ -48,7 +48,7 @@ def list_all(
 
 @events.command()
 def show(event: Id, url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """Say what became of an event, for each sink and each subscription; with --json all that is stored.
+    """Show the state of an event at each sink and each subscription; with --json also its content.
 
     Example:
 

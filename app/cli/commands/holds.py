@@ -14,13 +14,15 @@ from app.cli.failure import CommandFailed
 
 __all__ = ["holds"]
 
-holds = typer.Typer(help="Holds: list, show, retry, give up what waits behind a refused record.", no_args_is_help=True)
+holds = typer.Typer(
+    help="Holds: list, show, retry, give up the records that wait behind a refused one.", no_args_is_help=True
+)
 Id = Annotated[str, typer.Argument(help="hold_3, as `list` shows it.")]
 Why = Annotated[str | None, typer.Option("--why", help="Goes into the audit trail.")]
 All = Annotated[bool, typer.Option("--all", help="Every record that waits, not only the oldest.")]
 Sink = Annotated[str | None, typer.Option("--sink", help="kafka, amqp or webhooks.")]
 Topic = Annotated[str | None, typer.Option("--topic", help="This topic alone.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="So many at most.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of holds.")]
 
 
 @holds.command(name="list")

@@ -20,7 +20,7 @@ _POLL_SECONDS: Final = 0.1
 
 
 def quickstart(url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """Subscribe, publish an event, receive it and ask what became of it, on a running hub. Leaves only the event.
+    """Subscribe, publish an event, receive it and ask for its state, on a running hub. Only the event stays.
 
     Exit code 1: it did not arrive. With API keys it needs the scopes publish, subscribe and read.
 

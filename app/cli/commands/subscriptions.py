@@ -20,7 +20,7 @@ subscriptions = typer.Typer(
 Id = Annotated[str, typer.Argument(help="sub_..., as `hookwire subscriptions list` shows it.")]
 Topic = Annotated[str | None, typer.Option("--topic", help="Exactly this topic or pattern.")]
 State = Annotated[str | None, typer.Option("--state", help="active, disabled, gone, expired or denied.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="So many at most.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of subscriptions.")]
 Type = Annotated[str, typer.Option("--type", help="hmac or ed25519.")]
 Overlap = Annotated[int, typer.Option("--overlap-seconds", min=0, help="How long the former keys sign too.")]
 Wait = Annotated[float, typer.Option("--wait", min=0, max=3600, help="Seconds to wait for the receiver's answer.")]
@@ -96,7 +96,7 @@ def rotate(
     subscription: Id, type_: Type = "hmac", overlap_seconds: Overlap = 86_400, url: Url = None, as_json: Json = False,
     config: Config = None,
 ) -> None:  # fmt: skip
-    """Make a new signing key and print it, this once. The former keys sign too while they overlap.
+    """Make a new signing key and print it, only now. The former keys sign too while they overlap.
 
     Examples:
 

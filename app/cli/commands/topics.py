@@ -14,7 +14,7 @@ __all__ = ["topics"]
 
 topics = typer.Typer(help="Topics: list, show. `hookwire sync` changes their settings by a file.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The topic.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="So many at most.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of topics.")]
 
 
 @topics.command(name="list")

@@ -12,16 +12,18 @@ from app.cli.entry import Config, Json, Url, run, say, settings_from
 
 __all__ = ["undelivered"]
 
-Subscription = Annotated[str | None, typer.Option("--subscription", help="Of this subscription alone (sub_...).")]
+Subscription = Annotated[
+    str | None, typer.Option("--subscription", help="Only events for this subscription (sub_...).")
+]
 Outcome = Annotated[str | None, typer.Option("--outcome", help="waiting (still owed) or dead (given up).")]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="So many at most.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of events.")]
 
 
 def undelivered(
     subscription: Subscription = None, outcome: Outcome = None, limit: Limit = 100, url: Url = None,
     as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
-    """List what was accepted and is not delivered, with its reason and its next attempt. Exit code 1: there is some.
+    """List accepted events that are not delivered, with the reason and the next attempt. Exit code 1: there is one.
 
     Examples:
 

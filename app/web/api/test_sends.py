@@ -38,7 +38,7 @@ class TestSent(BaseModel):
         json_schema_extra={"examples": [{"event_id": "evt_k3v7q2ha_42", "delivery_id": "dlv_42_7"}]}
     )
 
-    event_id: str = Field(description="Of the topic `hookwire.test`.")
+    event_id: str = Field(description="The id of the event, which has the topic `hookwire.test`.")
     delivery_id: str = Field(description="`GET /deliveries/{delivery_id}/attempts` shows the receiver's answer.")
 
 
