@@ -11,7 +11,7 @@ import pytest
 from relay.election.port import Election, LeadershipLost, Lease
 from scripts.servers.kafka import KafkaServer
 from tests.contract.elections import ARENAS, Arena, Ground
-from tests.relay.harness import Harness, staged
+from tests.relay.harness import Harness, relay_harness
 from tests.waiting import until
 
 DEADLINE_SECONDS = 60
@@ -19,7 +19,7 @@ DEADLINE_SECONDS = 60
 
 @pytest.fixture
 async def harness(database_url: str) -> AsyncIterator[Harness]:
-    async with staged(database_url) as opened:
+    async with relay_harness(database_url) as opened:
         yield opened
 
 
@@ -113,7 +113,7 @@ async def test_members_share_the_seats_and_each_seat_is_held_once(
     """RL-11, RU-06, F52, RO-05: four groups, two members; what one gives up the other takes, and all is led again when
     one goes."""
     async with AsyncExitStack() as stack:
-        harness = await stack.enter_async_context(staged(database_url, groups=4))
+        harness = await stack.enter_async_context(relay_harness(database_url, groups=4))
         arena = await stack.enter_async_context(ARENAS[kind](Ground(harness, kafka.bootstrap, "")))
         first = await stack.enter_async_context(_Taker(await arena.member()))
         await until(lambda: _held(first) == {0, 1, 2, 3})

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from runtime.port import free_port
-from tests.docs.walk import ROOT, Walk, blocks_of, running_hub
+from tests.docs.doc_runner import ROOT, DocRunner, blocks_of, running_hub
 from webhooks.signature import new_key, webhook_headers
 
 PAGES = sorted(
@@ -20,7 +20,7 @@ PAGES = sorted(
     for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md", "benchmarks/*.md", "sdk/*.md", "tests/**/*.md")
     for page in ROOT.glob(pattern)
 )
-WALKED = [page for page in PAGES if blocks_of(page)]
+RUN_PAGES = [page for page in PAGES if blocks_of(page)]
 ROOMS = ("app", "hub", "relay", "webhooks", "jobs", "reqrep", "egress", "runtime", "db", "event", "pipeline")
 
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -73,31 +73,31 @@ def test_each_picture_is_small_and_shown_by_a_page() -> None:
 
 
 @pytest.fixture
-def walk(servers_folder: Path) -> Iterator[Walk]:
+def runner(servers_folder: Path) -> Iterator[DocRunner]:
     """A hub as `make run` starts it, and a folder that looks like a checkout to the commands of a page."""
     folder = Path(tempfile.mkdtemp(prefix="docs-", dir=servers_folder))
     folder.chmod(0o711)  # under root the database's account passes through
     for name, target in {".venv": Path(sys.prefix), "examples": ROOT / "examples"}.items():
         (folder / name).symlink_to(target)
     with running_hub(folder, free_port()) as hub:
-        walk = Walk(hub, folder, free_port())
+        runner = DocRunner(hub, folder, free_port())
         try:
-            yield walk
+            yield runner
         finally:
-            walk.end_background()
+            runner.end_background()
 
 
-@pytest.mark.parametrize("page", WALKED, ids=named)
-def test_what_a_page_tells_to_type_does_what_it_says(page: Path, walk: Walk) -> None:
+@pytest.mark.parametrize("page", RUN_PAGES, ids=named)
+def test_what_a_page_tells_to_type_does_what_it_says(page: Path, runner: DocRunner) -> None:
     """The README's tour and the tutorials, in order, against a running hub."""
     for block in blocks_of(page):
-        walk.run(block)
-    walk.finish()
+        runner.run(block)
+    runner.finish()
 
 
-def test_the_readme_and_every_tutorial_are_walked() -> None:
+def test_the_readme_and_every_tutorial_are_run() -> None:
     tutorials = sorted((ROOT / "docs" / "tutorial").glob("*.md"))
-    assert set(WALKED) >= {ROOT / "README.md", *tutorials}
+    assert set(RUN_PAGES) >= {ROOT / "README.md", *tutorials}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)

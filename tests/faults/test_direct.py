@@ -31,7 +31,7 @@ class Late:
 
 
 @dataclass
-class Stage:
+class Scenario:
     """One run. ``left``: events that writers have still to publish."""
 
     harness: Harness
@@ -60,28 +60,28 @@ async def sometimes_failing(conversation: Conversation) -> None:
         await conversation.send(answer(503 if chance.random() < _FAILING_SHARE else 204))
 
 
-async def write(stage: Stage, database_url: str) -> None:
+async def write(scenario: Scenario, database_url: str) -> None:
     """Publish by one hub or the other, or in a transaction of its own that stays open for a moment."""
     connection = await asyncpg.connect(database_url)
     try:
-        while (number := stage.take()) is not None:
-            key = f"k{stage.chance.randrange(_KEYS)}"
-            if stage.chance.random() < 0.15:
+        while (number := scenario.take()) is not None:
+            key = f"k{scenario.chance.randrange(_KEYS)}"
+            if scenario.chance.random() < 0.15:
                 async with connection.transaction():
                     text = await connection.fetchval(
                         "SELECT hookwire.publish('t', $1::text, key => $2)", str(number), key
                     )
-                    await lasts(stage.chance.random() / 200)
-                stage.accepted.append((number, int(text.rpartition("_")[2])))
+                    await lasts(scenario.chance.random() / 200)
+                scenario.accepted.append((number, int(text.rpartition("_")[2])))
                 continue
             while True:
                 try:
-                    identity = await stage.chance.choice(stage.hubs).publish(str(number), key)
+                    identity = await scenario.chance.choice(scenario.hubs).publish(str(number), key)
                 except KeyBusy:  # nothing is stored
                     continue
-                stage.accepted.append((number, identity))
+                scenario.accepted.append((number, identity))
                 break
-            await lasts(stage.chance.random() / 50)
+            await lasts(scenario.chance.random() / 50)
     finally:
         await connection.close()
 
@@ -89,56 +89,56 @@ async def write(stage: Stage, database_url: str) -> None:
 # --- what the nemesis does ---------------------------------------------------------------------------------------
 
 
-async def stop_the_relay(stage: Stage) -> None:
-    stage.relay.is_paused = True
-    await lasts(0.1 + stage.chance.random() / 5)
-    stage.relay.is_paused = False
+async def stop_the_relay(scenario: Scenario) -> None:
+    scenario.relay.is_paused = True
+    await lasts(0.1 + scenario.chance.random() / 5)
+    scenario.relay.is_paused = False
 
 
-async def change_a_subscription(stage: Stage) -> None:
-    await stage.sql.execute("UPDATE hookwire.subscriptions SET version = version + 1 WHERE topic = 't'")
+async def change_a_subscription(scenario: Scenario) -> None:
+    await scenario.sql.execute("UPDATE hookwire.subscriptions SET version = version + 1 WHERE topic = 't'")
 
 
-async def pause_a_subscription(stage: Stage) -> None:
-    await stage.sql.execute(
+async def pause_a_subscription(scenario: Scenario) -> None:
+    await scenario.sql.execute(
         "UPDATE hookwire.subscriptions SET paused_until = now() + interval '50 milliseconds' WHERE topic = 't'"
     )
 
 
-_HARMS: tuple[Callable[[Stage], Awaitable[None]], ...] = (
+_HARMS: tuple[Callable[[Scenario], Awaitable[None]], ...] = (
     stop_the_relay,
     change_a_subscription,
     pause_a_subscription,
 )
 
 
-async def harm(stage: Stage) -> None:
-    while stage.left:
-        await stage.chance.choice(_HARMS)(stage)
-        await lasts(stage.chance.random() / 4)
+async def harm(scenario: Scenario) -> None:
+    while scenario.left:
+        await scenario.chance.choice(_HARMS)(scenario)
+        await lasts(scenario.chance.random() / 4)
 
 
-async def kill_the_worker(stage: Stage, hub: Hub, events: int) -> None:
+async def kill_the_worker(scenario: Scenario, hub: Hub, events: int) -> None:
     """Again and again, each time after so many events."""
-    while stage.left:
+    while scenario.left:
         async with hub.working():
-            until = stage.begun + events
-            while stage.left and stage.begun < until:
+            until = scenario.begun + events
+            while scenario.left and scenario.begun < until:
                 await poll()
 
 
 @asynccontextmanager
-async def subscribed_late(stage: Stage, share: float) -> AsyncIterator[Late]:
+async def subscribed_late(scenario: Scenario, share: float) -> AsyncIterator[Late]:
     """A subscription that is made when this share of the events was begun."""
     async with hostile_server(sometimes_failing) as server:
         late = Late(server, 0)
 
         async def subscribe() -> None:
-            total = stage.left
-            while stage.begun < share * total:
+            total = scenario.left
+            while scenario.begun < share * total:
                 await poll()
-            await stage.harness.subscribe(server.url())
-            late.after = stage.begun
+            await scenario.harness.subscribe(server.url())
+            late.after = scenario.begun
 
         making = asyncio.ensure_future(subscribe())
         yield late
@@ -169,19 +169,24 @@ async def test_a_keys_events_arrive_in_order_whichever_way_each_takes(
     ):
         await harness.subscribe(server.url(), ordered=True, on_exhausted="park")
         hubs = [Hub(relay, name=f"w{number}", **_LEASES) for number in (1, 2)]
-        stage = Stage(harness, relay, hubs, random.Random(seed), await asyncpg.connect(database_url), events)
-        async with hubs[0].publishing(), hubs[1].publishing(), hubs[1].working(), subscribed_late(stage, 0.3) as late:
+        scenario = Scenario(harness, relay, hubs, random.Random(seed), await asyncpg.connect(database_url), events)
+        async with (
+            hubs[0].publishing(),
+            hubs[1].publishing(),
+            hubs[1].working(),
+            subscribed_late(scenario, 0.3) as late,
+        ):
             async with asyncio.TaskGroup() as tasks:
                 carrying = tasks.create_task(relay.run())
-                others = [tasks.create_task(kill_the_worker(stage, hubs[0], 300)), tasks.create_task(harm(stage))]
-                writers = [tasks.create_task(write(stage, database_url)) for _ in range(_WRITERS)]
+                others = [tasks.create_task(kill_the_worker(scenario, hubs[0], 300)), tasks.create_task(harm(scenario))]
+                writers = [tasks.create_task(write(scenario, database_url)) for _ in range(_WRITERS)]
                 await asyncio.wait([*writers, *others])
                 await relay.carried()
                 carrying.cancel()
             await harness.drained()
-        await stage.sql.close()
+        await scenario.sql.close()
         ordered = await judge(harness, server.requests)
-        wanted = {identity for number, identity in stage.accepted if number > late.after}
+        wanted = {identity for number, identity in scenario.accepted if number > late.after}
         plain = await judge(harness, late.server.requests, Promise.UNORDERED, wanted=wanted)
         direct = hubs[0].direct + hubs[1].direct
         ledger = await close_ledger(harness)

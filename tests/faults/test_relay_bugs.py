@@ -29,7 +29,7 @@ from relay.outbox import Outbox
 from relay.sink import SHARDS, Batch, Receipt, SinkUnavailable, Term
 from scripts.servers.kafka import KafkaServer
 from tests.relay.election.test_lease import leases_of, process, rows
-from tests.relay.harness import INCARNATION, Harness, all_carried, relay_of, running, staged
+from tests.relay.harness import INCARNATION, Harness, all_carried, relay_harness, relay_of, running
 from tests.relay.kafka.kafka_topic import make_topic, read_committed
 from tests.relay.kafka.test_sink import IMPATIENT, TERM, record
 from tests.relay.test_harvester import NUMBERED, PLAIN
@@ -41,7 +41,7 @@ both = pytest.mark.parametrize("seeded", [True, False], ids=["seeded", "without"
 
 @pytest.fixture
 async def harness(database_url: str) -> AsyncIterator[Harness]:
-    async with staged(database_url) as opened:
+    async with relay_harness(database_url) as opened:
         yield opened
 
 

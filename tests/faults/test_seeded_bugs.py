@@ -76,11 +76,11 @@ async def only_load(scene: Scene) -> None:
 
 
 async def stop_the_leader_and_kill_its_successor(scene: Scene) -> None:
-    stage = scene.harness.scenario
+    processes = scene.harness.scenario
     await scene.harness.accepts(50)
-    leader = await stage.leader("amqp")
+    leader = await processes.leader("amqp")
     assert leader is not None
-    successor = next(child for child in stage.children if child is not leader)
+    successor = next(child for child in processes.children if child is not leader)
     leader.pause()
     await lasts(4.5)  # past the lease of 1 s, and past the broker's patience of 3 s
     leader.resume()
@@ -111,13 +111,13 @@ async def test_a_seeded_bug_breaks_its_promise_and_without_it_the_same_scenario_
     """RL-02, MU-01 MU-02 MU-03 MU-04 MU-05 MU-09, T18, OR-06"""
     async with open_broker(tmp_path) as broker:
         where = {"settings": {"AMQP_URL": broker.url}, "promises": {"amqp": Promise.RECORD}}
-        staged = ScenarioOptions(database_url, tmp_path, seed, seeded_bug=bug if seeded else None, **where, **options)
-        async with open_scenario(staged) as stage:
-            harness = Harness(stage)
+        arranged = ScenarioOptions(database_url, tmp_path, seed, seeded_bug=bug if seeded else None, **where, **options)
+        async with open_scenario(arranged) as opened:
+            harness = Harness(opened)
             async with harness.scenario.load():
                 await scenario(Scene(harness, broker))
             found = await found_after(harness, 5 if seeded else 30)
-            assert not stage.crashes, "a crash is not what was to be found"
+            assert not opened.crashes, "a crash is not what was to be found"
     assert getattr(found, broken) > 0 if seeded else found == CLEAN, found
 
 
@@ -130,7 +130,7 @@ async def found_after(harness: Harness, quiet_seconds_max: float) -> Verdict:
     return verdict(await harness.scenario.judge(), 500)
 
 
-# --- bugs that are shown without a stage ------------------------------------------------------------------------
+# --- bugs that are shown without a scenario ---------------------------------------------------------------------
 
 
 def record(n: int) -> Record:

@@ -38,9 +38,9 @@ Words = Mapping[str, tuple[str, ...]]
 
 
 @dataclass
-class Stage:
+class Harness:
     """The processes of a pattern by role. ``workers``: the roles that answer; ``forgets``: roles whose restart the
-    workers do not notice (SP-07). A stage starts nothing by itself."""
+    workers do not notice (SP-07). A harness starts nothing by itself."""
 
     kind: str
     folder: Path
@@ -52,7 +52,7 @@ class Stage:
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(4))
     processes: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
 
-    def __enter__(self) -> Stage:
+    def __enter__(self) -> Harness:
         self.stack.enter_context(self.pool)
         return self
 
@@ -116,38 +116,38 @@ class Stage:
             client.close()
 
 
-def lazy(folder: Path) -> Stage:
+def lazy(folder: Path) -> Harness:
     address = endpoint()
-    return Stage("lazy", folder, (address,), {"server": (HELD_PEER, "lazy", str(folder), address)}, ("server",))
+    return Harness("lazy", folder, (address,), {"server": (HELD_PEER, "lazy", str(folder), address)}, ("server",))
 
 
-def freelance(folder: Path) -> Stage:
+def freelance(folder: Path) -> Harness:
     """Two servers: a request goes to each of them once (FL-10)."""
     servers = {"server": endpoint(), "second": endpoint()}
     words = {role: (HELD_PEER, "freelance", str(folder), address) for role, address in servers.items()}
-    return Stage("freelance", folder, tuple(servers.values()), words, ("server", "second"))
+    return Harness("freelance", folder, tuple(servers.values()), words, ("server", "second"))
 
 
-def pirates(kind: str) -> Callable[[Path], Stage]:
-    def made(folder: Path) -> Stage:
+def pirates(kind: str) -> Callable[[Path], Harness]:
+    def made(folder: Path) -> Harness:
         front, back = endpoint(), endpoint()
         words = {
             "queue": (f"{kind[0]}pqueue", "--frontend", front, "--backend", back),
             "worker": (HELD_PEER, kind, str(folder), back),
         }
         forgets = ("queue",) if kind == "simple" else ()
-        return Stage(kind, folder, (front,), words, ("worker",), forgets)
+        return Harness(kind, folder, (front,), words, ("worker",), forgets)
 
     return made
 
 
-def majordomo(folder: Path) -> Stage:
+def majordomo(folder: Path) -> Harness:
     address = endpoint()
     words = {"broker": ("mdbroker", "--bind", address), "worker": (HELD_PEER, "majordomo", str(folder), address)}
-    return Stage("majordomo", folder, (address,), words, ("worker",))
+    return Harness("majordomo", folder, (address,), words, ("worker",))
 
 
-PATTERNS: dict[str, Callable[[Path], Stage]] = {
+PATTERNS: dict[str, Callable[[Path], Harness]] = {
     "lazy": lazy,
     "simple": pirates("simple"),
     "paranoid": pirates("paranoid"),
@@ -170,44 +170,44 @@ def test_a_process_that_is_struck_in_a_state_of_its_protocol_costs_no_call(
     kind: str, role: str, state: str, number: signal.Signals, tmp_path: Path
 ) -> None:
     """XX-05, SP-07, PP-12, MD-26: each call under way gets its own reply, and so does a later one."""
-    with PATTERNS[kind](tmp_path) as stage:
-        calls = stage.reach(state)
-        stage.strike(role, number)
+    with PATTERNS[kind](tmp_path) as harness:
+        calls = harness.reach(state)
+        harness.strike(role, number)
         time.sleep(STRUCK_SECONDS)
-        stage.heal(role, number)
-        stage.hold.unlink(missing_ok=True)
-        stage.start(*(role for role in stage.words if role not in stage.processes))
+        harness.heal(role, number)
+        harness.hold.unlink(missing_ok=True)
+        harness.start(*(role for role in harness.words if role not in harness.processes))
         replies = [call.result(WAIT_SECONDS) for call, _ in calls]
-        later = stage.call(b"later")
+        later = harness.call(b"later")
     assert (replies, later) == ([body for _, body in calls], b"later")
 
 
 @pytest.mark.parametrize("kind", PATTERNS)
 def test_a_client_that_is_killed_while_it_waits_costs_the_others_nothing(kind: str, tmp_path: Path) -> None:
     """XX-05, MD-29: the reply that nobody takes is dropped."""
-    with PATTERNS[kind](tmp_path) as stage:
-        stage.start(*stage.words)
-        stage.hold.touch()
-        client = stage.stack.enter_context(program(CALLING_CLIENT, kind, ",".join(stage.addresses), "doomed"))
+    with PATTERNS[kind](tmp_path) as harness:
+        harness.start(*harness.words)
+        harness.hold.touch()
+        client = harness.stack.enter_context(program(CALLING_CLIENT, kind, ",".join(harness.addresses), "doomed"))
         block_until(lambda: (tmp_path / "started").exists())
         client.kill()
         client.wait(WAIT_SECONDS)
-        stage.hold.unlink()
-        replies = [stage.call(b"%d" % number) for number in range(3)]
+        harness.hold.unlink()
+        replies = [harness.call(b"%d" % number) for number in range(3)]
     assert replies == [b"0", b"1", b"2"]
 
 
 @pytest.mark.parametrize("kind", PATTERNS)
 def test_a_client_that_is_stopped_while_it_waits_gets_its_reply_when_it_goes_on(kind: str, tmp_path: Path) -> None:
     """XX-05, HB-07."""
-    with PATTERNS[kind](tmp_path) as stage:
-        stage.start(*stage.words)
-        stage.hold.touch()
-        client = stage.stack.enter_context(program(CALLING_CLIENT, kind, ",".join(stage.addresses), "patient"))
+    with PATTERNS[kind](tmp_path) as harness:
+        harness.start(*harness.words)
+        harness.hold.touch()
+        client = harness.stack.enter_context(program(CALLING_CLIENT, kind, ",".join(harness.addresses), "patient"))
         block_until(lambda: (tmp_path / "started").exists())
         client.send_signal(signal.SIGSTOP)
-        stage.hold.unlink()
-        other = stage.call(b"other")
+        harness.hold.unlink()
+        other = harness.call(b"other")
         client.send_signal(signal.SIGCONT)
         assert client.stdout is not None
         reply = client.stdout.readline()
@@ -217,19 +217,19 @@ def test_a_client_that_is_stopped_while_it_waits_gets_its_reply_when_it_goes_on(
 # --- Binary Star -----------------------------------------------------------------------------------------------
 
 
-def star(folder: Path) -> Stage:
+def star(folder: Path) -> Harness:
     front, state = (endpoint(), endpoint()), (endpoint(), endpoint())
     words = {
         role: ("bstarsrv2", *flags, "--bind", front[own], "--state-bind", state[own], "--state-peer", state[1 - own],
                "--state-ms", "200")
         for role, flags, own in (("primary", (), 0), ("backup", ("--backup",), 1))
     }  # fmt: skip
-    return Stage("lazy", folder, front, words)
+    return Harness("lazy", folder, front, words)
 
 
-def await_state(stage: Stage, side: str, state: str) -> None:
+def await_state(harness: Harness, side: str, state: str) -> None:
     """Read what a side prints until it is in this state."""
-    output = stage.processes[side].stdout
+    output = harness.processes[side].stdout
     assert output is not None
     while line := output.readline():
         if line.strip() == state:
@@ -237,16 +237,16 @@ def await_state(stage: Stage, side: str, state: str) -> None:
     raise AssertionError(f"the {side} ended before it was {state}")
 
 
-def lead_by(stage: Stage, side: str) -> None:
+def lead_by(harness: Harness, side: str) -> None:
     """Start both sides and let this one be active, the other one passive."""
-    stage.start("primary", "backup")
-    await_state(stage, "primary", "active")
-    await_state(stage, "backup", "passive")
+    harness.start("primary", "backup")
+    await_state(harness, "primary", "active")
+    await_state(harness, "backup", "passive")
     if side == "backup":
-        stage.strike("primary", signal.SIGKILL)
-        assert stage.call(b"moved") == b"moved"
-        stage.start("primary")
-        await_state(stage, "primary", "passive")
+        harness.strike("primary", signal.SIGKILL)
+        assert harness.call(b"moved") == b"moved"
+        harness.start("primary")
+        await_state(harness, "primary", "passive")
 
 
 SIDES = [
@@ -262,24 +262,24 @@ def test_a_side_of_a_pair_that_is_struck_in_a_state_of_its_own_costs_no_call(
 ) -> None:
     """XX-05, BS-06, BS-07, BS-13: a pending side waits alone for its peer."""
     other = "backup" if side == "primary" else "primary"
-    with star(tmp_path) as stage:
+    with star(tmp_path) as harness:
         if state == "pending":
-            stage.start(side)
+            harness.start(side)
         else:
-            lead_by(stage, side if state == "active" else other)
-        stage.strike(side, number)
-        call = stage.calling(b"meanwhile")
+            lead_by(harness, side if state == "active" else other)
+        harness.strike(side, number)
+        call = harness.calling(b"meanwhile")
         time.sleep(STRUCK_SECONDS)
-        stage.heal(side, number)
-        stage.start(*(role for role in stage.words if role not in stage.processes))
-        replies = [call.result(WAIT_SECONDS), stage.call(b"later")]
+        harness.heal(side, number)
+        harness.start(*(role for role in harness.words if role not in harness.processes))
+        replies = [call.result(WAIT_SECONDS), harness.call(b"later")]
     assert replies == [b"meanwhile", b"later"]
 
 
 # --- Titanic ---------------------------------------------------------------------------------------------------
 
 
-def titanic(folder: Path) -> Stage:
+def titanic(folder: Path) -> Harness:
     """Titanic in a process of its own; an execution that nobody answers is repeated after three seconds."""
     address = endpoint()
     words = {
@@ -287,7 +287,7 @@ def titanic(folder: Path) -> Stage:
         "titanic": ("titanic", "--connect", address, "--folder", str(folder / "requests"), "--execution-seconds", "3"),
         "worker": (HELD_PEER, "majordomo", str(folder), address),
     }
-    return Stage("titanic", folder, (address,), words, ("worker",))
+    return Harness("titanic", folder, (address,), words, ("worker",))
 
 
 STORED = [
@@ -303,21 +303,21 @@ def test_a_stored_request_outlives_each_process_that_is_struck_in_each_of_its_st
     role: str, state: str, number: signal.Signals, tmp_path: Path
 ) -> None:
     """XX-05, TI-03, TI-08: with its id alone, by another client."""
-    with titanic(tmp_path) as stage:
+    with titanic(tmp_path) as harness:
         if state == "leased":
-            stage.hold.touch()
-        stage.start(*(each for each in stage.words if state != "waiting" or each != "worker"))
-        with titanic_client(*stage.addresses) as client:
+            harness.hold.touch()
+        harness.start(*(each for each in harness.words if state != "waiting" or each != "worker"))
+        with titanic_client(*harness.addresses) as client:
             request_id = client.submit("echo", b"kept")
             if state == "leased":
                 block_until(lambda: (tmp_path / "started").exists())
             elif state == "answered":
                 client.wait(request_id, WAIT_SECONDS)
-        stage.strike(role, number)
+        harness.strike(role, number)
         time.sleep(STRUCK_SECONDS)
-        stage.heal(role, number)
-        stage.hold.unlink(missing_ok=True)
-        stage.start(*(each for each in stage.words if each not in stage.processes))
-        with titanic_client(*stage.addresses) as client:
+        harness.heal(role, number)
+        harness.hold.unlink(missing_ok=True)
+        harness.start(*(each for each in harness.words if each not in harness.processes))
+        with titanic_client(*harness.addresses) as client:
             replies = [client.wait(request_id, WAIT_SECONDS), client.fetch(request_id)]
     assert replies == [[b"kept"], [b"kept"]]

@@ -35,7 +35,7 @@ WAIT_SECONDS_MAX = 60.0
 
 @dataclass
 class Harness:
-    """What a test needs of the hub. `sql` is a connection of the test's own, for looking and for setting the stage."""
+    """What a test needs of the hub. `sql` is a connection of the test's own, for reading and for preparing data."""
 
     hub: Hub
     callbacks: Callbacks

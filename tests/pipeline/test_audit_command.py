@@ -21,7 +21,7 @@ from pipeline.storage import LakeStorage
 from scripts.servers.kafka import KafkaServer
 from tests.app.maintenance.test_ledger import carry, close_hours
 from tests.pipeline.broker import make, record_of, write
-from tests.relay.harness import staged
+from tests.relay.harness import relay_harness
 
 pytestmark = pytest.mark.usefixtures("restored_logging")
 KEYS = "abcdefgh"
@@ -32,10 +32,10 @@ def events(database_url: str, monkeypatch: pytest.MonkeyPatch) -> list[SelftestR
     """Eight events of a closed hour, accepted and carried, as they should be in the lake."""
 
     async def prepared() -> tuple[str, list[int]]:
-        async with staged(database_url) as stage:
-            ids = await carry(stage, *KEYS)
-            await close_hours(stage)
-            return await stage.connection.fetchval("SELECT incarnation FROM hookwire.installation"), ids
+        async with relay_harness(database_url) as harness:
+            ids = await carry(harness, *KEYS)
+            await close_hours(harness)
+            return await harness.connection.fetchval("SELECT incarnation FROM hookwire.installation"), ids
 
     monkeypatch.setenv("HOOKWIRE_DATABASE_URL", database_url)
     incarnation, ids = asyncio.run(prepared())
@@ -152,11 +152,11 @@ SELECT id, 1, now(), now(), 'default' FROM hookwire.events ORDER BY id OFFSET 6 
 
 async def test_who_takes_events_at_a_pace_of_their_own_is_never_late(database_url: str) -> None:
     """PL-A08: a pull subscription and a consumer of a RabbitHub queue ask when they like; an exchange pushes."""
-    async with staged(database_url) as stage:
-        await carry(stage, "a")
-        await stage.connection.execute(TAKEN_LATER)
-        hour = await stage.connection.fetchval("SELECT date_trunc('hour', accepted_at, 'UTC') FROM hookwire.events")
-        rows = await stage.connection.fetch(STATEMENTS["lake.late"], hour, 0, 2**62, 10, 60.0)
+    async with relay_harness(database_url) as harness:
+        await carry(harness, "a")
+        await harness.connection.execute(TAKEN_LATER)
+        hour = await harness.connection.fetchval("SELECT date_trunc('hour', accepted_at, 'UTC') FROM hookwire.events")
+        rows = await harness.connection.fetch(STATEMENTS["lake.late"], hour, 0, 2**62, 10, 60.0)
         assert [row["subscription"] for row in rows] == ["sub_1", "sub_4"]
 
 

@@ -31,7 +31,7 @@ from relay.kafka.headers import Headers
 from relay.outbox import Outbox
 from relay.record import Record
 from tests.pipeline.test_audit_command import archived, audit, events
-from tests.relay.harness import INCARNATION, staged
+from tests.relay.harness import INCARNATION, relay_harness
 
 __all__ = ["events"]
 
@@ -233,17 +233,17 @@ def test_the_ledger_and_the_lake_hash_the_same_contents(spark: SparkSession, dat
     headers = json.dumps(own)
 
     async def written() -> tuple[dict[int, str], list[list[Any]]]:
-        async with staged(database_url) as stage:
+        async with relay_harness(database_url) as harness:
             for values in (
                 ("orders", b"x", "k\u00e9", "application/json", headers), ("orders", b"", None, None, "{}"),
                 ("orders", bytes(range(256)), "k=", "text/plain; charset=utf-8", "{}"),
                 ("carts", b"y", "k", None, headers),
             ):  # fmt: skip
-                await stage.connection.execute(PUBLISHED, *values)
-            hashes = {row["id"]: row["hash"] for row in await stage.connection.fetch(CONTENTS)}
-            outbox = Outbox(stage.database, stage.sink, INCARNATION, payload=True)
+                await harness.connection.execute(PUBLISHED, *values)
+            hashes = {row["id"]: row["hash"] for row in await harness.connection.fetch(CONTENTS)}
+            outbox = Outbox(harness.database, harness.sink, INCARNATION, payload=True)
             outbox.begin(range(64))
-            records = await outbox.claim(await stage.begin_term(), (), 1000, 1_000_000)
+            records = await outbox.claim(await harness.begin_term(), (), 1000, 1_000_000)
             return hashes, [kafka_row(record) for record in records]
 
     hashes, rows = asyncio.run(written())

@@ -74,14 +74,15 @@ def source_files(*folders: str) -> Iterator[Path]:
 
 
 def text_files() -> Iterator[Path]:
-    """Everything that a person wrote, wherever it lies."""
+    """Everything that a person wrote, wherever it lies; in a second worktree of a repository, `.git` is a file."""
     skipped = {".git", ".venv", ".hookwire", ".servers", ".hypothesis", "__pycache__", "dist", "build"}
     folders = [ROOT]
     while folders:
         for path in sorted(folders.pop().iterdir()):
+            if path.name in skipped or path.name.endswith("_cache"):
+                continue
             if path.is_dir():
-                if path.name not in skipped and not path.name.endswith("_cache"):
-                    folders.append(path)
+                folders.append(path)
             elif path.suffix not in {".png", ".svg", ".ico", ".pyc", ".gz"}:
                 yield path
 

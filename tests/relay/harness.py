@@ -96,7 +96,7 @@ async def publish(
 
 
 @asynccontextmanager
-async def staged(url: str, sink: str = "kafka", groups: int = 1) -> AsyncIterator[Harness]:
+async def relay_harness(url: str, sink: str = "kafka", groups: int = 1) -> AsyncIterator[Harness]:
     connection = await asyncpg.connect(url, timeout=10, command_timeout=60)
     try:
         await connection.execute("UPDATE hookwire.sinks SET configured = (name = $1)", sink)

@@ -34,9 +34,9 @@ from tests.relay.harness import (
     Harness,
     all_carried,
     publish,
+    relay_harness,
     relay_of,
     running,
-    staged,
 )
 from tests.waiting import until
 
@@ -47,7 +47,7 @@ both_kinds = pytest.mark.parametrize("features", [PLAIN, NUMBERED], ids=["plain"
 
 @pytest.fixture
 async def harness(database_url: str) -> AsyncIterator[Harness]:
-    async with staged(database_url) as opened:
+    async with relay_harness(database_url) as opened:
         yield opened
 
 
@@ -396,7 +396,7 @@ async def test_a_poison_record_holds_its_key_while_others_go_on_and_drains_in_or
         well = await harness.publish("well", "well")
         await until(lambda: broker.ids("well") == well)
         sick += await harness.publish("sick")
-        await until(stage_holds(harness, 4))
+        await until(holds_so_many(harness, 4))
         held = await harness.holds(), broker.ids("sick")
         broker.record_bytes_max = None
         await harness.probe_now()
@@ -407,7 +407,7 @@ async def test_a_poison_record_holds_its_key_while_others_go_on_and_drains_in_or
     assert (await harness.holds(), await harness.manifests()) == ([], [])
 
 
-def stage_holds(harness: Harness, number: int):  # type: ignore[no-untyped-def]
+def holds_so_many(harness: Harness, number: int):  # type: ignore[no-untyped-def]
     """A condition: so many records wait behind holds."""
 
     async def condition() -> bool:
@@ -447,7 +447,7 @@ async def test_a_missing_topic_is_held_while_others_go_on_and_drains_in_order(
         present = await harness.publish("a", "b")
         await until(lambda: broker.ids(topic="orders") == present)
         absent += await harness.publish("a", topic="absent")
-        await until(stage_holds(harness, 5))
+        await until(holds_so_many(harness, 5))
         await harness.probe_now()
         broker.missing.clear()
         await harness.probe_now()
@@ -485,7 +485,7 @@ async def test_poison_among_the_records_of_a_held_topic_holds_its_own_key_alone(
     well = await harness.publish(*["well"] * 70, topic="absent")
     sick += await harness.publish("sick", topic="absent")
     async with running(memory_relay(harness, broker, features)):
-        await until(stage_holds(harness, 73))
+        await until(holds_so_many(harness, 73))
         broker.missing.clear()
         await harness.probe_now()
         await until(lambda: broker.ids("well") == well)
@@ -514,9 +514,9 @@ async def test_the_hold_of_a_key_outlasts_the_hold_of_its_topic(harness: Harness
         await until(harness.holds)
         broker.missing.add("orders")
         others = await harness.publish("well")
-        await until(stage_holds(harness, 2))
+        await until(holds_so_many(harness, 2))
         sick += await harness.publish("sick")
-        await until(stage_holds(harness, 3))
+        await until(holds_so_many(harness, 3))
         held = await harness.held()
         broker.missing.clear()
         await harness.connection.execute("UPDATE hookwire.holds SET probe_at = now() WHERE key = ''")
@@ -560,7 +560,7 @@ async def test_what_was_claimed_before_a_setback_does_not_pass_what_was_refused(
         await until(lambda: broker.epochs)
         await asyncio.wait([run], timeout=0.1)  # both slots fill
         broker.valve.set()
-        await until(stage_holds(harness, 121))
+        await until(holds_so_many(harness, 121))
         passed = broker.ids("sick")
         broker.record_bytes_max = None
         await harness.probe_now()
@@ -584,7 +584,7 @@ async def test_a_batch_that_is_claimed_as_its_predecessor_is_refused_goes_back_u
     sick = await harness.publish("sick", payload=bytes(20))
     sick += await harness.publish(*["sick"] * 60)
     async with running(memory_relay(harness, broker, database=Database(harness.database))):
-        await until(stage_holds(harness, 61))
+        await until(holds_so_many(harness, 61))
     assert broker.log == []
 
 
@@ -609,11 +609,11 @@ class _WatchingSink(MemorySink):
 
     def __init__(self, broker: MemoryBroker, harness: Harness) -> None:
         super().__init__(broker, Features(window="record", batch_records_max=50))
-        self._stage = harness
+        self._harness = harness
         self.most_of_a_key = 0
 
     async def send(self, batch: Batch) -> Receipt:
-        connection = await asyncpg.connect(self._stage.url)
+        connection = await asyncpg.connect(self._harness.url)
         rows = await connection.fetch("SELECT id FROM hookwire.outbox WHERE sink = $1", self.name)
         owed = {row["id"] for row in rows}
         await connection.close()

@@ -10,12 +10,12 @@ from relay.hold import Hold, Holds
 from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import SHARDS, Refusal, Term
-from tests.relay.harness import INCARNATION, Harness, staged
+from tests.relay.harness import INCARNATION, Harness, relay_harness
 
 
 @pytest.fixture
 async def harness(database_url: str) -> AsyncIterator[Harness]:
-    async with staged(database_url) as opened:
+    async with relay_harness(database_url) as opened:
         yield opened
 
 

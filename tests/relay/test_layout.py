@@ -17,7 +17,16 @@ from relay.key_order import one_topic_of_each_key, refusals_by_key
 from relay.layout import LayoutChange, LayoutPlan, LayoutRefused, Relayout, read_layout
 from relay.memory import MemoryBroker, MemorySink
 from relay.sink import Batch, Features, Receipt, Refusal, Sink, SinkUnavailable, Term
-from tests.relay.harness import DEADLINE_SECONDS, INCARNATION, Harness, all_carried, publish, relay_of, running, staged
+from tests.relay.harness import (
+    DEADLINE_SECONDS,
+    INCARNATION,
+    Harness,
+    all_carried,
+    publish,
+    relay_harness,
+    relay_of,
+    running,
+)
 from tests.relay.kafka.test_batches import record
 from tests.waiting import until
 
@@ -26,7 +35,7 @@ NUMBERED = Features(window="batch", batch_records_max=20, overlap=2, manifests=T
 
 @pytest.fixture
 async def harness(database_url: str) -> AsyncIterator[Harness]:
-    async with staged(database_url, groups=2) as opened:
+    async with relay_harness(database_url, groups=2) as opened:
         yield opened
 
 

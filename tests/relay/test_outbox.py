@@ -18,7 +18,16 @@ from relay.memory import MemoryBroker, MemorySink
 from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import SHARDS, Batch, Term
-from tests.relay.harness import INCARNATION, FaultyDatabase, Harness, all_carried, publish, relay_of, running, staged
+from tests.relay.harness import (
+    INCARNATION,
+    FaultyDatabase,
+    Harness,
+    all_carried,
+    publish,
+    relay_harness,
+    relay_of,
+    running,
+)
 from tests.waiting import until
 
 MEBIBYTE = 1024 * 1024
@@ -26,7 +35,7 @@ MEBIBYTE = 1024 * 1024
 
 @pytest.fixture
 async def harness(database_url_both: str) -> AsyncIterator[Harness]:
-    async with staged(database_url_both) as opened:
+    async with relay_harness(database_url_both) as opened:
         yield opened
 
 

@@ -9,13 +9,13 @@ from relay.hold import Holds, Policy
 from relay.memory import MemoryBroker, MemorySink
 from relay.outbox import Outbox
 from relay.sink import Batch, Receipt, Refusal
-from tests.relay.harness import Harness, relay_of, running, staged
+from tests.relay.harness import Harness, relay_harness, relay_of, running
 from tests.waiting import until
 
 
 @pytest.fixture
 async def harness(database_url: str) -> AsyncIterator[Harness]:
-    async with staged(database_url) as harness:
+    async with relay_harness(database_url) as harness:
         yield harness
 
 
@@ -73,7 +73,7 @@ async def test_skip_gives_up_the_record_and_its_key_goes_on(harness: Harness) ->
     broker = MemoryBroker()
     async with running(relay_of(harness, Choosy(broker))):
         await until(lambda: len(arrived(broker)) == 3)
-        await until(stage_is_empty(harness))
+        await until(outbox_is_empty(harness))
     assert (sorted(arrived(broker)), await dead(harness), await harness.holds()) == (
         [ids[0], ids[2], ids[3]], [("kafka", ids[1], "a", "too_large")], [],
     )  # fmt: skip
@@ -83,7 +83,7 @@ async def test_skip_gives_up_the_record_and_its_key_goes_on(harness: Harness) ->
     ])  # fmt: skip
 
 
-def stage_is_empty(harness: Harness) -> Any:
+def outbox_is_empty(harness: Harness) -> Any:
     async def empty() -> bool:
         return not await harness.owed() and not await harness.held()
 
@@ -101,7 +101,7 @@ async def test_stop_lets_nothing_pass_until_the_record_is_taken(harness: Harness
         await until(lambda: "stopped at" in harvester.last_error)
         waiting = await harness.owed()
         sink.poison = False
-        await until(stage_is_empty(harness))
+        await until(outbox_is_empty(harness))
         later = [n for n in dict.fromkeys(arrived(broker)) if n in ids[:3]]
     assert (ids[1] in waiting, ids[2] in waiting, later, await harness.holds()) == (True, True, ids[:3], [])
 
@@ -113,7 +113,7 @@ async def test_a_policy_that_changes_frees_what_was_held(harness: Harness) -> No
         await until(harness.held)
         await policy(harness, "skip")
         await harness.probe_now()
-        await until(stage_is_empty(harness))
+        await until(outbox_is_empty(harness))
     assert ([n for n in arrived(broker) if n != ids[3]], [row[1] for row in await dead(harness)]) == (
         [ids[0], ids[2]], [ids[1]],
     )  # fmt: skip
@@ -142,12 +142,12 @@ async def test_what_a_person_skips_or_takes_up_again_is_carried_by_the_leader(ha
         await until(harness.held)
         hold = await harness.connection.fetchval("SELECT id FROM hookwire.holds")
         await harness.database.fetchrow("hold.skip", "default", hold, "alice", "too big", 1, "hold.skip", True)
-        await until(stage_is_empty(harness))
+        await until(outbox_is_empty(harness))
         skipped = await dead(harness)
         sink.poison = False
         await harness.database.fetchval("dead_letter.retry_record", "default", ids[1], "kafka", "bob", "limit raised")
         await until(lambda: ids[1] in arrived(broker))
-        await until(stage_is_empty(harness))
+        await until(outbox_is_empty(harness))
     audit = await harness.connection.fetch(
         "SELECT actor, action, subject, reason, records FROM hookwire.audit ORDER BY id"
     )

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from relay.memory import MemoryBroker, MemorySink
 from relay.metrics import RelayMetrics
 from relay.sink import Batch, Features, Receipt, SinkUnavailable
-from tests.relay.harness import all_carried, relay_of, running, staged
+from tests.relay.harness import all_carried, relay_harness, relay_of, running
 
 FEATURES = Features(window="batch", batch_records_max=50, overlap=2)
 
@@ -31,7 +31,7 @@ class HalfAnswered(MemorySink):
 async def test_what_had_no_answer_beside_what_was_kept_is_told(database_url: str) -> None:
     """RO-11, F21: as loudly as when nothing had been kept."""
     registry, broker = CollectorRegistry(), MemoryBroker()
-    async with staged(database_url) as harness:
+    async with relay_harness(database_url) as harness:
         ids = await harness.publish(*"abcd")
         relay = relay_of(harness, HalfAnswered(broker, FEATURES), metrics=RelayMetrics(registry))
         async with running(relay):

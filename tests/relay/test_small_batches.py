@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from relay.memory import MemoryBroker, MemorySink
 from relay.metrics import RelayMetrics
 from relay.sink import Features
-from tests.relay.harness import Harness, all_carried, relay_of, running, staged
+from tests.relay.harness import Harness, all_carried, relay_harness, relay_of, running
 from tests.waiting import until
 
 COSTLY = Features(window="batch", batch_records_max=50, overlap=2, manifests=True, small_batch_seconds=0.02)
@@ -19,7 +19,7 @@ COSTLY = Features(window="batch", batch_records_max=50, overlap=2, manifests=Tru
 
 @pytest.fixture
 async def harness(database_url: str) -> AsyncIterator[Harness]:
-    async with staged(database_url) as opened:
+    async with relay_harness(database_url) as opened:
         yield opened
 
 

@@ -16,7 +16,7 @@ from relay.memory import MemoryBroker, MemorySink
 from relay.record import Record
 from relay.sink import Batch, Features, Receipt, SinkUnavailable
 from relay.trouble import Trouble
-from tests.relay.harness import FaultyDatabase, all_carried, relay_of, running, staged
+from tests.relay.harness import FaultyDatabase, all_carried, relay_harness, relay_of, running
 from tests.waiting import until
 
 
@@ -94,7 +94,7 @@ class Away(MemorySink):
 async def test_a_relay_whose_broker_was_away_says_so_once_and_that_it_goes_on(
     database_url: str, log: CapturingLogger
 ) -> None:
-    async with staged(database_url) as harness:
+    async with relay_harness(database_url) as harness:
         await harness.publish("a")
         async with running(relay_of(harness, Away(MemoryBroker(), Features(window="batch", batch_records_max=50)))):
             await all_carried(harness)
@@ -144,7 +144,7 @@ async def test_a_relay_one_of_whose_partitions_was_away_says_so_once_and_that_it
     database_url: str, log: CapturingLogger
 ) -> None:
     """Each time it found nothing else to send it said that it went on, and the next moment that it did not."""
-    async with staged(database_url) as harness:
+    async with relay_harness(database_url) as harness:
         await harness.publish(*"abcd")
         database = SlowReading(harness.database)
         relay = relay_of(harness, HalfAway(database.reading), database=database)
@@ -161,7 +161,7 @@ async def test_a_relay_one_of_whose_partitions_was_away_says_so_once_and_that_it
 async def test_an_election_whose_database_was_away_says_so_once_and_that_it_is_attended(
     database_url: str, log: CapturingLogger
 ) -> None:
-    async with staged(database_url) as harness:
+    async with relay_harness(database_url) as harness:
         database = FaultyDatabase(harness.database)
         database.faults["member.heartbeat"] = 3
         options = LeaseOptions("a", lease_seconds=600.0, poll_seconds=0.01)

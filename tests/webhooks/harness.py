@@ -81,7 +81,7 @@ class Harness:
     box: SecretBox
     secrets: dict[int, str] = field(default_factory=dict)
 
-    # --- the stage ---
+    # --- what a test starts from ---
 
     async def subscribe(self, callback: str, topic: str = "t", **columns: Any) -> int:
         """An API subscription; ``columns`` overwrite its row."""

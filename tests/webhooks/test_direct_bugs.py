@@ -29,8 +29,8 @@ _LAZY = 3_600.0
 
 
 @dataclass
-class Stage:
-    """What a scenario plays on."""
+class Parts:
+    """The harness, relay and receiver that a scenario uses."""
 
     harness: Harness
     relay: Relay
@@ -41,43 +41,43 @@ class Stage:
 
 
 Found = dict[str, int]
-Scenario = Callable[[Stage], Awaitable[Found]]
+Scenario = Callable[[Parts], Awaitable[Found]]
 
 
-async def an_earlier_event_is_in_the_outbox(stage: Stage) -> Found:
-    await stage.harness.subscribe(stage.server.url(), ordered=True)
-    async with working_hub(stage.relay, poll_seconds=_LAZY) as hub:
-        await stage.harness.publish(b"first", key="k")
+async def an_earlier_event_is_in_the_outbox(parts: Parts) -> Found:
+    await parts.harness.subscribe(parts.server.url(), ordered=True)
+    async with working_hub(parts.relay, poll_seconds=_LAZY) as hub:
+        await parts.harness.publish(b"first", key="k")
         await hub.publish("second")
         if hub.direct:
-            await stage.arrived(1)
-        await stage.relay.carry()
-        await stage.arrived(2)
-        await stage.harness.drained()
-    return violations(await judge(stage.harness, stage.server.requests))
+            await parts.arrived(1)
+        await parts.relay.carry()
+        await parts.arrived(2)
+        await parts.harness.drained()
+    return violations(await judge(parts.harness, parts.server.requests))
 
 
-async def an_earlier_delivery_is_open(stage: Stage) -> Found:
-    subscription = await stage.harness.subscribe(stage.server.url(), ordered=True)
-    async with working_hub(stage.relay, poll_seconds=_LAZY) as hub:
-        await stage.harness.publish(b"first", key="k")
-        await stage.harness.fan_out()  # which tells the worker nothing
+async def an_earlier_delivery_is_open(parts: Parts) -> Found:
+    subscription = await parts.harness.subscribe(parts.server.url(), ordered=True)
+    async with working_hub(parts.relay, poll_seconds=_LAZY) as hub:
+        await parts.harness.publish(b"first", key="k")
+        await parts.harness.fan_out()  # which tells the worker nothing
         await hub.publish("second")
         if hub.direct:
-            await stage.arrived(1)
-        await stage.relay.carry()
+            await parts.arrived(1)
+        await parts.relay.carry()
         assert hub.worker is not None
         hub.worker.mark_due([subscription])
-        await stage.arrived(2)
-        await stage.harness.drained()
-    return violations(await judge(stage.harness, stage.server.requests))
+        await parts.arrived(2)
+        await parts.harness.drained()
+    return violations(await judge(parts.harness, parts.server.requests))
 
 
-async def another_transaction_holds_the_key(stage: Stage) -> Found:
+async def another_transaction_holds_the_key(parts: Parts) -> Found:
     """RR-13: it commits while the direct commit waits for the lock."""
-    await stage.harness.subscribe(stage.server.url(), ordered=True)
-    foreign = await asyncpg.connect(stage.harness.database_url)
-    async with working_hub(stage.relay, poll_seconds=_LAZY) as hub:
+    await parts.harness.subscribe(parts.server.url(), ordered=True)
+    foreign = await asyncpg.connect(parts.harness.database_url)
+    async with working_hub(parts.relay, poll_seconds=_LAZY) as hub:
         transaction = foreign.transaction()
         await transaction.start()
         await foreign.execute("SELECT hookwire.publish('t', 'first', key => 'k')")
@@ -85,16 +85,16 @@ async def another_transaction_holds_the_key(stage: Stage) -> Found:
         offer = hub.worker.offers.make()
         assert offer is not None
         committing = asyncio.ensure_future(hub.commit_directly("second", wait=True))
-        await until(lambda: _waits_for_a_lock(stage.harness))
+        await until(lambda: _waits_for_a_lock(parts.harness))
         await transaction.commit()
         claims = [row for row in await committing if row["subscription_id"] is not None]
         offer.take(claims)
-        await stage.arrived(len(claims))
-        await stage.relay.carry()
-        await stage.arrived(2)
-        await stage.harness.drained()
+        await parts.arrived(len(claims))
+        await parts.relay.carry()
+        await parts.arrived(2)
+        await parts.harness.drained()
     await foreign.close()
-    return violations(await judge(stage.harness, stage.server.requests))
+    return violations(await judge(parts.harness, parts.server.requests))
 
 
 async def _waits_for_a_lock(harness: Harness) -> bool:
@@ -106,72 +106,72 @@ async def _waits_for_a_lock(harness: Harness) -> bool:
     )
 
 
-async def another_worker_looks_while_it_is_sent(stage: Stage) -> Found:
+async def another_worker_looks_while_it_is_sent(parts: Parts) -> Found:
     received: list[bytes] = []
     release = asyncio.Event()
     async with hostile_server(held(received, release)) as slow:
-        await stage.harness.subscribe(slow.url())
-        watched = Gated(stage.harness.database)
-        async with working_hub(stage.relay, poll_seconds=_LAZY) as hub:
+        await parts.harness.subscribe(slow.url())
+        watched = Gated(parts.harness.database)
+        async with working_hub(parts.relay, poll_seconds=_LAZY) as hub:
             await hub.publish("once")
             await slow.until(lambda server: len(server.requests) == 1)
-            async with stage.harness.working(database=watched, name="w2", poll_seconds=0.01):
+            async with parts.harness.working(database=watched, name="w2", poll_seconds=0.01):
                 await until(lambda: _passed(watched, "delivery.due_subscriptions", 3))
                 if watched.passed["delivery.claim"]:
                     await slow.until(lambda server: len(server.requests) == 2)
                 release.set()
-                await stage.harness.drained()
-        return violations(await judge(stage.harness, slow.requests, Promise.UNORDERED))
+                await parts.harness.drained()
+        return violations(await judge(parts.harness, slow.requests, Promise.UNORDERED))
 
 
 async def _passed(database: Gated, name: str, times: int) -> bool:
     return database.passed[name] >= times
 
 
-async def its_process_dies_between_commit_and_send(stage: Stage) -> Found:
+async def its_process_dies_between_commit_and_send(parts: Parts) -> Found:
     """Another worker delivers it when the lease has ended."""
-    await stage.harness.subscribe(stage.server.url(), timeout_seconds=0.2)
-    hub = Hub(stage.relay, timeout_seconds=0.2, lease_margin_seconds=0.2)
+    await parts.harness.subscribe(parts.server.url(), timeout_seconds=0.2)
+    hub = Hub(parts.relay, timeout_seconds=0.2, lease_margin_seconds=0.2)
     await hub.commit_directly("first")  # and nobody takes what it has claimed
     over = "SELECT bool_and(created_at + interval '1 second' < clock_timestamp()) FROM hookwire.deliveries"
-    await until(lambda: stage.harness.sql.fetchval(over))
-    watched = Gated(stage.harness.database)
-    async with stage.harness.working(database=watched, name="w2", poll_seconds=0.01):
+    await until(lambda: parts.harness.sql.fetchval(over))
+    watched = Gated(parts.harness.database)
+    async with parts.harness.working(database=watched, name="w2", poll_seconds=0.01):
         await until(lambda: _passed(watched, "delivery.due_subscriptions", 3))
         if watched.passed["delivery.claim"]:
-            await stage.harness.drained()
-    return violations(await judge(stage.harness, stage.server.requests, Promise.UNORDERED))
+            await parts.harness.drained()
+    return violations(await judge(parts.harness, parts.server.requests, Promise.UNORDERED))
 
 
-async def a_subscription_is_activated_before_commit(stage: Stage) -> Found:
+async def a_subscription_is_activated_before_commit(parts: Parts) -> Found:
     """RR-10: what is accepted after its activation was answered is for it."""
-    hub = Hub(stage.relay)
-    async with stage.harness.database.transaction() as transaction:
+    hub = Hub(parts.relay)
+    async with parts.harness.database.transaction() as transaction:
         hub._database = transaction  # type: ignore[assignment] # the same statement, with COMMIT at the test's will
         rows = await hub.commit_directly("first")
-        answer_of = asyncio.ensure_future(stage.harness.subscribe(stage.server.url()))
-        await until(lambda: _is_done_or_waits(stage.harness, answer_of))
+        answer_of = asyncio.ensure_future(parts.harness.subscribe(parts.server.url()))
+        await until(lambda: _is_done_or_waits(parts.harness, answer_of))
         is_answered = answer_of.done()
     await answer_of
-    async with stage.harness.working(poll_seconds=0.01):
-        await stage.harness.drained()
+    async with parts.harness.working(poll_seconds=0.01):
+        await parts.harness.drained()
     wanted = {row["event_id"] for row in rows} if is_answered else set()
-    return violations(await judge(stage.harness, stage.server.requests, Promise.UNORDERED, wanted=wanted))
+    return violations(await judge(parts.harness, parts.server.requests, Promise.UNORDERED, wanted=wanted))
 
 
 async def _is_done_or_waits(harness: Harness, task: asyncio.Future[int]) -> bool:
     return task.done() or await _waits_for_a_lock(harness)
 
 
-async def the_ledger_is_closed(stage: Stage) -> Found:
+async def the_ledger_is_closed(parts: Parts) -> Found:
     """PL-A01: both sides agree about events of both ways."""
-    await stage.harness.subscribe(stage.server.url())
-    async with working_hub(stage.relay, poll_seconds=_LAZY) as hub:
+    await parts.harness.subscribe(parts.server.url())
+    async with working_hub(parts.relay, poll_seconds=_LAZY) as hub:
         await hub.publish("first")
-        await stage.harness.publish(b"second", key="k")
-        await stage.relay.carry()
-        await stage.harness.drained()
-    report = await close_ledger(stage.harness)
+        await parts.harness.publish(b"second", key="k")
+        await parts.relay.carry()
+        await parts.harness.drained()
+    report = await close_ledger(parts.harness)
     return {"ledger": report.findings} if report.findings else {}
 
 
@@ -237,7 +237,7 @@ async def play(database_url: str, scenario: Scenario, bug: Callable[[Harness], A
     ):
         if bug is not None:
             await bug(harness)
-        return await scenario(Stage(harness, relay, server))
+        return await scenario(Parts(harness, relay, server))
 
 
 @pytest.mark.parametrize("name", BUGS)

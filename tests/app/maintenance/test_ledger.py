@@ -13,7 +13,7 @@ from app.maintenance.ledger import Ledger
 from relay.memory import MemoryBroker, MemorySink
 from relay.outbox import Outbox
 from relay.sink import Batch
-from tests.relay.harness import INCARNATION, Harness, all_carried, publish, relay_of, running, staged
+from tests.relay.harness import INCARNATION, Harness, all_carried, publish, relay_harness, relay_of, running
 from tests.waiting import poll
 
 HOUR = datetime(2026, 1, 15, 9, tzinfo=UTC)
@@ -22,7 +22,7 @@ FOLD_SECONDS = 120
 
 @pytest.fixture
 async def harness(database_url_both: str) -> AsyncIterator[Harness]:
-    async with staged(database_url_both) as harness:
+    async with relay_harness(database_url_both) as harness:
         yield harness
 
 
@@ -143,7 +143,7 @@ async def test_a_transaction_that_commits_late_is_not_passed_over(harness: Harne
     late = harness.connection.transaction()
     await late.start()
     (slow,) = await publish(harness.connection, ["slow"])
-    async with staged(harness.url) as other:
+    async with relay_harness(harness.url) as other:
         await other.publish("fast")
     for _ in range(3):
         await Ledger(harness.database).fold()

@@ -32,10 +32,10 @@ class Harness:
         self._stored: set[int] = set()
         self.terms: dict[int, int] = {}
 
-    def sink(self) -> StagedSink:
-        return StagedSink(FanOutSink(FanOut(self.database, lambda _: None)), self)
+    def sink(self) -> ElectedSink:
+        return ElectedSink(FanOutSink(FanOut(self.database, lambda _: None)), self)
 
-    def unreachable(self) -> StagedSink:
+    def unreachable(self) -> ElectedSink:
         raise NotImplementedError
 
     def homeless(self, record: Record) -> Record:
@@ -84,8 +84,8 @@ class Harness:
 class JobHarness(Harness):
     sink_name = "jobs"
 
-    def sink(self) -> StagedSink:
-        return StagedSink(JobSink(EventJobs(self.database, "abcd2345", lambda: None)), self)
+    def sink(self) -> ElectedSink:
+        return ElectedSink(JobSink(EventJobs(self.database, "abcd2345", lambda: None)), self)
 
     async def kept(self, topic: str) -> list[Kept]:
         rows = await self.sql.fetch(
@@ -109,7 +109,7 @@ class JobHarness(Harness):
         await super().store(record)
 
 
-class StagedSink:
+class ElectedSink:
     def __init__(self, inner: Sink, harness: Harness) -> None:
         self.name = inner.name
         self.features = inner.features

@@ -15,7 +15,7 @@ from db.pool import Database, Row
 from relay.election.lease import LeaseElection, LeaseOptions, Leases, quota
 from relay.election.port import LeadershipLost, Lease
 from relay.sink import Term
-from tests.relay.harness import DEADLINE_SECONDS, FaultyDatabase, Harness, raise_term, staged
+from tests.relay.harness import DEADLINE_SECONDS, FaultyDatabase, Harness, raise_term, relay_harness
 from tests.waiting import until
 
 LONG_SECONDS = 600.0
@@ -24,13 +24,13 @@ GROUPS = 4
 
 @pytest.fixture
 async def harness(database_url_both: str) -> AsyncIterator[Harness]:
-    async with staged(database_url_both) as opened:
+    async with relay_harness(database_url_both) as opened:
         yield opened
 
 
 @pytest.fixture
 async def shared_harness(database_url: str) -> AsyncIterator[Harness]:
-    async with staged(database_url, groups=GROUPS) as opened:
+    async with relay_harness(database_url, groups=GROUPS) as opened:
         yield opened
 
 

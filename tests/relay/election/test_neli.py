@@ -21,7 +21,7 @@ from relay.election.neli_options import NeliOptions
 from relay.election.port import LeadershipLost, Lease
 from relay.kafka.options import KafkaOptions
 from scripts.servers.kafka import KafkaServer
-from tests.relay.harness import DEADLINE_SECONDS, Harness, staged
+from tests.relay.harness import DEADLINE_SECONDS, Harness, relay_harness
 from tests.relay.wire import PRODUCE, wire_to
 from tests.waiting import until
 
@@ -31,7 +31,7 @@ TIMES = NeliTimes(beat_seconds=0.2, fence_seconds=1.5, session_seconds=3.0, reba
 
 @pytest.fixture
 async def harness(database_url: str) -> AsyncIterator[Harness]:
-    async with staged(database_url) as opened:
+    async with relay_harness(database_url) as opened:
         yield opened
 
 

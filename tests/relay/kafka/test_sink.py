@@ -35,7 +35,7 @@ from relay.kafka.topics import KafkaTopics
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, SinkUnavailable, Term
 from scripts.servers.kafka import KafkaServer
-from tests.relay.harness import all_carried, relay_of, running, staged
+from tests.relay.harness import all_carried, relay_harness, relay_of, running
 from tests.relay.kafka.kafka_topic import (
     PROBE,
     allow_writing,
@@ -551,7 +551,7 @@ async def test_a_broker_that_is_killed_in_the_middle_of_a_drain_costs_nothing_an
         mortal_kafka.bootstrap, mode, batch_records_max=100,
         request_seconds=2.0, delivery_seconds=2.5, transaction_seconds=6.0,
     )  # fmt: skip
-    async with staged(database_url) as harness:
+    async with relay_harness(database_url) as harness:
         ids = await harness.publish(*(f"key {number % 20}" for number in range(4_000)), topic=topic)
         async with running(relay_of(harness, KafkaSink(options))):
 

@@ -1,4 +1,4 @@
-"""A walk through one page of documentation: its marked code blocks are run in order against a hub of its own.
+"""Run one page of documentation: its marked code blocks run in order against a hub of its own.
 
 A block takes part when its fence says so (the marker does not show on the rendered page)::
 
@@ -47,11 +47,11 @@ _PLACEHOLDERS = {
 }
 
 
-class WalkFailed(AssertionError):
+class BlockFailed(AssertionError):
     """A block did not do what its page says; the text shows both."""
 
 
-class WalkOverdue(TimeoutError):
+class BlockOverdue(TimeoutError):
     """What the page says did not come true in time; the text shows both."""
 
 
@@ -75,8 +75,8 @@ class Hub:
 
 
 @dataclass
-class Walk:
-    """The state of one page's walk."""
+class DocRunner:
+    """Runs the blocks of one page, and keeps what they printed."""
 
     hub: Hub
     folder: Path
@@ -98,7 +98,7 @@ class Walk:
         if "until" in directives:
             output = self._repeat(block, text, directives["until"], output)
         if "expect" in directives and not re.search(directives["expect"], output, re.DOTALL):
-            raise WalkFailed(f"line {block.line}: expected {directives['expect']!r} in\n{output}")
+            raise BlockFailed(f"line {block.line}: expected {directives['expect']!r} in\n{output}")
         if "background" in directives:
             self._await_background(block, self._with_values(directives["background"]))
         if "never" in directives:
@@ -109,7 +109,7 @@ class Walk:
         printed = self._printed()
         for text in self.never:
             if text in printed:
-                raise WalkFailed(f"{text!r} must not be printed:\n{printed}")
+                raise BlockFailed(f"{text!r} must not be printed:\n{printed}")
 
     def end_background(self) -> None:
         """End what the page started."""
@@ -135,7 +135,7 @@ class Walk:
             capture_output=True, text=True, timeout=BLOCK_SECONDS_MAX, check=False,
         )  # fmt: skip
         if done.returncode != 0:
-            raise WalkFailed(f"line {block.line}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+            raise BlockFailed(f"line {block.line}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         for placeholder, pattern in _PLACEHOLDERS.items():
             if found := pattern.findall(done.stdout):
                 self.values[placeholder] = found[-1]
@@ -145,7 +145,7 @@ class Walk:
         deadline = time.monotonic() + WAIT_SECONDS
         while not re.search(pattern, output, re.DOTALL):
             if time.monotonic() > deadline:
-                raise WalkOverdue(f"line {block.line}: never {pattern!r}, last\n{output}")
+                raise BlockOverdue(f"line {block.line}: never {pattern!r}, last\n{output}")
             block_poll()
             output = self._output(block, text)
         return output
@@ -163,7 +163,7 @@ class Walk:
         deadline = time.monotonic() + WAIT_SECONDS
         while text not in self._printed():
             if time.monotonic() > deadline:
-                raise WalkOverdue(f"line {block.line}: nothing in the background printed {text!r}\n{self._printed()}")
+                raise BlockOverdue(f"line {block.line}: nothing in the background printed {text!r}\n{self._printed()}")
             block_poll()
 
     def _printed(self) -> str:
@@ -202,9 +202,9 @@ def running_hub(folder: Path, port: int) -> Iterator[Hub]:
         deadline = time.monotonic() + 60
         while "  database  " not in (said := log_path.read_text()):
             if child.poll() is not None:
-                raise WalkFailed(f"the hub did not start:\n{said}")
+                raise BlockFailed(f"the hub did not start:\n{said}")
             if time.monotonic() > deadline:
-                raise WalkOverdue(f"the hub does not say that it runs:\n{said}")
+                raise BlockOverdue(f"the hub does not say that it runs:\n{said}")
             block_poll()
         line = next(line for line in said.splitlines() if line.startswith("  database  "))
         yield Hub(f"127.0.0.1:{port}", shlex.split(line)[1:])
