@@ -17,7 +17,7 @@ from app.settings.settings import Settings
 from app.wiring import open_hub
 from db.pool import Database, PoolOptions, open_database
 from runtime.process import Process
-from tests.waiting import poll
+from tests.waiting import until
 
 WAIT_SECONDS = 60.0
 ALL_ROLES = ("api", "relay", "deliver")
@@ -53,12 +53,14 @@ class RunningHub:
 
     async def until(self, path: str, holds: Callable[[Any], bool]) -> Any:
         """GET until the JSON answer fulfils a condition."""
-        async with asyncio.timeout(WAIT_SECONDS):
-            while True:
-                answer = (await self.client.get(path)).json()
-                if holds(answer):
-                    return answer
-                await poll()
+        answers: list[Any] = []
+
+        async def fulfilled() -> bool:
+            answers[:] = [(await self.client.get(path)).json()]
+            return holds(answers[0])
+
+        await until(fulfilled, WAIT_SECONDS)
+        return answers[0]
 
 
 @asynccontextmanager

@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +22,7 @@ from db.embedded.postmaster import read_record
 from db.errors import DatabaseError, Unavailable
 from db.secret_box import SecretBoxError
 from runtime.port import free_port
-from tests.waiting import block_poll, poll
+from tests.waiting import block_until, poll
 
 
 @pytest.fixture
@@ -137,10 +136,7 @@ def test_a_process_that_is_cut_off_stops_its_embedded_database(data_dir: Path) -
         cwd=Path(__file__).parents[2], timeout=60, check=False, capture_output=True,
     )  # fmt: skip
     assert (ended.returncode, b"ready" in ended.stdout.splitlines()) == (75, True), ended.stderr.decode()
-    deadline = time.monotonic() + 60
-    while read_record(data_dir / "postgres") is not None:  # it is gone with an orderly end alone
-        assert time.monotonic() < deadline
-        block_poll()
+    block_until(lambda: read_record(data_dir / "postgres") is None)  # it is gone with an orderly end alone
 
 
 async def test_an_idle_watch_stops_at_once() -> None:

@@ -31,7 +31,7 @@ from relay.kafka.reader import KafkaReader
 from relay.kafka.sink import KafkaSink
 from relay.sink import Sink, SinkError, SinkUnavailable, Term
 from runtime.cancellation import TaskGroup
-from tests.waiting import poll
+from tests.waiting import until
 
 TROUBLE = (SinkError, Lost, DatabaseError)
 """What the rooms above an adapter are ready for. Anything else ends the process."""
@@ -86,8 +86,7 @@ async def _consume(peer: Peer) -> None:
     script = Script(["true"], timeout_seconds=None, quiet_stdout=True)
     session = ConsumeSession(options, script, Memory(), lambda _: None)
     running = asyncio.create_task(session.run())
-    while not session.ready and not running.done():
-        await poll()
+    await until(lambda: session.ready or running.done())
     session.end()
     await running
 

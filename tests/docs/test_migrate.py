@@ -19,7 +19,7 @@ import pytest
 
 from scripts.servers.postgres import system_bin_dir
 from tests.relay.kafka.kafka_topic import make_topic, read_committed
-from tests.waiting import lasts, poll, until
+from tests.waiting import lasts, until
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "migrate-from-goharvest.md"
 BLOCK = re.compile(
@@ -98,10 +98,12 @@ class Shop:
                     "bash", "-euc", f"exec {text}", cwd=self.folder, env=self.environment(), stdout=log, stderr=log
                 )
             ]
-        async with asyncio.timeout(60):
-            while not re.search(expected, self._log(number).read_text()):
-                assert self.relays[number].returncode is None, self.logs()
-                await poll()
+
+        def is_said() -> bool:
+            assert self.relays[number].returncode is None, self.logs()
+            return re.search(expected, self._log(number).read_text()) is not None
+
+        await until(is_said)
 
     async def stop(self) -> None:
         """A soft stop of all that runs."""

@@ -33,7 +33,7 @@ from db.statements import for_outbox
 from relay.goharvest.compat_table import CompatTable
 from tests.faults.harness import Kafka, Verdict, verdict
 from tests.relay.kafka.kafka_topic import make_topic
-from tests.waiting import poll, until
+from tests.waiting import until
 
 TABLE = "outbox"
 _WAITS = f"SELECT EXISTS (SELECT FROM {TABLE})"
@@ -102,12 +102,13 @@ class CompatHarness:
 
     async def leader(self, other_than: Child | None = None, seconds_max: float = 60.0) -> Child:
         """Wait until one of the relays, or another one than this, leads by the database's word."""
-        async with asyncio.timeout(seconds_max):
-            while True:
-                found = await self._leader()
-                if found is not None and found is not other_than:
-                    return found
-                await poll()
+
+        async def found() -> Child | None:
+            leader = await self._leader()
+            return None if leader is other_than else leader
+
+        leader: Child = await until(found, seconds_max)
+        return leader
 
     async def _leader(self) -> Child | None:
         try:

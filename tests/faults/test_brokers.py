@@ -138,11 +138,13 @@ def _says_that_it_backs_off(log: Path, sink: str) -> bool:
 
 async def stands_still(rabbit: Rabbit, seconds_max: float = 60.0) -> None:
     """Wait until nothing arrives any more: what was on the wire when the alarm came still does."""
-    before = -1
-    async with asyncio.timeout(seconds_max):
-        while (count := await rabbit.count()) != before:
-            before = count
-            await poll()
+    counts = [-1]
+
+    async def is_still() -> bool:
+        counts.append(await rabbit.count())
+        return counts[-1] == counts[-2]
+
+    await until(is_still, seconds_max)
 
 
 async def test_a_commit_that_had_begun_when_kafka_was_killed_is_whole_or_nothing_and_the_marker_says_which(

@@ -18,7 +18,7 @@ from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer
 from tests.faults.harness import CLEAN, Kafka, Rabbit, open_harness
 from tests.faults.test_processes import leads, post, role_child
-from tests.waiting import poll
+from tests.waiting import until
 
 LEASE_SECONDS = 6.0
 SHIFTS = (3600, -3600, 10, -10)
@@ -77,13 +77,13 @@ def clock(tmp_path: Path) -> Iterator[Clock]:
 async def lives_by(child: Child, shift: int) -> None:
     """Wait until its answers carry that time."""
     client = ChaosClient("127.0.0.1", child.port, 10)
-    async with asyncio.timeout(60):
-        while True:
-            answer = await client.request("GET", "/healthz")
-            date = parsedate_to_datetime(answer.headers["date"]).timestamp()
-            if abs(date - time.time() - shift) < 4:
-                break
-            await poll()
+
+    async def is_shifted() -> bool:
+        answer = await client.request("GET", "/healthz")
+        date = parsedate_to_datetime(answer.headers["date"]).timestamp()
+        return abs(date - time.time() - shift) < 4
+
+    await until(is_shifted)
     client.close()
 
 

@@ -12,11 +12,13 @@ import pytest
 from app.chaos.checker import VIOLATIONS, Promise, Report
 from hub.publish_error import KeyBusy
 from tests.hostile.server import Conversation, HostileServer, answer, hostile_server
-from tests.waiting import lasts, poll
+from tests.waiting import lasts, until
 from tests.webhooks.direct_harness import Hub, Relay, close_ledger, judge, relaying
 from tests.webhooks.harness import Harness, delivery_harness
 
 _KEYS = 40
+_PUBLISH_SECONDS = 3_600.0
+"""The test's own deadline, which depends on the number of events, comes first."""
 _WRITERS = 6
 _FAILING_SHARE = 0.02
 _LEASES = {"timeout_seconds": 2.0, "lease_margin_seconds": 1.0, "schedule_seconds": (0,) * 30, "poll_seconds": 0.2}
@@ -122,9 +124,8 @@ async def kill_the_worker(scenario: Scenario, hub: Hub, events: int) -> None:
     """Again and again, each time after so many events."""
     while scenario.left:
         async with hub.working():
-            until = scenario.begun + events
-            while scenario.left and scenario.begun < until:
-                await poll()
+            goal = scenario.begun + events
+            await until(lambda goal=goal: not scenario.left or scenario.begun >= goal, _PUBLISH_SECONDS)
 
 
 @asynccontextmanager
@@ -135,8 +136,7 @@ async def subscribed_late(scenario: Scenario, share: float) -> AsyncIterator[Lat
 
         async def subscribe() -> None:
             total = scenario.left
-            while scenario.begun < share * total:
-                await poll()
+            await until(lambda: scenario.begun >= share * total, _PUBLISH_SECONDS)
             await scenario.harness.subscribe(server.url())
             late.after = scenario.begun
 

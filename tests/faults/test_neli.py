@@ -15,7 +15,7 @@ from app.embed import open_relay
 from app.settings.settings import Settings
 from scripts.servers.kafka import KafkaServer
 from tests.faults.harness import CALM, CLEAN, Harness, Kafka, open_harness
-from tests.waiting import lasts, poll, until
+from tests.waiting import lasts, until
 
 NELI = {"KAFKA_ELECTION": "neli", "NELI_SESSION_SECONDS": "3"}
 
@@ -33,9 +33,7 @@ def other(harness: Harness, child: Child) -> Child:
 
 
 async def leader(harness: Harness) -> Child:
-    async with asyncio.timeout(90):
-        while (found := await harness.scenario.leader("kafka")) is None:
-            await poll()
+    found: Child = await until(lambda: harness.scenario.leader("kafka"), 90)
     return found
 
 

@@ -21,7 +21,7 @@ from scripts.servers.kafka import KafkaServer
 from scripts.servers.postgres import embedded_bin_dir
 from tests.faults.harness import CALM, CLEAN, Kafka, open_harness
 from tests.relay.kafka.kafka_topic import read_committed
-from tests.waiting import poll
+from tests.waiting import until
 
 TOPIC = "restored.events"
 _PAGE = Path("docs/how-to/restore.md")
@@ -70,13 +70,15 @@ async def ask(child: Child, method: str, path: str, body: bytes = b"") -> Client
 
 async def kafka_of(child: Child, state: str, seconds_max: float = 60.0) -> dict[str, Any]:
     """What /readyz says of the Kafka sink once it is in this state, and the webhooks go on: no marker concerns them."""
-    async with asyncio.timeout(seconds_max):
-        while True:
-            found: dict[str, Any] = json.loads((await ask(child, "GET", "/readyz")).body)
-            kafka, webhooks = found["sinks"]["kafka"], found["sinks"]["webhooks"]
-            if (kafka["state"], webhooks["state"]) == (state, "leading"):
-                return {"ready": found["status"], **kafka}
-            await poll()
+
+    async def reached() -> dict[str, Any] | None:
+        found: dict[str, Any] = json.loads((await ask(child, "GET", "/readyz")).body)
+        kafka, webhooks = found["sinks"]["kafka"], found["sinks"]["webhooks"]
+        has_it = (kafka["state"], webhooks["state"]) == (state, "leading")
+        return {"ready": found["status"], **kafka} if has_it else None
+
+    answer: dict[str, Any] = await until(reached, seconds_max)
+    return answer
 
 
 @pytest.mark.slow
@@ -109,9 +111,7 @@ async def test_a_restored_database_sends_nothing_to_kafka_until_it_is_confirmed_
                 await confirm(url)
                 await clone.start()
                 await kafka_of(clone, "leading")
-                async with asyncio.timeout(60):
-                    while not (after := await read_committed(broker.bootstrap, broker.prefix + TOPIC)):
-                        await poll()
+                after = await until(lambda: read_committed(broker.bootstrap, broker.prefix + TOPIC))
             finally:
                 await clone.end()
         print(f"seed {seed}, the clone: {refused['error']}")

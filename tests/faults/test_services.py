@@ -139,8 +139,7 @@ def silent_client(address: str, requests: int) -> Iterator[Callable[[], bool]]:
     socket = transport.socket("dealer", SocketOptions(high_water_messages=10))
     socket.connect(address)
     for _ in range(requests):
-        while socket.send([b"", b"MDPC01", b"echo", b"x" * 2_000]) is not None:
-            block_poll()
+        block_until(lambda: socket.send([b"", b"MDPC01", b"echo", b"x" * 2_000]) is None)
     yield lambda: socket.receive() is not None
     transport.close()
 

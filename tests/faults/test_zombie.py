@@ -10,7 +10,7 @@ from app.chaos.child import Child
 from scripts.servers.kafka import KafkaServer
 from tests.faults.harness import CLEAN, Harness, Kafka, open_harness
 from tests.relay.wire import INIT_PRODUCER, wire_to
-from tests.waiting import poll, until
+from tests.waiting import until
 
 # Two are enough: the zombie's successor, and whoever is elected after its fence was taken. A machine that is short of
 # processors may let a lease run out besides; two that fence each other for ever would make five a second.
@@ -34,10 +34,12 @@ async def term(harness: Harness) -> int:
 
 async def carries(harness: Harness, broker: Kafka, count: int, seconds_max: float = 60.0) -> None:
     """Wait until Kafka has so many more."""
-    async with asyncio.timeout(seconds_max):
-        goal = await broker.count() + count
-        while await broker.count() < goal:
-            await poll()
+    goal = await broker.count() + count
+
+    async def is_there() -> bool:
+        return await broker.count() >= goal
+
+    await until(is_there, seconds_max)
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ from hub.publish import (
     PublishRefused,
     stripes_of,
 )
-from tests.waiting import lasts, poll
+from tests.waiting import lasts, until
 
 WAIT_SECONDS_MAX = 60.0
 
@@ -64,14 +64,15 @@ class Harness:
 
     async def blocked(self, backends: int = 1) -> list[int]:
         """Waits until so many of the publisher's connections wait for a lock; their process ids."""
-        async with asyncio.timeout(WAIT_SECONDS_MAX):
-            while True:
-                rows = await self.sql.fetch(
-                    "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-                )
-                if len(rows) >= backends:
-                    return [row["pid"] for row in rows]
-                await poll()
+
+        async def waiting() -> list[int] | None:
+            rows = await self.sql.fetch(
+                "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+            )
+            return [row["pid"] for row in rows] if len(rows) >= backends else None
+
+        found: list[int] = await until(waiting, WAIT_SECONDS_MAX)
+        return found
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ import pytest
 from tests.app.callback_server import LOOPBACK, Answer, CallbackServer, callback_server
 from tests.app.conftest import ALL_ROLES, RunHub, RunningHub, running_hub
 from tests.app.web.test_authentication import authorized, bearer
-from tests.waiting import poll
+from tests.waiting import until
 from webhooks.signature import parse_key
 
 __all__ = ["running_hub"]
@@ -40,11 +40,11 @@ async def enqueue(hub: RunningHub, **body: Any) -> str:
 
 async def counted(hub: RunningHub, line: str) -> None:
     """Return once the metrics have this line."""
-    async with asyncio.timeout(60):
-        while True:
-            if line in (await hub.client.get("/metrics")).text:
-                return
-            await poll()
+
+    async def is_shown() -> bool:
+        return line in (await hub.client.get("/metrics")).text
+
+    await until(is_shown)
 
 
 async def ended(hub: RunningHub, job: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pipeline.audit.selftest import SelftestRecord
 from pipeline.kafka_options import SparkKafkaOptions
 from scripts.servers.kafka import KafkaServer
 from tests.relay.kafka.kafka_topic import kafka_admin, make_topic
-from tests.waiting import poll
+from tests.waiting import until
 
 Source = Literal["python", "jvm"]
 Written = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]  # key, value, partition, headers
@@ -71,8 +71,11 @@ def make_anew(kafka: KafkaServer, topic: str) -> None:
     async def again() -> None:
         async with kafka_admin(kafka.bootstrap) as admin:
             await admin.delete_topics([topic])
-            while topic in await admin.list_topics():
-                await poll()
+
+            async def is_gone() -> bool:
+                return topic not in await admin.list_topics()
+
+            await until(is_gone)
 
     asyncio.run(again())
     make(kafka, topic)

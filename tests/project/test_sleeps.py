@@ -1,7 +1,7 @@
-"""No test sleeps: it waits for a condition with the harness (HO-09)."""
+"""No test sleeps or polls by itself: it waits for a condition with `until` (HO-09)."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,13 +26,59 @@ def sleeps(tree: ast.AST) -> Iterator[int]:
                 yield node.lineno
 
 
-def found_in(folder: Path) -> list[str]:
+def hand_made_waits(tree: ast.AST) -> Iterator[int]:
+    """Yield the line of each loop that does nothing but look, poll and end: `until` does that."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.While):
+            waits = [is_poll(step) for step in node.body]
+            if any(waits) and all(wait or only_looks(step) for wait, step in zip(waits, node.body, strict=True)):
+                yield node.lineno
+
+
+def is_poll(step: ast.stmt) -> bool:
+    if not isinstance(step, ast.Expr):
+        return False
+    call = step.value.value if isinstance(step.value, ast.Await) else step.value
+    if not isinstance(call, ast.Call) or ast.unparse(call) == "asyncio.sleep(0)":
+        return False
+    return ast.unparse(call.func).rpartition(".")[2] in ("poll", "block_poll", "sleep")
+
+
+def only_looks(step: ast.stmt) -> bool:
+    """Return whether a step keeps a value, asserts, or leaves the loop without an error of its own."""
+    if isinstance(step, ast.If):
+        return all(only_looks(inner) for inner in [*step.body, *step.orelse])
+    return isinstance(step, ast.Assign | ast.AnnAssign | ast.Assert | ast.Return | ast.Break)
+
+
+def found_in(folder: Path, rule: Callable[[ast.AST], Iterator[int]] = sleeps) -> list[str]:
     return [
         f"{name}:{line}"
         for path in sorted((folder / "tests").rglob("*.py"))
-        if (name := path.relative_to(folder).as_posix()) not in HARNESS
-        for line in sleeps(ast.parse(path.read_text(encoding="utf-8")))
+        if (name := path.relative_to(folder).as_posix()) not in {*HARNESS, "tests/waiting.py"}
+        for line in rule(ast.parse(path.read_text(encoding="utf-8")))
     ]
+
+
+def test_no_test_waits_in_a_loop_of_its_own() -> None:
+    assert found_in(ROOT, hand_made_waits) == []
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "while not done():\n        await poll()",
+        "while True:\n        if found := await look():\n            return found\n        await asyncio.sleep(0.01)",
+        "while not done():\n        assert time.monotonic() < deadline\n        block_poll()",
+    ],
+)
+def test_a_planted_wait_is_found(loop: str) -> None:
+    assert list(hand_made_waits(ast.parse(f"async def f():\n    {loop}\n"))) == [2]
+
+
+def test_a_loop_that_acts_is_no_wait() -> None:
+    acting = "async def f():\n    while not done():\n        await fold()\n        await poll()\n"
+    assert list(hand_made_waits(ast.parse(acting))) == []
 
 
 def test_no_test_sleeps_for_a_literal_time() -> None:

@@ -1,7 +1,6 @@
 """Binary Star: every cell of its table, a simulated pair, and a real pair of brokers."""
 
 import json
-import time
 
 import pytest
 from hypothesis import settings
@@ -15,7 +14,7 @@ from reqrep.reactor import Reactor
 from reqrep.transport import Transport
 from runtime.port import free_port
 from tests.reqrep.running import FREE, WAIT_SECONDS, client_of, running_broker, running_worker
-from tests.waiting import block_poll
+from tests.waiting import block_until
 
 ROLES: tuple[Role, ...] = ("primary", "backup")
 P, B, ACTIVE, PASSIVE = PeerState.PRIMARY, PeerState.BACKUP, PeerState.ACTIVE, PeerState.PASSIVE
@@ -285,7 +284,4 @@ def states_of(*programs: object) -> list[object]:
 
 
 def await_state(program: object, wanted: str) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while states_of(program) != [wanted]:
-        assert time.monotonic() < deadline, states_of(program)
-        block_poll()
+    block_until(lambda: states_of(program) == [wanted], WAIT_SECONDS)

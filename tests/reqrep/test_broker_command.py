@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from app.cli.failure import CommandFailed
 from app.cli.main import application
 from runtime.port import free_port
 from tests.reqrep.running import WAIT_SECONDS, client_of, running_worker
-from tests.waiting import block_for, block_poll
+from tests.waiting import block_for, block_until
 
 HOOKWIRE = Path(sys.executable).with_name("hookwire")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("HOOKWIRE_")}
@@ -61,10 +60,7 @@ def test_it_serves_tells_events_as_json_shows_metrics_and_ends_with_0() -> None:
 
 
 def await_text(url: str, text: str) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while text not in urllib.request.urlopen(url, timeout=WAIT_SECONDS).read().decode():
-        assert time.monotonic() < deadline
-        block_poll()
+    block_until(lambda: text in urllib.request.urlopen(url, timeout=WAIT_SECONDS).read().decode(), WAIT_SECONDS)
 
 
 def test_a_killed_broker_loses_no_retrying_client() -> None:

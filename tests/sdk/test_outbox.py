@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from hookwire import NotInTransaction, Record, stash
 from tests.sdk.drivers import DRIVERS, Transaction, dialect, django_connection
-from tests.waiting import poll
+from tests.waiting import until
 
 RECORD = Record("orders.created", {"order": 1, "f\u00fcr": None}, key="ada", headers={"ce-type": "order"})
 
@@ -208,8 +208,4 @@ async def test_plain_inserts_of_one_key_have_ids_in_the_order_of_their_commits(
 async def waits_for_a_lock(sql: asyncpg.Connection) -> None:
     """Returns once another session of this database waits for an advisory lock."""
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'"
-    async with asyncio.timeout(30):
-        while True:
-            if await sql.fetchval(waiting):
-                return
-            await poll()
+    await until(lambda: sql.fetchval(waiting))

@@ -20,7 +20,7 @@ from app.web.problem import Problem
 from db.pool import PoolOptions, open_database
 from hub.keys import SCOPES, Grant, Keys, NewKey
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
-from tests.waiting import poll
+from tests.waiting import until
 
 CALLBACK = "http://127.0.0.1:9000/hook"
 
@@ -41,11 +41,11 @@ async def bearer(hub: RunningHub, *scopes: Any, topics: list[str] | None = None,
 
 async def refused(hub: RunningHub, key: str) -> None:
     """Return once the key is refused; a deadline fails the test."""
-    async with asyncio.timeout(30):
-        while True:
-            if (await hub.client.get("/topics", headers=authorized(key))).status_code == 401:
-                return
-            await poll()
+
+    async def is_refused() -> bool:
+        return (await hub.client.get("/topics", headers=authorized(key))).status_code == 401
+
+    await until(is_refused)
 
 
 def authorized(key: str) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 
 import aio_pika
@@ -15,7 +14,7 @@ from tests.app.conftest import ALL_ROLES, RunHub
 from tests.app.web.test_ingest import kind
 from tests.hub.callback import serve_callbacks
 from tests.relay.kafka.kafka_topic import read_committed
-from tests.waiting import poll
+from tests.waiting import until
 
 
 async def test_a_publisher_s_own_headers_reach_the_webhook(running_hub: RunHub) -> None:
@@ -89,9 +88,12 @@ async def test_a_tombstone_is_null_on_kafka_and_marked_elsewhere(
         for null in ("NULL", "NULL::jsonb", "NULL::bytea"):
             await hub.sql(f"SELECT hookwire.publish('{topic}', payload => {null}, key => 'k')")
         posts = await callbacks.wait_for_posts(5)
-        async with asyncio.timeout(60):
-            while len(records := await read_committed(kafka.bootstrap, topic)) < 5:
-                await poll()
+
+        async def is_complete() -> bool:
+            return len(await read_committed(kafka.bootstrap, topic)) >= 5
+
+        await until(is_complete)
+        records = await read_committed(kafka.bootstrap, topic)
         async with (
             await aio_pika.connect(rabbitmq.url) as connection,
             connection.channel() as channel,

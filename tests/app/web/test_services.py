@@ -12,7 +12,7 @@ import pytest
 
 from tests.app.conftest import ALL_ROLES, RunHub, RunningHub
 from tests.app.web.test_authentication import authorized, bearer
-from tests.waiting import poll
+from tests.waiting import until
 
 FRAMES = "application/vnd.hookwire.frames+json"
 _SHOWN = ("content-type", "content-security-policy", "cache-control")
@@ -413,7 +413,4 @@ async def test_the_metrics_count_calls_replies_and_what_was_reaped(running_hub: 
 
 
 async def rows_until(hub: RunningHub, statement: str) -> list[Any]:
-    async with asyncio.timeout(60):
-        while not (found := await hub.sql(statement)):
-            await poll()
-        return found
+    return await until(lambda: hub.sql(statement))

@@ -18,7 +18,7 @@ from relay.amqp.notifications import AmqpNotifications
 from relay.amqp.options import AmqpOptions
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, opened
 from tests.jobs.harness import INSERT, WAIT_SECONDS, Ran, drained, working
-from tests.waiting import poll
+from tests.waiting import until
 
 
 async def test_the_bare_id_travels_through_the_default_exchange_of_a_real_rabbitmq(
@@ -28,11 +28,9 @@ async def test_the_bare_id_travels_through_the_default_exchange_of_a_real_rabbit
     async with running_hub(("api", "relay"), amqp_url=rabbitmq.url), opened(database_url) as (database, sql):
         await sql.execute(INSERT, "early")
         connection = await aio_pika.connect(rabbitmq.url)
-        async with asyncio.timeout(WAIT_SECONDS):
-            channel = await connection.channel()
-            queue = await channel.declare_queue("task_queue", durable=True)
-            while (message := await queue.get(fail=False)) is None:
-                await poll()
+        channel = await connection.channel()
+        queue = await channel.declare_queue("task_queue", durable=True)
+        message = await until(lambda: queue.get(fail=False))
         seen = (message.body, message.exchange, message.routing_key, message.delivery_mode)
         await message.nack(requeue=True)
         ran = Ran()

@@ -13,7 +13,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import MessageSizeTooLargeError
 from aiokafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest
 
-from tests.waiting import poll, until
+from tests.waiting import until
 
 
 class Message(NamedTuple):
@@ -139,9 +139,12 @@ async def set_message_bytes_max(bootstrap: str, name: str, limit: int) -> None:
     What the broker says of its settings changes a moment before it acts on them.
     """
     await ask_for_message_bytes_max(bootstrap, name, limit)
-    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer, asyncio.timeout(45):
-        while not (await _takes(producer, name, limit - 500) and not await _takes(producer, name, limit + 500)):
-            await poll()
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
+
+        async def is_in_force() -> bool:
+            return await _takes(producer, name, limit - 500) and not await _takes(producer, name, limit + 500)
+
+        await until(is_in_force)
 
 
 PROBE = b"probe"

@@ -26,7 +26,7 @@ from reqrep.titanic.store import (
     StoreFull,
     StoreUnavailable,
 )  # fmt: skip
-from tests.waiting import poll
+from tests.waiting import until
 
 DEADLINE_SECONDS = 60
 OPTIONS = TitanicOptions(concurrency=3, look_seconds=0.01, retry_seconds=0.001, retry_seconds_max=0.002)
@@ -78,11 +78,12 @@ async def dispatching(
 
 
 async def answered(store: MemoryRequestStore, request_id: str) -> list[bytes]:
-    while True:
+    async def found() -> RequestAnswer | None:
         answer = await store.fetch(request_id)
-        if answer.state is not RequestState.PENDING:
-            return answer.reply
-        await poll()
+        return None if answer.state is RequestState.PENDING else answer
+
+    answer: RequestAnswer = await until(found)
+    return answer.reply
 
 
 async def submit(store: MemoryRequestStore, body: bytes = b"x", service: str = "echo") -> str:
