@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-import hypothesis
 import pymysql
 import pytest
 import structlog
@@ -41,12 +40,11 @@ from scripts.servers.prosody import ProsodyServer
 from scripts.servers.rabbitmq import RabbitServer
 from scripts.servers.warden import WARDEN
 from tests.databases import Databases
+from tests.examples import load_profile
 from tests.overdue import MAY_RUN_AGAIN
 from tests.storeys import is_unit_folder, mark_storeys
 
-# No test depends on speed: an example of Hypothesis may take longer than its 200 ms on a machine at work.
-hypothesis.settings.register_profile("patient", deadline=None)
-hypothesis.settings.load_profile("patient")
+load_profile()
 
 _used_servers = pytest.StashKey[list[str]]()
 

@@ -69,7 +69,7 @@ async def test_what_describes_another_message_is_not_inherited(tmp_path: Path, m
     monkeypatch.setenv("HOOKWIRE_KEY", "outer")
     monkeypatch.setenv("HOOKWIRE_HEADER_X", "outer")
     monkeypatch.setenv("HOOKWIRE_URL", "kept")
-    await ran(script(tmp_path, f"env | grep ^HOOKWIRE_ > {tmp_path}/seen"))
+    await ran(script(tmp_path, f"env | grep ^HOOKWIRE_ | grep -v ^HOOKWIRE_TEST_ > {tmp_path}/seen"))
     assert (tmp_path / "seen").read_text() == "HOOKWIRE_URL=kept\n"
 
 

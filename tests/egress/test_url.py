@@ -89,15 +89,21 @@ def test_path_and_query_are_sent_as_given_but_for_bytes_a_request_line_cannot_ho
     assert parse_target(f"https://hooks.example{suffix}", STRICT).request_target == request_target
 
 
-def _hostile_texts() -> list[str]:
-    rebound = {f"http://{host}/" for host in REBOUND}
-    return [raw for raw in hostile_urls() if raw not in rebound]
+def _is_refused(raw: str) -> bool:
+    try:
+        parse_target(raw, HIGH_PORTS)
+    except UrlRefused:
+        return True
+    return False
 
 
-@pytest.mark.parametrize("raw", _hostile_texts(), ids=ascii)
-def test_hostile_urls_are_refused_as_text(raw: str) -> None:
+def test_hostile_urls_are_refused_as_text() -> None:
     """Section 5.5: nothing is looked up; names that are hostile only by their addresses are the guard's."""
-    assert isinstance(_refusal(raw, HIGH_PORTS), UrlRefused)
+    rebound = {f"http://{host}/" for host in REBOUND}
+    texts = [raw for raw in hostile_urls() if raw not in rebound]
+
+    assert len(texts) == 500
+    assert [raw for raw in texts if not _is_refused(raw)] == []
 
 
 @pytest.mark.parametrize("raw", ["https://10.0.0.1/", "https://localhost/", "https://[::1]/", "https://a.internal/"])

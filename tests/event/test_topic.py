@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from event.topic import TopicError, compile_pattern, covers, matches, validate_key, validate_pattern, validate_topic
+from tests.examples import examples
 
 WORDS = st.sampled_from(["a", "b", "ab", "A-1", "_", "hookwire", "hookwirex"])
 TOPICS = st.lists(WORDS, min_size=1, max_size=6).map(".".join)
@@ -88,7 +89,7 @@ def test_an_exact_name_needs_no_expression(pattern: str) -> None:
     assert compile_pattern(pattern) is None
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=examples(500))
 @given(PATTERNS, TOPICS)
 def test_the_compiled_pattern_agrees_with_the_reference(pattern: str, topic: str) -> None:
     try:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hub.filter import FIELDS, FilterError, compile_filter
+from tests.examples import examples
 
 DATA = {"amount": 120, "currency": "EUR", "tags": ["new", "big"], "customer": {"name": 'Zoë "Q"'}, "none": None}
 
@@ -146,7 +147,7 @@ async def test_whatever_is_accepted_is_a_path_that_postgresql_reads(database_url
     """RR-10: a filter that the compiler lets through never fails a statement."""
     accepted: list[str] = []
 
-    @settings(max_examples=400, database=None, deadline=None)
+    @settings(max_examples=examples(400), database=None, deadline=None)
     @given(st.dictionaries(st.sampled_from(FIELDS), CONDITIONS, min_size=1, max_size=2))
     def collect(asked: dict[str, Any]) -> None:
         try:

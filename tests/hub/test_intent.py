@@ -29,6 +29,7 @@ from hub.intent import (
     step,
 )
 from hub.options import HubOptions
+from tests.examples import examples
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OPTIONS = HubOptions("http://hub.example", GuardPolicy())
@@ -414,5 +415,5 @@ class OnePair(RuleBasedStateMachine):
         ] == []
 
 
-OnePair.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+OnePair.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)
 TestOnePair = OnePair.TestCase

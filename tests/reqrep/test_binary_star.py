@@ -13,6 +13,7 @@ from reqrep.majordomo.program import PairPlan
 from reqrep.reactor import Reactor
 from reqrep.transport import Transport
 from runtime.port import free_port
+from tests.examples import examples
 from tests.reqrep.running import FREE, WAIT_SECONDS, client_of, running_broker, running_worker
 from tests.waiting import block_until
 
@@ -194,7 +195,7 @@ class Pair(RuleBasedStateMachine):
 
 
 TestPair = Pair.TestCase
-TestPair.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestPair.settings = settings(max_examples=examples(40), stateful_step_count=30, deadline=None)
 
 
 def test_two_hundred_switches_never_leave_two_active() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from reqrep.majordomo.options import BrokerOptions, ServicePolicy
+from tests.examples import examples
 from tests.reqrep.majordomo_peers import C1, C2, W1, W2, E, Peers
 
 WORKERS = st.sampled_from([b"w1", b"w2", b"w3", b"w4"])
@@ -124,12 +125,12 @@ class Broker(RuleBasedStateMachine):
 
 
 TestBroker = Broker.TestCase
-TestBroker.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestBroker.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)
 
 FRAMES = st.lists(st.binary(max_size=12) | st.sampled_from([E, C1, W1, C2, W2, b"\x01", b"echo"]), max_size=8)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(messages=st.lists(FRAMES, max_size=12))
 def test_any_message_leaves_the_broker_able_to_serve(messages: list[list[bytes]]) -> None:
     """B-58."""

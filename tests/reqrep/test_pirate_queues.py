@@ -8,6 +8,7 @@ from reqrep.frames import Frames
 from reqrep.pirate.options import QueueOptions
 from reqrep.pirate.paranoid_queue import ParanoidQueue
 from reqrep.pirate.simple_queue import SimpleQueue
+from tests.examples import examples
 
 E = b""
 
@@ -159,7 +160,7 @@ def test_the_text_edition_is_sent_on_request() -> None:
 FRAMES = st.lists(st.binary(max_size=6) | st.sampled_from([E, b"\x01", b"\x02", b"w", b"c"]), max_size=6)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(steps=st.lists(st.tuples(st.booleans(), FRAMES, st.sampled_from([0.0, 0.5, 4.0])), max_size=30))
 @pytest.mark.parametrize("make", [simple, paranoid], ids=["simple", "paranoid"])
 def test_no_message_stops_a_queue(make: type, steps: list[tuple[bool, Frames, float]]) -> None:

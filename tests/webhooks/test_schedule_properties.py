@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from tests.examples import examples
 from tests.webhooks.delivery_model import (
     DELIVERED,
     FAILED,
@@ -99,10 +100,10 @@ class ScheduleMachine(RuleBasedStateMachine):
 
 
 TestSchedule = ScheduleMachine.TestCase
-TestSchedule.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestSchedule.settings = settings(max_examples=examples(40), stateful_step_count=30, deadline=None)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     hosts=st.lists(st.sampled_from("abcde"), min_size=2, max_size=12),
     hanging=st.sets(st.integers(1, 12), max_size=6),
@@ -132,7 +133,7 @@ def test_those_that_hang_for_ever_starve_nobody(hosts: list[str], hanging: set[i
     assert {row.subscription for row in around.rows.values()} & living == set()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(hosts=st.lists(st.sampled_from("abc"), min_size=2, max_size=9), total=st.integers(2, 6))
 def test_between_two_turns_of_a_subscription_the_others_have_few(hosts: list[str], total: int) -> None:
     """WH-I01: with a backlog for all, hosts take turns, and so do the subscriptions of a host."""

@@ -14,6 +14,7 @@ from app.chaos.arrivals import Arrival, DeadLetter
 from app.chaos.checker import FINDINGS_PER_KIND_MAX, HistoryFinding, Promise, Report, SinkReport, check
 from app.chaos.history import Attempt, PublishOutcome
 from app.chaos.mark import Mark
+from tests.examples import examples
 
 OK, FAIL, UNKNOWN = PublishOutcome
 
@@ -182,7 +183,7 @@ BATCHES = st.tuples(st.integers(1, 4), st.booleans(), st.integers(0, 2))
 RELAYED = st.lists(st.lists(BATCHES, max_size=4), max_size=5).map(relayed)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(RELAYED)
 def test_whatever_correct_relays_do_keeps_the_batch_promise(sent: list[int]) -> None:
     """RG-02, RR-01."""
@@ -193,7 +194,7 @@ def test_whatever_correct_relays_do_keeps_the_batch_promise(sent: list[int]) -> 
     assert (report.holds, report.delivered) == (True, count)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(RELAYED, st.integers(0, 100))
 def test_a_record_that_returns_from_below_the_last_run_breaks_the_batch_promise(sent: list[int], pick: int) -> None:
     """MU-24: a purged record, sent by a stale relay."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from relay.amqp.window import Passage, Publish, pass_through_window
 from relay.record import Record
 from relay.sink import Refusal, SinkUnavailable
+from tests.examples import examples
 
 
 def record(number: int, key: str | None = None, topic: str = "orders") -> Record:
@@ -42,7 +43,7 @@ class Broker:
         self.under_way[record.key] -= 1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.sampled_from([None, "a", "b", "c"]), max_size=40), st.integers(1, 8))
 async def test_one_message_per_key_is_under_way_and_never_more_than_the_window(keys: list[str | None], window: int):
     """RQ-08."""

@@ -33,6 +33,7 @@ from relay.election.neli_core import (
     TermRaised,
     Tick,
 )
+from tests.examples import examples
 
 TIMES = NeliTimes(beat_seconds=1, fence_seconds=4, session_seconds=6, rebalance_seconds=10)
 ZERO = frozenset({0})
@@ -341,7 +342,7 @@ class Cluster(RuleBasedStateMachine):
         assert len(roles) == len(set(roles)), sorted(self.trusting())
 
 
-Cluster.TestCase.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+Cluster.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=60, deadline=None)
 TestCluster = Cluster.TestCase
 
 
