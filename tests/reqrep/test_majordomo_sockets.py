@@ -14,6 +14,7 @@ from reqrep.majordomo.options import BrokerOptions
 from reqrep.majordomo.program import BrokerProgram
 from reqrep.transport import AddressRefused, Poll, SocketOptions, Transport
 from tests.reqrep.running import FAST, FREE, WAIT_SECONDS, client_of, running_broker, running_worker, threaded
+from tests.waiting import block_until
 
 
 @pytest.mark.parametrize("client_version", ["0.1", "0.2"])
@@ -107,8 +108,9 @@ def test_an_endpoint_that_is_taken_is_refused_with_its_name() -> None:
 
 
 def test_a_worker_closes_with_its_last_reply_sent() -> None:
-    """ZL-07: stopped while it works, it answers, says DISCONNECT and leaves."""
-    with running_broker() as broker, client_of(*broker.endpoints) as client:
+    """ZL-07: stopped while it works, it answers, says DISCONNECT and leaves; the broker would miss it after 90 s."""
+    patient = BrokerOptions(heartbeat_seconds=30)
+    with running_broker(options=patient) as broker, client_of(*broker.endpoints) as client:
         entered, may_end = threading.Event(), threading.Event()
         slow = Worker(*broker.endpoints, heartbeat=FAST)
 
@@ -122,7 +124,7 @@ def test_a_worker_closes_with_its_last_reply_sent() -> None:
         with threaded(slow.run, slow.stop):
             threading.Thread(target=lambda: entered.wait(WAIT_SECONDS) and may_end.set()).start()
             assert client.call("slow", b"last") == b"last"
-        assert client.call("mmi.service", b"slow") == b"404"
+        block_until(lambda: client.call("mmi.service", b"slow") == b"404")
 
 
 def test_a_free_port_is_reported() -> None:
