@@ -44,7 +44,7 @@ test: dev-environment ## Lint, then every test but the long ones, on real server
 	@$(PYTEST) --dist loadfile -m "not slow and not interop"
 
 .PHONY: unit
-unit: ## The tests that need no server (some 15 s); on another Python: make unit PYTHON=python3.13
+unit: ## The tests that need no server; on another Python: make unit PYTHON=python3.13
 	@scripts/unit $(PYTHON)
 
 .PHONY: unit-others
@@ -104,6 +104,11 @@ check: dev-environment ## Linters, types, import directions, dependencies
 format: dev-environment ## Let ruff repair and format the code
 	@.venv/bin/ruff check --fix .
 	@.venv/bin/ruff format .
+
+.PHONY: version
+version: dev-environment ## Write the version of pyproject.toml wherever else it stands (make version TO=0.2.0 raises it)
+	@$(PYTHON_IN_VENV) -m scripts.version $(TO)
+	@$(MAKE) --no-print-directory openapi
 
 .PHONY: openapi
 openapi: dev-environment ## Write openapi/openapi.json and docs/reference/settings.md anew from the code
