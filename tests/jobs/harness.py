@@ -14,6 +14,7 @@ from jobs.notification import Notification
 from jobs.task import Task, TaskFailed
 from jobs.task_worker import TaskWorker, TaskWorkerOptions
 from jobs.tasks import Tasks
+from tests.waiting import until
 
 WAIT_SECONDS = 60.0
 INSERT = "INSERT INTO hookwire.tasks (id, description, start_time) VALUES ($1, 'mytask', NULL)"
@@ -80,6 +81,4 @@ async def working(database: Database, handler: Any, *transports: Any, **options:
 
 
 async def drained(sql: asyncpg.Connection) -> None:
-    async with asyncio.timeout(WAIT_SECONDS):
-        while await sql.fetchval("SELECT count(*) FROM hookwire.task_rows, pg_sleep(0.01)"):
-            pass
+    await until(lambda: sql.fetchval("SELECT count(*) = 0 FROM hookwire.task_rows"))

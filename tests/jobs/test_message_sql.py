@@ -10,7 +10,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.waiting import lasts
+from tests.waiting import lasts, until
 
 Row = tuple[int, int, bytes]
 
@@ -300,8 +300,7 @@ async def test_a_graduated_queue_loses_doubles_and_reorders_nothing(connect: Any
                 await accept(session, rows)
 
     async def graduate(session: asyncpg.Connection) -> None:
-        while await session.fetchval("SELECT last_value FROM hookwire.message_id, pg_sleep(0.005)") < 100:
-            pass
+        await until(lambda: session.fetchval("SELECT last_value >= 100 FROM hookwire.message_id"), poll_seconds=0.005)
         table = await session.fetchval("SELECT hookwire.graduate('q')")
         await session.execute(
             f"ALTER TABLE {table} ADD COLUMN order_id bigint"

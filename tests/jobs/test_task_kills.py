@@ -11,6 +11,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from tests.waiting import poll
+
 WAIT_SECONDS = 60.0
 # Where the worker stops: a statement of ours, before it is run or after it is committed.
 _WORKER = """
@@ -78,8 +80,9 @@ async def test_a_worker_that_is_killed_at_any_step_loses_nothing(
         )  # fmt: skip
         async with asyncio.timeout(WAIT_SECONDS):
             assert await process.wait() == -signal.SIGKILL
-            while await sql.fetchval("SELECT count(*) FROM hookwire.task_workers, pg_sleep(0.02)"):
+            while await sql.fetchval("SELECT count(*) FROM hookwire.task_workers"):
                 await sql.execute("SELECT hookwire.clean_tasks(100)")
+                await poll()
         found[step] = await outcome(sql, policy)
     await sql.close()
 

@@ -183,8 +183,9 @@ async def test_a_task_that_fails_is_tried_again_and_dies_in_the_end(
     await sql.execute("INSERT INTO hookwire.tasks (id, description, start_time) VALUES ('1', 'fails', NULL)")
     cleaner = Cleaner(database)
     async with working(database, ran, poll_seconds=0.01), asyncio.timeout(WAIT_SECONDS):
-        while not await sql.fetchval("SELECT count(*) FROM hookwire.dead_tasks, pg_sleep(0.01)"):
+        while not await sql.fetchval("SELECT count(*) FROM hookwire.dead_tasks"):
             await cleaner.clean()
+            await poll()
     dead = await sql.fetchrow("SELECT id, reason, attempts FROM hookwire.dead_tasks")
 
     assert (tuple(dead), [task.attempt for task in ran.tasks]) == (("1", "told to", 2), [1, 2])

@@ -27,11 +27,12 @@ def sleeps(tree: ast.AST) -> Iterator[int]:
 
 
 def hand_made_waits(tree: ast.AST) -> Iterator[int]:
-    """Yield the line of each loop that does nothing but look, poll and end: `until` does that."""
+    """Yield the line of each loop that only looks, polls and ends, or sleeps in the database: `until` does that."""
     for node in ast.walk(tree):
         if isinstance(node, ast.While):
             waits = [is_poll(step) for step in node.body]
-            if any(waits) and all(wait or only_looks(step) for wait, step in zip(waits, node.body, strict=True)):
+            looks = all(wait or only_looks(step) for wait, step in zip(waits, node.body, strict=True))
+            if (any(waits) and looks) or "pg_sleep" in ast.unparse(node):
                 yield node.lineno
 
 
@@ -70,6 +71,7 @@ def test_no_test_waits_in_a_loop_of_its_own() -> None:
         "while not done():\n        await poll()",
         "while True:\n        if found := await look():\n            return found\n        await asyncio.sleep(0.01)",
         "while not done():\n        assert time.monotonic() < deadline\n        block_poll()",
+        "while await sql.fetchval('SELECT count(*) FROM t, pg_sleep(0.1)'):\n        pass",
     ],
 )
 def test_a_planted_wait_is_found(loop: str) -> None:

@@ -162,9 +162,7 @@ async def test_a_worker_settles_every_message_once_and_returns_what_fails(
     async with asyncpg.create_pool(database_url_both, min_size=1, max_size=3) as pool, asyncio.TaskGroup() as group:
         worker = Worker(pool, "q", handle, batch=64)
         running = group.create_task(worker.run())
-        async with asyncio.timeout(60):
-            while await sql.fetchval("SELECT count(*) FROM hookwire.messages, pg_sleep(0.01)"):
-                pass
+        await until(lambda: sql.fetchval("SELECT count(*) = 0 FROM hookwire.messages"))
         worker.stop()
         await running
     dead = await sql.fetchval("SELECT reason FROM hookwire.dead_messages")

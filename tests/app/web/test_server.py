@@ -220,7 +220,7 @@ async def test_ten_thousand_pipelined_requests_are_answered_in_order_or_closed(r
     writes = [b"".join(requests[n : n + requests_per_write]) for n in range(0, 10_000, requests_per_write)]
     async with (
         serving(watching) as server,
-        asyncio.timeout(60),
+        asyncio.timeout(240),
         connected(server.port) as (reader, writer),
         asyncio.TaskGroup() as both,
     ):

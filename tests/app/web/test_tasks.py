@@ -107,17 +107,20 @@ async def test_the_scaler_starts_workers_for_a_burst_and_drains_them_after_it(
         "--", sys.executable, "-m", "app.cli", "work", "--concurrency", "4", "--", "sleep", "0.3",
         env=given, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    most = 0
+    workers = []
+
+    async def all_ran() -> bool:
+        workers.append(await sql.fetchval("SELECT count(*) FROM hookwire.task_workers"))
+        return bool(await sql.fetchval("SELECT count(*) = 0 FROM hookwire.task_rows"))
+
     async with asyncio.timeout(WAIT_SECONDS):
-        while await sql.fetchval("SELECT count(*) FROM hookwire.task_rows, pg_sleep(0.05)"):
-            most = max(most, await sql.fetchval("SELECT count(*) FROM hookwire.task_workers"))
-        while await sql.fetchval("SELECT count(*) FROM hookwire.task_workers, pg_sleep(0.05)"):
-            pass
+        await until(all_ran)
+        await until(lambda: sql.fetchval("SELECT count(*) = 0 FROM hookwire.task_workers"))
         process.send_signal(signal.SIGTERM)
         _, err = await process.communicate()
     await sql.close()
 
-    assert (process.returncode, most) == (0, 2), err.decode()
+    assert (process.returncode, max(workers)) == (0, 2), err.decode()
 
 
 async def test_a_dead_task_tells_operators_a_program_and_a_mail_server(
@@ -140,11 +143,7 @@ async def test_a_dead_task_tells_operators_a_program_and_a_mail_server(
         [delivered] = await receiver.wait_for(1)
         server = await asyncio.start_server(lambda r, w: smtp(r, w, mails), "127.0.0.1", free_port)
         dead = await hub.until("/tasks/dead", lambda answer: answer["items"])
-        async with asyncio.timeout(WAIT_SECONDS):
-            while (await hub.sql("SELECT count(*) FROM hookwire.dead_tasks, pg_sleep(0.05) WHERE told_at IS NULL"))[0][
-                0
-            ]:
-                pass
+        await until(lambda: hub.sql("SELECT 1 FROM hookwire.dead_tasks HAVING count(*) = count(told_at)"))
         again = (await hub.client.post("/tasks/dead/redrive", json={"reason": "mended"})).json()
         task = (await hub.client.get("/tasks/42")).json()
         cancelled = await hub.client.post("/tasks/42/cancel", json={})
