@@ -33,13 +33,27 @@ def test_the_totals_of_a_report_are_read(tmp_path: Path) -> None:
 
 
 def test_a_room_whose_tests_fail_says_so() -> None:
-    found = {"event": Measured(1_000, 99.6, 0), "db": Measured(10, 50.0, 1), "sdk": Measured(0, 0.0, 5)}
+    found = {
+        "event": Measured(1_000, 99.6, 0),
+        "db": Measured(10, 50.0, 1),
+        "hub": Measured(10, 50.0, 2),
+        "sdk": Measured(0, 0.0, 5),
+    }
 
     assert [row(name, one) for name, one in found.items()] == [
         "| `event` | 1,000 | 100 % |",
         "| `db` | 10 | 50 %, a test failed |",
-        "| `sdk` | 0 | 0 %, pytest ended with 5 |",
+        "| `hub` | 10 | 50 %, pytest ended with 2 |",
+        "| `sdk` | – | no such tests |",
     ]
+
+
+@pytest.mark.parametrize(("code", "ended"), [(0, 0), (5, 0), (1, 1), (2, 1)])
+def test_a_room_without_such_tests_is_no_failure(monkeypatch: pytest.MonkeyPatch, code: int, ended: int) -> None:
+    """With `--unit`, two rooms have none."""
+    monkeypatch.setattr("sys.argv", ["room_coverage", "--unit", "pipeline"])
+    monkeypatch.setattr("scripts.room_coverage.measure", lambda *_: Measured(0, 0.0, code))
+    assert main() == ended
 
 
 def test_an_unknown_room_is_refused_with_the_known_ones(
