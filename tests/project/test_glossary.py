@@ -15,8 +15,9 @@ ROOMS = ("hub/", "relay/", "webhooks/", "jobs/", "reqrep/", "egress/", "runtime/
 
 PLAIN_WORDS = {
     "account", "activate", "ask", "bounds", "change", "chart", "child", "claimer", "cleanup", "cluster", "command",
-    "confirm", "connector", "counter", "database", "deadline", "decision", "direct", "done", "fetching", "figure",
-    "folder", "frame", "harvest", "header", "hub", "inspection", "left", "link", "management", "member", "method",
+    "connection", "confirm", "connector", "content", "counter", "database", "deadline", "decision", "direct", "done",
+    "due", "fetching", "figure", "folder", "frame", "harvest", "header", "hub", "inspection", "left", "link",
+    "management", "member", "method",
     "migration", "mode", "notification", "observer", "option", "overdue", "overtaken", "part", "periodic", "pinging",
     "poll", "postmaster", "process", "property", "proxy", "publisher", "pull", "python", "range", "reactor", "reader",
     "receiver", "relay", "report", "resolver", "response", "result", "retention", "run", "session", "socket", "stale",
@@ -44,7 +45,7 @@ def singular(word: str) -> str:
 def unknown(name: str) -> bool:
     """Return whether a class has a name of one word that no row explains. A participle is the end of a verb's work."""
     word, *others = words_of(name)
-    known = {singular(part) for term in terms() for part in re.findall(r"[a-z]+", term)}
+    known = {singular(term) for term in terms()}
     return not others and not word.endswith("ed") and singular(word) not in known | PLAIN_WORDS
 
 
