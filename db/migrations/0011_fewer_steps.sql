@@ -1,11 +1,11 @@
--- Ends of jobs and acceptances of messages in fewer steps (benchmarks/profiles/jobs.md): one statement finds by claim and
--- deletes, rows keep their type on the way to the announcements, and limits for each key are counted by one hash.
+-- Ends of jobs and acceptances of messages in fewer steps (benchmarks/profiles/jobs.md). One statement finds by claim and
+-- deletes. Rows keep their type on the way to the announcements. One hash counts the limits for each key.
 
 DROP FUNCTION hookwire.end_jobs(uuid[], text, jsonb[], text, text, uuid[]);
 
 -- End jobs: they leave the table, and enter the archive if their kind keeps them. With claims, only jobs that are still held by
--- them are ended. Return the ids of the ended jobs. Rows are locked in the order of ids (JS-13): the plan may use neither a
--- bitmap nor a scan of the table, and an index returns the ids of an array in their order.
+-- them are ended. Return the ids of the ended jobs. Rows are locked in the order of ids (JS-13). So the plan uses neither a
+-- bitmap nor a scan of the table: an index returns the ids of an array in their order.
 CREATE FUNCTION hookwire.end_jobs(ids uuid[], in_state text, results jsonb[] DEFAULT NULL, why text DEFAULT NULL, actor text DEFAULT NULL,
     results_of uuid[] DEFAULT NULL, claims bigint[] DEFAULT NULL) RETURNS uuid[]
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
@@ -131,7 +131,7 @@ END
 $$;
 
 -- Accept each of these messages that its claim still holds: it leaves the table. It goes into the archive if its queue keeps
--- history (JB-05). Claim by claim, so that the DELETE itself finds what is held: a lock before it would write each row once more.
+-- history (JB-05). Claim by claim, so that the DELETE itself finds the held messages: a lock before it would write each row once more.
 CREATE OR REPLACE FUNCTION hookwire.accept_held(ids bigint[], claims bigint[], queue text DEFAULT NULL) RETURNS SETOF bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
