@@ -5032,6 +5032,32 @@ COMMENT ON COLUMN hookwire.lake_metrics.tries_to_success IS 'The mean number of 
 
 COMMENT ON COLUMN hookwire.lake_metrics.oldest_seconds IS 'How long the event that had waited longest had waited.';
 
+CREATE TABLE hookwire.lake_proofs (
+    lake text NOT NULL,
+    day date NOT NULL,
+    topic text NOT NULL,
+    digest text NOT NULL,
+    records bigint NOT NULL,
+    unproved integer NOT NULL,
+    proved_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE hookwire.lake_proofs IS 'Days of the lake that an audit has compared without a finding.';
+
+COMMENT ON COLUMN hookwire.lake_proofs.lake IS 'The URI of the lake.';
+
+COMMENT ON COLUMN hookwire.lake_proofs.day IS 'The day in UTC in which the events were accepted.';
+
+COMMENT ON COLUMN hookwire.lake_proofs.topic IS 'The topic in Kafka.';
+
+COMMENT ON COLUMN hookwire.lake_proofs.digest IS 'SHA-256 over the bytes of the day''s files, its cells of the ledger and the audit''s options.';
+
+COMMENT ON COLUMN hookwire.lake_proofs.records IS 'Records of the day in the lake.';
+
+COMMENT ON COLUMN hookwire.lake_proofs.unproved IS 'Cells whose contents could not be compared.';
+
+COMMENT ON COLUMN hookwire.lake_proofs.proved_at IS 'When the digest was stored.';
+
 CREATE TABLE hookwire.lake_slo (
     tenant text NOT NULL,
     day date NOT NULL,
@@ -5922,6 +5948,9 @@ ALTER TABLE ONLY hookwire.lake_batches
 
 ALTER TABLE ONLY hookwire.lake_metrics
     ADD CONSTRAINT lake_metrics_pkey PRIMARY KEY (tenant, hour, topic, subscription);
+
+ALTER TABLE ONLY hookwire.lake_proofs
+    ADD CONSTRAINT lake_proofs_pkey PRIMARY KEY (lake, day, topic);
 
 ALTER TABLE ONLY hookwire.lake_slo
     ADD CONSTRAINT lake_slo_pkey PRIMARY KEY (tenant, day, subscription);

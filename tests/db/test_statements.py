@@ -114,6 +114,7 @@ async def test_every_table_of_users_data_carries_the_tenant(database_url: str) -
         "job_rates",
         "job_requests",
         "lake_batches",
+        "lake_proofs",
         "layouts",
         "ledger_cursor",
         "ledger_entries",

@@ -14,6 +14,7 @@ import typer
 
 from app.cli.entry import Config, Json, run, say, settings_from
 from app.cli.failure import CommandFailed
+from app.cli.pipeline.audit_memory import recalled
 from app.cli.pipeline.audit_metrics import write_metrics
 from app.cli.pipeline.audit_recount import recounted
 from app.cli.pipeline.audit_report import AuditReport, print_report
@@ -32,6 +33,7 @@ Since = Annotated[str | None, typer.Option("--since", help="The start: 2026-01-1
 Until = Annotated[str | None, typer.Option("--until", help="The end, in the same format.")]
 Contents = Annotated[bool, typer.Option("--contents", help="Compare all events, also where sums agree; parse JSON.")]
 Examples = Annotated[int, typer.Option("--examples", min=1, max=100_000, help="Ids to name beside each count.")]
+Again = Annotated[bool, typer.Option("--again", help="Read days again that were proved and have not changed.")]
 Late = Annotated[
     float | None,
     typer.Option("--late", min=0.001, help="Seconds after which an event is late (HOOKWIRE_PIPELINE_LATE_SECONDS)."),
@@ -52,17 +54,24 @@ class Question:
     contents: bool
     examples_max: int
     late_seconds: float
+    again: bool = False
+
+    @property
+    def is_nightly(self) -> bool:
+        """Return whether the audit judges all hours, so that it may rely on days that were proved before."""
+        return self.since is None and self.until is None and not self.contents and not self.again
 
 
 def audit(
     lake: Lake = None, since: Since = None, until: Until = None, contents: Contents = False, examples: Examples = 10,
-    late: Late = None, self_test: SelfTest = False, metrics: Metrics = None, conf: Conf = None, as_json: Json = False,
-    config: Config = None,
+    again: Again = False, late: Late = None, self_test: SelfTest = False, metrics: Metrics = None, conf: Conf = None,
+    as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
     """Prove that each accepted event is in the lake, once and in order, or name the events that are not.
 
     The audit judges closed hours: those that ended at least 65 minutes ago and are folded into the ledger. Run
-    `hookwire pipeline archive` first.
+    `hookwire pipeline archive` first. Days that an audit has proved, and whose files and ledger are as they were, stay
+    proved: only their files are hashed.
 
     Exit code 0: everything was compared, without findings; 1: findings; 2: no findings, but some cells are unjudged;
     3: the database or the lake cannot be reached.
@@ -84,7 +93,7 @@ def audit(
     first, last = moment("--since", since), moment("--until", until)
     question = Question(
         datetime.fromisoformat(first) if first else None, datetime.fromisoformat(last) if last else None,
-        contents, examples, settings.pipeline_late_seconds if late is None else late,
+        contents, examples, settings.pipeline_late_seconds if late is None else late, again,
     )  # fmt: skip
     with told_failures():
         run(_audit(settings, lake, question, metrics, as_json=as_json))
@@ -136,12 +145,20 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
     incarnation = installation["incarnation"]
     ledger = await compare_ledger(connection, incarnation)
     since, until = await _hours(connection, question)
-    tell(f"ledger: {ledger.findings} findings; reading the lake from {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}")
     owed = await connection.fetch("lake.cells", settings.kafka_topic_prefix, since, until)
     storage = lake_of(lake, settings)
+    repeats_are_legal = settings.kafka_mode == "idempotent"
     with recorded_run(storage, "audit", {"since": since.isoformat(), "until": until.isoformat()}) as noted:
+        options = (incarnation, question.late_seconds, repeats_are_legal)
+        memory = await recalled(connection, storage, owed, options) if question.is_nightly else None
+        begin = since
+        if memory is not None and memory.begin is not None:
+            begin = max(since, memory.begin)
+            owed = [row for row in owed if row["hour"] >= begin]
+        hours = f"{begin:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}"
+        tell(f"ledger: {ledger.findings} findings; reading the lake from {hours}")
         spark = await asyncio.to_thread(session, "audit", settings)
-        audit = LakeAudit(spark, storage, incarnation, since, until, question.late_seconds)
+        audit = LakeAudit(spark, storage, incarnation, begin, until, question.late_seconds)
         cells = await asyncio.to_thread(audit.compare, owed)
         asked = in_question(cells, contents=question.contents)
         tell(f"{len(cells)} cells compared, {len(asked)} to compare event by event")
@@ -151,7 +168,7 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
         accepted, unjudged = await _accepted(connection, settings.kafka_topic_prefix, incarnation, asked)
         judged = [cell for cell in asked if cell not in unjudged]
         findings = await asyncio.to_thread(
-            audit.inquire, accepted, judged, repeats_are_legal=settings.kafka_mode == "idempotent",
+            audit.inquire, accepted, judged, repeats_are_legal=repeats_are_legal,
             examples_max=question.examples_max, judges_json=question.contents,
         )  # fmt: skip
         kept = datetime.now(UTC) - timedelta(days=settings.retention_days or _FOR_EVER_DAYS)
@@ -162,10 +179,13 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
         findings += await recounted(connection, incarnation, max(since, kept), until)
         records, unequal = sum(cell.records for cell in cells), len(in_question(cells))
         unproved = sum(cell.has_contents is None and cell.bucket is not None for cell in cells)
+        remembered, outside = 0 if memory is None else memory.records, audit.outside or 0
         report = AuditReport(
-            since, until, ledger, len(cells), hours, records, audit.outside or 0, unarchived, unequal, unproved,
-            unjudged, findings,
+            since, until, ledger, len(cells), hours, records, remembered, outside - remembered, unarchived, unequal,
+            unproved + (0 if memory is None else memory.unproved), unjudged, findings,
         )  # fmt: skip
+        if memory is not None and report.exit_code == 0:
+            await memory.store(connection, audit.snapshot, begin, until, cells)
         noted.counts = {"records": records, "unequal": unequal, "findings": report.count}
         noted.state = "findings" if report.count else noted.state
     return report

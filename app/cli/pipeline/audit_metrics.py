@@ -33,6 +33,7 @@ def write_metrics(report: AuditReport, file: Path) -> None:
         ("unproved_cells", "Cells whose contents the last audit could not prove.", report.unproved),
         ("ledger_findings", "Cells of the ledger whose sides differ.", report.ledger.findings),
         ("records", "Records of the lake the last audit compared.", report.records),
+        ("remembered_records", "Records of days that were proved before.", report.remembered),
         ("outside_records", "Records of the lake in hours the last audit did not judge.", report.outside),
         ("until_timestamp_seconds", "The end of the hours the last audit judged.", report.until.timestamp()),
         ("timestamp_seconds", "When the last audit ended.", time.time()),

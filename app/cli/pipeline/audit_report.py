@@ -18,6 +18,7 @@ __all__ = ["AuditReport", "print_report"]
 class AuditReport:
     """The results of all comparisons. ``unjudged`` cells could not be compared event by event.
 
+    * ``remembered``: records in days that an earlier audit proved and that have not changed; they were not read again.
     * ``outside``: records of the lake in hours that were not judged.
     * ``webhook_hours``: the number of hours whose deliveries were checked.
     * ``unarchived``: offsets that were read from Kafka, because cells differed and the archive has not read them yet.
@@ -30,6 +31,7 @@ class AuditReport:
     cells: int
     webhook_hours: int
     records: int
+    remembered: int
     outside: int
     unarchived: int
     unequal: int
@@ -71,6 +73,7 @@ def print_report(report: AuditReport) -> None:
     hours = f"{report.since:%Y-%m-%d %H:%M} to {report.until:%Y-%m-%d %H:%M} UTC"
     console().print(
         f"{report.records:,} records in {report.cells:,} cells from {hours}, {report.unequal} of them unequal; "
+        f"{report.remembered:,} records of days that were proved before; "
         f"contents of {report.unproved} unproved; {report.outside:,} records of other hours; "
         f"deliveries of {report.webhook_hours} hours; "
         f"{report.ledger.findings} findings of the ledger (hookwire doctor --ledger); {report.count} in all",

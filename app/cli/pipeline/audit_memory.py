@@ -1,0 +1,83 @@
+"""The memory of the audit: days of the lake that it has proved, and that have not changed since (FP-10)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from db.pool import Session
+    from pipeline.audit.inquiry import Cell
+    from pipeline.audit.proof import DayTopic, Proofs
+    from pipeline.lake import Snapshot
+    from pipeline.storage import LakeStorage
+
+__all__ = ["AuditMemory", "recalled"]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditMemory:
+    """The proofs of an audit: those of earlier audits that still hold, and the present digests.
+
+    The lake has to be read from the hour ``begin`` on; None means all hours. ``records`` counts the records of earlier
+    days. ``unproved`` counts the cells of these days whose contents could not be compared.
+    """
+
+    lake: LakeStorage
+    present: Proofs
+    begin: datetime | None
+    records: int
+    unproved: int
+
+    async def store(
+        self, session: Session, snapshot: Snapshot, since: datetime, until: datetime, cells: Sequence[Cell]
+    ) -> None:
+        """Store the days from ``since`` until ``until`` as proved, and delete those that retention has dropped.
+
+        Store nothing if the audit has read another snapshot than the one that was hashed. The caller has found nothing.
+        """
+        if snapshot.files != self.present.snapshot.files:
+            return
+        unproved = Counter(
+            (cell.hour.date(), cell.topic) for cell in cells if cell.has_contents is None and cell.bucket is not None
+        )
+        days = {place: proof for place, proof in self.present.days.items() if since.date() <= place[0] < until.date()}
+        await session.execute(
+            "lake.prove", self.lake.uri, [day for day, _ in days], [topic for _, topic in days],
+            [proof.digest for proof in days.values()], [proof.records for proof in days.values()],
+            [unproved[place] for place in days],
+        )  # fmt: skip
+        await session.execute(
+            "lake.forget_proofs", self.lake.uri, min((day for day, _ in self.present.days), default=until.date())
+        )
+
+
+async def recalled(
+    session: Session, lake: LakeStorage, ledger: Sequence[Mapping[str, Any]], options: Sequence[object]
+) -> AuditMemory:
+    """Return the proofs of earlier audits of this lake with these options by this version.
+
+    ``ledger`` has the columns of ``cell.LEDGER``.
+    """
+    from pipeline.audit.proof import Proof, proofs_of
+
+    rows = await session.fetch("lake.proofs", lake.uri)
+    proved: dict[DayTopic, Proof] = {
+        (row["day"], row["topic"]): Proof(row["digest"], row["records"], row["unproved"]) for row in rows
+    }
+    present = await asyncio.to_thread(proofs_of, lake, ledger, [version("hookwire-server"), *options])
+    day = present.first_open_day(proved)
+    if day is None:
+        return AuditMemory(lake, present, None, 0, 0)
+    earlier = [proved[place] for place in present.before(day)]
+    records, unproved = sum(proof.records for proof in earlier), sum(proof.unproved for proof in earlier)
+    return AuditMemory(lake, present, _midnight(day), records, unproved)
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)

@@ -1,0 +1,110 @@
+"""Proof: a digest of all that an audit compares in one day and Kafka topic. A proved day need not be read again.
+
+::
+
+    bytes of the day's files, those of erased records too --.
+    cells of the ledger -------------------------------------+--> digest --> as proved before? then the day stays proved
+    options of the audit -----------------------------------'
+
+Hashing a file costs a fraction of an audit of its rows. An audit begins with the last proved day before the first day
+that changed, so that keys are compared across the border. The digests belong into the database: a process that writes
+into the lake must not be able to forge them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from hashlib import sha256
+from typing import Any
+
+from pipeline.erasure import erased_table
+from pipeline.lake import Snapshot, Table, bronze
+from pipeline.retention import forgotten
+from pipeline.storage import LakeStorage
+
+__all__ = ["DayTopic", "Proof", "Proofs", "proofs_of"]
+
+DayTopic = tuple[date, str]
+_MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A digest of one day and topic. ``unproved`` counts cells whose contents could not be compared."""
+
+    digest: str
+    records: int
+    unproved: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Proofs:
+    """The present digest of each day and topic, and the snapshot of bronze that they describe."""
+
+    snapshot: Snapshot
+    days: Mapping[DayTopic, Proof]
+
+    def first_open_day(self, proved: Mapping[DayTopic, Proof]) -> date | None:
+        """Return the day to begin with: the last day that is as it was when it was proved, before the first other one.
+
+        Return None if the first day is none of these.
+        """
+        last: date | None = None
+        for day in sorted({day for day, _ in self.days}):
+            here = {place: proof for place, proof in self.days.items() if place[0] == day}
+            if any(place not in proved or proved[place].digest != proof.digest for place, proof in here.items()):
+                break
+            last = day
+        return last
+
+    def before(self, day: date) -> list[DayTopic]:
+        """Return the places of earlier days."""
+        return [place for place in self.days if place[0] < day]
+
+
+def proofs_of(lake: LakeStorage, ledger: Iterable[Mapping[str, Any]], options: Sequence[object]) -> Proofs:
+    """Return the digests of all days that retention keeps. ``ledger`` has the columns of ``cell.LEDGER``."""
+    table, erased = bronze(lake), erased_table(lake)
+    snapshot, of_erased = table.snapshot(), erased.snapshot()
+    is_forgotten = forgotten(snapshot)
+    parts: dict[DayTopic, list[str]] = {}
+    records: dict[DayTopic, int] = {}
+    for of, files in ((table, snapshot), (erased, of_erased)):
+        for place, text in _hashed(lake, of, files):
+            parts.setdefault(place, []).append(text)
+    for file in snapshot.files:
+        place = _place(file.values)
+        records[place] = records.get(place, 0) + file.rows
+    for row in ledger:
+        if not is_forgotten(row["topic"], row["hour"]):
+            place = row["hour"].astimezone(UTC).date(), row["topic"]
+            parts.setdefault(place, []).append(json.dumps([str(value) for value in dict(row).values()]))
+    # An erased record stays erased where its whole day is dropped.
+    kept = {place for place in parts if not is_forgotten(place[1], datetime.combine(place[0], time(), UTC))}
+    given = json.dumps([str(option) for option in options])
+    days = {
+        place: Proof(sha256("\n".join([given, *sorted(parts[place])]).encode()).hexdigest(), records.get(place, 0))
+        for place in kept | records.keys()
+    }
+    return Proofs(snapshot, days)
+
+
+def _hashed(lake: LakeStorage, table: Table, snapshot: Snapshot) -> list[tuple[DayTopic, str]]:
+    def hashed(path: str) -> str:
+        try:
+            return lake.sha256(f"{table.name}/{path}")
+        except FileNotFoundError:
+            return _MISSING
+
+    digests = lake.each([file.path for file in snapshot.files], hashed)
+    return [
+        (_place(file.values), f"{table.name} {file.path} {digest}")
+        for file, digest in zip(snapshot.files, digests, strict=True)
+    ]
+
+
+def _place(values: Mapping[str, str]) -> DayTopic:
+    return date.fromisoformat(values["dt"]), values["topic"]

@@ -1,0 +1,155 @@
+"""An audit remembers what it has proved, and no longer than it is true (FP-10)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from pipeline.audit.proof import Proof, Proofs
+from pipeline.audit.selftest import HOUR, SelftestRecord, bronze_of
+from pipeline.lake import Change, Snapshot, bronze
+from pipeline.storage import LakeStorage
+from tests.app.maintenance.test_ledger import carry, folded, pretend
+from tests.pipeline.test_audit_command import audit
+from tests.pipeline.test_tampering import executed, found_in
+from tests.relay.harness import Harness, relay_harness
+
+pytestmark = pytest.mark.usefixtures("restored_logging")
+KEYS = "abcabcab"
+DAYS = (3, 3, 2)
+"""How many of these events are of each day, from HOUR on."""
+D = [date(2026, 1, 15) + timedelta(days=n) for n in range(4)]
+
+Row = dict[str, Any]
+
+
+def day_of(place: int) -> int:
+    return place // DAYS[0]
+
+
+@pytest.fixture
+def events(database_url: str, monkeypatch: pytest.MonkeyPatch) -> list[SelftestRecord]:
+    """Events of three days, accepted and carried."""
+
+    async def spread(harness: Harness, ids: Sequence[int]) -> None:
+        await pretend(harness)
+        for place, number in enumerate(ids):
+            later = "UPDATE hookwire.events SET accepted_at = accepted_at + $2 WHERE id = $1"
+            await harness.connection.execute(later, number, timedelta(days=day_of(place)))
+        await folded(harness)
+
+    async def prepared() -> tuple[str, list[int]]:
+        async with relay_harness(database_url) as harness:
+            ids = await carry(harness, *KEYS)
+            await spread(harness, ids)
+            return await harness.connection.fetchval("SELECT incarnation FROM hookwire.installation"), ids
+
+    monkeypatch.setenv("HOOKWIRE_DATABASE_URL", database_url)
+    incarnation, ids = asyncio.run(prepared())
+    return [SelftestRecord(n, key, b"x", n, incarnation=incarnation) for n, key in zip(ids, KEYS, strict=True)]
+
+
+@pytest.fixture
+def put(spark: SparkSession, lake_uri: str) -> Callable[..., None]:
+    """Archive records on their days, or all on one; ``moved`` raises their offsets."""
+
+    def archived(records: Sequence[SelftestRecord], days: Sequence[int], moved: int = 0) -> None:
+        table = bronze(LakeStorage(lake_uri))
+        for record, day in zip(records, days, strict=True):
+            frame = bronze_of(spark, [record]).coalesce(1)
+            shift = F.expr(f"INTERVAL {day} DAYS")
+            columns = {name: F.col(name) + shift for name in ("timestamp", "accepted_at", "archived_at")}
+            frame = frame.withColumns({**columns, "dt": F.lit(D[day]), "offset": F.col("offset") + moved})
+            basis = table.snapshot()
+            table.commit(basis, Change("archive", "run", table.write(frame, basis.version + 1)))
+
+    return archived
+
+
+def judged(report: Row) -> tuple[int, int, int]:
+    return report["records"], report["remembered"], report["outside"]
+
+
+def test_a_proved_day_is_read_again_only_when_a_byte_of_it_has_changed(
+    lake_uri: str, events: Sequence[SelftestRecord], put: Callable[..., None], tmp_path: Path, database_url: str
+) -> None:
+    """FP-10: and a swapped file, a copy under another day and an altered ledger are named as before."""
+    put(events, [day_of(place) for place in range(len(events))])
+    assert [(code, judged(report)) for code, report in (audit(lake_uri), audit(lake_uri))] == [
+        (0, (8, 0, 0)), (0, (2, 6, 0)),
+    ]  # fmt: skip
+    assert [judged(audit(lake_uri, option)[1]) for option in ("--again", "--contents")] == [(8, 0, 0)] * 2
+
+    file = next(each for each in bronze(LakeStorage(lake_uri)).snapshot().files if f"dt={D[0]}" in each.path)
+    path = tmp_path / "lake" / "bronze" / file.path
+    path.with_name(f".{path.name}.crc").unlink()
+    whole = path.read_bytes()
+    rows = pq.ParquetFile(path).read()
+    place = rows.schema.get_field_index("value")
+    pq.write_table(rows.set_column(place, rows.schema.field(place), pa.array([b"y"], pa.binary())), path)
+    code, report = audit(lake_uri)
+    assert (code, judged(report), {fault for fault, _ in found_in(report)}) == (1, (8, 0, 0), {"altered"})
+    path.write_bytes(whole)
+    assert judged(audit(lake_uri)[1]) == (2, 6, 0)
+
+    put(events[:1], [1], moved=1000)
+    code, report = audit(lake_uri)
+    assert (code, report["remembered"]) == (1, 0)
+    assert found_in(report) >= {("duplicated", events[0].event_id)}
+
+    asyncio.run(
+        executed(database_url, "UPDATE hookwire.ledger SET owed_content = owed_content + 1 WHERE hour = $1", HOUR)
+    )
+    code, report = audit(lake_uri)
+    assert (code, report["remembered"]) == (1, 0)
+
+
+def test_what_was_found_wrong_is_not_remembered_as_proved(
+    lake_uri: str, events: Sequence[SelftestRecord], put: Callable[..., None], database_url: str
+) -> None:
+    """FP-10: nor is a day that was judged only in part."""
+    put(events[1:], [day_of(place) for place in range(1, len(events))])
+    codes = [audit(lake_uri)[0] for _ in range(2)]
+    assert (codes, asyncio.run(stored(database_url))) == ([1, 1], [])
+    put(events[:1], [0])
+    assert audit(lake_uri, "--until", f"{D[2]:%Y-%m-%d}T10:00Z")[0] == 0
+    assert asyncio.run(stored(database_url)) == []
+    assert (audit(lake_uri)[0], asyncio.run(stored(database_url))) == (0, D[:3])
+
+
+async def stored(url: str) -> list[date]:
+    connection = await asyncpg.connect(url)
+    rows = await connection.fetch("SELECT day FROM hookwire.lake_proofs ORDER BY day")
+    await connection.close()
+    return [row["day"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("proved", "begin"),
+    [
+        ([], None),
+        ([0], 0),
+        ([0, 1, 2], 2),
+        ([0, 2], 0),
+        ([1, 2], None),
+    ],
+)
+def test_an_audit_begins_with_the_last_day_that_stands(proved: list[int], begin: int | None) -> None:
+    """FP-10: the day before the first that changed is read too, so that keys are compared across midnight."""
+    days = {(D[n], topic): Proof(f"{n} {topic}", 1) for n in range(3) for topic in ("orders", "carts")}
+    before = {place: proof for place, proof in days.items() if D.index(place[0]) in proved}
+    present = Proofs(Snapshot(), days)
+    found = present.first_open_day(before)
+    assert found == (None if begin is None else D[begin])
+    one_changed = before | {(D[0], "carts"): Proof("other", 1)}
+    assert present.first_open_day(one_changed) is None
