@@ -155,8 +155,8 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
         if memory is not None and memory.begin is not None:
             begin = max(since, memory.begin)
             owed = [row for row in owed if row["hour"] >= begin]
-        hours = f"{begin:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}"
-        tell(f"ledger: {ledger.findings} findings; reading the lake from {hours}")
+        span = f"{begin:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}"
+        tell(f"ledger: {ledger.findings} findings; reading the lake from {span}")
         spark = await asyncio.to_thread(session, "audit", settings)
         audit = LakeAudit(spark, storage, incarnation, begin, until, question.late_seconds)
         cells = await asyncio.to_thread(audit.compare, owed)
