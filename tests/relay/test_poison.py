@@ -154,5 +154,5 @@ async def test_what_a_person_skips_or_takes_up_again_is_carried_by_the_leader(ha
     assert skipped == [("kafka", ids[1], "a", "too_large")]
     assert ([tuple(row) for row in audit], await dead(harness)) == ([
         ("alice", "hold.skip", "kafka orders a", "too big", 1),
-        ("bob", "dead_letter.retry", f"kafka {ids[1]}", "limit raised", 1),
+        ("bob", "dead_letter.retry", f"dead_kafka_{ids[1]}", "limit raised", 1),
     ], [])  # fmt: skip

@@ -33,7 +33,11 @@ async def test_a_pull_subscription_starts_where_it_is_asked_to(running_hub: RunH
     async with running_hub(ALL_ROLES) as hub:
         events = await published(hub, 8)
         moment = datetime.now(UTC).isoformat()
-        await published(hub, 1, "other")
+        events += await published(hub, 1, "other")
+        for event in events:  # an event that waits for its fan-out reaches new subscriptions, too (RR-10)
+            await hub.until(
+                f"/events/{event['id']}", lambda found: all(sink["state"] == "sent" for sink in found["sinks"])
+            )
         at_event = await pulling(hub, start=events[5]["id"], ordered=True)
         at_first = await pulling(hub, start="earliest", ordered=True)
         at_moment = await pulling(hub, "#", start=moment)
