@@ -135,11 +135,11 @@ def sentence(run: ProveRun) -> str:
 def legend(run: ProveRun) -> dict[str, str]:
     """Return the meaning of each word that the run has printed: heads, sinks, promises and faults."""
     sinks = run.report.sinks if run.report is not None else ()
-    faults = {harm.fault.kind for harm in run.harms}
+    promises, faults = {sink.promise for sink in sinks}, {harm.fault.kind for harm in run.harms}
     return {
         **LEGEND,
         **{f"sink {sink.sink}": SINKS[sink.sink] for sink in sinks if sink.sink in SINKS},
-        **{f"promise {each}": text for each, text in PROMISES.items() if each in {sink.promise for sink in sinks}},
+        **{f"promise {each}": text for each, text in PROMISES.items() if each in promises},
         **{str(each): text for each, text in FAULTS.items() if each in faults},
     }
 

@@ -1,4 +1,4 @@
-"""attempt_line, answer_of_attempt: one attempt of a delivery, with the receiver's answer, for people."""
+"""Lines for people about one attempt of a delivery, with the answer of its receiver."""
 
 from __future__ import annotations
 

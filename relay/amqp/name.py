@@ -11,13 +11,14 @@ from typing import Final
 
 __all__ = ["EXCHANGE_NAME_PATTERN", "NAME_RULE", "is_exchange_name", "is_queue_name"]
 
-EXCHANGE_NAME_PATTERN: Final = r"^[A-Za-z0-9_.:@#,/+ -]{1,127}$"
+_CHARACTER: Final = "[A-Za-z0-9_.:@#,/+ -]"
+EXCHANGE_NAME_PATTERN: Final = f"^{_CHARACTER}{{1,127}}$"
 NAME_RULE: Final = (
     "AMQP names have letters and digits of ASCII, blanks and - _ . : @ # , / + only; an exchange's at most 127 "
     "characters, a queue's 255"
 )
-_EXCHANGE = re.compile(r"[A-Za-z0-9_.:@#,/+ -]{1,127}")
-_QUEUE = re.compile(r"[A-Za-z0-9_.:@#,/+ -]{1,255}")
+_EXCHANGE = re.compile(EXCHANGE_NAME_PATTERN)
+_QUEUE = re.compile(f"{_CHARACTER}{{1,255}}")
 
 
 def is_exchange_name(name: str) -> bool:
