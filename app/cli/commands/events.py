@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 import typer
 
 from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.listing import listed, print_list
 from app.cli.one_line import on_one_line
 
 __all__ = ["events"]
@@ -22,6 +23,7 @@ Since = Annotated[str | None, typer.Option("--since", help="2026-01-15T09:00Z, o
 Until = Annotated[str | None, typer.Option("--until", help="The end, in the same form as --since.")]
 Outcome = Annotated[str | None, typer.Option("--outcome", help="waiting, dead or delivered.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of events.")]
+_HEADS: Final = ("Event", "Topic", "Key", "Bytes", "Outcome", "Accepted")
 
 
 @events.command(name="list")
@@ -58,22 +60,13 @@ def show(event: Id, url: Url = None, as_json: Json = False, config: Config = Non
 
 
 async def _list(asked: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import get_all, hub_url
-    from app.cli.table import show as show_table
-
-    params = {name: value for name, value in asked.items() if value is not None}
-    found = await get_all(f"{hub_url(url, settings_from(config))}/events", params, limit)
-    if as_json:
-        say(json.dumps(found))
-    elif found:
-        rows = [
-            (one["id"], one["topic"], one["key"] or "", str(one["bytes"]), one["outcome"], one["accepted_at"][:19])
-            for one in found
-        ]
-        show_table(("Event", "Topic", "Key", "Bytes", "Outcome", "Accepted"), rows, ("Topic", "Key"))
-    else:
-        say("there is no such event")
+    found = await listed("/events", asked, limit, url, config)
+    print_list(found, _HEADS, _row, ("Topic", "Key"), "there is no such event", as_json=as_json)
     return 0
+
+
+def _row(one: dict[str, Any]) -> tuple[str, ...]:
+    return one["id"], one["topic"], one["key"] or "", str(one["bytes"]), one["outcome"], one["accepted_at"][:19]
 
 
 async def _show(event: str, url: str | None, as_json: bool, config: Any) -> int:

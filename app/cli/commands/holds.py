@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 import typer
 
 from app.cli.commands import deadletters
-from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.entry import Config, Json, Url, run
 from app.cli.failure import CommandFailed
+from app.cli.listing import listed, print_list, print_one
 
 __all__ = ["holds"]
 
@@ -23,6 +23,7 @@ All = Annotated[bool, typer.Option("--all", help="Every record that waits, not o
 Sink = Annotated[str | None, typer.Option("--sink", help="kafka, amqp or webhooks.")]
 Topic = Annotated[str | None, typer.Option("--topic", help="This topic alone.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of holds.")]
+_HEADS: Final = ("Hold", "Sink", "Topic", "Key", "Records", "Next", "Reason")
 
 
 @holds.command(name="list")
@@ -47,7 +48,7 @@ def show(hold: Id, url: Url = None, as_json: Json = False, config: Config = None
 
       hookwire holds show hold_3
     """
-    run(_show(hold, url, as_json, config))
+    run(print_one(f"/holds/{quote(hold, safe='')}", url, config, as_json=as_json))
 
 
 @holds.command()
@@ -77,29 +78,15 @@ def give_up(
 
 
 async def _list(asked: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import get_all, hub_url
-    from app.cli.table import show as show_table
-
-    params = {name: value for name, value in asked.items() if value is not None}
-    found = await get_all(f"{hub_url(url, settings_from(config))}/holds", params, limit)
-    if as_json:
-        say(json.dumps(found))
-    elif found:
-        rows = [
-            (one["id"], one["sink"], one["topic"], one["key"] or f"({one['scope']})", str(one["records"]),
-             one["next_attempt_at"][:19], f"{one['reason']}: {one['detail']}")
-            for one in found
-        ]  # fmt: skip
-        heads = ("Hold", "Sink", "Topic", "Key", "Records", "Next", "Reason")
-        show_table(heads, rows, ("Topic", "Key", "Reason"))
-    else:
-        say("none: no sink holds back a key or a topic")
+    found = await listed("/holds", asked, limit, url, config)
+    print_list(
+        found, _HEADS, _row, ("Topic", "Key", "Reason"), "none: no sink holds back a key or a topic", as_json=as_json
+    )
     return int(bool(found))
 
 
-async def _show(hold: str, url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import get, hub_url
-
-    found = await get(f"{hub_url(url, settings_from(config))}/holds/{quote(hold, safe='')}")
-    say(json.dumps(found, indent=None if as_json else 2))
-    return 0
+def _row(one: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        one["id"], one["sink"], one["topic"], one["key"] or f"({one['scope']})", str(one["records"]),
+        one["next_attempt_at"][:19], f"{one['reason']}: {one['detail']}",
+    )  # fmt: skip

@@ -11,6 +11,7 @@ import typer
 
 from app.cli.entry import Config, Json, Url, run, say, settings_from, tell
 from app.cli.failure import CommandFailed
+from app.cli.listing import listed, print_list
 
 __all__ = ["subscriptions"]
 
@@ -119,23 +120,15 @@ def end(subscription: Id, url: Url = None, config: Config = None) -> None:
 
 
 async def _list(asked: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import get_all, hub_url
-    from app.cli.table import show as show_table
-
-    params = {name: value for name, value in asked.items() if value is not None}
-    found = await get_all(f"{hub_url(url, settings_from(config))}/subscriptions", params, limit)
-    if as_json:
-        say(json.dumps(found))
-    elif found:
-        rows = [
-            (one["id"], one["name"] or "", one["topic"], one["callback"] or f"({one['protocol']})", one["health"],
-             str(one["waiting"]))
-            for one in found
-        ]  # fmt: skip
-        show_table(_HEADS, rows, ("Name", "Topic", "Callback"))
-    else:
-        say("there is no such subscription; make one with `hookwire subscribe`")
+    found = await listed("/subscriptions", asked, limit, url, config)
+    empty = "there is no such subscription; make one with `hookwire subscribe`"
+    print_list(found, _HEADS, _row, ("Name", "Topic", "Callback"), empty, as_json=as_json)
     return 0
+
+
+def _row(one: dict[str, Any]) -> tuple[str, ...]:
+    callback = one["callback"] or f"({one['protocol']})"
+    return one["id"], one["name"] or "", one["topic"], callback, one["health"], str(one["waiting"])
 
 
 async def _asked(

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 import typer
 
-from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.entry import Config, Json, Url, run
+from app.cli.listing import listed, print_list, print_one
 
 __all__ = ["topics"]
 
 topics = typer.Typer(help="Topics: list, show. `hookwire sync` changes their settings by a file.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The topic.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of topics.")]
+_HEADS: Final = ("Topic", "Sinks", "Order", "Latest event", "Accepted")
 
 
 @topics.command(name="list")
@@ -36,31 +37,24 @@ def show(topic: Name, url: Url = None, as_json: Json = False, config: Config = N
 
       hookwire topics show orders.created
     """
-    run(_show(topic, url, as_json, config))
+    run(print_one(f"/topics/{quote(topic, safe='')}/settings", url, config, as_json=as_json))
 
 
 async def _list(limit: int, url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import get_all, hub_url
-    from app.cli.table import show as show_table
-
-    found = await get_all(f"{hub_url(url, settings_from(config))}/topics", most=limit)
-    if as_json:
-        say(json.dumps(found))
-    elif found:
-        rows = [
-            (one["topic"], "(default)" if one["sinks"] is None else ", ".join(one["sinks"]), one["order"],
-             one["last_event_id"] or "", (one["last_accepted_at"] or "")[:19])
-            for one in found
-        ]  # fmt: skip
-        show_table(("Topic", "Sinks", "Order", "Latest event", "Accepted"), rows, ("Topic",))
-    else:
-        say("there is no topic yet; the first `hookwire publish` makes one")
+    found = await listed("/topics", {}, limit, url, config)
+    print_list(
+        found,
+        _HEADS,
+        _row,
+        ("Topic",),
+        "there is no topic yet; the first `hookwire publish` makes one",
+        as_json=as_json,
+    )
     return 0
 
 
-async def _show(topic: str, url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import get, hub_url
-
-    found = await get(f"{hub_url(url, settings_from(config))}/topics/{quote(topic, safe='')}/settings")
-    say(json.dumps(found, indent=None if as_json else 2))
-    return 0
+def _row(one: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        one["topic"], "(default)" if one["sinks"] is None else ", ".join(one["sinks"]), one["order"],
+        one["last_event_id"] or "", (one["last_accepted_at"] or "")[:19],
+    )  # fmt: skip

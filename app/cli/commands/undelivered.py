@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 
-from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.entry import Config, Json, Url, run
+from app.cli.listing import listed, print_list
 
 __all__ = ["undelivered"]
 
@@ -17,6 +17,7 @@ Subscription = Annotated[
 ]
 Outcome = Annotated[str | None, typer.Option("--outcome", help="waiting (still owed) or dead (given up).")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of events.")]
+_HEADS: Final = ("Event", "For", "State", "Next", "Reason")
 
 
 def undelivered(
@@ -31,23 +32,17 @@ def undelivered(
 
       hookwire undelivered --outcome dead --json
     """
-    asked = {"subscription_id": subscription, "outcome": outcome}
-    run(_undelivered({name: value for name, value in asked.items() if value is not None}, limit, url, as_json, config))
+    run(_undelivered({"subscription_id": subscription, "outcome": outcome}, limit, url, as_json, config))
 
 
-async def _undelivered(params: dict[str, str], limit: int, url: str | None, as_json: bool, config: Path | None) -> int:
-    from app.cli.hub_client import get_all, hub_url
-    from app.cli.table import show
-
-    found = await get_all(f"{hub_url(url, settings_from(config))}/undelivered", params, limit)
-    if as_json:
-        say(json.dumps(found))
-    elif found:
-        rows = [
-            (one["event_id"], one["callback"] or "(fan-out)", one["state"], one["next_attempt_at"] or "", one["reason"])
-            for one in found
-        ]
-        show(("Event", "For", "State", "Next", "Reason"), rows, ("For", "Reason"))
-    else:
-        say("nothing: every accepted event is delivered to each subscription that wants it")
+async def _undelivered(
+    asked: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Path | None
+) -> int:
+    found = await listed("/undelivered", asked, limit, url, config)
+    empty = "nothing: every accepted event is delivered to each subscription that wants it"
+    print_list(found, _HEADS, _row, ("For", "Reason"), empty, as_json=as_json)
     return int(bool(found))
+
+
+def _row(one: dict[str, Any]) -> tuple[str, ...]:
+    return one["event_id"], one["callback"] or "(fan-out)", one["state"], one["next_attempt_at"] or "", one["reason"]
