@@ -97,6 +97,8 @@ POINTS = sorted(
     {*_BEFORE.values(), *_AFTER.values(), "relay.before_send", "relay.after_send", "relay.after_init"} - {*MOMENTS}
 )
 """The points before and after each step of an event on its way to its sinks."""
+_ALSO = {"manifest.write": "manifest.purge"}
+"""Statements that do the work of another one, too, and pass its points."""
 _STALL_SECONDS = 3.0
 _MIDDLE_SECONDS = 0.002
 _PLAN = re.compile(
@@ -192,9 +194,12 @@ class _FailpointSession:
         return count
 
     async def _passing(self, name: str, statement: Callable[[], Awaitable[Any]]) -> Any:
-        await self._points.reach(_BEFORE.get(name))
-        result = await self._points.under_way(_DURING.get(name), statement)
-        await self._points.reach(_AFTER.get(name))
+        names = (name, _ALSO.get(name, ""))
+        for each in names:
+            await self._points.reach(_BEFORE.get(each))
+        result = await self._points.under_way(_DURING.get(names[-1]) or _DURING.get(name), statement)
+        for each in names:
+            await self._points.reach(_AFTER.get(each))
         return result
 
 

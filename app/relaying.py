@@ -15,6 +15,7 @@ from app.settings.settings import Settings
 from app.sinks import kafka_options, sink_maker
 from db.direct import Direct
 from db.pool import Database
+from hub.owed import Owed
 from relay.election.lease import LeaseOptions, Leases
 from relay.election.neli import NeliElection
 from relay.election.neli_core import NeliTimes
@@ -59,8 +60,7 @@ class Relaying:
         self._points = points
         self._inner_sinks = inner_sinks
         self._makers = {name: sink_maker(name, settings, incarnation) for name in sinks if name not in inner_sinks}
-        self._wakes: list[tuple[Wake, Sink]] = []
-        self._harvesters: list[Harvester] = []
+        self._harvesters: list[tuple[Harvester, Sink]] = []
         self.observers = {name: Observer(name, on_event) for name in sinks}
         owner = process_name()
         by_neli = [name for name in sinks if name == "kafka" and settings.kafka_election == "neli"]
@@ -70,15 +70,17 @@ class Relaying:
         self.elections: Sequence[Leases | NeliElection] = [self._leases, *self._neli.values()]
         self.relays = [self._relay(name) for name in sinks]
 
-    def notify(self) -> None:
-        """Wake the relays after a commit. The sink of jobs is left to the due poller until it has sent an event."""
-        for wake, sink in self._wakes:
+    def notify(self, owed: Owed) -> None:
+        """Wake the relays that a commit owes rows. The sink of jobs is left to the due poller until it has sent an
+        event.
+        """
+        for harvester, sink in self._harvesters:
             if not isinstance(sink, JobSink) or sink.has_sent:
-                wake.notify()
+                harvester.on_commit(owed.of(sink.name))
 
     def on_poll(self, last_id: int, origin: UUID, holds_are_due: bool) -> None:
         """Apply the due poller's result."""
-        for harvester in self._harvesters:
+        for harvester, _sink in self._harvesters:
             harvester.on_poll(last_id, origin, holds_are_due=holds_are_due)
 
     def states(self) -> dict[str, tuple[str, str]]:
@@ -104,18 +106,16 @@ class Relaying:
 
     def _harvester(self, name: str, group: int, election: Election) -> Harvester:
         sink = self._sink(name, lambda: election.trusted(group))
-        wake = Wake(is_watched=True)
-        self._wakes.append((wake, sink))
         harvester = Harvester(
             FailpointSink(sink, self._points) if self._points else sink,
             Outbox(self._database, name, self._incarnation, payload=sink.features.payload),
             Holds(self._database, name, self._incarnation, self._settings.on_refused),
-            wake,
+            Wake(is_watched=True),
             self._metrics,
             HarvesterOptions(),
             self.observers[name],
         )
-        self._harvesters.append(harvester)
+        self._harvesters.append((harvester, sink))
         return harvester
 
     def _sink(self, name: str, trusted: Callable[[], bool]) -> Sink:

@@ -54,6 +54,7 @@ from hub.acceptance import Hub
 from hub.direct import DirectPath
 from hub.fetching import Fetching
 from hub.intake import EventIntake
+from hub.owed import ANYTHING
 from hub.publish import Publisher
 from hub.rabbithub.queues import RabbitHubQueues
 from hub.signing_keys import SigningKeys
@@ -220,14 +221,14 @@ class _Builder:
             self._signals.published_here.connect(self._signals.published.notify)
             return []
         notifier = Notifier(self._database)
-        self._signals.published_here.connect(notifier.notify)
+        self._signals.published_here.connect(lambda _owed: notifier.notify())
         return [notifier]
 
     def _subscribing(self) -> list[Service]:
         """Build the services that verify subscriptions, and that fetch or subscribe to foreign topics."""
         hub, upstream_wake, due = self._hub, Wake(is_watched=True), self._signals.due
         verification = Verification(self._database, self._outbound, hub.secret_box, hub.options, self._hub_wake)
-        on_commit = self._signals.published_here.notify
+        on_commit = self._signals.published_somewhere
         fetching = Fetching(self._database, self._outbound, hub.options, self._fetch_wake, on_commit)
         due["intents"].connect(self._hub_wake.notify)
         due["leases"].connect(verification.sweep)
@@ -257,7 +258,7 @@ class _Builder:
             Listener(
                 self._connect_direct,
                 {
-                    "hookwire_outbox": signals.published.notify,
+                    "hookwire_outbox": lambda: signals.published.notify(ANYTHING),
                     "hookwire_jobs": self._jobs.notify,
                     "hookwire_services": self._services.waiting.notify,
                 },
@@ -297,7 +298,7 @@ class _Builder:
 
     @cached_property
     def _services(self) -> ServicesAssembly:
-        return ServicesAssembly(self._database, self._registry, self._settings, self._signals.published_here.notify)
+        return ServicesAssembly(self._database, self._registry, self._settings, self._signals.published_somewhere)
 
     def _relay_states(self) -> dict[str, tuple[str, str]]:
         return self.relaying.states() if self.relaying is not None else {}
@@ -334,7 +335,7 @@ class _Builder:
             self._storage.secrets,
             self._hub_wake.notify,
             self._fetch_wake.notify,
-            self._signals.published_here.notify,
+            self._signals.published_somewhere,
             incarnation=self._storage.incarnation,
         )
 

@@ -60,10 +60,9 @@ class DirectCommit:
         lease = offer.timeout_seconds, offer.lease_margin_seconds
         return (*self._low_water, *lease, options.deliveries_max, options.patterns_max)
 
-    def take(self, rows: Sequence[Row]) -> bool:
-        """Hand over the deliveries that the commit has made; return whether it also wrote outbox rows."""
+    def take(self, rows: Sequence[Row]) -> None:
+        """Hand over the deliveries that the commit has made."""
         self._offer.take([row for row in rows if row["subscription_id"] is not None])
-        return any(row["is_owed"] for row in rows)
 
 
 class DirectPath:

@@ -30,6 +30,7 @@ from event.event import Draft
 from event.key_hash import hash_key
 from hub.direct import DirectCommit, DirectPath
 from hub.key_holders import KeyHolders
+from hub.owed import Owed, owed_by
 from hub.publish_error import IdempotencyConflict, IdempotencyInFlight, KeyBusy, Overloaded, PublishRefused
 from hub.unit import Accepted, Unit
 from relay.trouble import Trouble
@@ -90,7 +91,7 @@ class Publisher:
     name = "publisher"
 
     def __init__(
-        self, database: Database, on_commit: Callable[[], None], options: PublishOptions | None = None,
+        self, database: Database, on_commit: Callable[[Owed], None], options: PublishOptions | None = None,
         on_stored: Callable[[Draft, Accepted], object] = lambda _draft, _accepted: None,
         direct: DirectPath | None = None,
     ) -> None:  # fmt: skip
@@ -253,9 +254,17 @@ class Publisher:
             return []
         self._trouble.over()
         busy = self._answer(units, rows)
-        if direct is None or direct.take(rows):
-            self._on_commit()
+        if direct is not None:
+            direct.take(rows)
+        self._tell(units, rows, is_direct=direct is not None)
         return busy
+
+    def _tell(self, units: Sequence[Unit], rows: Sequence[Row], *, is_direct: bool) -> None:
+        """Tell which relays have new outbox rows, if any."""
+        drafts = [draft for unit in units for draft in unit.drafts]
+        owed = owed_by(drafts, rows, is_direct=is_direct, across_topics=self._orders_across_topics)
+        if owed.others:
+            self._on_commit(owed)
 
     def _begin_direct(self, units: Sequence[Unit]) -> DirectCommit | None:
         return None if self._direct is None else self._direct.begin(sum(len(unit.drafts) for unit in units))

@@ -38,6 +38,7 @@ from relay.outbox import LowWater, Outbox
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, Sink, SinkUnavailable, Term
 from relay.trouble import Trouble
+from relay.unpurged import Acknowledged, Unpurged
 from runtime.cancellation import TaskGroup, end_if_cancelled
 from runtime.pause import pause
 from runtime.semaphore import all_of
@@ -69,15 +70,6 @@ class HarvesterOptions:
     refused_seconds: float = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Acknowledged:
-    """Records that the broker has confirmed and that are not purged yet; ``held`` records lie in the side table."""
-
-    batch: Batch
-    records: Sequence[Record]
-    held: bool = False
-
-
 class Harvester:
     """Carries the records of one partition group of a sink, a term at a time. ``state`` is one word for people."""
 
@@ -104,7 +96,7 @@ class Harvester:
         self._answered = asyncio.Event()
         self._reopening = False
         self._in_flight: dict[int, Record] = {}
-        self._unpurged: dict[int, _Acknowledged] = {}
+        self._unpurged = Unpurged(sink, outbox, holds, metrics)
 
     @property
     def last_error(self) -> str:
@@ -121,12 +113,17 @@ class Harvester:
         """Return the low-water mark of its shards; None while it does not lead them."""
         return self._outbox.low_water if self.state == "leading" else None
 
+    def on_commit(self, shards: frozenset[int]) -> None:
+        """Look for new records, which a commit has left in these shards. A leader looks only where some are its own."""
+        if self.state != "leading" or self._outbox.has_any_of(shards):
+            self._wake.notify()
+
     def on_poll(self, last_id: int, origin: UUID, *, holds_are_due: bool) -> None:
         """Apply the due poller's result: the last id drawn, its origin, and whether a hold is due for a probe."""
         if holds_are_due:
             self._holds_due_at = 0.0
         if holds_are_due or not self._outbox.is_carried_through(last_id, origin):
-            self._wake.notify()
+            self._wake.poll()
 
     async def lead(self, election: Election, lease: Lease) -> None:
         """Hold a lease until it is asked for or lost. Finish and purge the records in flight when it is asked for. One
@@ -137,7 +134,7 @@ class Harvester:
             async with election.hold(lease), self._turn:
                 self._asked, lease.notify = lease.asked, self._wake.notify
                 self._metrics.term(self._sink.name, lease.term.group, lease.term.number)
-                self._unpurged.clear()
+                self._unpurged.forget()
                 self._observer.acquired(leader_id)
                 await self._govern(lease.term)
         except LeadershipLost as over:
@@ -187,7 +184,7 @@ class Harvester:
         # The cause of the reopening may have been another database: trust no low-water mark.
         self._outbox.begin(term.shards)
         if not await self._outbox.recognise():
-            self._unpurged.clear()  # their ids may now belong to other events (FC-01)
+            self._unpurged.forget()  # their ids may now belong to other events (FC-01)
         committed = await self._sink.open(term)
         term = await self._outbox.assert_term(term)
         if committed is not None:
@@ -199,8 +196,7 @@ class Harvester:
             published = await self._outbox.settle_manifests(term, committed)
             if published:
                 _log.info("manifest_settled", sink=self._sink.name, records=published)
-        for left in list(self._unpurged.values()):
-            await self._purge(left)
+        await self._unpurged.purge_all()
         await self._holds.begin(term)
         # Otherwise the first claims would read all rows that were purged and not vacuumed.
         await self._outbox.advance_low_water()
@@ -221,6 +217,8 @@ class Harvester:
                     await self._placed.wait()
                     setbacks = self._setbacks
                     batch = await self._next_batch(term)
+                    if batch is not None and not was_notified:
+                        self._wake.busy()  # more may come from transactions without a notification
                     lingers_until = time.monotonic() + self._pause_seconds(batch)
                     if batch is None:
                         slots.release()
@@ -267,7 +265,6 @@ class Harvester:
             )
             if not records:
                 return None
-            self._wake.busy()
             if self._holds.any_active:
                 records = await self._set_aside(term, records)
             if term.order_scope == "key" and not features.purges:
@@ -289,7 +286,7 @@ class Harvester:
 
     async def _numbered(self, term: Term, records: Sequence[Record]) -> Batch:
         if self._sink.features.manifests:
-            return await self._outbox.write_manifest(term, records)
+            return await self._unpurged.write_manifest(term, records)
         return Batch(term, records)
 
     async def _carry(self, batch: Batch, setbacks: int, slots: asyncio.Semaphore) -> None:
@@ -301,12 +298,21 @@ class Harvester:
             self._placing -= 1
             if not self._placing:
                 self._placed.set()
+        slots.release()
+        if self._joins_next(batch, receipt):
+            await self._unpurged.purge_soon(Acknowledged(batch, batch.records))
         for record in batch.records:
             self._in_flight.pop(record.id, None)
         self._metrics.in_flight(self._sink.name, batch.term.group, len(self._in_flight))
         if len(receipt.acknowledged) < len(batch.records):
             self._wake.notify()
-        slots.release()
+
+    def _joins_next(self, batch: Batch, receipt: Receipt) -> bool:
+        """Return whether the next manifest may purge the batch. With the window "record" each round is purged before
+        the next.
+        """
+        is_whole = len(receipt.acknowledged) == len(batch.records)
+        return batch.number is not None and is_whole and self._sink.features.window == "batch"
 
     async def _send(self, batch: Batch, *, held: bool = False) -> Receipt:
         """Send a batch, round by round; ends with the first round that was not acknowledged whole."""
@@ -323,7 +329,8 @@ class Harvester:
                 # returns earlier claims unsent.
                 self._placing += 1
                 self._placed.clear()
-            await self._purge(_Acknowledged(part, receipt.acknowledged, held=held))
+            if held or not self._joins_next(part, receipt):
+                await self._unpurged.purge(Acknowledged(part, receipt.acknowledged, held=held))
             acknowledged += receipt.acknowledged
             if len(receipt.acknowledged) < len(part.records):
                 return Receipt(acknowledged, receipt.refused)
@@ -331,7 +338,7 @@ class Harvester:
 
     async def _left_unsent(self, batch: Batch) -> Receipt:
         self._note(batch, Receipt(()))
-        await self._purge(_Acknowledged(batch, ()))
+        await self._unpurged.purge(Acknowledged(batch, ()))
         return Receipt(())
 
     def _rounds(self, batch: Batch) -> Iterable[Batch]:
@@ -368,24 +375,6 @@ class Harvester:
         if receipt.reopen:
             self._reopening = True
             self._wake.notify()
-
-    async def _purge(self, done: _Acknowledged) -> None:
-        """Delete acknowledged records and the batch's manifest; keep them in memory until the database has confirmed
-        it.
-        """
-        batch, records = done.batch, done.records
-        if not records and batch.number is None:
-            return
-        self._unpurged[id(batch)] = done
-        try:
-            if done.held:
-                await self._holds.purge(records)
-            if batch.number is not None or not (done.held or self._sink.features.purges):
-                await self._outbox.purge(batch, records)
-        except DatabaseError:
-            self._metrics.purge_failed(self._sink.name, batch.term.group)
-            raise
-        self._unpurged.pop(id(batch), None)
 
     async def _probe_holds(self, term: Term, slots: asyncio.Semaphore) -> None:
         """Try the holds that are due, with nothing else in flight."""

@@ -85,7 +85,7 @@ class Outbox:
         self._carried_through: int | None = None
         self._per_shard = _PER_SHARD_MIN
         self.took_all = False
-        """Whether the last claim returned all records of its snapshot."""
+        """Whether the last claim returned all records of its snapshot that were not in flight."""
 
     def begin(self, shards: Sequence[int]) -> None:
         """Start a term over these shards: trust no earlier state, and start every mark at zero."""
@@ -106,6 +106,10 @@ class Outbox:
         if self._origin is None or not self._low:
             return None
         return LowWater(len(self._low), min(self._low.values()), self._origin)
+
+    def has_any_of(self, shards: frozenset[int]) -> bool:
+        """Return whether this term has any of these shards."""
+        return not self._low.keys().isdisjoint(shards)
 
     def is_carried_through(self, last_id: int, origin: UUID) -> bool:
         """Return whether no record up to the last drawn id is owed or can still appear."""
@@ -128,7 +132,7 @@ class Outbox:
             records = [_head(row, self._incarnation) for row in rows]
         self._adapt(records, limit, bytes_max)
         few = len(records) < min(_PER_SHARD_MIN, limit)
-        self.took_all = few and not in_flight and sum(len(record.payload) for record in records) < bytes_max
+        self.took_all = few and sum(len(record.payload) for record in records) < bytes_max
         await self._ensure_topics(rows)
         return records
 
@@ -178,11 +182,15 @@ class Outbox:
                 self._origin,
             )  # fmt: skip
 
-    async def write_manifest(self, term: Term, records: Sequence[Record]) -> Batch:
-        """Number a batch and store its contents; raise :class:`LeadershipLost` when the term is over."""
+    async def write_manifest(self, term: Term, records: Sequence[Record], before: Sequence[Batch] = ()) -> Batch:
+        """Number a batch and store its contents. Also purge the whole batches ``before`` it, which the broker has
+        confirmed. Raise :class:`LeadershipLost` when the term is over.
+        """
+        confirmed = [record for batch in before for record in batch.records]
         number = await self._database.fetchval(
             "manifest.write", self._sink, term.group, term.number, [r.shard for r in records],
-            [r.id for r in records], self._numbered, self._origin,
+            [r.id for r in records], self._numbered, self._origin, [r.shard for r in confirmed],
+            [r.id for r in confirmed], [batch.number for batch in before], term.layout,
         )  # fmt: skip
         if number is None:
             raise LeadershipLost(f"term {term.number} of {self._sink}/{term.group} is over")

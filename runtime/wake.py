@@ -22,7 +22,8 @@ class Wake:
     def __init__(
         self, poll_seconds_min: float = 0.05, poll_seconds_max: float = 1.0, *, is_watched: bool = False
     ) -> None:
-        self._notified = asyncio.Event()
+        self._woken = asyncio.Event()
+        self._is_notified = False
         self._minimum = poll_seconds_min
         self._maximum = poll_seconds_max
         self._idle = _WATCHED_SECONDS if is_watched else poll_seconds_max
@@ -30,10 +31,15 @@ class Wake:
 
     def notify(self) -> None:
         """End the wait: there is work."""
-        self._notified.set()
+        self._is_notified = True
+        self._woken.set()
+
+    def poll(self) -> None:
+        """End the wait as the end of the pause does: there may be work without a notification."""
+        self._woken.set()
 
     def busy(self) -> None:
-        """Poll fast again, because work was found."""
+        """Poll fast again, because work was found without a notification."""
         self._pause = self._minimum
 
     async def wait(self) -> bool:
@@ -42,9 +48,9 @@ class Wake:
         """
         try:
             async with asyncio.timeout(self._pause):
-                await self._notified.wait()
+                await self._woken.wait()
         except TimeoutError:
             self._pause = self._pause * 2 if self._pause * 2 <= self._maximum else self._idle
-        was_notified = self._notified.is_set()
-        self._notified.clear()
+        was_notified, self._is_notified = self._is_notified, False
+        self._woken.clear()
         return was_notified

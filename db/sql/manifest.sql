@@ -5,6 +5,9 @@
 -- Delete the last number when the next one is written. The number is at least $6, which the writer knows from the
 -- previous batch. So the statement reads no dead row, under any plan (RR-07). A server that has lost its latest numbers
 -- has none from $6 on. The writer continues from its own number, so that no number that Kafka has is used again.
+--
+-- Also purge the batches $10 before it, as manifest.purge does: one statement has one flush of the log. The records $8
+-- and $9 are confirmed, so the purge needs no term.
 WITH term_held AS MATERIALIZED (
     SELECT layout, batch_no FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3
       AND (SELECT hookwire.assert_origin($7, 0)) FOR KEY SHARE
@@ -20,6 +23,19 @@ WITH term_held AS MATERIALIZED (
     INSERT INTO hookwire.relay_batch_numbers (sink, layout, grp, batch_no)
     SELECT $1, layout, $2, batch_no + 1 FROM last
     RETURNING layout, batch_no
+), gone AS (
+    DELETE FROM hookwire.relay_batches WHERE sink = $1 AND layout = $11 AND grp = $2 AND batch_no = ANY ($10::bigint[])
+), purged AS (
+    DELETE FROM hookwire.outbox
+    WHERE ctid = ANY (ARRAY(
+        SELECT found.place FROM unnest($8::smallint[], $9::bigint[]) AS a(shard, id)
+        CROSS JOIN LATERAL (
+            SELECT o.ctid AS place FROM hookwire.outbox o
+            WHERE o.sink = $1 AND o.shard = a.shard AND o.id = a.id LIMIT 1
+        ) AS found))
+    RETURNING id
+), noted AS (
+    INSERT INTO hookwire.ledger_entries (sink, outcome, ids) SELECT $1, 'sent', array_agg(id) FROM purged HAVING count(*) > 0
 )
 INSERT INTO hookwire.relay_batches (sink, layout, grp, batch_no, shards, ids)
 SELECT $1, layout, $2, batch_no, $4::smallint[], $5::bigint[] FROM numbered

@@ -80,7 +80,7 @@ async def publishing(database_url: str, *, running: bool = True, **options: Any)
     """A publisher on its own pool; stopped softly at the end."""
     database = await open_database(PoolOptions(database_url, connections_max=8, lock_seconds=2.0))
     commits: list[None] = []
-    publisher = Publisher(database, lambda: commits.append(None), PublishOptions(**options))
+    publisher = Publisher(database, lambda _owed: commits.append(None), PublishOptions(**options))
     sql = await asyncpg.connect(database_url)
     try:
         async with asyncio.TaskGroup() as tasks:

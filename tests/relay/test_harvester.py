@@ -9,8 +9,6 @@ import asyncio
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
-from itertools import pairwise
-from typing import Any
 
 import asyncpg
 import pytest
@@ -18,15 +16,12 @@ from prometheus_client import CollectorRegistry
 
 from db.pool import Database
 from relay.election.port import LeadershipLost
-from relay.harvester import Harvester, HarvesterOptions
 from relay.hold import Holds
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.metrics import RelayMetrics
 from relay.outbox import Outbox
-from relay.record import Record
 from relay.sink import SHARDS, Batch, Features, Receipt, SinkUnavailable
 from relay.sink_relay import SinkRelay
-from runtime.wake import Wake
 from tests.relay.harness import (
     DEADLINE_SECONDS,
     INCARNATION,
@@ -108,33 +103,6 @@ async def test_only_what_was_acknowledged_is_purged(harness: Harness, features: 
         broker.valve.set()
         await all_carried(harness)
     assert (unanswered, broker.ids(), await harness.owed(), await harness.manifests()) == (ids, ids, [], [])
-
-
-class _Restless(Wake):
-    """Notifies all the time, as the events of other groups do."""
-
-    async def wait(self) -> None:
-        """There always is a notification."""
-
-
-async def test_rings_for_others_make_no_more_claims_than_a_trickle_does(harness: Harness) -> None:
-    """RO-09: claims that find nothing keep the pause of a small batch, too; nothing notifies one group alone."""
-    claims: list[float] = []
-
-    class Watched(Outbox):
-        async def claim(self, *args: Any) -> list[Record]:
-            claims.append(time.monotonic())
-            return await super().claim(*args)
-
-    pause = 0.04
-    harvester = Harvester(
-        MemorySink(MemoryBroker()), Watched(harness.database, harness.sink, INCARNATION, payload=True),
-        Holds(harness.database, harness.sink, INCARNATION), _Restless(), RelayMetrics(CollectorRegistry()),
-        HarvesterOptions(linger_seconds=pause),
-    )  # fmt: skip
-    async with running(SinkRelay(harness.sink, MemoryElection(harness.begin_term), lambda _: harvester)):
-        await until(lambda: len(claims) > 8)
-    assert min(later - earlier for earlier, later in pairwise(claims)) > pause / 2  # a timer may be early by its tick
 
 
 async def test_a_backlog_is_carried_in_batches_of_the_size_that_the_sink_wants(harness: Harness) -> None:

@@ -192,6 +192,19 @@ async def test_a_purge_takes_the_manifest_along(harness: Harness) -> None:
     assert (await harness.owed(), await harness.manifests()) == ([second.id], [batches[1].number])
 
 
+async def test_a_manifest_purges_the_batches_before_it_and_enters_them_in_the_ledger(harness: Harness) -> None:
+    """RR-06: one statement, so one flush. Batches that are not confirmed stay."""
+    await harness.publish(*"abcd")
+    outbox, term = outbox_of(harness), await harness.begin_term()
+    records = await outbox.claim(term, (), 10, MEBIBYTE)
+    batches = [await outbox.write_manifest(term, [record]) for record in records[:3]]
+    last = await outbox.write_manifest(term, records[3:], batches[:2])
+    assert (await harness.owed(), await entered(harness)) == (
+        [record.id for record in records[2:]], [record.id for record in records[:2]],
+    )  # fmt: skip
+    assert await harness.manifests() == [batches[2].number, last.number]
+
+
 async def test_settling_purges_what_was_committed_and_frees_what_was_not(harness: Harness) -> None:
     """RR-06: up to the marker the records are published; above it only the manifest goes."""
     await harness.publish(*"abc")
@@ -224,7 +237,7 @@ async def test_numbering_batches_leaves_the_term_where_it_is_and_reads_past_no_e
     await harness.connection.fetchval("SELECT hookwire.assert_origin(NULL, 0)")  # which a session compiles once
     plan = await harness.connection.fetchval(
         "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + STATEMENTS["manifest.write"],
-        harness.sink, term.group, term.number, [], [], numbers[-1], None,
+        harness.sink, term.group, term.number, [], [], numbers[-1], None, [], [], [], term.layout,
     )  # fmt: skip
     pages = await harness.connection.fetchval("SELECT pg_relation_size('hookwire.relay_terms') / 8192")
     last = await harness.connection.fetchval("SELECT array_agg(batch_no) FROM hookwire.relay_batch_numbers")
@@ -441,7 +454,8 @@ async def test_no_record_goes_whose_id_was_another_record_s_when_it_was_claimed(
     await harness.connection.execute("DELETE FROM hookwire.outbox; DELETE FROM hookwire.events")
     await harness.connection.execute("ALTER SEQUENCE hookwire.event_id RESTART")
     other = await harness.publish("a")
-    for verb in (outbox.purge(Batch(term, records), records), outbox.purge(batch, records)):
+    next_manifest = outbox.write_manifest(term, [], [batch])
+    for verb in (outbox.purge(Batch(term, records), records), outbox.purge(batch, records), next_manifest):
         with pytest.raises(Refused):
             await verb
     with pytest.raises(Refused):
@@ -486,3 +500,9 @@ async def test_a_relay_tells_its_low_water_mark_while_it_leads(harness: Harness)
     origin = await harness.database.fetchval("outbox.origin")
     assert during is not None
     assert (before, during.shards, during.origin == origin, relay.low_water) == (None, 64, True, None)
+
+
+async def test_a_term_has_its_own_shards_only(harness: Harness) -> None:
+    outbox = Outbox(harness.database, harness.sink, INCARNATION, payload=True)
+    outbox.begin(range(1, SHARDS, 4))
+    assert [outbox.has_any_of(frozenset(shards)) for shards in ([0, 5], [0, 2], [])] == [True, False, False]

@@ -99,7 +99,7 @@ class Hub:
         self.metrics = DeliveryMetrics(CollectorRegistry())
         self.worker: Worker | None = None
         self.publisher = Publisher(
-            self._database, lambda: None, direct=DirectPath(self._offer, relay.low_water),
+            self._database, lambda _owed: None, direct=DirectPath(self._offer, relay.low_water),
             on_stored=self._remember,
         )  # fmt: skip
 

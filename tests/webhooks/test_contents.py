@@ -111,7 +111,7 @@ async def test_an_event_larger_than_all_memory_is_handed_on_and_not_kept(databas
 
 async def test_an_event_that_was_published_here_is_what_would_be_read_and_is_not_read(database_url: str) -> None:
     async with opened(database_url) as (harness, counting, contents):
-        publisher = Publisher(harness.database, lambda: None, on_stored=contents.remember_stored)
+        publisher = Publisher(harness.database, lambda _owed: None, on_stored=contents.remember_stored)
         drafts = [
             Draft("t", b"\x00\xff", "k", "a/b", {"ce-type": "x", "hookwire-hops": "1"}, "once"),
             Draft("t", b""),

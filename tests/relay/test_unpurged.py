@@ -1,0 +1,93 @@
+"""relay/unpurged.py: acknowledged batches wait for the next manifest, and none is lost from memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+import relay.unpurged
+from db.errors import Unavailable
+from relay.hold import Holds
+from relay.memory import MemoryBroker, MemorySink
+from relay.metrics import RelayMetrics
+from relay.outbox import Outbox
+from relay.record import Record
+from relay.sink import SHARDS, Batch, Term
+from relay.unpurged import Acknowledged, Unpurged
+from tests.relay.harness import INCARNATION, FaultyDatabase, Harness, relay_harness
+
+
+@dataclass
+class Place:
+    """One record is sent, under a manifest; its purge waits in ``waiting``."""
+
+    harness: Harness
+    database: FaultyDatabase
+    registry: CollectorRegistry
+    unpurged: Unpurged
+    term: Term
+    batch: Batch
+    waiting: asyncio.Task[None]
+
+    @property
+    def failures(self) -> float | None:
+        return self.registry.get_sample_value(
+            "hookwire_relay_purge_failures_total", {"sink": "kafka", "group": "0"}
+        )  # fmt: skip
+
+
+@pytest.fixture
+async def place(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> AsyncIterator[Place]:
+    monkeypatch.setattr(relay.unpurged, "_NEXT_MANIFEST_SECONDS", getattr(request, "param", 60.0))
+    async with relay_harness(database_url) as harness:
+        await harness.publish("a")
+        database, registry = FaultyDatabase(harness.database), CollectorRegistry()
+        outbox, term = Outbox(database, "kafka", INCARNATION, payload=True), await harness.begin_term()
+        outbox.begin(range(SHARDS))
+        unpurged = Unpurged(
+            MemorySink(MemoryBroker()), outbox, Holds(database, "kafka", INCARNATION), RelayMetrics(registry)
+        )
+        records: list[Record] = await outbox.claim(term, (), 10, 1_000)
+        batch = await unpurged.write_manifest(term, records)
+        waiting = asyncio.create_task(unpurged.purge_soon(Acknowledged(batch, records)))
+        await asyncio.sleep(0)
+        yield Place(harness, database, registry, unpurged, term, batch, waiting)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+
+async def test_a_waiting_batch_is_purged_by_the_next_manifest(place: Place) -> None:
+    following = await place.unpurged.write_manifest(place.term, [])
+    await place.waiting
+    assert (await place.harness.owed(), await place.harness.manifests()) == ([], [following.number])
+
+
+@pytest.mark.parametrize("place", [0.01], indirect=True)
+async def test_a_batch_that_none_follows_is_purged_alone(place: Place) -> None:
+    await place.waiting
+    assert (await place.harness.owed(), await place.harness.manifests()) == ([], [])
+
+
+async def test_a_batch_whose_manifest_fails_is_purged_in_the_sink_s_next_life(place: Place) -> None:
+    """RO-03: it was acknowledged, so it must not be sent again."""
+    place.database.faults["manifest.write"] = 1
+    with pytest.raises(Unavailable):
+        await place.unpurged.write_manifest(place.term, [])
+    place.waiting.cancel()  # as the harvester's group of tasks does
+    left = await place.harness.owed()
+    await place.unpurged.purge_all()
+    assert (len(left), place.failures, await place.harness.owed()) == (1, 1, [])
+
+
+async def test_after_a_take_over_no_manifest_purges_what_an_earlier_term_left(place: Place) -> None:
+    """FC-01: their ids may belong to other events by now."""
+    place.unpurged.forget()
+    await place.unpurged.write_manifest(place.term, [])
+    await place.unpurged.purge_all()
+    assert await place.harness.owed() == [record.id for record in place.batch.records]
