@@ -16,7 +16,8 @@ its shards. It sends them and deletes confirmed records, a batch at a time. The 
 that were sent but not deleted when a term ended. So per key the first occurrences rise without gap. A repeat is one
 contiguous re-run of an unacknowledged batch (RR-01).
 
-Leaders -------
+Leaders
+-------
 
 Election only detects (:mod:`relay.election.lease`). A fence makes a paused leader harmless when it wakes:
 

@@ -116,6 +116,8 @@ async def holding(
             yield
             for one in watching:
                 one.cancel()
+            if lease.lost.is_set():  # the block may have ended because it was asked to, before it was cancelled
+                raise LeadershipLost(lease.reason)
     except BaseExceptionGroup as failed:
         # A lost leadership outranks any error of the cancelled block.
         raise next((e for e in failed.exceptions if isinstance(e, LeadershipLost)), failed.exceptions[0]) from failed
