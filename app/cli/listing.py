@@ -13,9 +13,9 @@ __all__ = ["listed", "print_list", "print_one"]
 
 
 async def listed(
-    path: str, asked: Mapping[str, str | None], limit: int, url: str | None, config: Path | None
+    path: str, asked: Mapping[str, str | None], limit: int | None, url: str | None, config: Path | None
 ) -> list[Any]:
-    """Return the items of a list, at most ``limit``. Parameters that are None are left out."""
+    """Return the items of a list, at most ``limit`` if it is given. Parameters that are None are left out."""
     from app.cli.hub_client import get_all, hub_url
 
     params = {name: value for name, value in asked.items() if value is not None}
@@ -37,7 +37,7 @@ def print_list(
         say(empty)
 
 
-async def print_one(path: str, url: str | None, config: Path | None, *, as_json: bool) -> int:
+async def print_one(path: str, url: str | None, config: Path | None, *, as_json: bool = False) -> int:
     """Print one object as JSON, with ``as_json`` on one line; return the exit code."""
     from app.cli.hub_client import get, hub_url
 

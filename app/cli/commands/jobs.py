@@ -9,6 +9,7 @@ from urllib.parse import quote
 import typer
 
 from app.cli.entry import Config, Json, Url, parsed, run, say, settings_from
+from app.cli.listing import listed, print_list
 from app.cli.named_values import named_values
 
 __all__ = ["jobs"]
@@ -24,7 +25,7 @@ OfKind = Annotated[str | None, typer.Option("--kind", help="Only jobs of this ki
 OfState = Annotated[str | None, typer.Option("--state", help="Only jobs in this state, such as review or completed.")]
 Of = Annotated[str | None, typer.Option("--assignee", help="Only jobs that are assigned to this person; me: to you.")]
 Pool = Annotated[bool, typer.Option("--pool", help="Only jobs that wait for a person to take them.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="The largest number of jobs to list.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of jobs to list.")]
 Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
 Uniq = Annotated[
     str | None, typer.Option("--uniq", help="Unique among live jobs of the kind; - derives it from the arguments.")
@@ -46,6 +47,7 @@ Settings = Annotated[
 ]
 Name = Annotated[str, typer.Argument(help="The schedule.")]
 Days = Annotated[int, typer.Option("--days", min=1, max=3660, help="Count jobs that ended in this number of days.")]
+_HEADS = ("Id", "Kind", "State", "Assignee", "Worker", "Attempts", "Due")
 
 
 @jobs.command()
@@ -77,8 +79,7 @@ def list_all(
       hookwire jobs list --assignee me
     """
     filters = {"kind": kind, "state": state, "assignee": assignee, "pool": "true" if pool else None}
-    params = {name: value for name, value in filters.items() if value} | {"limit": str(limit)}
-    run(_list(params, url, as_json, config))
+    run(_list(filters, limit, url, as_json, config))
 
 
 @jobs.command()
@@ -244,30 +245,23 @@ async def _ask(method: str, path: str, body: dict[str, Any] | None, url: str | N
     address = f"{hub_url(url, settings_from(config))}/jobs{path}"
     content = json.dumps(body).encode() if body is not None else None
     async with connected() as client:
-        client.headers.update({name: value for name, value in operator().items() if name != "Content-Type"})
-        say(shown(await ask(client, method, address, content)))
+        say(shown(await ask(client, method, address, content, headers=operator())))
     return 0
 
 
-async def _list(params: dict[str, str], url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import get, hub_url
-    from app.cli.table import show as show_table
-
-    if params.get("assignee") == "me":
+async def _list(filters: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Any) -> int:
+    if filters["assignee"] == "me":
         from app.cli.commands.replay import operator
 
-        params["assignee"] = operator().get("Hookwire-Actor", "me")
-    found = (await get(hub_url(url, settings_from(config)) + "/jobs", params=params))["items"]
-    if as_json:
-        say(json.dumps(found))
-        return 0
-    rows = [
-        (job["id"], job["kind"], job["state"], job["assignee"] or "", job["worker"] or "", str(job["attempts"]),
-         (job["due_at"] or "")[:16])
-        for job in found
-    ]  # fmt: skip
-    show_table(("Id", "Kind", "State", "Assignee", "Worker", "Attempts", "Due"), rows)
+        filters["assignee"] = operator().get("Hookwire-Actor", "me")
+    found = await listed("/jobs", filters, limit, url, config)
+    print_list(found, _HEADS, _row, (), "no job matches", as_json=as_json)
     return 0
+
+
+def _row(job: dict[str, Any]) -> tuple[str, ...]:
+    words = (job["id"], job["kind"], job["state"], job["assignee"] or "", job["worker"] or "")
+    return (*words, str(job["attempts"]), (job["due_at"] or "")[:16])
 
 
 async def _show(job: str, url: str | None, as_json: bool, config: Any) -> int:

@@ -11,6 +11,7 @@ import typer
 
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
+from app.cli.listing import listed, print_list, print_one
 
 __all__ = ["queues"]
 
@@ -46,7 +47,7 @@ def show(name: Name, url: Url = None, config: Config = None) -> None:
 
       hookwire queues show mail
     """
-    run(_print(f"/queues/{quote(name, safe='')}", url, config))
+    run(print_one(f"/queues/{quote(name, safe='')}", url, config))
 
 
 @queues.command()
@@ -74,7 +75,7 @@ def peek(name: Name, limit: Limit = 10, url: Url = None, config: Config = None) 
 
       hookwire queues peek mail --limit 1
     """
-    run(_print(f"/queues/{quote(name, safe='')}/messages?limit={limit}", url, config))
+    run(print_one(f"/queues/{quote(name, safe='')}/messages?limit={limit}", url, config))
 
 
 @queues.command()
@@ -85,7 +86,7 @@ def dead(name: Name, limit: Limit = 100, url: Url = None, config: Config = None)
 
       hookwire queues dead mail
     """
-    run(_print(f"/queues/{quote(name, safe='')}/dead?limit={limit}", url, config))
+    run(print_one(f"/queues/{quote(name, safe='')}/dead?limit={limit}", url, config))
 
 
 @queues.command()
@@ -146,14 +147,8 @@ def graduate(name: Name, config: Config = None) -> None:
 
 
 async def _list(url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import get_all, hub_url
-    from app.cli.table import show as show_table
-
-    found = await get_all(f"{hub_url(url, settings_from(config))}/queues")
-    if as_json:
-        say(json.dumps(found))
-    else:
-        show_table(_HEADS, [_row(queue) for queue in found], ("Queue",))
+    found = await listed("/queues", {}, None, url, config)
+    print_list(found, _HEADS, _row, ("Queue",), "there is no queue yet", as_json=as_json)
     return 0
 
 
@@ -162,13 +157,6 @@ def _row(queue: dict[str, Any]) -> tuple[str, ...]:
     numbers = (str(counts[name]) for name in ("available", "claimed", "delayed", "dead"))
     state = "paused" if queue["paused"] else "temporary" if queue["expires_at"] else ""
     return (queue["queue"], *numbers, (counts["oldest_at"] or "")[:19], state)
-
-
-async def _print(path: str, url: str | None, config: Any) -> int:
-    from app.cli.hub_client import get, hub_url
-
-    say(json.dumps(await get(hub_url(url, settings_from(config)) + path), indent=2))
-    return 0
 
 
 async def _submit(name: str, body: bytes, headers: dict[str, str], url: str | None, as_json: bool, config: Any) -> int:

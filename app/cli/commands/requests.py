@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
 from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.listing import listed, print_list
 
 __all__ = ["requests"]
 
@@ -20,7 +20,7 @@ OfState = Annotated[
     str | None,
     typer.Option("--state", help="Only requests in this state: waiting, delayed, leased, answered, expired or failed."),
 ]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="The largest number of requests to list.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of requests to list.")]
 Wait = Annotated[int, typer.Option("--wait", min=0, max=60, help="Seconds to wait for the reply.")]
 _HEADS = ("Id", "Service", "State", "Via", "Tries", "Made", "Worker", "Last error")
 
@@ -36,7 +36,7 @@ def list_all(
 
       hookwire requests list --service echo --state failed
     """
-    run(_list({"service": service, "state": state, "limit": str(limit)}, url, as_json, config))
+    run(_list({"service": service, "state": state}, limit, url, as_json, config))
 
 
 @requests.command()
@@ -65,16 +65,9 @@ def close(request: Ids, url: Url = None, config: Config = None) -> None:
     run(_close(request, url, config))
 
 
-async def _list(wanted: dict[str, str | None], url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import get, hub_url
-    from app.cli.table import show as show_table
-
-    named = {name: value for name, value in wanted.items() if value is not None}
-    found = (await get(f"{hub_url(url, settings_from(config))}/requests", params=named))["items"]
-    if as_json:
-        say(json.dumps(found))
-    else:
-        show_table(_HEADS, [_row(one) for one in found], ("Last error",))
+async def _list(wanted: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Any) -> int:
+    found = await listed("/requests", wanted, limit, url, config)
+    print_list(found, _HEADS, _row, ("Last error",), "no request matches", as_json=as_json)
     return 0
 
 

@@ -10,6 +10,7 @@ import typer
 
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
+from app.cli.listing import listed, print_list, print_one
 
 __all__ = ["services"]
 
@@ -43,7 +44,7 @@ def show(name: Name, url: Url = None, as_json: Json = False, config: Config = No
 
       hookwire services show echo
     """
-    run(_show(name, url, as_json, config))
+    run(print_one(f"/services/{quote(name, safe='')}", url, config, as_json=as_json))
 
 
 @services.command(name="set")
@@ -93,14 +94,8 @@ def _parsed(values: list[str]) -> dict[str, Any]:
 
 
 async def _list(url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import get_all, hub_url
-    from app.cli.table import show as show_table
-
-    found = await get_all(f"{hub_url(url, settings_from(config))}/services")
-    if as_json:
-        say(json.dumps(found))
-    else:
-        show_table(_HEADS, [_row(service) for service in found], ("Service",))
+    found = await listed("/services", {}, None, url, config)
+    print_list(found, _HEADS, _row, ("Service",), "there is no service yet", as_json=as_json)
     return 0
 
 
@@ -110,14 +105,6 @@ def _row(service: dict[str, Any]) -> tuple[str, ...]:
     state = "disabled" if service["disabled"] else ""
     oldest = (counts["oldest_at"] or "")[:19]
     return (service["name"], str(counts["waiting"]), str(counts["leased"]), present, oldest, state)
-
-
-async def _show(name: str, url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import get, hub_url
-
-    found = await get(f"{hub_url(url, settings_from(config))}/services/{quote(name, safe='')}")
-    say(json.dumps(found) if as_json else json.dumps(found, indent=2))
-    return 0
 
 
 async def _set(name: str, values: dict[str, Any], url: str | None, as_json: bool, config: Any) -> int:

@@ -10,6 +10,7 @@ import typer
 
 from app.cli.entry import Config, Json, Url, parsed, run, say, settings_from
 from app.cli.failure import CommandFailed
+from app.cli.listing import listed, print_list, print_one
 from app.cli.named_values import named_values
 
 __all__ = ["tasks"]
@@ -19,13 +20,15 @@ Id = Annotated[str, typer.Argument(help="The task's id.")]
 KindName = Annotated[str, typer.Argument(help="The kind; * stands for all.")]
 Args = Annotated[str, typer.Argument(help="Arguments as JSON.")]
 OfKind = Annotated[str | None, typer.Option("--kind", help="Only tasks of this kind.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="The largest number of tasks to list.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of tasks to list.")]
 Numbers = Annotated[
     list[int] | None, typer.Option("--number", help="A dead task; may be repeated. Default: the oldest 500.")
 ]
 Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
 Delay = Annotated[float, typer.Option("--delay", min=0, help="Seconds before the task can begin.")]
 Settings = Annotated[list[str], typer.Option("--set", help="A setting, such as on_crash=abandon or crash_seconds=600.")]
+_HEADS = ("Id", "Kind", "State", "Attempts", "Worker", "Last error")
+_DEAD_HEADS = ("Number", "Id", "Kind", "Attempts", "Reason", "Since")
 
 
 @tasks.command()
@@ -50,7 +53,7 @@ def list_all(
 
       hookwire tasks list --kind mail.send
     """
-    run(_list("/tasks", kind, limit, url, as_json, config))
+    run(_list(kind, limit, url, as_json, config))
 
 
 @tasks.command()
@@ -61,7 +64,7 @@ def show(task: Id, url: Url = None, config: Config = None) -> None:
 
       hookwire tasks show 0b6f3f0e-95a5-4e5d-8a39-3f4c1f0f6a11
     """
-    run(_print(f"/tasks/{quote(task, safe='')}", url, config))
+    run(print_one(f"/tasks/{quote(task, safe='')}", url, config))
 
 
 @tasks.command()
@@ -72,7 +75,7 @@ def counts(url: Url = None, config: Config = None) -> None:
 
       hookwire tasks counts
     """
-    run(_print("/tasks/counts", url, config))
+    run(print_one("/tasks/counts", url, config))
 
 
 @tasks.command()
@@ -96,7 +99,7 @@ def dead(
 
       hookwire tasks dead
     """
-    run(_list("/tasks/dead", kind, limit, url, as_json, config))
+    run(_list_dead(kind, limit, url, as_json, config))
 
 
 @tasks.command()
@@ -145,33 +148,26 @@ async def _enqueue(kind: str, args: str, delay: float, config: Any) -> int:
     return 0
 
 
-async def _list(path: str, kind: str | None, limit: int, url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import get, hub_url
-    from app.cli.table import show as show_table
-
-    params = {"limit": str(limit), **({"kind": kind} if kind else {})}
-    found = (await get(hub_url(url, settings_from(config)) + path, params=params))["items"]
-    if as_json:
-        say(json.dumps(found))
-    elif path == "/tasks":
-        rows = [
-            (t["id"], t["kind"], t["state"], str(t["attempts"]), t["worker"] or "", t["last_error"] or "")
-            for t in found
-        ]
-        show_table(("Id", "Kind", "State", "Attempts", "Worker", "Last error"), rows, ("Last error",))
-    else:
-        rows = [
-            (str(t["number"]), t["id"], t["kind"], str(t["attempts"]), t["reason"], t["died_at"][:19]) for t in found
-        ]
-        show_table(("Number", "Id", "Kind", "Attempts", "Reason", "Since"), rows, ("Reason",))
+async def _list(kind: str | None, limit: int, url: str | None, as_json: bool, config: Any) -> int:
+    found = await listed("/tasks", {"kind": kind}, limit, url, config)
+    print_list(found, _HEADS, _row, ("Last error",), "no task is unfinished", as_json=as_json)
     return 0
 
 
-async def _print(path: str, url: str | None, config: Any) -> int:
-    from app.cli.hub_client import get, hub_url
+def _row(one: dict[str, Any]) -> tuple[str, ...]:
+    words = (one["id"], one["kind"], one["state"], str(one["attempts"]))
+    return (*words, one["worker"] or "", one["last_error"] or "")
 
-    say(json.dumps(await get(hub_url(url, settings_from(config)) + path), indent=2))
+
+async def _list_dead(kind: str | None, limit: int, url: str | None, as_json: bool, config: Any) -> int:
+    found = await listed("/tasks/dead", {"kind": kind}, limit, url, config)
+    print_list(found, _DEAD_HEADS, _dead_row, ("Reason",), "no task is dead", as_json=as_json)
     return 0
+
+
+def _dead_row(one: dict[str, Any]) -> tuple[str, ...]:
+    words = (str(one["number"]), one["id"], one["kind"], str(one["attempts"]))
+    return (*words, one["reason"], one["died_at"][:19])
 
 
 async def _cancel(task: str, why: str | None, url: str | None, config: Any) -> int:
