@@ -97,8 +97,8 @@ POINTS = sorted(
     {*_BEFORE.values(), *_AFTER.values(), "relay.before_send", "relay.after_send", "relay.after_init"} - {*MOMENTS}
 )
 """The points before and after each step of an event on its way to its sinks."""
-_ALSO = {"manifest.write": "manifest.purge"}
-"""Statements that do the work of another one, too, and pass its points."""
+_PURGED_BATCHES = 9
+"""The argument of manifest.write with the batches that it also purges; then it passes the points of a purge, too."""
 _STALL_SECONDS = 3.0
 _MIDDLE_SECONDS = 0.002
 _PLAN = re.compile(
@@ -179,25 +179,25 @@ class _FailpointSession:
         self._points = points
 
     async def fetch(self, name: str, *args: object) -> Sequence[Row]:
-        rows: Sequence[Row] = await self._passing(name, lambda: self._inner.fetch(name, *args))
+        rows: Sequence[Row] = await self._passing(name, args, lambda: self._inner.fetch(name, *args))
         return rows
 
     async def fetchrow(self, name: str, *args: object) -> Row | None:
-        row: Row | None = await self._passing(name, lambda: self._inner.fetchrow(name, *args))
+        row: Row | None = await self._passing(name, args, lambda: self._inner.fetchrow(name, *args))
         return row
 
     async def fetchval(self, name: str, *args: object) -> Any:
-        return await self._passing(name, lambda: self._inner.fetchval(name, *args))
+        return await self._passing(name, args, lambda: self._inner.fetchval(name, *args))
 
     async def execute(self, name: str, *args: object) -> int:
-        count: int = await self._passing(name, lambda: self._inner.execute(name, *args))
+        count: int = await self._passing(name, args, lambda: self._inner.execute(name, *args))
         return count
 
-    async def _passing(self, name: str, statement: Callable[[], Awaitable[Any]]) -> Any:
-        names = (name, _ALSO.get(name, ""))
+    async def _passing(self, name: str, args: Sequence[object], statement: Callable[[], Awaitable[Any]]) -> Any:
+        names = (name, "manifest.purge") if name == "manifest.write" and args[_PURGED_BATCHES] else (name,)
         for each in names:
             await self._points.reach(_BEFORE.get(each))
-        result = await self._points.under_way(_DURING.get(names[-1]) or _DURING.get(name), statement)
+        result = await self._points.under_way(_DURING.get(names[-1]), statement)
         for each in names:
             await self._points.reach(_AFTER.get(each))
         return result

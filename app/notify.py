@@ -1,4 +1,4 @@
-"""NOTIFY after commit: an API process without a relay wakes the relays of other processes (RR-15).
+"""NOTIFY after commit: an API process wakes the relays of other processes (RR-15).
 
 At most one notification per ``interval_seconds``, and never inside a publishing transaction: that would slow every
 commit. A notification that cannot be sent loses nothing, because the relays also poll.

@@ -78,6 +78,12 @@ class Relaying:
             if not isinstance(sink, JobSink) or sink.has_sent:
                 harvester.on_commit(owed.of(sink.name))
 
+    def leads(self, owed: Owed) -> bool:
+        """Return whether this process leads all shards to which a commit owes rows. The sink of jobs is left to the due
+        poller, as in ``notify``.
+        """
+        return all(relay.leads(owed.of(relay.sink_name)) for relay in self.relays if relay.sink_name != "jobs")
+
     def on_poll(self, last_id: int, origin: UUID, holds_are_due: bool) -> None:
         """Apply the due poller's result."""
         for harvester, _sink in self._harvesters:

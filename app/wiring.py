@@ -54,7 +54,7 @@ from hub.acceptance import Hub
 from hub.direct import DirectPath
 from hub.fetching import Fetching
 from hub.intake import EventIntake
-from hub.owed import ANYTHING
+from hub.owed import ANYTHING, Owed
 from hub.publish import Publisher
 from hub.rabbithub.queues import RabbitHubQueues
 from hub.signing_keys import SigningKeys
@@ -216,12 +216,16 @@ class _Builder:
         return amqp_sources(self._settings, self._storage.incarnation, intake, self._registry)
 
     def _wake_relays(self) -> list[Service]:
-        """Connect this process's commits to its own relays, or else to a notifier of other processes' relays."""
-        if self.relaying is not None:
+        """Connect this process's commits to its own relays, and to a notifier of the relays of other processes."""
+        notifier, relaying = Notifier(self._database), self.relaying
+
+        def notify(owed: Owed) -> None:
+            if relaying is None or not relaying.leads(owed):
+                notifier.notify()
+
+        if relaying is not None:
             self._signals.published_here.connect(self._signals.published.notify)
-            return []
-        notifier = Notifier(self._database)
-        self._signals.published_here.connect(lambda _owed: notifier.notify())
+        self._signals.published_here.connect(notify)
         return [notifier]
 
     def _subscribing(self) -> list[Service]:

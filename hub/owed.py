@@ -35,12 +35,13 @@ def owed_by(drafts: Sequence[Draft], rows: Sequence[Row], *, is_direct: bool, ac
 
     An event with a delivery on the direct path owes nothing to the webhooks.
     """
-    owed = [row for row in rows if row["outcome"] == "stored" and (not is_direct or row["is_owed"])]
+    # direct.publish returns a row for each delivery of an event.
+    owed = {row["item"]: row for row in rows if row["outcome"] == "stored" and (not is_direct or row["is_owed"])}
     if len(owed) > _EVENTS_MAX:
         return ANYTHING
     webhooks, others = set(), set()
-    for row in owed:
-        shard = _shard(drafts[row["item"] - 1], row, across_topics=across_topics)
+    for item, row in owed.items():
+        shard = _shard(drafts[item - 1], row, across_topics=across_topics)
         others.add(shard)
         if not is_direct or row["subscription_id"] is None:
             webhooks.add(shard)

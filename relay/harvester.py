@@ -115,8 +115,13 @@ class Harvester:
 
     def on_commit(self, shards: frozenset[int]) -> None:
         """Look for new records, which a commit has left in these shards. A leader looks only where some are its own."""
-        if self.state != "leading" or self._outbox.has_any_of(shards):
+        if self.state != "leading" or not self._outbox.shards.isdisjoint(shards):
             self._wake.notify()
+
+    @property
+    def shards(self) -> frozenset[int]:
+        """Return the shards that it leads, also while the broker is away."""
+        return frozenset() if self.state == "standby" else self._outbox.shards
 
     def on_poll(self, last_id: int, origin: UUID, *, holds_are_due: bool) -> None:
         """Apply the due poller's result: the last id drawn, its origin, and whether a hold is due for a probe."""

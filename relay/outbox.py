@@ -74,6 +74,8 @@ class Outbox:
         self._incarnation = incarnation
         self._payload = payload
         self._horizon_seconds = horizon_seconds
+        self.shards: frozenset[int] = frozenset()
+        """The shards of its latest term."""
         self._origin: UUID | None = None
         self._low: dict[int, int] = {}
         self._horizon: _Horizon | None = None
@@ -89,6 +91,7 @@ class Outbox:
 
     def begin(self, shards: Sequence[int]) -> None:
         """Start a term over these shards: trust no earlier state, and start every mark at zero."""
+        self.shards = frozenset(shards)
         self._low = dict.fromkeys(shards, 0)
         self._horizon = self._settled = None
         self._horizon_at = 0.0
@@ -106,10 +109,6 @@ class Outbox:
         if self._origin is None or not self._low:
             return None
         return LowWater(len(self._low), min(self._low.values()), self._origin)
-
-    def has_any_of(self, shards: frozenset[int]) -> bool:
-        """Return whether this term has any of these shards."""
-        return not self._low.keys().isdisjoint(shards)
 
     def is_carried_through(self, last_id: int, origin: UUID) -> bool:
         """Return whether no record up to the last drawn id is owed or can still appear."""

@@ -66,6 +66,12 @@ class SinkRelay:
         ranked = sorted(self._harvesters.values(), key=lambda harvester: _RANK.index(harvester.state))
         return next((harvester.last_error for harvester in ranked if harvester.last_error), "")
 
+    def leads(self, shards: frozenset[int]) -> bool:
+        """Return whether this process leads all of these shards."""
+        for harvester in self._harvesters.values():
+            shards = shards - harvester.shards
+        return not shards
+
     def stop(self) -> None:
         """Soft stop: finish and purge the records in flight, free the leases."""
         self._stopping.set()

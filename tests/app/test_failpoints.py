@@ -14,8 +14,10 @@ from app.settings.settings import SettingsRefused
 from db.errors import OutcomeUnknown
 from db.pool import PoolOptions, open_database
 from relay.memory import MemoryBroker, MemorySink
+from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import Batch, Term
+from tests.relay.harness import relay_harness
 
 TERM = Term("kafka", 0, 1, 1, 0)
 RECORD = Record(1, 0, "evt_abcd2345_1", "default", "t", None, None, None, {}, b"", datetime(2026, 1, 1, tzinfo=UTC))
@@ -54,6 +56,19 @@ async def test_an_error_comes_at_the_nth_passing_and_only_then() -> None:
     await points.reach("relay.before_send")
     await points.reach(None)
     assert fates == ["passed", "passed", "failed", "passed"]
+
+
+@pytest.mark.parametrize(("purged", "passed"), [([], 0), ([6], 1)])
+async def test_a_manifest_passes_the_points_of_a_purge_only_where_it_purges(
+    database_url: str, purged: list[int], passed: int
+) -> None:
+    """OR-09: a kill round a purge has to find an acknowledged batch (RR-06)."""
+    points = Failpoints("relay.before_purge:error@9,relay.mid_purge:error@9,relay.after_purge:error@9")
+    async with relay_harness(database_url) as harness:
+        database = FailpointDatabase(harness.database, points)
+        outbox, term = Outbox(database, "kafka", "abcd2345", payload=True), await harness.begin_term()
+        await outbox.write_manifest(term, [], [Batch(term, [], number) for number in purged])
+    assert [points._passed[f"relay.{when}_purge"] for when in ("before", "mid", "after")] == [passed] * 3
 
 
 async def test_a_fail_point_that_hangs_never_returns() -> None:

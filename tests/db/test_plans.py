@@ -68,6 +68,10 @@ HOT: list[tuple[str, tuple[object, ...]]] = [
     ("outbox.low_water", ("kafka", SHARDS, [1] * 64, "1", ROWS, None)),
     ("outbox.purge", ("kafka", [n % 64 for n in range(1, 501)], list(range(1, 501)), None)),
     ("manifest.purge", ("kafka", [n % 64 for n in range(1, 501)], list(range(1, 501)), 0, 1, 1, None)),
+    (
+        "manifest.write",
+        ("kafka", 0, 1, [1], [1], 1, None, [n % 64 for n in range(1, 501)], list(range(1, 501)), [1], 1),
+    ),
     ("delivery.fan_out", (0, 1, [n % 64 for n in range(1, 501)], list(range(1, 501)))),
     ("delivery.claim", (list(range(1, 33)), [16] * 32, 15.0, 5.0)),
     ("delivery.due_subscriptions", ()),

@@ -210,7 +210,8 @@ _WHOLE = {"layout.hash_owed", "witness.dead_letters"}
 # Those that a relay or a worker cannot do without must have been measured, whatever arguments others refuse.
 _MEASURED = {
     "outbox.claim", "outbox.claim_heads", "outbox.low_water", "outbox.purge", "manifest.purge", "manifest.settle",
-    "hold.place", "hold.claim", "hold.purge", "hold.skip", "hold.dead_letter", "hold.rekey", "delivery.fan_out",
+    "manifest.write", "hold.place", "hold.claim", "hold.purge", "hold.skip", "hold.dead_letter", "hold.rekey",
+    "delivery.fan_out",
     "delivery.fan_out_slice", "delivery.claim", "delivery.settle", "delivery.events", "delivery.release",
     "delivery.dead_letter_orphans", "delivery.promote_heads", "delivery.due_subscriptions", "ledger.fold_events",
     "ledger.fold_entries", "replay.step", "retention.purge_events", "retention.purge_dead_letters",

@@ -15,15 +15,17 @@ from app.chaos.child import Child
 from app.chaos.client import ChaosClient, NoAnswer
 from app.chaos.listening import listening
 from app.chaos.receiver import Receiver, open_receiver
-from app.chaos.scenario import scenario_settings
+from app.chaos.scenario import TOPIC, scenario_settings
+from db.direct import connect_direct
 from db.embedded.postmaster import recorded_pid
 from db.embedded.server import EmbeddedOptions, EmbeddedServer
+from db.pool import PoolOptions
 from runtime.process import CUT_OFF_CODE
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.rabbitmq import RabbitServer
 from tests.faults.harness import CALM, CLEAN, SOAK, Harness, Kafka, Rabbit, open_harness
 from tests.faults.test_database import database_behind_proxy
-from tests.waiting import poll, until
+from tests.waiting import lasts, poll, until
 
 
 async def leads(harness: Harness, sink: str, child: Child, seconds_max: float = 60.0) -> None:
@@ -151,6 +153,35 @@ async def lagged(child: Child, seconds: float) -> None:
                     break
             await poll()
     client.close()
+
+
+async def test_an_event_wakes_the_process_that_leads_it_and_no_other(
+    database_url: str, tmp_path: Path, seed: int
+) -> None:
+    """RR-15: a process that relays notifies as well, but only of events whose partition group another one leads."""
+    notifications: list[int] = []
+    async with open_harness(database_url, tmp_path, seed, processes=2, **CALM) as harness:
+        await until(harness.scenario.leader)
+        leader = await harness.scenario.leader()
+        assert leader is not None
+        listener = await connect_direct(PoolOptions(database_url))
+        await listener.listen("hookwire_outbox", lambda: notifications.append(1))
+        for _ in range(5):
+            await posted(leader)
+        await lasts(0.3)  # longer than the pause between two notifications
+        before = len(notifications)
+        await posted(other(harness, leader))
+        await until(lambda: notifications)
+        await listener.aclose()
+    assert before == 0
+
+
+async def posted(child: Child) -> None:
+    """POST one event to this process."""
+    client = ChaosClient("127.0.0.1", child.port, 10)
+    answer = await client.request("POST", f"/topics/{TOPIC}/events", b"{}")
+    client.close()
+    assert answer.status == 202
 
 
 async def test_sigterm_under_load_ends_in_time_and_repeats_nothing(

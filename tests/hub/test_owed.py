@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+import asyncpg
 import pytest
 
+from db.pool import PoolOptions, open_database
+from db.statements import STATEMENTS
 from event.event import Draft
 from event.key_hash import hash_key
 from hub.owed import ANYTHING, Owed, owed_by
+from hub.publish import Publisher
 
 NOTHING = Owed(frozenset(), frozenset())
 DRAFTS = [Draft("orders", b"", key="a"), Draft("orders", b"", key="b"), Draft("orders", b"")]
@@ -36,8 +41,7 @@ def test_an_event_owes_its_key_s_shard_to_every_sink() -> None:
     ],
     ids=["without a key", "in a topic without order", "in an order across topics"],
 )
-def test_a_shard_is_the_one_that_the_database_computes(row: Any, across_topics: bool, shard: int) -> None:
-    """RR-11: the shard of event.publish_batch."""
+def test_a_shard_follows_the_key_where_the_topic_keeps_an_order(row: Any, across_topics: bool, shard: int) -> None:
     assert owed([row], across_topics=across_topics).others == {shard}
 
 
@@ -63,4 +67,32 @@ def test_a_commit_without_outbox_rows_wakes_nobody(row: Any, is_direct: bool) ->
 
 
 def test_a_large_commit_wakes_all() -> None:
-    assert owed([stored(1)] * 17) == ANYTHING
+    drafts = [Draft("orders", b"", key=str(number)) for number in range(17)]
+    rows = [stored(number) for number in range(1, 18)]
+    assert owed_by(drafts, rows, is_direct=False, across_topics=False) == ANYTHING
+
+
+def test_an_event_with_many_direct_deliveries_is_one_event() -> None:
+    rows = [stored(1, is_owed=True, subscription_id=number) for number in range(17)]
+    assert owed(rows, is_direct=True) == Owed(frozenset(), frozenset({hash_key("orders", "a").shard}))
+
+
+@pytest.mark.parametrize("across_topics", [False, True], ids=["topic_key", "key"])
+async def test_the_shards_are_those_of_the_outbox_rows(database_url: str, across_topics: bool) -> None:
+    """RR-11, RG-10: ordered and unordered topics, with and without a key, under either order scope."""
+    drafts = [Draft(topic, b"", key) for topic in ("a", "unordered", "b.c") for key in ("k", "\u00e9", None)]
+    told: list[Owed] = []
+    database, sql = await open_database(PoolOptions(database_url)), await asyncpg.connect(database_url)
+    await sql.execute(STATEMENTS["layout.order_by_key" if across_topics else "layout.order_by_topic_key"])
+    await sql.execute("INSERT INTO hookwire.topics (name, ordered) VALUES ('unordered', false)")
+    publisher = Publisher(database, told.append)
+    publisher.order_across_topics(across_topics)
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        tasks.create_task(publisher.run())
+        await publisher.publish(drafts)
+        publisher.stop()
+    rows = await sql.fetch("SELECT DISTINCT shard FROM hookwire.outbox")
+    await sql.close()
+    await database.aclose()
+    shards = frozenset(row["shard"] for row in rows)
+    assert told == [Owed(shards, shards)]

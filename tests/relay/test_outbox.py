@@ -500,9 +500,3 @@ async def test_a_relay_tells_its_low_water_mark_while_it_leads(harness: Harness)
     origin = await harness.database.fetchval("outbox.origin")
     assert during is not None
     assert (before, during.shards, during.origin == origin, relay.low_water) == (None, 64, True, None)
-
-
-async def test_a_term_has_its_own_shards_only(harness: Harness) -> None:
-    outbox = Outbox(harness.database, harness.sink, INCARNATION, payload=True)
-    outbox.begin(range(1, SHARDS, 4))
-    assert [outbox.has_any_of(frozenset(shards)) for shards in ([0, 5], [0, 2], [])] == [True, False, False]

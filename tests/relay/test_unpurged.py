@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -72,6 +73,26 @@ async def test_a_waiting_batch_is_purged_by_the_next_manifest(place: Place) -> N
 async def test_a_batch_that_none_follows_is_purged_alone(place: Place) -> None:
     await place.waiting
     assert (await place.harness.owed(), await place.harness.manifests()) == ([], [])
+
+
+@pytest.mark.parametrize("place", [0.5], indirect=True)
+async def test_a_batch_waits_for_a_manifest_that_is_being_written(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is purged once, although its own wait is over first."""
+    write, gate = place.unpurged._outbox.write_manifest, asyncio.Event()
+
+    async def held_up(*args: Any) -> Batch:
+        await gate.wait()
+        return await write(*args)
+
+    monkeypatch.setattr(place.unpurged._outbox, "write_manifest", held_up)
+    place.database.faults["manifest.purge"] = 1
+    writing = asyncio.create_task(place.unpurged.write_manifest(place.term, []))
+    done, _ = await asyncio.wait([place.waiting], timeout=1.0)  # longer than its own wait
+    gate.set()
+    await asyncio.gather(writing, place.waiting)
+    assert (done, await place.harness.owed(), place.failures) == (set(), [], None)
 
 
 async def test_a_batch_whose_manifest_fails_is_purged_in_the_sink_s_next_life(place: Place) -> None:

@@ -32,8 +32,9 @@ async def harness(database_url: str) -> AsyncIterator[Harness]:
 class _Restless(Wake):
     """Notifies all the time, as the events of other groups do."""
 
-    async def wait(self) -> None:
+    async def wait(self) -> bool:
         """There always is a notification."""
+        return True
 
 
 async def test_rings_for_others_make_no_more_claims_than_a_trickle_does(harness: Harness) -> None:
