@@ -2535,7 +2535,7 @@ CREATE TABLE hookwire.sinks (
     CONSTRAINT sinks_name_check CHECK ((name = ANY (ARRAY['kafka'::text, 'amqp'::text, 'webhooks'::text, 'jobs'::text])))
 );
 
-COMMENT ON TABLE hookwire.sinks IS 'The sinks that exist: webhooks, pull, kafka, amqp and jobs.';
+COMMENT ON TABLE hookwire.sinks IS 'The sinks that exist: webhooks, jobs, kafka and amqp.';
 
 COMMENT ON COLUMN hookwire.sinks.configured IS 'Whether a process of this installation carries records to the sink.';
 
