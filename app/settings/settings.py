@@ -269,7 +269,7 @@ class Settings(
         "backlog. 0: for ever.",
     )
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="Proxies whose X-Forwarded headers count: addresses, comma separated."
+        (), description="Proxies whose X-Forwarded headers count: addresses and networks, comma separated."
     )
     docs: bool | None = Field(None, description="Serve the page /docs; default on in development, off in production.")
     drain_seconds: float = Field(
