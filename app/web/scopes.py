@@ -4,7 +4,7 @@
 
     publish    events, to topics of the key           payloads   with read: contents are shown
     subscribe  subscriptions, pull                     operate    retry, give up, skip, purge, replay, pause, cancel
-    enqueue    messages, tasks, jobs                   work       receive, claim, settle
+    enqueue    messages, jobs                          work       receive, claim, settle; acts of people on jobs
     call       services                                admin      everything
 
     @router.get("/{queue}")
