@@ -50,8 +50,8 @@ class SubmittedOut(BaseModel):
 
 
 class FilterIn(BaseModel):
-    """Selects messages; all others stay in the queue. `headers`, `priority_min` and `age_seconds_min` apply to the
-    first 1,000 messages that match `type` and `key`.
+    """Selects messages; all others stay in the queue. The filter examines the first 1,000 available messages of its
+    `type`; without `type`, those of its `key`; without both, those of the queue.
     """
 
     model_config = ConfigDict(extra="forbid")
