@@ -3,8 +3,12 @@
 -- Statements find a row once and then update it by its place (ctid). They check isfinite(due_at), which no index can
 -- answer. The reason: statistics made while the table was almost empty make all indexes look alike. The planner could
 -- then choose the index that reads all deliveries behind the heads of lanes. For the same reason a delivery is looked up
--- by a range of one event, in order: only the primary key can answer that. A place stays valid as outbox.sql says. Only
--- the owner of a claim changes the row without changing its fence, so a row that has moved has another fence, or none.
+-- by an array of one event, in order. Only the primary key has this order, and the planner expects one row. For a range of
+-- one event it expects many rows. Then PostgreSQL 18 may skip through deliveries_due, with a search for each moment at
+-- which the subscription has deliveries (tests/db/test_plans.py).
+--
+-- A place stays valid as outbox.sql says. Only the owner of a claim changes the row without changing its fence, so a row
+-- that has moved has another fence, or none.
 
 -- name: claim
 -- Claim due deliveries of subscriptions $1, up to the number in $2 for each. The attempt counts from here on (WH-R11).
@@ -130,7 +134,7 @@ WHERE ctid = ANY (ARRAY(
     SELECT d.place FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS r(event_id, subscription_id, fence)
     CROSS JOIN LATERAL (
         SELECT x.ctid AS place FROM hookwire.deliveries x
-        WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = r.subscription_id AND x.fence = r.fence
+        WHERE x.event_id = ANY (ARRAY[r.event_id]) AND x.subscription_id = r.subscription_id AND x.fence = r.fence
         ORDER BY x.event_id LIMIT 1
     ) AS d))
   AND fence = ANY ($3::bigint[]);

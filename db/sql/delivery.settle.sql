@@ -25,7 +25,7 @@ WITH result AS MATERIALIZED (
     WHERE ctid = ANY (ARRAY(
         SELECT d.place FROM result r CROSS JOIN LATERAL (
             SELECT x.ctid AS place FROM hookwire.deliveries x
-            WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = r.subscription_id AND x.fence = r.fence
+            WHERE x.event_id = ANY (ARRAY[r.event_id]) AND x.subscription_id = r.subscription_id AND x.fence = r.fence
             ORDER BY x.event_id LIMIT 1
         ) AS d
         WHERE r.decision NOT IN ('retry', 'park')))
@@ -38,7 +38,7 @@ WITH result AS MATERIALIZED (
         last_outcome = r.outcome, last_status = r.status, last_seconds = r.total_seconds
     FROM result r CROSS JOIN LATERAL (
         SELECT x.ctid AS place FROM hookwire.deliveries x
-        WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = r.subscription_id AND x.fence = r.fence
+        WHERE x.event_id = ANY (ARRAY[r.event_id]) AND x.subscription_id = r.subscription_id AND x.fence = r.fence
         ORDER BY x.event_id LIMIT 1
     ) AS found
     WHERE r.decision IN ('retry', 'park') AND d.ctid = found.place AND d.fence = r.fence
@@ -120,7 +120,7 @@ WITH result AS MATERIALIZED (
     WHERE ctid = ANY (ARRAY(
         SELECT d.place FROM result r CROSS JOIN LATERAL (
             SELECT x.ctid AS place FROM hookwire.deliveries x
-            WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = r.subscription_id
+            WHERE x.event_id = ANY (ARRAY[r.event_id]) AND x.subscription_id = r.subscription_id
             ORDER BY x.event_id LIMIT 1
         ) AS d))
       AND fence IS NOT NULL
@@ -130,7 +130,7 @@ WITH result AS MATERIALIZED (
     WHERE ctid = ANY (ARRAY(
         SELECT l.place FROM result r CROSS JOIN LATERAL (
             SELECT x.ctid AS place FROM hookwire.dead_letters x
-            WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = r.subscription_id
+            WHERE x.event_id = ANY (ARRAY[r.event_id]) AND x.subscription_id = r.subscription_id
             ORDER BY x.event_id LIMIT 1
         ) AS l))
       AND kind = 'internal' AND last_outcome = 'unknown'
@@ -167,7 +167,7 @@ WITH ended AS (
         SELECT d.place FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS r(event_id, subscription_id, fence)
         CROSS JOIN LATERAL (
             SELECT x.ctid AS place FROM hookwire.deliveries x
-            WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = r.subscription_id AND x.fence = r.fence
+            WHERE x.event_id = ANY (ARRAY[r.event_id]) AND x.subscription_id = r.subscription_id AND x.fence = r.fence
             ORDER BY x.event_id LIMIT 1
         ) AS d))
       AND fence = ANY ($3::bigint[])

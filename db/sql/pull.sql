@@ -37,7 +37,7 @@ SELECT d.event_id, d.fence, d.attempts
 FROM (SELECT * FROM unnest($2::bigint[], $3::bigint[]) AS a(event_id, fence) ORDER BY a.event_id) AS r
 CROSS JOIN LATERAL (
     SELECT x.event_id, x.fence, x.attempts - x.free_attempts AS attempts FROM hookwire.deliveries x
-    WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = $1 AND x.fence = r.fence
+    WHERE x.event_id = ANY (ARRAY[r.event_id]) AND x.subscription_id = $1 AND x.fence = r.fence
     ORDER BY x.event_id LIMIT 1
     FOR UPDATE OF x
 ) AS d;
@@ -54,7 +54,7 @@ WHERE ctid = ANY (ARRAY(
     SELECT d.place FROM unnest($2::bigint[], $3::bigint[]) AS r(event_id, fence)
     CROSS JOIN LATERAL (
         SELECT x.ctid AS place FROM hookwire.deliveries x
-        WHERE x.event_id BETWEEN r.event_id AND r.event_id AND x.subscription_id = $1 AND x.fence = r.fence
+        WHERE x.event_id = ANY (ARRAY[r.event_id]) AND x.subscription_id = $1 AND x.fence = r.fence
         ORDER BY x.event_id LIMIT 1
     ) AS d))
 RETURNING event_id, fence;

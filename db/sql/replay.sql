@@ -129,7 +129,7 @@ WITH job AS MATERIALIZED (
     WHERE ctid = ANY (ARRAY(
         SELECT l.place FROM target t CROSS JOIN LATERAL (
             SELECT x.ctid AS place FROM hookwire.dead_letters x
-            WHERE x.event_id BETWEEN t.event_id AND t.event_id AND x.subscription_id = t.subscription_id
+            WHERE x.event_id = ANY (ARRAY[t.event_id]) AND x.subscription_id = t.subscription_id
             ORDER BY x.event_id LIMIT 1
         ) AS l))
 ), moved AS (

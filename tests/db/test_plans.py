@@ -199,6 +199,34 @@ async def pages(connection: asyncpg.Connection, name: str, arguments: Sequence[o
     return int(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
 
 
+# --- a result finds its delivery ------------------------------------------------------------------------------------
+
+# Few moments at which deliveries are due: PostgreSQL 18 can skip through them in an index that has the event last.
+_DUE_TOGETHER = f"""
+INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant)
+    SELECT n, s, now() + make_interval(secs => n / 3000), now(), 'default'
+    FROM generate_series(1, {ROWS // 10}) n, generate_series(1, 10) s
+"""
+
+
+@pytest.mark.parametrize("name", ["delivery.settle", "delivery.release"])
+async def test_a_result_finds_its_delivery_by_the_key_alone(sql: asyncpg.Connection, name: str) -> None:
+    """RR-07: a plan that skips through all moments at which a subscription is due costs as many searches a result."""
+    await sql.execute(_DUE_TOGETHER)
+    await sql.execute("VACUUM ANALYZE hookwire.deliveries")
+    await sql.execute(f"SET plan_cache_mode = force_generic_plan; PREPARE hot AS {STATEMENTS[name]}")
+    values = ", ".join(map(literal, dict(HOT)[name]))
+    [plan] = json.loads(await sql.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE hot({values})"))
+    assert _indexes_by_event(plan["Plan"]) == {"deliveries_pkey"}
+
+
+def _indexes_by_event(node: dict[str, Any]) -> set[str]:
+    """The indexes in which the plan looks for an event, except in a lane."""
+    condition = node.get("Index Cond", "")
+    found = {node["Index Name"]} if "event_id" in condition and "lane" not in condition else set()
+    return found.union(*(_indexes_by_event(child) for child in node.get("Plans", [])))
+
+
 # --- what the hub looks for again and again -----------------------------------------------------------------------
 
 # 20,000 leases, none of them over, and as many topics of others, none of them pinged.
