@@ -8,20 +8,24 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import httpx
 
 from app.cli.failure import CommandFailed
 from app.settings.settings import Settings
 
-__all__ = ["answer_of", "ask", "bearer", "connected", "get", "get_all", "hub_url", "post", "refusal_of"]
+__all__ = ["AS_JSON", "answer_of", "ask", "caller", "connected", "get", "get_all", "hub_url", "post", "refusal_of"]
 
+AS_JSON: Final = {"Content-Type": "application/json"}
+"""The headers of a JSON body."""
 _LONGEST_SECONDS = 3600.0
 _CURE = "Start it with `hookwire serve`, or name another hub by --url or HOOKWIRE_URL"
+_GET_SECONDS: Final = 30.0
 _PAGE = 500
 _UNREACHABLE_STATUSES = frozenset({502, 503, 504})
 
@@ -40,20 +44,28 @@ def hub_url(given: str | None, settings: Settings) -> str:
     return url.rstrip("/")
 
 
-def bearer() -> dict[str, str]:
-    """Return the Authorization header of HOOKWIRE_TOKEN, an API key; none without it.
+def caller() -> dict[str, str]:
+    """Return the headers that name the caller: the API key in HOOKWIRE_TOKEN, and the user, for the audit trail.
 
-    It is not an option, because other users can see the options of a process.
+    The key is not an option, because other users can see the options of a process.
     """
     token = os.environ.get("HOOKWIRE_TOKEN", "").strip()
     if not token.isascii() or not token.isprintable():
         raise CommandFailed("HOOKWIRE_TOKEN is not an API key; set it to one that `hookwire keys create` printed", 2)
-    return {"Authorization": f"Bearer {token}"} if token else {}
+    return {**({"Authorization": f"Bearer {token}"} if token else {}), **_actor()}
+
+
+def _actor() -> dict[str, str]:
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = ""
+    return {"Hookwire-Actor": name} if name.isascii() and name.isprintable() and name else {}
 
 
 async def post(
-    url: str, content: bytes, headers: dict[str, str], *, params: dict[str, str] | None = None, deadline_seconds: float,
-    client: httpx.AsyncClient | None = None,
+    url: str, content: bytes, headers: Mapping[str, str], *, params: dict[str, str] | None = None,
+    deadline_seconds: float, client: httpx.AsyncClient | None = None,
 ) -> tuple[Any, httpx.Headers]:  # fmt: skip
     """POST once; return the JSON and the headers of a 2xx answer. Raise ``CommandFailed`` for any other result."""
     if client is not None:
@@ -67,7 +79,7 @@ def connected() -> httpx.AsyncClient:
     return httpx.AsyncClient(trust_env=False, timeout=_LONGEST_SECONDS)
 
 
-async def get(url: str, *, params: dict[str, str] | None = None, deadline_seconds: float = 30.0) -> Any:
+async def get(url: str, *, params: dict[str, str] | None = None, deadline_seconds: float = _GET_SECONDS) -> Any:
     """GET once; return the JSON of a 2xx answer. Raise ``CommandFailed`` for any other result."""
     async with connected() as client:
         made, _ = await _ask(client, "GET", url, None, {}, params, deadline_seconds)
@@ -116,11 +128,11 @@ def _success(answer: httpx.Response) -> Any:
 
 
 async def answer_of(
-    client: httpx.AsyncClient, method: str, url: str, content: bytes | None, headers: dict[str, str],
+    client: httpx.AsyncClient, method: str, url: str, content: bytes | None, headers: Mapping[str, str],
     deadline_seconds: float, params: dict[str, str] | None = None,
 ) -> httpx.Response:  # fmt: skip
     """Send one request and return any answer. Raise ``CommandFailed`` without one."""
-    headers = {**bearer(), **headers}
+    headers = {**caller(), **headers}
     try:
         async with asyncio.timeout(deadline_seconds):
             return await client.request(method, url, content=content, headers=headers, params=params)

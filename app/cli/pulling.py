@@ -10,7 +10,7 @@ from typing import Any, Final
 import httpx
 
 from app.cli.entry import tell
-from app.cli.hub_client import bearer, refusal_of
+from app.cli.hub_client import caller, refusal_of
 
 __all__ = ["WAIT_SECONDS", "Pulling", "body_of"]
 
@@ -32,7 +32,7 @@ class Pulling:
         self._asked = {**asked, "lifetime_seconds": _LIFETIME_SECONDS, "on_end": "drop"}
         self._given = given
         self._subscription = given
-        self._client = httpx.AsyncClient(headers=bearer(), trust_env=False, timeout=WAIT_SECONDS + 15)
+        self._client = httpx.AsyncClient(headers=caller(), trust_env=False, timeout=WAIT_SECONDS + 15)
 
     async def __aenter__(self) -> Pulling:
         return self

@@ -24,7 +24,7 @@ from slixmpp.exceptions import IqError, IqTimeout
 from app.cli.chat.contacts import ChatOptions, Contacts
 from app.cli.entry import tell
 from app.cli.failure import CommandFailed
-from app.cli.hub_client import bearer, connected
+from app.cli.hub_client import caller, connected
 from app.cli.monitor.monitoring import event_of
 from app.cli.pulling import Pulling
 from event.topic import TopicError, is_reserved, validate_pattern, validate_topic
@@ -80,7 +80,7 @@ class ChatComponent:
             raise CommandFailed(self._refusal(), 3)
         tell(f"{self._options.domain} is connected to {self._place}")
         async with connected() as http, TaskGroup() as tasks:
-            http.headers.update(bearer())
+            http.headers.update(caller())
             http.timeout = httpx.Timeout(_ANSWER_SECONDS)
             tasks.create_task(self._keep_connected())
             for topic in self._contacts.topics:

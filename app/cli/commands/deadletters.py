@@ -128,12 +128,11 @@ async def _verb(
     thing: str, verb: str, why: str | None, url: str | None, as_json: bool, config: Path | None, *,
     everything: bool = False,
 ) -> int:  # fmt: skip
-    from app.cli.commands.replay import operator
-    from app.cli.hub_client import hub_url, post
+    from app.cli.hub_client import AS_JSON, hub_url, post
 
     address = f"{_address(hub_url(url, settings_from(config)), thing)}/{verb}"
     body = json.dumps({"reason": why} | ({"all": True} if everything else {})).encode("ascii")
-    done, _ = await post(address, body, operator(), deadline_seconds=60.0)
+    done, _ = await post(address, body, AS_JSON, deadline_seconds=60.0)
     if as_json:
         say(json.dumps(done))
     elif "dead_letters" in done:

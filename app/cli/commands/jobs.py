@@ -239,21 +239,16 @@ def _act(job: str, verb: str, body: dict[str, Any], url: str | None, config: Any
 
 
 async def _ask(method: str, path: str, body: dict[str, Any] | None, url: str | None, config: Any, shown: Any) -> int:
-    from app.cli.commands.replay import operator
     from app.cli.hub_client import ask, connected, hub_url
 
     address = f"{hub_url(url, settings_from(config))}/jobs{path}"
     content = json.dumps(body).encode() if body is not None else None
     async with connected() as client:
-        say(shown(await ask(client, method, address, content, headers=operator())))
+        say(shown(await ask(client, method, address, content)))
     return 0
 
 
 async def _list(filters: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Any) -> int:
-    if filters["assignee"] == "me":
-        from app.cli.commands.replay import operator
-
-        filters["assignee"] = operator().get("Hookwire-Actor", "me")
     found = await listed("/jobs", filters, limit, url, config)
     print_list(found, _HEADS, _row, (), "no job matches", as_json=as_json)
     return 0

@@ -169,12 +169,11 @@ async def _submit(name: str, body: bytes, headers: dict[str, str], url: str | No
 
 
 async def _chosen(name: str, verb: str, ids: list[str] | None, why: str | None, url: str | None, config: Any) -> int:
-    from app.cli.commands.replay import operator
-    from app.cli.hub_client import hub_url, post
+    from app.cli.hub_client import AS_JSON, hub_url, post
 
     address = f"{hub_url(url, settings_from(config))}/queues/{quote(name, safe='')}/{verb}"
     body = json.dumps({"ids": ids or None, "reason": why}).encode("ascii")
-    done, _ = await post(address, body, operator(), deadline_seconds=60.0)
+    done, _ = await post(address, body, AS_JSON, deadline_seconds=60.0)
     say(f"{len(done['ids'])} done")
     return 0
 

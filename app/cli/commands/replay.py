@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +11,7 @@ import typer
 
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 
-__all__ = ["operator", "replay"]
+__all__ = ["replay"]
 
 Subscription = Annotated[str | None, typer.Option("--subscription", help="The subscription that gets them (sub_...).")]
 DeadLetters = Annotated[
@@ -34,16 +33,6 @@ Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audi
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Count the deliveries and send none.")]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Show the progress until the replay is done.")]
 _DEADLINE_SECONDS = 60.0
-
-
-def operator() -> dict[str, str]:
-    """Return the headers of an audited request: its type is JSON, its actor is the user of this command."""
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError):
-        name = ""
-    actor = {"Hookwire-Actor": name} if name.isascii() and name.isprintable() and name else {}
-    return {"Content-Type": "application/json", **actor}
 
 
 def replay(
@@ -72,11 +61,11 @@ def replay(
 
 
 async def _replay(body: dict[str, Any], url: str | None, wait: bool, as_json: bool, config: Path | None) -> int:
-    from app.cli.hub_client import hub_url, post
+    from app.cli.hub_client import AS_JSON, hub_url, post
 
     hub = hub_url(url, settings_from(config))
     content = json.dumps(body).encode("ascii")
-    made, _ = await post(f"{hub}/replays", content, operator(), deadline_seconds=_DEADLINE_SECONDS)
+    made, _ = await post(f"{hub}/replays", content, AS_JSON, deadline_seconds=_DEADLINE_SECONDS)
     if wait and not body["dry_run"]:
         made = await _watched(f"{hub}/replays/{made['id']}", made)
     if as_json:

@@ -48,12 +48,11 @@ def subscribe(
 async def _subscribe(
     asked: dict[str, object], url: str | None, timeout: float, as_json: bool, config: Path | None
 ) -> int:
-    from app.cli.hub_client import hub_url, post
+    from app.cli.hub_client import AS_JSON, hub_url, post
 
     target = f"{hub_url(url, settings_from(config))}/subscriptions"
-    headers = {"Content-Type": "application/json"}
     body = json.dumps(asked).encode("ascii")
-    made, _ = await post(target, body, headers, deadline_seconds=timeout)
+    made, _ = await post(target, body, AS_JSON, deadline_seconds=timeout)
     if as_json:
         say(json.dumps(made))
     else:

@@ -134,13 +134,12 @@ def _row(one: dict[str, Any]) -> tuple[str, ...]:
 async def _asked(
     method: str, subscription: str, verb: str, body: dict[str, Any] | None, url: str | None, config: Any
 ) -> Any:
-    from app.cli.commands.replay import operator
     from app.cli.hub_client import ask, connected, hub_url
 
     address = f"{hub_url(url, settings_from(config))}/subscriptions/{quote(subscription, safe='')}{verb}"
     content = json.dumps(body).encode("ascii") if body is not None else None
     async with connected() as client:
-        return await ask(client, method, address, content, headers=operator())
+        return await ask(client, method, address, content)
 
 
 async def _show(subscription: str, url: str | None, as_json: bool, config: Any) -> int:

@@ -181,12 +181,11 @@ async def _cancel(task: str, why: str | None, url: str | None, config: Any) -> i
 
 
 async def _chosen(verb: str, numbers: list[int] | None, why: str | None, url: str | None, config: Any) -> int:
-    from app.cli.commands.replay import operator
-    from app.cli.hub_client import hub_url, post
+    from app.cli.hub_client import AS_JSON, hub_url, post
 
     address = f"{hub_url(url, settings_from(config))}/tasks/dead/{verb}"
     body = json.dumps({"numbers": numbers or None, "reason": why}).encode("ascii")
-    done, _ = await post(address, body, operator(), deadline_seconds=60.0)
+    done, _ = await post(address, body, AS_JSON, deadline_seconds=60.0)
     say(f"{len(done['numbers'])} done")
     return 0
 
