@@ -87,33 +87,36 @@ async def get(url: str, *, params: dict[str, str] | None = None, deadline_second
 
 
 async def get_all(url: str, params: Mapping[str, str] | None = None, most: int | None = None) -> list[Any]:
-    """GET a list page by page; return its items, at most ``most``. Raise ``CommandFailed`` as :func:`get` does."""
+    """GET a list page by page; return its items, at most ``most``. Raise ``CommandFailed`` as :func:`get` does.
+
+    A page has fewer items than its limit if the key may not see all. So only the first limit is as small as ``most``.
+    """
     found: list[Any] = []
     asked = {"limit": str(min(most or _PAGE, _PAGE)), **(params or {})}
-    while True:
-        page = await get(url, params=asked)
-        found += page["items"]
-        if page["next_cursor"] is None or (most is not None and len(found) >= most):
-            return found[:most]
-        asked["cursor"] = page["next_cursor"]
+    async with connected() as client:
+        while True:
+            page, _ = await _ask(client, "GET", url, None, {}, asked, _GET_SECONDS)
+            found += page["items"]
+            if page["next_cursor"] is None or (most is not None and len(found) >= most):
+                return found[:most]
+            asked |= {"cursor": page["next_cursor"], "limit": str(_PAGE)}
 
 
 async def ask(
     client: httpx.AsyncClient, method: str, url: str, content: bytes | None = None, *, none_for: int | None = None,
-    deadline_seconds: float = 60.0, headers: Mapping[str, str] | None = None,
+    deadline_seconds: float = 60.0,
 ) -> Any:  # fmt: skip
     """Send one request with a JSON body; return the JSON of a 2xx answer, None for an empty one or for the named
     status.
     """
-    headers = {**({"Content-Type": "application/json"} if content is not None else {}), **(headers or {})}
-    answer = await answer_of(client, method, url, content, headers, deadline_seconds)
+    answer = await answer_of(client, method, url, content, AS_JSON if content is not None else {}, deadline_seconds)
     if answer.status_code == none_for or (answer.is_success and not answer.content):
         return None
     return _success(answer)
 
 
 async def _ask(
-    client: httpx.AsyncClient, method: str, url: str, content: bytes | None, headers: dict[str, str],
+    client: httpx.AsyncClient, method: str, url: str, content: bytes | None, headers: Mapping[str, str],
     params: dict[str, str] | None, deadline_seconds: float,
 ) -> tuple[Any, httpx.Headers]:  # fmt: skip
     answer = await answer_of(client, method, url, content, headers, deadline_seconds, params)

@@ -9,7 +9,7 @@ from typing import Any
 
 from app.cli.entry import say, settings_from
 
-__all__ = ["listed", "print_list", "print_one"]
+__all__ = ["empty_words", "listed", "print_list", "print_one"]
 
 
 async def listed(
@@ -20,6 +20,11 @@ async def listed(
 
     params = {name: value for name, value in asked.items() if value is not None}
     return await get_all(f"{hub_url(url, settings_from(config))}{path}", params, limit)
+
+
+def empty_words(asked: Mapping[str, str | None], nothing: str, no_match: str) -> str:
+    """Return the sentence for an empty list: ``nothing`` is said only of a list without a filter."""
+    return nothing if all(value is None for value in asked.values()) else no_match
 
 
 def print_list(

@@ -17,7 +17,6 @@ __all__ = ["hub_checks"]
 
 _ID: Final = "hub"
 _DEADLINE_SECONDS: Final = 10.0
-_EXAMINED_MAX: Final = 1_000
 _ILL: Final = ("backing off", "refused")
 _UNREACHABLE: Final = 3
 
@@ -65,8 +64,8 @@ def _sinks(ready: dict[str, Any]) -> list[Check]:
 async def _troubles(url: str) -> list[Check]:
     """Return the checks of receivers and of refused records, by the hub's lists."""
     try:
-        subscriptions = await get_all(f"{url}/subscriptions", most=_EXAMINED_MAX)
-        holds = await get_all(f"{url}/holds", most=_EXAMINED_MAX)
+        subscriptions = await get_all(f"{url}/subscriptions")
+        holds = await get_all(f"{url}/holds")
     except CommandFailed as failure:
         return [Check(_ID, "subscriptions", "note", str(failure))]
     counts = Counter(one["health"] for one in subscriptions)

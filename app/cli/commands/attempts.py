@@ -32,7 +32,7 @@ def attempts(thing: Thing, url: Url = None, as_json: Json = False, config: Confi
 
 
 async def _attempts(thing: str, url: str | None, as_json: bool, config: Path | None) -> int:
-    from app.cli.hub_client import get, hub_url
+    from app.cli.hub_client import ask, connected, get_all, hub_url
 
     if not thing.startswith(("dlv_", "evt_")):
         raise CommandFailed(f"{thing} is neither a delivery (dlv_...) nor an event (evt_...)", 2)
@@ -40,12 +40,12 @@ async def _attempts(thing: str, url: str | None, as_json: bool, config: Path | N
     deliveries = [thing]
     if thing.startswith("evt_"):
         await _require_event(hub, thing)
-        page = await get(f"{hub}/deliveries", params={"event_id": thing, "limit": "500"})
-        deliveries = list(dict.fromkeys(item["id"] for item in page["items"]))
+        deliveries = list(dict.fromkeys(item["id"] for item in await get_all(f"{hub}/deliveries", {"event_id": thing})))
     found = []
-    for delivery in deliveries:
-        answer = await get(f"{hub}/deliveries/{quote(delivery, safe='')}/attempts")
-        found += [{"delivery_id": delivery, **item} for item in answer["items"]]
+    async with connected() as client:
+        for delivery in deliveries:
+            answer = await ask(client, "GET", f"{hub}/deliveries/{quote(delivery, safe='')}/attempts")
+            found += [{"delivery_id": delivery, **item} for item in answer["items"]]
     if as_json:
         say(json.dumps(found))
     else:

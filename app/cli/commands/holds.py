@@ -10,7 +10,7 @@ import typer
 from app.cli.commands import deadletters
 from app.cli.entry import Config, Json, Url, run
 from app.cli.failure import CommandFailed
-from app.cli.listing import listed, print_list, print_one
+from app.cli.listing import empty_words, listed, print_list, print_one
 
 __all__ = ["holds"]
 
@@ -79,9 +79,8 @@ def give_up(
 
 async def _list(asked: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Any) -> int:
     found = await listed("/holds", asked, limit, url, config)
-    print_list(
-        found, _HEADS, _row, ("Topic", "Key", "Reason"), "none: no sink holds back a key or a topic", as_json=as_json
-    )
+    empty = empty_words(asked, "none: no sink holds back a key or a topic", "there is no such hold")
+    print_list(found, _HEADS, _row, ("Topic", "Key", "Reason"), empty, as_json=as_json)
     return int(bool(found))
 
 

@@ -11,7 +11,6 @@ from app.cli.entry import Config, Json, Url, run, say, settings_from
 
 __all__ = ["status"]
 
-_SHOWN_MAX = 1_000
 _FIRST = ("failing", "paused", "disabled", "gone", "denied", "expired", "untried", "healthy")
 
 
@@ -28,7 +27,7 @@ def status(url: Url = None, as_json: Json = False, config: Config = None) -> Non
 async def _status(url: str | None, as_json: bool, config: Path | None) -> int:
     from app.cli.hub_client import get_all, hub_url
 
-    found = await get_all(f"{hub_url(url, settings_from(config))}/subscriptions", most=_SHOWN_MAX)
+    found = await get_all(f"{hub_url(url, settings_from(config))}/subscriptions")
     found.sort(key=lambda one: _FIRST.index(one["health"]))
     if as_json:
         say(json.dumps(found))

@@ -10,7 +10,7 @@ import typer
 
 from app.cli.entry import Config, Json, Url, parsed, run, say, settings_from
 from app.cli.failure import CommandFailed
-from app.cli.listing import listed, print_list, print_one
+from app.cli.listing import empty_words, listed, print_list, print_one
 from app.cli.named_values import named_values
 
 __all__ = ["tasks"]
@@ -149,8 +149,10 @@ async def _enqueue(kind: str, args: str, delay: float, config: Any) -> int:
 
 
 async def _list(kind: str | None, limit: int, url: str | None, as_json: bool, config: Any) -> int:
-    found = await listed("/tasks", {"kind": kind}, limit, url, config)
-    print_list(found, _HEADS, _row, ("Last error",), "no task is unfinished", as_json=as_json)
+    asked = {"kind": kind}
+    found = await listed("/tasks", asked, limit, url, config)
+    empty = empty_words(asked, "no task is unfinished", "no unfinished task matches")
+    print_list(found, _HEADS, _row, ("Last error",), empty, as_json=as_json)
     return 0
 
 
@@ -160,8 +162,10 @@ def _row(one: dict[str, Any]) -> tuple[str, ...]:
 
 
 async def _list_dead(kind: str | None, limit: int, url: str | None, as_json: bool, config: Any) -> int:
-    found = await listed("/tasks/dead", {"kind": kind}, limit, url, config)
-    print_list(found, _DEAD_HEADS, _dead_row, ("Reason",), "no task is dead", as_json=as_json)
+    asked = {"kind": kind}
+    found = await listed("/tasks/dead", asked, limit, url, config)
+    empty = empty_words(asked, "no task is dead", "no dead task matches")
+    print_list(found, _DEAD_HEADS, _dead_row, ("Reason",), empty, as_json=as_json)
     return 0
 
 

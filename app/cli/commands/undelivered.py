@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from app.cli.entry import Config, Json, Url, run
-from app.cli.listing import listed, print_list
+from app.cli.listing import empty_words, listed, print_list
 
 __all__ = ["undelivered"]
 
@@ -39,7 +39,8 @@ async def _undelivered(
     asked: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Path | None
 ) -> int:
     found = await listed("/undelivered", asked, limit, url, config)
-    empty = "nothing: every accepted event is delivered to each subscription that wants it"
+    nothing = "nothing: every accepted event is delivered to each subscription that wants it"
+    empty = empty_words(asked, nothing, "no such event is undelivered")
     print_list(found, _HEADS, _row, ("For", "Reason"), empty, as_json=as_json)
     return int(bool(found))
 

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 from tests.app.cli.commands.test_services import hookwire, printed
-from tests.app.conftest import ALL_ROLES, RunHub
+from tests.app.conftest import ALL_ROLES, RunHub, RunningHub
 from tests.hub.callback import answers, serve_callbacks
+from tests.waiting import until
 
 
 async def test_a_subscription_is_listed_shown_paused_resumed_rotated_and_ended(running_hub: RunHub) -> None:
@@ -65,14 +66,16 @@ async def test_what_is_not_delivered_is_found_by_event_subscription_and_reason(r
         story = await hookwire(hub, "events", "show", event)
         topics = await printed(hub, "topics", "list", "--json")
         settings = await printed(hub, "topics", "show", "orders.created")
-        holds = await hookwire(hub, "holds", "list")
+        holds = [(await hookwire(hub, "holds", "list", *words))[:2] for words in ((), ("--topic", "orders.created"))]
+        other = await hookwire(hub, "undelivered", "--outcome", "dead")
 
     assert (nothing[0], owed[0], event in owed[1], "server_error 500" in owed[1]) == (0, 1, True, True)
     assert (tried[0], "no disk\\nspace" in tried[1]) == (0, True)
     assert unknown == (1, "", f"hookwire: there is no event {event}9\n")
     assert ([one["id"] for one in listed], [one["topic"] for one in topics]) == ([event], ["orders.created"])
     assert (settings["topic"], story[0], made in story[1] or "retrying" in story[1]) == ("orders.created", 0, True)
-    assert holds == (0, "none: no sink holds back a key or a topic\n", "")
+    assert holds == [(0, "none: no sink holds back a key or a topic\n"), (0, "there is no such hold\n")]
+    assert other[:2] == (0, "no such event is undelivered\n")
 
 
 async def test_doctor_asks_the_running_hub(running_hub: RunHub, tmp_path: Path) -> None:
@@ -95,3 +98,51 @@ async def test_doctor_asks_the_running_hub(running_hub: RunHub, tmp_path: Path) 
     ]  # fmt: skip
     assert (ill[0], found[1][1]["detail"], found[1][1]["cure"]) == (1, "1 failing", "run: hookwire status")
     assert (silent[0], [check["level"] for check in found[2]]) == (3, ["unreachable"])
+
+
+async def test_the_last_of_many_subscriptions_is_seen(running_hub: RunHub, tmp_path: Path) -> None:
+    """`status` and `doctor` looked at the first thousand, and found a hub healthy whose newest subscription fails."""
+    settings = tmp_path / "shell.toml"
+    settings.write_text(f'data_dir = "{tmp_path / "elsewhere"}"\n')
+    async with running_hub(ALL_ROLES) as hub, serve_callbacks() as callbacks:
+        callbacks.script = {"/ill": answers(500)}
+        await many_subscriptions(hub, 1000, "other")
+        made = (await hub.subscribe("a", callbacks.url("/ill"), retry_schedule_seconds=[3600]))["id"]
+        await hub.publish("a", b"1")
+        await hub.until(f"/subscriptions/{made}", lambda one: one["health"] == "failing")
+        code, shown, _ = await hookwire(hub, "status")
+        _, checks, _ = await hookwire(hub, "doctor", "--json", "--config", str(settings))
+
+    [about] = [check["detail"] for check in json.loads(checks) if check["subject"] == "subscriptions"]
+    assert (code, shown.splitlines()[0], about) == (1, "1 failing, 1000 untried", "1 failing, 1000 untried")
+
+
+async def test_attempts_names_each_delivery_of_a_wide_event(running_hub: RunHub) -> None:
+    """It asked for one page of deliveries, and hid those behind the five hundredth."""
+    async with running_hub(ALL_ROLES) as hub, serve_callbacks() as callbacks:
+        await many_subscriptions(hub, 501, "a", callbacks.url("/well"))
+        event = (await hub.publish("a", b"1")).json()["id"]
+        await until_attempted(hub, 501)
+        found = await printed(hub, "attempts", event, "--json")
+
+    assert len({one["delivery_id"] for one in found}) == 501
+
+
+async def many_subscriptions(hub: RunningHub, count: int, topic: str, callback: str = "http://127.0.0.1:9000/") -> None:
+    """Copy one subscription until there are so many."""
+    public_id = (await hub.subscribe(topic, callback))["id"]
+    columns = "protocol, topic, topic_regex, callback, callback_host, state"
+    await hub.sql(
+        f"INSERT INTO hookwire.subscriptions (public_id, {columns}) SELECT 'sub_' || lpad(n::text, 20, '0'), {columns}"
+        " FROM hookwire.subscriptions, generate_series(2, $2::integer) AS n WHERE public_id = $1",
+        public_id, count,
+    )  # fmt: skip
+
+
+async def until_attempted(hub: RunningHub, count: int) -> None:
+    """Return once so many attempts are stored."""
+
+    async def attempted() -> bool:
+        return await hub.sql("SELECT count(*) FROM hookwire.attempts") == [(count,)]
+
+    await until(attempted)
