@@ -55,4 +55,4 @@ def call(
     if expiry is not None:
         headers["Hookwire-Expiry-Seconds"] = f"{expiry:g}"
     body = read_data(data)  # read before the event loop runs: under it, Ctrl-C would wait for the end of a read (B-56)
-    run(asked("POST", target, body, headers, wait_seconds=wait, as_json=as_json))
+    run(asked(target, body, headers, wait_seconds=wait, as_json=as_json))

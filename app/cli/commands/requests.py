@@ -48,10 +48,10 @@ def show(request: Id, wait: Wait = 0, url: Url = None, as_json: Json = False, co
       hookwire requests show 6f1e0c7ab5f84e0d9c2b7a51d0e3f482 --wait 60
     """
     from app.cli.hub_client import hub_url
-    from app.cli.service_reply import asked
+    from app.cli.service_reply import shown
 
     address = f"{hub_url(url, settings_from(config))}/requests/{quote(request, safe='')}"
-    run(asked("GET", address, None, {}, wait_seconds=wait, as_json=as_json))
+    run(shown(address, wait_seconds=wait, as_json=as_json))
 
 
 @requests.command()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import pty
 import sys
+import termios
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +52,7 @@ async def test_a_call_without_a_reply_says_where_it_will_be(running_hub: RunHub)
     async with running_hub() as hub:
         code, request_id, _ = await hookwire(hub, "call", "echo", "--wait", "0", "--idempotency-key", "k")
         waited = await hookwire(hub, "call", "echo", "--wait", "1", "--idempotency-key", "k")
+        shown = await hookwire(hub, "requests", "show", request_id.strip())
         listed = await printed(hub, "requests", "list", "--service", "echo", "--state", "waiting", "--json")
         table = await hookwire(hub, "requests", "list")
         closed = await hookwire(hub, "requests", "close", request_id.strip())
@@ -58,6 +62,35 @@ async def test_a_call_without_a_reply_says_where_it_will_be(running_hub: RunHub)
             (0, 1, True), [request_id.strip()],
         )  # fmt: skip
         assert (request_id.strip() in table[1], closed[:2], gone[0]) == (True, (0, "1 closed\n"), 2)
+        assert (shown[:2], "no reply yet" in shown[2]) == ((1, ""), True)
+
+
+async def test_a_reply_cannot_command_the_terminal_of_its_reader(running_hub: RunHub) -> None:
+    """A worker could set the title, or hide lines. A pipe gets the bytes as they are."""
+    reply = "first\r\n\tsecond\x1b]0;title\x07\rhidden\x9b2J\n"
+    async with running_hub() as hub:
+        working = asyncio.ensure_future(work(hub, body=reply))
+        piped = await hookwire(hub, "call", "echo")
+        request = (await working)["request"]["id"]
+        on_terminal = await on_a_terminal(hub, "requests", "show", request)
+
+    assert (piped[1], on_terminal) == (reply, "first\r\n\tsecond\\x1b]0;title\\x07\\rhidden\\x9b2J\n")
+
+
+async def on_a_terminal(hub: RunningHub, *words: str) -> str:
+    """Return what a command writes to a terminal, which changes nothing in it."""
+    ours, theirs = pty.openpty()
+    settings = termios.tcgetattr(theirs)
+    settings[1] &= ~termios.OPOST
+    termios.tcsetattr(theirs, termios.TCSANOW, settings)
+    try:
+        process = await asyncio.create_subprocess_exec(HOOKWIRE, *words, "--url", hub.url, stdout=theirs)
+        async with asyncio.timeout(60):
+            assert await process.wait() == 0
+        return os.read(ours, 65_536).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
 
 
 async def test_a_request_that_was_given_up_is_a_failure_and_no_outage(running_hub: RunHub) -> None:
