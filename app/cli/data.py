@@ -1,13 +1,14 @@
-"""Read the contents of a command's argument: text, standard input or a file. Check options that become a header."""
+"""Read the contents of a command's argument: text, standard input or a file. Check texts for headers and addresses."""
 
 from __future__ import annotations
 
 import sys
 from typing import Final
+from urllib.parse import quote
 
 from app.cli.failure import CommandFailed
 
-__all__ = ["line", "read_data"]
+__all__ = ["line", "read_data", "segment"]
 
 _DATA_BYTES_MAX: Final = 64 * 1024 * 1024
 
@@ -39,3 +40,14 @@ def line(option: str, value: str) -> str:
     if not value.isascii() or not value.isprintable():
         raise CommandFailed(f"{option} is one line of printable ASCII", 2)
     return value
+
+
+def segment(name: str) -> str:
+    """Return a name or an id as one segment of an address."""
+    try:
+        quoted = quote(name, safe="")
+    except UnicodeEncodeError:
+        raise CommandFailed(f"{name!r} is not UTF-8", 2) from None
+    if quoted in ("", ".", ".."):
+        raise CommandFailed(f"{name!r} is not a name or an id", 2)
+    return quoted

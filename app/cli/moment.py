@@ -19,10 +19,12 @@ def moment(option: str, text: str | None) -> str | None:
     """
     if text is None:
         return None
-    if match := _SPAN.fullmatch(text):
-        return (datetime.now(UTC) - timedelta(seconds=int(match[1]) * _UNITS[match[2]])).isoformat()
     try:
+        if match := _SPAN.fullmatch(text):
+            return (datetime.now(UTC) - timedelta(seconds=int(match[1]) * _UNITS[match[2]])).isoformat()
         parsed = datetime.fromisoformat(text)
+    except OverflowError:
+        raise CommandFailed(f"{option}: {text} ago is before the year 1", 2) from None
     except ValueError:
         raise CommandFailed(
             f"{option}: {text!r} is neither a moment such as 2026-01-15T09:00Z nor a span such as 2h", 2

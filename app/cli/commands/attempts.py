@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
+from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
 
@@ -44,7 +44,7 @@ async def _attempts(thing: str, url: str | None, as_json: bool, config: Path | N
     found = []
     async with connected() as client:
         for delivery in deliveries:
-            answer = await ask(client, "GET", f"{hub}/deliveries/{quote(delivery, safe='')}/attempts")
+            answer = await ask(client, "GET", f"{hub}/deliveries/{segment(delivery)}/attempts")
             found += [{"delivery_id": delivery, **item} for item in answer["items"]]
     if as_json:
         say(json.dumps(found))
@@ -57,7 +57,7 @@ async def _require_event(hub: str, event: str) -> None:
     from app.cli.hub_client import ask, connected
 
     async with connected() as client:
-        if await ask(client, "GET", f"{hub}/events/{quote(event, safe='')}", none_for=404) is None:
+        if await ask(client, "GET", f"{hub}/events/{segment(event)}", none_for=404) is None:
             raise CommandFailed(f"there is no event {event}", 1)
 
 

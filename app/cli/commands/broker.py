@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import signal
 import sys
 import tomllib
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["broker"]
 
+_PORT_MAX = 65_535
 Bind = Annotated[
     list[str] | None,
     typer.Option("--bind", help="Endpoint to listen on; may be repeated. Default: tcp://127.0.0.1:5555."),
@@ -254,7 +256,7 @@ def _serve_metrics(program: BrokerProgram, address: str) -> None:
     from reqrep.majordomo.metrics import BrokerMetrics
 
     host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > _PORT_MAX:
         raise CommandFailed(f"--metrics {address!r} is not HOST:PORT", 2)
     registry = CollectorRegistry()
     registry.register(BrokerMetrics(lambda: program.snapshot))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 
-from app.cli.data import line, read_data
+from app.cli.data import line, read_data, segment
 from app.cli.entry import Config, Json, Url, run, settings_from
 
 __all__ = ["call"]
@@ -46,7 +45,7 @@ def call(
     from app.cli.hub_client import hub_url
     from app.cli.service_reply import asked
 
-    target = f"{hub_url(url, settings_from(config))}/services/{quote(service, safe='')}"
+    target = f"{hub_url(url, settings_from(config))}/services/{segment(service)}"
     headers = {}
     if content_type is not None:
         headers["Content-Type"] = line("--content-type", content_type)

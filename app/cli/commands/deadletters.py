@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
+from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say, settings_from, tell
 from app.cli.failure import CommandFailed
 
@@ -102,7 +102,7 @@ def purge(thing: Thing, why: Why = None, url: Url = None, as_json: Json = False,
 
 
 def _address(hub: str, thing: str) -> str:
-    return f"{hub}/{'holds' if thing.startswith('hold_') else 'dead-letters'}/{quote(thing, safe='')}"
+    return f"{hub}/{'holds' if thing.startswith('hold_') else 'dead-letters'}/{segment(thing)}"
 
 
 async def _list(sink: str | None, limit: int, url: str | None, as_json: bool, config: Path | None) -> int:

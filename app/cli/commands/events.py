@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 import typer
 
+from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.listing import listed, print_list
 from app.cli.one_line import on_one_line
@@ -73,7 +73,7 @@ async def _show(event: str, url: str | None, as_json: bool, config: Any) -> int:
     from app.cli.hub_client import get, hub_url
     from app.cli.table import show as show_table
 
-    found = await get(f"{hub_url(url, settings_from(config))}/events/{quote(event, safe='')}")
+    found = await get(f"{hub_url(url, settings_from(config))}/events/{segment(event)}")
     if as_json:
         say(json.dumps(found))
         return 0

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 import typer
 
 from app.cli.commands import deadletters
+from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run
 from app.cli.failure import CommandFailed
 from app.cli.listing import empty_words, listed, print_list, print_one
@@ -48,7 +48,7 @@ def show(hold: Id, url: Url = None, as_json: Json = False, config: Config = None
 
       hookwire holds show hold_3
     """
-    run(print_one(f"/holds/{quote(hold, safe='')}", url, config, as_json=as_json))
+    run(print_one(f"/holds/{segment(hold)}", url, config, as_json=as_json))
 
 
 @holds.command()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
+from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, parsed, run, say, settings_from
 from app.cli.listing import listed, print_list
 from app.cli.named_values import named_values
@@ -186,19 +186,19 @@ def kind(name: KindName, settings: Settings, url: Url = None, config: Config = N
       hookwire jobs kind invoice.check --set automation=assisted --set reviewer_differs=true
     """
     values = named_values(settings)
-    run(_ask("PUT", f"/kinds/{quote(name, safe='*')}", values, url, config, lambda made: json.dumps(made, indent=2)))
+    run(_ask("PUT", f"/kinds/{segment(name)}", values, url, config, lambda made: json.dumps(made, indent=2)))
 
 
 @jobs.command()
 def pause(name: KindName, why: Why = None, url: Url = None, config: Config = None) -> None:
     """Stop handing out jobs of a kind."""
-    run(_ask("POST", f"/kinds/{quote(name)}/pause", {"reason": why}, url, config, lambda _: f"{name}: paused"))
+    run(_ask("POST", f"/kinds/{segment(name)}/pause", {"reason": why}, url, config, lambda _: f"{name}: paused"))
 
 
 @jobs.command()
 def resume(name: KindName, why: Why = None, url: Url = None, config: Config = None) -> None:
     """Hand jobs of a kind out again."""
-    run(_ask("POST", f"/kinds/{quote(name)}/resume", {"reason": why}, url, config, lambda _: f"{name}: resumed"))
+    run(_ask("POST", f"/kinds/{segment(name)}/resume", {"reason": why}, url, config, lambda _: f"{name}: resumed"))
 
 
 @periodic.command(name="list")
@@ -224,18 +224,18 @@ def set_periodic(
       hookwire jobs periodic set morning '30 6 * * mon-fri' report --zone Europe/Berlin
     """
     body = {"cron": cron, "zone": zone or "UTC", "job": {"kind": kind, "args": parsed("ARGS", args)}}
-    run(_ask("PUT", f"/periodic/{quote(name, safe='')}", body, url, config, lambda made: f"next at {made['next_at']}"))
+    run(_ask("PUT", f"/periodic/{segment(name)}", body, url, config, lambda made: f"next at {made['next_at']}"))
 
 
 @periodic.command(name="remove")
 def remove_periodic(name: Name, url: Url = None, config: Config = None) -> None:
     """Remove a schedule."""
-    run(_ask("DELETE", f"/periodic/{quote(name, safe='')}", None, url, config, lambda _: f"{name}: removed"))
+    run(_ask("DELETE", f"/periodic/{segment(name)}", None, url, config, lambda _: f"{name}: removed"))
 
 
 def _act(job: str, verb: str, body: dict[str, Any], url: str | None, config: Any) -> None:
     asked = {name: value for name, value in body.items() if value is not None}
-    run(_ask("POST", f"/{quote(job, safe='')}/{verb}", asked, url, config, lambda made: f"{job}: {made['state']}"))
+    run(_ask("POST", f"/{segment(job)}/{verb}", asked, url, config, lambda made: f"{job}: {made['state']}"))
 
 
 async def _ask(method: str, path: str, body: dict[str, Any] | None, url: str | None, config: Any, shown: Any) -> int:
@@ -263,7 +263,7 @@ async def _show(job: str, url: str | None, as_json: bool, config: Any) -> int:
     from app.cli.hub_client import get, hub_url
     from app.cli.table import show as show_table
 
-    found = await get(f"{hub_url(url, settings_from(config))}/jobs/{quote(job, safe='')}")
+    found = await get(f"{hub_url(url, settings_from(config))}/jobs/{segment(job)}")
     if as_json:
         say(json.dumps(found))
         return 0

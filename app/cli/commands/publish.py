@@ -6,11 +6,10 @@ import json
 import secrets
 import sys
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
-from app.cli.data import line, read_data
+from app.cli.data import line, read_data, segment
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
 
@@ -49,7 +48,7 @@ def publish(
     """
     from app.cli.hub_client import hub_url
 
-    target = f"{hub_url(url, settings_from(config))}/topics/{quote(topic, safe='')}/events"
+    target = f"{hub_url(url, settings_from(config))}/topics/{segment(topic)}/events"
     named = idempotency_key or f"cli-{secrets.token_hex(8)}"
     headers = {"Idempotency-Key": line("--idempotency-key", named)}
     body = read_data(data)  # read before the event loop runs: under it, Ctrl-C would wait for the end of a read (B-56)

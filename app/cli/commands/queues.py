@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
+from app.cli.data import line, read_data, segment
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.listing import listed, print_list, print_one
@@ -17,7 +16,7 @@ __all__ = ["queues"]
 
 queues = typer.Typer(help="Queues: list, show, submit, peek, pause, resume, dead letters.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The queue.")]
-Payload = Annotated[str | None, typer.Argument(help="The message (default: standard input).")]
+Payload = Annotated[str, typer.Argument(help="The message. - reads standard input, as by default; @FILE a file.")]
 ContentType = Annotated[str | None, typer.Option("--content-type", help="Content type of the message.")]
 Delay = Annotated[float, typer.Option("--delay", min=0, help="Seconds before the message is handed out.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="The largest number of messages to print.")]
@@ -47,12 +46,12 @@ def show(name: Name, url: Url = None, config: Config = None) -> None:
 
       hookwire queues show mail
     """
-    run(print_one(f"/queues/{quote(name, safe='')}", url, config))
+    run(print_one(f"/queues/{segment(name)}", url, config))
 
 
 @queues.command()
 def submit(
-    name: Name, payload: Payload = None, content_type: ContentType = None, delay: Delay = 0.0, url: Url = None,
+    name: Name, payload: Payload = "-", content_type: ContentType = None, delay: Delay = 0.0, url: Url = None,
     as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
     """Submit one message.
@@ -61,9 +60,9 @@ def submit(
 
       hookwire queues submit mail '{"to": "ada@example.org"}' --content-type application/json
     """
-    body = payload.encode() if payload is not None else sys.stdin.buffer.read()
-    headers = {"Content-Type": content_type} if content_type else {}
+    headers = {"Content-Type": line("--content-type", content_type)} if content_type else {}
     headers |= {"Hookwire-Delay-Seconds": str(delay)} if delay else {}
+    body = read_data(payload)  # before the event loop runs, which would keep Ctrl-C from ending the read (B-56)
     run(_submit(name, body, headers, url, as_json, config))
 
 
@@ -75,7 +74,7 @@ def peek(name: Name, limit: Limit = 10, url: Url = None, config: Config = None) 
 
       hookwire queues peek mail --limit 1
     """
-    run(print_one(f"/queues/{quote(name, safe='')}/messages?limit={limit}", url, config))
+    run(print_one(f"/queues/{segment(name)}/messages?limit={limit}", url, config))
 
 
 @queues.command()
@@ -86,7 +85,7 @@ def dead(name: Name, limit: Limit = 100, url: Url = None, config: Config = None)
 
       hookwire queues dead mail
     """
-    run(print_one(f"/queues/{quote(name, safe='')}/dead?limit={limit}", url, config))
+    run(print_one(f"/queues/{segment(name)}/dead?limit={limit}", url, config))
 
 
 @queues.command()
@@ -162,7 +161,7 @@ def _row(queue: dict[str, Any]) -> tuple[str, ...]:
 async def _submit(name: str, body: bytes, headers: dict[str, str], url: str | None, as_json: bool, config: Any) -> int:
     from app.cli.hub_client import hub_url, post
 
-    address = f"{hub_url(url, settings_from(config))}/queues/{quote(name, safe='')}/messages"
+    address = f"{hub_url(url, settings_from(config))}/queues/{segment(name)}/messages"
     made, _ = await post(address, body, headers, deadline_seconds=30.0)
     say(json.dumps(made) if as_json else "\n".join(made["ids"]))
     return 0
@@ -171,7 +170,7 @@ async def _submit(name: str, body: bytes, headers: dict[str, str], url: str | No
 async def _chosen(name: str, verb: str, ids: list[str] | None, why: str | None, url: str | None, config: Any) -> int:
     from app.cli.hub_client import AS_JSON, hub_url, post
 
-    address = f"{hub_url(url, settings_from(config))}/queues/{quote(name, safe='')}/{verb}"
+    address = f"{hub_url(url, settings_from(config))}/queues/{segment(name)}/{verb}"
     body = json.dumps({"ids": ids or None, "reason": why}).encode("ascii")
     done, _ = await post(address, body, AS_JSON, deadline_seconds=60.0)
     say(f"{len(done['ids'])} done")
@@ -181,7 +180,7 @@ async def _chosen(name: str, verb: str, ids: list[str] | None, why: str | None, 
 async def _verb(name: str, verb: str, why: str | None, url: str | None, config: Any) -> int:
     from app.cli.hub_client import ask, connected, hub_url
 
-    address = f"{hub_url(url, settings_from(config))}/queues/{quote(name, safe='')}/{verb}"
+    address = f"{hub_url(url, settings_from(config))}/queues/{segment(name)}/{verb}"
     async with connected() as client:
         await ask(client, "POST", address, json.dumps({"reason": why}).encode("ascii"))
     say(f"{name}: {verb}d")

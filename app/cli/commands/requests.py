@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
+from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.listing import listed, print_list
 
@@ -50,7 +50,7 @@ def show(request: Id, wait: Wait = 0, url: Url = None, as_json: Json = False, co
     from app.cli.hub_client import hub_url
     from app.cli.service_reply import shown
 
-    address = f"{hub_url(url, settings_from(config))}/requests/{quote(request, safe='')}"
+    address = f"{hub_url(url, settings_from(config))}/requests/{segment(request)}"
     run(shown(address, wait_seconds=wait, as_json=as_json))
 
 
@@ -82,6 +82,6 @@ async def _close(ids: list[str], url: str | None, config: Any) -> int:
     hub = hub_url(url, settings_from(config))
     async with connected() as client:
         for one in ids:
-            await ask(client, "DELETE", f"{hub}/requests/{quote(one, safe='')}")
+            await ask(client, "DELETE", f"{hub}/requests/{segment(one)}")
     say(f"{len(ids)} closed")
     return 0

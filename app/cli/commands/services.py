@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
+from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.listing import listed, print_list, print_one
@@ -44,7 +44,7 @@ def show(name: Name, url: Url = None, as_json: Json = False, config: Config = No
 
       hookwire services show echo
     """
-    run(print_one(f"/services/{quote(name, safe='')}", url, config, as_json=as_json))
+    run(print_one(f"/services/{segment(name)}", url, config, as_json=as_json))
 
 
 @services.command(name="set")
@@ -110,7 +110,7 @@ def _row(service: dict[str, Any]) -> tuple[str, ...]:
 async def _set(name: str, values: dict[str, Any], url: str | None, as_json: bool, config: Any) -> int:
     from app.cli.hub_client import ask, connected, hub_url
 
-    address = f"{hub_url(url, settings_from(config))}/services/{quote(name, safe='')}"
+    address = f"{hub_url(url, settings_from(config))}/services/{segment(name)}"
     async with connected() as client:
         present = await ask(client, "GET", address, none_for=404)
         before = {one: present[one] for one in _SETTINGS} if present is not None else {}
@@ -122,7 +122,7 @@ async def _set(name: str, values: dict[str, Any], url: str | None, as_json: bool
 async def _verb(name: str, verb: str, why: str | None, url: str | None, config: Any) -> int:
     from app.cli.hub_client import ask, connected, hub_url
 
-    address = f"{hub_url(url, settings_from(config))}/services/{quote(name, safe='')}/{verb}"
+    address = f"{hub_url(url, settings_from(config))}/services/{segment(name)}/{verb}"
     async with connected() as client:
         await ask(client, "POST", address, json.dumps({"reason": why}).encode("ascii"))
     say(f"{name}: {verb}d")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 import typer
 
+from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say, settings_from, tell
 from app.cli.failure import CommandFailed
 from app.cli.listing import listed, print_list
@@ -136,7 +136,7 @@ async def _asked(
 ) -> Any:
     from app.cli.hub_client import ask, connected, hub_url
 
-    address = f"{hub_url(url, settings_from(config))}/subscriptions/{quote(subscription, safe='')}{verb}"
+    address = f"{hub_url(url, settings_from(config))}/subscriptions/{segment(subscription)}{verb}"
     content = json.dumps(body).encode("ascii") if body is not None else None
     async with connected() as client:
         return await ask(client, method, address, content)

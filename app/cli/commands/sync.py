@@ -6,10 +6,10 @@ import json
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import quote
 
 import typer
 
+from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
 
@@ -87,7 +87,7 @@ async def _topic(client: httpx.AsyncClient, hub: str, name: str) -> Any:
     """Return the topic's settings; None if the topic does not exist."""
     from app.cli.hub_client import ask
 
-    return await ask(client, "GET", f"{hub}/topics/{quote(name)}/settings", none_for=404)
+    return await ask(client, "GET", f"{hub}/topics/{segment(name)}/settings", none_for=404)
 
 
 async def _done(client: httpx.AsyncClient, hub: str, step: SyncStep) -> Any:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
+from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, parsed, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.listing import empty_words, listed, print_list, print_one
@@ -64,7 +64,7 @@ def show(task: Id, url: Url = None, config: Config = None) -> None:
 
       hookwire tasks show 0b6f3f0e-95a5-4e5d-8a39-3f4c1f0f6a11
     """
-    run(print_one(f"/tasks/{quote(task, safe='')}", url, config))
+    run(print_one(f"/tasks/{segment(task)}", url, config))
 
 
 @tasks.command()
@@ -177,7 +177,7 @@ def _dead_row(one: dict[str, Any]) -> tuple[str, ...]:
 async def _cancel(task: str, why: str | None, url: str | None, config: Any) -> int:
     from app.cli.hub_client import ask, connected, hub_url
 
-    address = f"{hub_url(url, settings_from(config))}/tasks/{quote(task, safe='')}/cancel"
+    address = f"{hub_url(url, settings_from(config))}/tasks/{segment(task)}/cancel"
     async with connected() as client:
         await ask(client, "POST", address, json.dumps({"reason": why}).encode("ascii"))
     say(f"{task}: cancelled")
@@ -197,7 +197,7 @@ async def _chosen(verb: str, numbers: list[int] | None, why: str | None, url: st
 async def _kind(name: str, values: dict[str, Any], url: str | None, config: Any) -> int:
     from app.cli.hub_client import ask, connected, hub_url
 
-    address = f"{hub_url(url, settings_from(config))}/tasks/kinds/{quote(name, safe='')}"
+    address = f"{hub_url(url, settings_from(config))}/tasks/kinds/{segment(name)}"
     async with connected() as client:
         say(json.dumps(await ask(client, "PUT", address, json.dumps(values).encode("ascii")), indent=2))
     return 0

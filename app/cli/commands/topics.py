@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 import typer
 
+from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run
 from app.cli.listing import listed, print_list, print_one
 
@@ -37,7 +37,7 @@ def show(topic: Name, url: Url = None, as_json: Json = False, config: Config = N
 
       hookwire topics show orders.created
     """
-    run(print_one(f"/topics/{quote(topic, safe='')}/settings", url, config, as_json=as_json))
+    run(print_one(f"/topics/{segment(topic)}/settings", url, config, as_json=as_json))
 
 
 async def _list(limit: int, url: str | None, as_json: bool, config: Any) -> int:

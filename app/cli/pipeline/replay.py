@@ -11,10 +11,10 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import quote
 
 import typer
 
+from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.pipeline.lake import Lake, lake_of, session, tell, told_failures
@@ -174,7 +174,7 @@ async def _of_hub(hub: str, event_id: str) -> ArchivedEvent:
     from app.cli.hub_client import get
     from pipeline.selection import ArchivedEvent
 
-    found = await get(f"{hub}/events/{quote(event_id, safe='')}")
+    found = await get(f"{hub}/events/{segment(event_id)}")
     payload = (
         found["payload"].encode() if found["payload_base64"] is None else base64.b64decode(found["payload_base64"])
     )

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 import httpx
 
+from app.cli.data import segment
 from app.cli.failure import CommandFailed
 from app.cli.hub_client import post
 from event.attribute import encode_header_value
@@ -96,7 +96,7 @@ class Resender:
 
     async def _send(self, event: ArchivedEvent) -> None:
         topic = self._to or event.topic.removeprefix(self._prefix)
-        url = f"{self._hub}/topics/{quote(topic, safe='')}/events"
+        url = f"{self._hub}/topics/{segment(topic)}/events"
         # An event that is sent to another topic is a new event, so it needs another Idempotency-Key.
         name = event.event_id if self._to is None else f"{event.event_id}/{self._to}"
         headers = {
