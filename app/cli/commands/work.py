@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["work"]
 
-Kinds = Annotated[list[str] | None, typer.Option("--kind", help="Tasks of this kind; may be repeated. Default: all.")]
+Kinds = Annotated[
+    list[str] | None, typer.Option("--kind", help="Tasks or jobs of this kind; may be repeated. Default: all.")
+]
 Queue = Annotated[str | None, typer.Option("--queue", help="Messages of this queue instead of tasks.")]
 Jobs = Annotated[bool, typer.Option("--jobs", help="Jobs instead of tasks, of the kinds in --kind.")]
 Slots = Annotated[
@@ -31,7 +33,15 @@ Slots = Annotated[
 ]
 Count = Annotated[int | None, typer.Option("--count", min=1, help="End after this number of tasks, jobs or messages.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that one run may take.")]
-Lease = Annotated[float, typer.Option("--lease", min=1, max=43_200, help="With --queue: how long a message is held.")]
+Lease = Annotated[
+    float,
+    typer.Option(
+        "--lease",
+        min=1,
+        max=43_200,
+        help="With --queue or --jobs: seconds after which the work of a dead worker is free; for jobs at most 3600.",
+    ),
+]
 Grace = Annotated[
     float, typer.Option("--grace", min=0, help="After SIGTERM: seconds in which running programs may finish.")
 ]
@@ -68,8 +78,10 @@ def work(
         raise CommandFailed("name the program after --, such as: hookwire work --kind mail.send -- ./send-mail", 2)
     settings = settings_from(config)
     if queue is not None:
+        if jobs:
+            raise CommandFailed("--queue is for messages and --jobs for jobs; give one of them", 2)
         if kind:
-            raise CommandFailed("--queue is for messages and --kind for tasks; give one of them", 2)
+            raise CommandFailed("--queue is for messages, and --kind for tasks or jobs; give one of them", 2)
         run(_work_queue(settings, queue, context.args, concurrency, count, timeout, lease, grace))
     if jobs:
         run(_work_jobs(settings, kind, context.args, concurrency, count, timeout, min(lease, 3600.0), grace))
