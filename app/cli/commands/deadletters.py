@@ -11,6 +11,7 @@ import typer
 from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say, settings_from, tell
 from app.cli.failure import CommandFailed
+from app.cli.listing import print_one
 
 __all__ = ["deadletters"]
 
@@ -20,6 +21,7 @@ deadletters = typer.Typer(
     no_args_is_help=True,
 )
 Thing = Annotated[str, typer.Argument(help="hold_3, dead_kafka_42 or dlv_42_7, as `list` shows it.")]
+Waiting = Annotated[str, typer.Argument(help="hold_3, as `list` shows it, or a delivery that waits, such as dlv_42_7.")]
 Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
 All = Annotated[bool, typer.Option("--all", help="Every record that waits, not only the oldest.")]
 Sink = Annotated[str | None, typer.Option("--sink", help="kafka, amqp or webhooks.")]
@@ -42,14 +44,14 @@ def list_all(
 
 
 @deadletters.command()
-def show(thing: Thing, url: Url = None, config: Config = None) -> None:
-    """Print one hold or dead letter with all its fields as JSON.
+def show(thing: Thing, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Print one hold or dead letter with all its fields as JSON; with --json on one line.
 
     Example:
 
       hookwire deadletters show hold_3
     """
-    run(_show(thing, url, config))
+    run(print_one(_path(thing), url, config, as_json=as_json))
 
 
 @deadletters.command()
@@ -65,19 +67,25 @@ def retry(thing: Thing, why: Why = None, url: Url = None, as_json: Json = False,
 
 @deadletters.command()
 def give_up(
-    thing: Thing, everything: All = False, why: Why = None, url: Url = None, as_json: Json = False,
+    thing: Waiting, everything: All = False, why: Why = None, url: Url = None, as_json: Json = False,
     config: Config = None,
 ) -> None:  # fmt: skip
-    """Turn the oldest record of a hold into a dead letter and go on with the next; with --all, turn every record.
+    """Turn a delivery that waits, or the oldest record of a hold, into a dead letter, so that the next one goes on.
+
+    With --all, turn every record of the hold.
 
     Examples:
+
+      hookwire deadletters give-up dlv_42_7 --why 'the customer left'
 
       hookwire deadletters give-up hold_3 --why 'malformed, ticket 4711'
 
       hookwire deadletters give-up hold_3 --all --why 'test data'
     """
-    if not thing.startswith("hold_"):
-        raise CommandFailed(f"{thing} is not a hold; a dead letter is given up already, and `purge` deletes it", 2)
+    if not thing.startswith(("hold_", "dlv_")):
+        raise CommandFailed(f"{thing} is neither a hold (hold_...) nor a delivery (dlv_...)", 2)
+    if everything and not thing.startswith("hold_"):
+        raise CommandFailed(f"--all is for a hold, and {thing} is one delivery", 2)
     run(_verb(thing, "give-up", why, url, as_json, config, everything=everything))
 
 
@@ -101,8 +109,9 @@ def purge(thing: Thing, why: Why = None, url: Url = None, as_json: Json = False,
     run(_verb(thing, "purge", why, url, as_json, config))
 
 
-def _address(hub: str, thing: str) -> str:
-    return f"{hub}/{'holds' if thing.startswith('hold_') else 'dead-letters'}/{segment(thing)}"
+def _path(thing: str, verb: str = "") -> str:
+    kind = "holds" if thing.startswith("hold_") else "deliveries" if verb == "give-up" else "dead-letters"
+    return f"/{kind}/{segment(thing)}{verb and f'/{verb}'}"
 
 
 async def _list(sink: str | None, limit: int, url: str | None, as_json: bool, config: Path | None) -> int:
@@ -117,20 +126,13 @@ async def _list(sink: str | None, limit: int, url: str | None, as_json: bool, co
     return 0
 
 
-async def _show(thing: str, url: str | None, config: Path | None) -> int:
-    from app.cli.hub_client import get, hub_url
-
-    say(json.dumps(await get(_address(hub_url(url, settings_from(config)), thing)), indent=2))
-    return 0
-
-
 async def _verb(
     thing: str, verb: str, why: str | None, url: str | None, as_json: bool, config: Path | None, *,
     everything: bool = False,
 ) -> int:  # fmt: skip
     from app.cli.hub_client import AS_JSON, hub_url, post
 
-    address = f"{_address(hub_url(url, settings_from(config)), thing)}/{verb}"
+    address = f"{hub_url(url, settings_from(config))}{_path(thing, verb)}"
     body = json.dumps({"reason": why} | ({"all": True} if everything else {})).encode("ascii")
     done, _ = await post(address, body, AS_JSON, deadline_seconds=60.0)
     if as_json:
@@ -139,7 +141,7 @@ async def _verb(
         many = f"{done['dead_letters']} record{'' if done['dead_letters'] == 1 else 's'}"
         say(f"{thing} is retried now" if verb == "retry" else f"{thing}: gave up {many}, now dead letters")
     else:
-        say(f"{thing} {done['done']}")
+        say(f"{thing} {done['done'].replace('_', ' ')}")
     return 0
 
 

@@ -59,8 +59,7 @@ def retry(hold: Id, why: Why = None, url: Url = None, as_json: Json = False, con
 
       hookwire holds retry hold_3 --why 'the broker takes larger records now'
     """
-    if not hold.startswith("hold_"):
-        raise CommandFailed(f"{hold} is not a hold; for a dead letter use: hookwire deadletters retry {hold}", 2)
+    _require_hold(hold, "retry")
     deadletters.retry(hold, why=why, url=url, as_json=as_json, config=config)
 
 
@@ -74,7 +73,13 @@ def give_up(
 
       hookwire holds give-up hold_3 --why 'malformed, ticket 4711'
     """
+    _require_hold(hold, "give-up")
     deadletters.give_up(hold, everything=everything, why=why, url=url, as_json=as_json, config=config)
+
+
+def _require_hold(hold: str, verb: str) -> None:
+    if not hold.startswith("hold_"):
+        raise CommandFailed(f"{hold} is not a hold; for a delivery use: hookwire deadletters {verb} {hold}", 2)
 
 
 async def _list(asked: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Any) -> int:
