@@ -202,9 +202,10 @@ def resume(name: KindName, why: Why = None, url: Url = None, config: Config = No
 
 
 @periodic.command(name="list")
-def list_periodic(url: Url = None, config: Config = None) -> None:
-    """Print the schedules as JSON."""
-    run(_ask("GET", "/periodic", None, url, config, lambda found: json.dumps(found["items"], indent=2)))
+def list_periodic(url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Print the schedules as JSON; with --json on one line."""
+    indent = None if as_json else 2
+    run(_ask("GET", "/periodic", None, url, config, lambda found: json.dumps(found["items"], indent=indent)))
 
 
 @periodic.command(name="set")

@@ -39,14 +39,14 @@ def list_all(url: Url = None, as_json: Json = False, config: Config = None) -> N
 
 
 @queues.command()
-def show(name: Name, url: Url = None, config: Config = None) -> None:
-    """Print the settings and counts of a queue as JSON.
+def show(name: Name, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Print the settings and counts of a queue as JSON; with --json on one line.
 
     Example:
 
       hookwire queues show mail
     """
-    run(print_one(f"/queues/{segment(name)}", url, config))
+    run(print_one(f"/queues/{segment(name)}", url, config, as_json=as_json))
 
 
 @queues.command()
@@ -67,25 +67,25 @@ def submit(
 
 
 @queues.command()
-def peek(name: Name, limit: Limit = 10, url: Url = None, config: Config = None) -> None:
-    """Print available messages as JSON; nothing is changed.
+def peek(name: Name, limit: Limit = 10, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Print available messages as JSON, with --json on one line; nothing is changed.
 
     Example:
 
       hookwire queues peek mail --limit 1
     """
-    run(print_one(f"/queues/{segment(name)}/messages?limit={limit}", url, config))
+    run(print_one(f"/queues/{segment(name)}/messages?limit={limit}", url, config, as_json=as_json))
 
 
 @queues.command()
-def dead(name: Name, limit: Limit = 100, url: Url = None, config: Config = None) -> None:
-    """Print dead letters of a queue as JSON.
+def dead(name: Name, limit: Limit = 100, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Print dead letters of a queue as JSON; with --json on one line.
 
     Example:
 
       hookwire queues dead mail
     """
-    run(print_one(f"/queues/{segment(name)}/dead?limit={limit}", url, config))
+    run(print_one(f"/queues/{segment(name)}/dead?limit={limit}", url, config, as_json=as_json))
 
 
 @queues.command()

@@ -57,25 +57,25 @@ def list_all(
 
 
 @tasks.command()
-def show(task: Id, url: Url = None, config: Config = None) -> None:
-    """Print one task as JSON.
+def show(task: Id, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Print one task as JSON; with --json on one line.
 
     Example:
 
       hookwire tasks show 0b6f3f0e-95a5-4e5d-8a39-3f4c1f0f6a11
     """
-    run(print_one(f"/tasks/{segment(task)}", url, config))
+    run(print_one(f"/tasks/{segment(task)}", url, config, as_json=as_json))
 
 
 @tasks.command()
-def counts(url: Url = None, config: Config = None) -> None:
-    """Print how many tasks there are, by state.
+def counts(url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Print how many tasks there are, by state, as JSON; with --json on one line.
 
     Example:
 
       hookwire tasks counts
     """
-    run(print_one("/tasks/counts", url, config))
+    run(print_one("/tasks/counts", url, config, as_json=as_json))
 
 
 @tasks.command()
