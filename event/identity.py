@@ -5,18 +5,11 @@ of two installations, or of a restored and renamed one, never collide. ``id`` is
 The id never holds a dot (WH-S05).
 """
 
-import base64
 import re
-import secrets
 
 EVENT_ID_MAX = 2**63 - 1  # a PostgreSQL bigint
 _INCARNATION = re.compile(r"[a-z2-7]{8}")
 _EVENT_ID = re.compile(r"evt_([a-z2-7]{8})_([1-9][0-9]{0,18})")
-
-
-def new_incarnation() -> str:
-    """Draw the name of a new installation: 8 characters of ``a-z2-7``."""
-    return base64.b32encode(secrets.token_bytes(5)).decode("ascii").lower()
 
 
 def format_event_id(incarnation: str, id: int) -> str:  # noqa: A002 - the row's column is called so everywhere

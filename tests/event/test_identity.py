@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from event.identity import EVENT_ID_MAX, format_event_id, new_incarnation, parse_event_id
+from event.identity import EVENT_ID_MAX, format_event_id, parse_event_id
 
 
 @given(st.from_regex(r"[a-z2-7]{8}", fullmatch=True), st.integers(1, EVENT_ID_MAX))
@@ -46,9 +46,3 @@ def test_anything_else_is_no_event_id(text: str) -> None:
 def test_an_impossible_event_id_is_not_written(incarnation: str, number: int) -> None:
     with pytest.raises(ValueError, match=r"lies in|8 characters"):
         format_event_id(incarnation, number)
-
-
-def test_a_new_incarnation_can_be_part_of_an_event_id() -> None:
-    incarnation = new_incarnation()
-
-    assert parse_event_id(format_event_id(incarnation, 1)) == (incarnation, 1)

@@ -209,10 +209,6 @@ class Poll:
         if self._sockets.pop(socket.raw, None) is not None:
             self._poller.unregister(socket.raw)
 
-    def want_room(self, socket: Socket, wanted: bool) -> None:
-        """Choose whether the wait also ends when the socket can send."""
-        self._poller.register(socket.raw, zmq.POLLIN | zmq.POLLOUT if wanted else zmq.POLLIN)
-
     def wait(self, timeout_seconds: float | None) -> list[Socket]:
         """Wait for at most the time and return the ready sockets. None waits without a limit."""
         timeout = None if timeout_seconds is None else max(0, math.ceil(timeout_seconds * 1000))
