@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from hookwire.jobs import Failed, Handlers, HttpJobs, Job, Snoozed, SqlJobs
+from hookwire.jobs import Failed, Handlers, HttpJobs, Job, JobWorker, Snoozed, SqlJobs
 from tests.app.conftest import RunHub
-from tests.sdk.test_job_worker import add, ended, pool, registered, working
+from tests.sdk.test_job_worker import WAIT_SECONDS, add, ended, pool, registered, working
 from tests.waiting import until
 
 __all__ = ["pool"]
@@ -31,6 +34,38 @@ async def test_the_same_worker_works_over_http(running_hub: RunHub, pool: Any) -
         ("double", "completed", "8"), ("fails", "discarded", None), ("later", "completed", "1"),
         ("thread", "completed", "true"),
     ]  # fmt: skip
+
+
+class WatchedJobs(HttpJobs):
+    """Sets ``idle`` when a worker has found no job and waits."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.idle = threading.Event()
+
+    async def claim(self, kinds: Sequence[str], most: int, worker: str, lease_seconds: float, queue: str) -> list[Job]:
+        if not (found := await super().claim(kinds, most, worker, lease_seconds, queue)):
+            asyncio.get_running_loop().call_soon(self.idle.set)
+        return found
+
+
+async def test_a_program_without_an_event_loop_runs_a_worker_until_it_is_stopped(
+    running_hub: RunHub, pool: Any
+) -> None:
+    """JB-78, JB-82: it is stopped from another thread, and no timer of its own comes to help."""
+    async with running_hub() as hub:
+        await add(pool, "thread")
+        jobs = WatchedJobs(str(hub.client.base_url))
+        worker = JobWorker(jobs, registered(), lease_seconds=3600, idle_seconds=3600)
+        running = asyncio.create_task(asyncio.to_thread(worker.run_blocking))
+        found = await ended(pool, 1)
+        assert await asyncio.to_thread(jobs.idle.wait, WAIT_SECONDS)
+        worker.stop()
+        async with asyncio.timeout(WAIT_SECONDS):
+            await running
+        worker.stop()
+
+    assert (found, worker.completed) == ([("thread", "completed", "true")], 1)
 
 
 REFUSED: dict[str, Any] = {

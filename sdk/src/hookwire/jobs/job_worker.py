@@ -13,6 +13,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from hookwire.jobs.failure import is_refusal, passes, reason_of
@@ -61,22 +62,30 @@ class JobWorker:
         self._woken = asyncio.Event()
         self._freed = asyncio.Event()
         self._flush = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = False
         self._drained = False
 
     def run_blocking(self) -> None:
-        """Run the worker in this thread until :meth:`stop`, for programs without an event loop."""
+        """Run the worker in this thread until :meth:`stop`, for programs without an event loop.
+
+        It has an event loop of its own, so ``jobs`` is :class:`HttpJobs`: a pool of asyncpg belongs to another loop.
+        """
         asyncio.run(self.run())
 
     def stop(self) -> None:
-        """Stop claiming. ``run`` returns when all running jobs are settled; it cancels them after ``grace_seconds``."""
+        """Stop claiming. ``run`` returns when all running jobs are settled; it cancels them after ``grace_seconds``.
+
+        Safe in other threads and in signal handlers.
+        """
         self._stopping = True
-        self._woken.set()
-        self._freed.set()
-        self._flush.set()
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: the worker has ended
+                self._loop.call_soon_threadsafe(self._wake)
 
     async def run(self) -> None:
         """Claim and run jobs until stopped. Retry after errors of the connection."""
+        self._loop = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as group:
             settling = group.create_task(self._settle())
             helpers = [group.create_task(one) for one in (self._hold(), self._jobs.listen(self._woken.set))]
@@ -95,6 +104,10 @@ class JobWorker:
             await asyncio.wait([settling], timeout=self._grace_seconds)
             for helper in (settling, *helpers):
                 helper.cancel()
+
+    def _wake(self) -> None:
+        for event in (self._woken, self._freed, self._flush):
+            event.set()
 
     async def _claim(self, room: int) -> list[Job]:
         try:
