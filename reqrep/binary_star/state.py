@@ -78,7 +78,10 @@ class BinaryStar:
         self._events: list[Event] = []
 
     def tick(self, now: float) -> Step:
-        """Publish the own state once per interval. It is repeated because PUB may lose messages (ZL-06)."""
+        """Publish the own state once per interval, and at once when it changes.
+
+        It is repeated because PUB may lose messages (ZL-06).
+        """
         self._notice_pause(now)
         frames: list[Frames] = []
         if now >= self._publish_at:
@@ -163,6 +166,7 @@ class BinaryStar:
 
     def _become(self, state: PeerState, reason: str) -> None:
         self.state = state
+        self._publish_at = self._seen_at  # at once: a backup that has not heard of an active primary never serves
         self.transitions += 1
         self._events.append(Event(state.name.lower(), detail=reason))
 

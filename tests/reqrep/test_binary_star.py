@@ -113,6 +113,16 @@ def test_the_state_is_published_each_interval_and_shown_to_people() -> None:
     }  # fmt: skip
 
 
+def test_a_change_of_the_state_is_published_at_once() -> None:
+    """BS-04: a backup that has not heard of an active primary never serves, also where the primary dies at once."""
+    machine = star(P)
+    machine.tick(0)
+    machine.peer(0.1, [b"2"])
+    due_at = machine.deadline()
+    published, _ = machine.tick(0.1)
+    assert (due_at, published, machine.deadline()) == (0.1, [[b"3"]], 1.1)
+
+
 def test_an_active_side_that_was_stopped_steps_down_before_it_serves() -> None:
     """XX-05: SIGSTOP and SIGCONT; states of its peer that waited meanwhile are old."""
     machine = star(ACTIVE)

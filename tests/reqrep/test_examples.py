@@ -141,8 +141,10 @@ def test_a_binary_star_client_moves_to_the_backup_when_the_primary_is_killed(ser
         ("--backup", "--bind", front[1], "--state-bind", state[1], "--state-peer", state[0], "--state-ms", "100"),
     ]
     client = ("--connect", ",".join(front), "--count", "3", "--timeout-seconds", "0.5", "--settle-seconds", "0.3")
-    with program(server, *sides[1]), program(server, *sides[0]) as primary:
+    with program(server, *sides[1]) as backup, program(server, *sides[0]) as primary:
         assert run("bstarcli", *client) == (0, OK_3)
+        assert backup.stdout is not None
+        assert backup.stdout.readline().startswith("passive")  # before, it does not know of an active primary (BS-04)
         primary.kill()
         assert run("bstarcli", *client) == (0, OK_3)
 
