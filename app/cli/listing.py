@@ -42,7 +42,7 @@ def print_list(
         say(empty)
 
 
-async def print_one(path: str, url: str | None, config: Path | None, *, as_json: bool = False) -> int:
+async def print_one(path: str, url: str | None, config: Path | None, *, as_json: bool) -> int:
     """Print one object as JSON, with ``as_json`` on one line; return the exit code."""
     from app.cli.hub_client import get, hub_url
 

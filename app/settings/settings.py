@@ -18,6 +18,7 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import Annotated, override  # noqa: UP035 - one home for both on 3.11
 
+from app.settings.address import address_of
 from app.settings.amqp_source import AmqpSourceSettings, route_of
 from app.settings.chat import ChatSettings
 from app.settings.file import SettingsFile, SettingsRefused, read_file, unknown_variables
@@ -402,10 +403,10 @@ class Settings(
 
 
 def _address(name: str, text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not (host and re.fullmatch("[0-9]{1,5}", port) and int(port) < 2**16):
+    address = address_of(text)
+    if address is None:
         raise SettingsRefused(f"{PREFIX}{name} is host:port, the port at most 65535, not {text!r}")
-    return host.strip("[]"), int(port)
+    return address
 
 
 def load_settings(

@@ -3,7 +3,7 @@
 ::
 
     publish    events, to topics of the key           payloads   with read: contents are shown
-    subscribe  subscriptions, pull                     operate    retry, give up, skip, purge, replay, pause, cancel
+    subscribe  subscriptions, pull                     operate    retry, give up, purge, replay, pause, cancel
     enqueue    messages, jobs                          work       receive, claim, settle; acts of people on jobs
     call       services                                admin      everything
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from app.settings.address import address_of
 from app.settings.settings import Settings, SettingsRefused
 from event.topic import TopicError, covers, validate_pattern
 
@@ -50,12 +51,12 @@ def chat_options(settings: Settings) -> ChatOptions:
     """Return the options in the settings. Raise ``SettingsRefused``, whose message names the setting to change."""
     if not settings.xmpp_component or settings.xmpp_component_secret is None:
         raise SettingsRefused("set HOOKWIRE_XMPP_COMPONENT and HOOKWIRE_XMPP_COMPONENT_SECRET, as in the XMPP server")
-    host, _, port = settings.xmpp_component_server.rpartition(":")
-    if host not in ("127.0.0.1", "::1", "[::1]", "localhost") or not (port.isdigit() and 0 < int(port) < 2**16):
+    server = address_of(settings.xmpp_component_server)
+    if server is None or server[0] not in ("127.0.0.1", "::1", "localhost") or not server[1]:
         raise SettingsRefused("HOOKWIRE_XMPP_COMPONENT_SERVER must be host:port on this machine: 127.0.0.1:5347")
     return ChatOptions(
         settings.xmpp_component.lower(),
-        (host.strip("[]"), int(port)),
+        server,
         settings.xmpp_component_secret.get_secret_value(),
         [_permission("READERS", text) for text in settings.xmpp_readers],
         [_permission("PUBLISHERS", text) for text in settings.xmpp_publishers],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import re
 import signal
 import sys
 import tomllib
@@ -17,6 +16,7 @@ import typer
 
 from app.cli.entry import Config, Json, say, settings_from, tell
 from app.cli.failure import CommandFailed
+from app.settings.address import address_of
 
 if TYPE_CHECKING:
     from reqrep.frames import Event
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["broker"]
 
-_PORT_MAX = 65_535
 Bind = Annotated[
     list[str] | None,
     typer.Option("--bind", help="Endpoint to listen on; may be repeated. Default: tcp://127.0.0.1:5555."),
@@ -255,12 +254,13 @@ def _serve_metrics(program: BrokerProgram, address: str) -> None:
 
     from reqrep.majordomo.metrics import BrokerMetrics
 
-    host, _, port = address.rpartition(":")
-    if not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > _PORT_MAX:
+    place = address_of(address)
+    if place is None:
         raise CommandFailed(f"--metrics {address!r} is not HOST:PORT", 2)
+    host, port = place
     registry = CollectorRegistry()
     registry.register(BrokerMetrics(lambda: program.snapshot))
-    start_http_server(int(port), host, registry)
+    start_http_server(port, host, registry)
 
 
 def _make_key(path: Path, as_json: bool) -> None:

@@ -155,6 +155,7 @@ async def test_what_is_published_while_nobody_is_connected_is_sent_later(
         {"xmpp_component": ""},
         {"xmpp_component_server": "xmpp.example.org:5347"},
         {"xmpp_component_server": "127.0.0.1:0"},
+        {"xmpp_component_server": "127.0.0.1:²"},
         {"xmpp_readers": "ada=#"},
         {"xmpp_readers": "ada@x/phone=#"},
         {"xmpp_publishers": "ada@x"},
