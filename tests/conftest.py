@@ -175,12 +175,18 @@ def _overdue_line(report: pytest.TestReport) -> str:
 # --- logging ----------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def restored_logging() -> Iterator[None]:
-    """For tests that configure logging: afterwards it is as it was."""
+@pytest.fixture(autouse=True)
+def restored_logging(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Put logging back after a test: many commands configure it, and run in this process.
+
+    A logger that structlog caches keeps the configuration of its first use. The next test could not capture its lines.
+    """
+    configure = structlog.configure
+    uncached = {"cache_logger_on_first_use": False}
+    monkeypatch.setattr(structlog, "configure", lambda **options: configure(**options | uncached))
     loggers = {
         name: logging.getLogger(name)
-        for name in (None, "aiokafka", "aio_pika", "aiormq", "asyncpg", "httpx", "uvicorn")
+        for name in (None, "aiokafka", "aio_pika", "aiormq", "asyncio", "asyncpg", "httpx", "uvicorn")
     }
     levels = {name: logger.level for name, logger in loggers.items()}
     handlers, configuration = logging.getLogger().handlers[:], structlog.get_config()
@@ -188,7 +194,7 @@ def restored_logging() -> Iterator[None]:
     logging.getLogger().handlers[:] = handlers
     for name, logger in loggers.items():
         logger.setLevel(levels[name])
-    structlog.configure(**configuration)
+    configure(**configuration)
 
 
 # --- servers ----------------------------------------------------------------------------------------------------

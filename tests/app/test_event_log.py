@@ -22,8 +22,6 @@ from tests.waiting import until
 
 __all__ = ["running_hub"]
 
-pytestmark = pytest.mark.usefixtures("restored_logging")
-
 
 def accepted(number: int) -> Accepted:
     return Accepted(number, "orders", None, number, datetime(2026, 1, 15, tzinfo=UTC), replayed=False)

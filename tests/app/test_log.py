@@ -13,9 +13,6 @@ from app.log import configure_logging
 SECRET = "whsec_AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyA="
 
 
-pytestmark = pytest.mark.usefixtures("restored_logging")
-
-
 def reader(capsys: pytest.CaptureFixture[str], level: str = "info") -> Callable[[], list[dict[str, Any]]]:
     """Configures JSON logging; gives a reader of what was logged since, without the times."""
     configure_logging("json", level)

@@ -537,7 +537,6 @@ async def test_secrets_are_sealed_while_they_wait_and_forgotten_when_decided(dat
         assert (waiting["key_id"], tuple(decided)) == ("k", (None, None, None))
 
 
-@pytest.mark.usefixtures("restored_logging")
 async def test_no_callback_and_no_secret_is_ever_logged(database_url: str, capfd: pytest.CaptureFixture[str]) -> None:
     """WS-106: through success, failure and refusal."""
     configure_logging("json", "info")

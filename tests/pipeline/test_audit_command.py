@@ -23,7 +23,6 @@ from tests.app.maintenance.test_ledger import carry, close_hours
 from tests.pipeline.broker import make, record_of, write
 from tests.relay.harness import relay_harness
 
-pytestmark = pytest.mark.usefixtures("restored_logging")
 KEYS = "abcdefgh"
 
 

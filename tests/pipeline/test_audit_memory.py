@@ -24,7 +24,6 @@ from tests.pipeline.test_audit_command import audit
 from tests.pipeline.test_tampering import executed, found_in
 from tests.relay.harness import Harness, relay_harness
 
-pytestmark = pytest.mark.usefixtures("restored_logging")
 KEYS = "abcabcab"
 DAYS = (3, 3, 2)
 """How many of these events are of each day, from HOUR on."""

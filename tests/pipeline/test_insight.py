@@ -91,7 +91,6 @@ FROM generate_series(1, 3) AS n
 """
 
 
-@pytest.mark.usefixtures("restored_logging")
 def test_the_commands_read_lake_and_database(
     spark: SparkSession, lake_uri: str, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

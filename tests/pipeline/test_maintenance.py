@@ -143,7 +143,6 @@ def test_a_replay_takes_each_event_once_and_in_order(spark: SparkSession) -> Non
     ]
 
 
-@pytest.mark.usefixtures("restored_logging")
 def test_the_commands_say_what_they_would_do_then_do_it(spark: SparkSession, lake: LakeStorage) -> None:
     """PL-09: --dry-run changes nothing; each is a row of the table of runs."""
     table = written(spark, lake, records(1, 2), records(3, key="b"))
@@ -183,7 +182,6 @@ def test_a_file_that_no_batch_has_written_is_nobody_s_remnant(lake: LakeStorage)
     assert remnants(lake, bronze(lake), ["a"], None, ("event_id",)) == []
 
 
-@pytest.mark.usefixtures("restored_logging")
 def test_half_written_files_are_named_put_aside_with_the_reason_and_counted(
     spark: SparkSession, lake: LakeStorage, tmp_path: Path
 ) -> None:
@@ -222,7 +220,6 @@ def put_day(lake: LakeStorage, table: Table, rows: int, contents: bytes) -> str:
     return f"{table.name}/{path}"
 
 
-@pytest.mark.usefixtures("restored_logging")
 def test_every_table_of_the_lake_is_checked_and_a_day_that_was_put_aside_is_made_again(lake: LakeStorage) -> None:
     """Issue 7, bad input: and never from fewer rows than there were."""
 
@@ -245,7 +242,6 @@ def test_every_table_of_the_lake_is_checked_and_a_day_that_was_put_aside_is_made
     assert {path.removeprefix("quarantine/") for path in lake.files("quarantine")} >= set(paths)
 
 
-@pytest.mark.usefixtures("restored_logging")
 def test_files_that_were_replaced_are_deleted_from_every_table_and_days_go_from_the_one_that_is_named(
     lake: LakeStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,7 +45,6 @@ def flipped(content: bytes) -> bytes:
     return content[:40] + bytes(byte ^ 0xFF for byte in content[40:80]) + content[80:]
 
 
-@pytest.mark.usefixtures("restored_logging")
 @pytest.mark.parametrize("damage", [cut, flipped])
 def test_a_damaged_file_is_one_sentence_that_says_what_to_do(
     spark: SparkSession, tmp_path: Path, damage: Callable[[bytes], bytes]

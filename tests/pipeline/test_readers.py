@@ -136,7 +136,6 @@ def old_lake(spark: SparkSession, lake: LakeStorage, tmp_path: Path) -> list[Dat
     return files
 
 
-@pytest.mark.usefixtures("restored_logging")
 def test_a_lake_of_before_is_refused_until_it_is_converted_and_no_file_is_copied(
     spark: SparkSession, lake: LakeStorage, tmp_path: Path
 ) -> None:

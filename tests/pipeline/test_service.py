@@ -110,7 +110,6 @@ def query(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., l
     return lambda text, *arguments: asyncio.run(asked(text, *arguments))
 
 
-@pytest.mark.usefixtures("restored_logging")
 def test_a_day_may_be_made_any_number_of_times(
     spark: SparkSession, lake_uri: str, query: Callable[..., list[Any]]
 ) -> None:

@@ -35,8 +35,6 @@ from tests.relay.harness import INCARNATION, relay_harness
 
 __all__ = ["events"]
 
-pytestmark = pytest.mark.usefixtures("restored_logging")
-
 
 def put(lake_uri: str, frame: DataFrame) -> None:
     """Rows as a batch of the archive's."""

@@ -162,7 +162,6 @@ async def test_a_kafka_that_refuses_us_names_the_setting(
     assert (check.level, says in check.detail, PASSWORD in check.detail) == ("refuse", True, False)
 
 
-@pytest.mark.usefixtures("restored_logging")
 async def test_the_password_is_in_no_line_of_the_log(
     fortress: Fortress, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,7 +26,6 @@ NAMING = (
 )  # fmt: skip
 
 
-@pytest.mark.usefixtures("restored_logging")
 @pytest.mark.parametrize("command", NAMING)
 def test_a_name_that_is_no_utf_8_is_one_sentence(command: str) -> None:
     """A traceback of UnicodeEncodeError came from most of them."""

@@ -395,7 +395,6 @@ CANARY = "whsec_" + "Q0FOQVJZ" * 5
 SECRET_PATH = "query-canary-93b1"
 
 
-@pytest.mark.usefixtures("restored_logging")
 async def test_no_secret_is_found_anywhere(
     running_hub: RunHub, receiver: Receiver, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,7 +13,7 @@ from app.cli.main import application
 
 
 @pytest.fixture(autouse=True)
-def settings(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restored_logging: None) -> None:
+def settings(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOOKWIRE_DATABASE_URL", database_url)
     monkeypatch.setenv("HOOKWIRE_DATA_DIR", str(tmp_path))

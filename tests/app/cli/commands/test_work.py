@@ -9,7 +9,6 @@ from app.cli.failure import CommandFailed
 from app.cli.main import application
 
 
-@pytest.mark.usefixtures("restored_logging")
 @pytest.mark.parametrize("other", [["--jobs"], ["--kind", "check"]], ids=str)
 def test_messages_and_other_work_are_one_too_many(other: list[str]) -> None:
     """`--queue` with `--jobs` ignored the jobs."""
