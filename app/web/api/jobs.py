@@ -113,6 +113,8 @@ async def claim(request: Request, body: ClaimIn, context: In) -> ClaimedList:
                 break
             # Jobs exist, but a limit or another worker's lock withholds them: query less often.
             await asyncio.sleep(_BLOCKED_SECONDS)
+            if await request.is_disconnected():
+                break
     return ClaimedList.model_validate({"items": [job.as_item() for job in found]})
 
 

@@ -195,9 +195,11 @@ async def dequeue(request: Request, subscription_id: str, body: DequeueIn, conte
     until = time.monotonic() + body.wait_seconds
     pause, pause_max = _POLL_SECONDS
     while not (found := await context.pull.dequeue(number, body.max, body.lease_seconds)):
-        if time.monotonic() >= until or await request.is_disconnected():
+        if time.monotonic() >= until:
             break
         await asyncio.sleep(min(pause, max(0.0, until - time.monotonic())))
+        if await request.is_disconnected():
+            break
         pause = min(pause * 1.5, pause_max)
     return PulledList.model_validate({"items": [_out(one) for one in found]})
 

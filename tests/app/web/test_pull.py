@@ -6,8 +6,11 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from tests.app.cli.test_main import ended, started
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
+from tests.waiting import lasts
 
 ROLES = ("api", "relay")
 
@@ -79,6 +82,21 @@ async def test_what_is_given_back_or_not_settled_in_time_comes_again_under_anoth
         assert (bodies(first), bodies(second), bodies(third)) == (["1"], ["1"], ["1"])
         assert [item["state"] for item in late + extended] == ["stale", "done"]
         assert third[0]["attempts"] == 3
+
+
+async def test_a_client_that_leaves_takes_nothing_with_it(running_hub: RunHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its poll ends without one more fetch, so that another client need not wait until a lease is over."""
+    monkeypatch.setattr("app.web.api.pull._POLL_SECONDS", (1, 1))
+    async with running_hub(ROLES) as hub:
+        puller = await pulling(hub)
+        poll = asyncio.create_task(puller.ask("dequeue", wait_seconds=20, lease_seconds=600))
+        await lasts(0.3)
+        poll.cancel()
+        await asyncio.gather(poll, return_exceptions=True)
+        await hub.publish("a", b"1")
+        await lasts(1.2)
+
+        assert bodies(await puller.fetch()) == ["1"]
 
 
 async def test_a_key_is_handed_out_in_order_and_other_keys_meanwhile(running_hub: RunHub) -> None:
