@@ -7,10 +7,14 @@ without a whole answer in time it raises :class:`NoAnswer` and gives up the conn
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 __all__ = ["ChaosClient", "ClientAnswer", "NoAnswer"]
+
+_IDLE_SECONDS_MAX: Final = 3.0  # the hub closes a connection that was idle for 5 s
 
 
 class NoAnswer(Exception):
@@ -34,6 +38,7 @@ class ChaosClient:
         self._port = port
         self._timeout_seconds = timeout_seconds
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._answered_at = 0.0
 
     async def request(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
@@ -53,6 +58,8 @@ class ChaosClient:
             raise
 
     async def _exchange(self, request: bytes) -> ClientAnswer:
+        if time.monotonic() - self._answered_at > _IDLE_SECONDS_MAX:
+            self.close()
         if self._streams is None:
             self._streams = await asyncio.open_connection(self._host, self._port)
         reader, writer = self._streams
@@ -61,6 +68,7 @@ class ChaosClient:
         status_line, *lines = head[:-4].split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         body = await reader.readexactly(int(headers.get("content-length", "0")))
+        self._answered_at = time.monotonic()
         if headers.get("connection", "").lower() == "close":
             self.close()
         return ClientAnswer(int(status_line.split(" ", 2)[1]), headers, body)
