@@ -12,7 +12,7 @@ from app.web.api.context import Context, context_of
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
 from app.web.api.subscription_contract import SubscriptionOut
-from app.web.api.subscriptions import find, subscription_out
+from app.web.api.subscriptions import find_to_change, subscription_out
 from app.web.problem import Problem
 from app.web.scopes import needs, open_to_all
 from db.pool import Row
@@ -51,7 +51,7 @@ async def handshake(request: Request, subscription_id: str, context: In) -> Subs
     Create the subscription with `"state": "disabled"`, so that nothing is sent before. Where this hub has an https URL,
     the callback may also agree within a week, by a GET or POST to its `WebHook-Request-Callback`.
     """
-    row = await find(request, subscription_id, context)
+    row = await find_to_change(request, subscription_id, context)
     target = _target(row["callback"], context)
     rate = row["rate_per_second"]
     per_minute = None if rate is None else max(int(rate * 60), 1)

@@ -12,11 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from app.web.api.actor import Reasoned
 from app.web.api.context import Context, context_of
 from app.web.api.job_contract import JobIn
-from app.web.api.job_refusal import job_refusals, person_of
+from app.web.api.job_refusal import job_refusals, kinds_of, person_of, require_kinds
 from app.web.api.queue_refusal import queue_name
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import NO_NUL, StrictRoute
-from app.web.authentication import may_reach_kind
+from app.web.authentication import may_reach_kind, require_every_kind, shows_payloads
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -187,9 +187,11 @@ class StatisticsOut(BaseModel):
 
 @router.get("/kinds", summary="List the settings of kinds of jobs")
 @needs("read", reach="route")
-async def list_kinds(context: In) -> JobKindList:
+async def list_kinds(request: Request, context: In) -> JobKindList:
     """The kind `*` holds the settings for all kinds."""
-    return JobKindList.model_validate({"items": [_kind_out(row) for row in await context.database.fetch("job.kinds")]})
+    rows = await context.database.fetch("job.kinds")
+    mine = [_kind_out(row) for row in rows if row["kind"] == "*" or may_reach_kind(request, row["kind"])]
+    return JobKindList.model_validate({"items": mine})
 
 
 @router.put("/kinds/{kind}", summary="Set the settings of a kind of jobs", responses=refusals(*_BODY))
@@ -199,6 +201,7 @@ async def put_kind(request: Request, kind: str, body: JobKindIn, context: In) ->
     if kind == "*" and (missing := sorted(name for name in _NEEDED if getattr(body, name) is None)):
         raise Problem("missing-parameter", f"The kind * needs a value of {', '.join(missing)}.", parameter=missing[0])
     name = kind if kind == "*" else queue_name(kind, "kind")
+    _require(request, name)
     settings = json.dumps(body.model_dump(mode="json", exclude_none=True))
     with job_refusals():
         row = await context.database.fetchrow("job.put_kind", name, settings, person_of(request))
@@ -212,6 +215,7 @@ async def put_kind(request: Request, kind: str, body: JobKindIn, context: In) ->
 @needs("operate", reach="route")
 async def pause_kind(request: Request, kind: str, body: Reasoned, context: In) -> None:
     """Running jobs go on."""
+    _require(request, kind)
     await context.database.fetchval("job.pause_kind", queue_name(kind, "kind"), True, person_of(request), body.reason)
 
 
@@ -221,16 +225,20 @@ async def pause_kind(request: Request, kind: str, body: Reasoned, context: In) -
 @needs("operate", reach="route")
 async def resume_kind(request: Request, kind: str, body: Reasoned, context: In) -> None:
     """The waiting jobs are handed out in their order."""
+    _require(request, kind)
     await context.database.fetchval("job.pause_kind", queue_name(kind, "kind"), False, person_of(request), body.reason)
     context.jobs.job_waiting.notify()
 
 
 @router.get("/periodic", summary="List schedules")
 @needs("read", reach="route")
-async def list_schedules(context: In) -> ScheduleList:
-    """The schedules are sorted by name."""
-    rows = await context.database.fetch("job.schedules")
-    return ScheduleList.model_validate({"items": [_schedule_out(row) for row in rows]})
+async def list_schedules(request: Request, context: In) -> ScheduleList:
+    """The schedules are sorted by name. `args` is null for a key without the scope `payloads`."""
+    found = [_schedule_out(row) for row in await context.database.fetch("job.schedules")]
+    mine = [schedule for schedule in found if may_reach_kind(request, schedule["job"]["kind"])]
+    if not shows_payloads(request):
+        mine = [{**schedule, "job": {**schedule["job"], "args": None}} for schedule in mine]
+    return ScheduleList.model_validate({"items": mine})
 
 
 @router.put("/periodic/{name}", summary="Set a schedule", responses=refusals(*_BODY))
@@ -241,7 +249,8 @@ async def put_schedule(request: Request, name: str, body: ScheduleIn, context: I
         next_at = Cron.parse(body.cron, body.zone).after(datetime.now(UTC))
     except CronError as error:
         raise Problem("invalid-parameter", f"cron: {error}", parameter="cron") from None
-    queue_name(body.job.kind, "kind")
+    require_kinds(request, kinds_of(body.job))
+    await _require_schedule(request, name, context)
     job = json.dumps(body.job.model_dump(mode="json", exclude_none=True))
     row = await context.database.fetchrow(
         "job.put_schedule", queue_name(name, "name"), body.cron, body.zone, body.missed, job, body.is_paused, next_at,
@@ -255,6 +264,7 @@ async def put_schedule(request: Request, name: str, body: ScheduleIn, context: I
 @needs("admin", reach="route")
 async def remove_schedule(request: Request, name: Annotated[str, Path(pattern=NO_NUL)], context: In) -> None:
     """Jobs that the schedule has enqueued stay."""
+    await _require_schedule(request, name, context)
     if not await context.database.fetch("job.remove_schedule", name, person_of(request)):
         raise Problem("not-found", f"There is no schedule {name[:80]}.")
 
@@ -272,6 +282,21 @@ async def statistics(
         for name, rows in (("live", live), ("ended", ended))
     }
     return StatisticsOut.model_validate({name: [dict(row) for row in rows] for name, rows in mine.items()})
+
+
+def _require(request: Request, kind: str) -> None:
+    """Raise a problem unless the key is for this kind; ``*`` stands for every kind."""
+    if kind == "*":
+        require_every_kind(request)
+    else:
+        require_kinds(request, [kind])
+
+
+async def _require_schedule(request: Request, name: str, context: Context) -> None:
+    """Raise a problem if there is a schedule of this name whose kind the key does not include."""
+    for row in await context.database.fetch("job.schedules"):
+        if row["name"] == name:
+            require_kinds(request, [_schedule_out(row)["job"]["kind"]])
 
 
 def _kind_out(row: Row) -> dict[str, Any]:

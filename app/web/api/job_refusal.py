@@ -11,12 +11,14 @@ from fastapi import Request
 
 from app.web.api.context import Context
 from app.web.api.database_refusal import refused_as
+from app.web.api.job_contract import JobIn
+from app.web.api.queue_refusal import queue_name
 from app.web.authentication import grant_of, may_reach_kind
 from app.web.problem import Problem
 from db.pool import Row
 from jobs.job import JobReceipt, parse_job_receipt
 
-__all__ = ["job_refusals", "person_of", "receipt_of", "require_job", "require_kinds", "require_own"]
+__all__ = ["job_refusals", "kinds_of", "person_of", "receipt_of", "require_job", "require_kinds", "require_own"]
 
 _SLUGS: Final = {
     "22": "invalid-parameter", "42704": "unknown-job", "HW001": "stale-receipt", "HW002": "wrong-state",
@@ -53,12 +55,22 @@ def require_kinds(request: Request, kinds: Sequence[str] | None) -> None:
             raise Problem("forbidden", f"The key {grant.key_id} is not for the kind {kind[:80]}.")
 
 
+def kinds_of(job: JobIn) -> list[str]:
+    """Return the kind of a job and those of the jobs that follow it (EY-02)."""
+    callbacks = job.callbacks.model_dump(exclude_none=True) if job.callbacks is not None else {}
+    return [queue_name(job.kind, "kind"), *callbacks.values()]
+
+
 async def require_job(request: Request, job_id: UUID, context: Context) -> Row:
     """Return kind, assignee and state of the job. Raise a problem if it does not exist or the key may not see it."""
     row = await context.database.fetchrow("job.kind_of", job_id)
     if row is None or not may_reach_kind(request, row["kind"]):
-        raise Problem("unknown-job", f"There is no job {job_id}.")
+        raise _unknown(job_id)
     return row
+
+
+def _unknown(job_id: UUID) -> Problem:
+    return Problem("unknown-job", f"There is no job {job_id}.")
 
 
 def require_own(request: Request, row: Row, verb: str) -> None:
@@ -74,6 +86,11 @@ async def receipt_of(request: Request, job_id: UUID, text: str, context: Context
     receipt = parse_job_receipt(text)
     if receipt is None or receipt.job_id != job_id:
         raise Problem("stale-receipt", "The receipt does not belong to this job; send the receipt of its latest claim.")
-    if grant_of(request) is not None:
-        await require_job(request, job_id, context)
+    if grant_of(request) is None:
+        return receipt
+    row = await context.database.fetchrow("job.kind_of", job_id)
+    if row is None:
+        raise Problem("stale-receipt", f"The job {job_id} has ended.")
+    if not may_reach_kind(request, row["kind"]):
+        raise _unknown(job_id)
     return receipt

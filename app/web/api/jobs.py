@@ -29,7 +29,8 @@ from app.web.api.job_contract import (
     StateOut,
     job_out,
 )
-from app.web.api.job_refusal import job_refusals, person_of, receipt_of, require_job, require_kinds
+from app.web.api.job_refusal import job_refusals, kinds_of, person_of, receipt_of, require_job, require_kinds
+from app.web.api.long_poll import long_poll
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.queue_refusal import queue_name
 from app.web.api.refusals import refusals
@@ -59,7 +60,7 @@ _ENDED = ("completed", "cancelled", "discarded")
 @needs("enqueue", reach="route")
 async def enqueue(request: Request, response: Response, body: JobIn, context: In) -> StateOut:
     """The job is stored before the answer. By default a job merges with a live one of the same kind and `uniq`."""
-    require_kinds(request, _kinds_of(body))
+    require_kinds(request, kinds_of(body))
     draft = body.model_dump(mode="json", exclude_none=True)
     with job_refusals():
         [added] = await context.jobs.queue.add([draft], person_of(request))
@@ -103,18 +104,11 @@ async def claim(request: Request, body: ClaimIn, context: In) -> ClaimedList:
     until, worker = time.monotonic() + body.wait_seconds, body.worker or person_of(request)
     jobs = context.jobs
     with job_refusals():
-        while not (found := await jobs.queue.claim(kinds, body.max, worker, body.lease_seconds, body.queue)):
-            if not await jobs.job_waiting.wait_for(body.queue, kinds, until - time.monotonic()):
-                break
-            if await request.is_disconnected():
-                break
-            found = await jobs.queue.claim(kinds, body.max, worker, body.lease_seconds, body.queue)
-            if found:
-                break
-            # Jobs exist, but a limit or another worker's lock withholds them: query less often.
-            await asyncio.sleep(_BLOCKED_SECONDS)
-            if await request.is_disconnected():
-                break
+        found = await long_poll(
+            request,
+            lambda: jobs.queue.claim(kinds, body.max, worker, body.lease_seconds, body.queue),
+            lambda: jobs.job_waiting.wait_for(body.queue, kinds, until - time.monotonic()),
+        )
     return ClaimedList.model_validate({"items": [job.as_item() for job in found]})
 
 
@@ -154,7 +148,7 @@ async def get(
 async def complete(request: Request, job_id: UUID, body: CompleteIn, context: In) -> None:
     """The result, the state, events and follow-up jobs are stored in one commit."""
     receipt = await receipt_of(request, job_id, body.receipt, context)
-    require_kinds(request, [kind for job in body.jobs for kind in _kinds_of(job)])
+    require_kinds(request, [kind for job in body.jobs for kind in kinds_of(job)])
     asked = body.model_dump(mode="json", exclude_none=True)
     extra = {name: asked[name] for name in ("events", "jobs") if asked[name]}
     _require_topics(request, [event.topic for event in body.events])
@@ -209,12 +203,6 @@ async def extend(request: Request, job_id: UUID, body: JobExtendIn, context: In)
     if not beat.held:
         raise _stale(receipt)
     return ExtendedOut(leased_until=beat.held[receipt], is_cancelled=receipt in beat.cancelled)
-
-
-def _kinds_of(job: JobIn) -> list[str]:
-    """Return the kind of a job and those of the jobs that follow it (EY-02)."""
-    callbacks = job.callbacks.model_dump(exclude_none=True) if job.callbacks is not None else {}
-    return [queue_name(job.kind, "kind"), *callbacks.values()]
 
 
 def _stale(receipt: JobReceipt) -> Problem:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.web.api.actor import Reason, Reasoned, actor_of
 from app.web.api.context import Context, context_of
 from app.web.api.events import payload_out
+from app.web.api.long_poll import long_poll
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.prefer import preference_of
 from app.web.api.refusals import refusals
@@ -229,10 +230,11 @@ async def claim(request: Request, name: Name, body: ClaimRequestsIn, context: In
     service, until = service_name(name), time.monotonic() + body.wait_seconds
     worker = actor_of(request)
     with service_refusals():
-        while not (held := await context.services.requests.claim(service, body.max, body.lease_seconds, worker)):
-            waited = await context.services.waiting.for_request(service, until - time.monotonic())
-            if not waited or await request.is_disconnected():
-                break
+        held = await long_poll(
+            request,
+            lambda: context.services.requests.claim(service, body.max, body.lease_seconds, worker),
+            lambda: context.services.waiting.for_request(service, until - time.monotonic()),
+        )
     return HeldRequestList.model_validate({"items": [_held_out(service, one) for one in held]})
 
 

@@ -12,7 +12,7 @@ from app.web.api.audited import audited
 from app.web.api.context import Context, context_of
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
-from app.web.api.subscriptions import find
+from app.web.api.subscriptions import find, find_to_change
 from app.web.problem import Problem
 from app.web.scopes import needs
 from hub.signing_keys import KeyInfo, KeysRefused
@@ -108,7 +108,7 @@ async def rotate_key(
     request: Request, subscription_id: str, body: SigningKeyIn, response: Response, context: In
 ) -> SigningKeyMade:
     """Deliveries carry the signatures of all live keys, newest first, so a receiver may change over at any time."""
-    row = await find(request, subscription_id, context)
+    row = await find_to_change(request, subscription_id, context)
     try:
         made = await context.signing_keys.rotate(row["public_id"], body.type, body.secret, body.overlap_seconds)
     except KeysRefused as error:
@@ -133,7 +133,7 @@ async def rotate_key(
 @needs("subscribe", reach="route")
 async def end_key(request: Request, subscription_id: str, number: int, context: In) -> None:
     """Stops its use within seconds. The last key cannot end, because no delivery is sent unsigned."""
-    row = await find(request, subscription_id, context)
+    row = await find_to_change(request, subscription_id, context)
     try:
         ended = await context.signing_keys.end(row["public_id"], number) if 0 < number < 2**31 else False
     except KeysRefused as error:

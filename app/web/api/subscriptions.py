@@ -38,7 +38,7 @@ from hub.subscriptions import InUse, NewSubscription, Stale, SubscriptionUpdate
 from webhooks.condition import subscription_condition
 from webhooks.custom_header import checked_headers
 
-__all__ = ["find", "pattern_of", "router", "subscription_out"]
+__all__ = ["find", "find_to_change", "pattern_of", "router", "subscription_out"]
 
 router = APIRouter(
     prefix="/subscriptions", tags=["subscriptions"], route_class=StrictRoute,
@@ -217,6 +217,17 @@ async def find(request: Request, identity: str, context: Context) -> Row:
     return row
 
 
+async def find_to_change(request: Request, identity: str, context: Context) -> Row:
+    """Return the subscription as :func:`find` does. A worker's callback gets the work of others, so the key needs the
+    scope ``work`` to change it; else ``Problem``.
+    """
+    row, grant = await find(request, identity, context), grant_of(request)
+    is_worker = row["service"] is not None or row["kind"] is not None
+    if is_worker and grant is not None and not grant.has("work"):
+        raise Problem("forbidden", "This is the callback of a worker; to change it, a key needs the scope work.")
+    return row
+
+
 def _is_reached(request: Request, row: Row) -> bool:
     """Return whether the key of this request includes the service or kind of a subscription; True for any other."""
     if row["service"] is not None:
@@ -254,7 +265,7 @@ async def change(
     if_match: IfMatch = None,
 ) -> SubscriptionOut:  # fmt: skip
     """Missing fields stay. Setting `state` to `active` also ends a pause and closes the breaker."""
-    row = await find(request, subscription_id, context)
+    row = await find_to_change(request, subscription_id, context)
     if row["service"] is not None or row["kind"] is not None:
         _refuse_others(body, "a service" if row["service"] is not None else "a kind of jobs")
     named = _in(body, context)
@@ -285,7 +296,7 @@ async def change(
 @needs("subscribe", reach="route")
 async def delete(request: Request, subscription_id: str, context: In, if_match: IfMatch = None) -> None:
     """Its open deliveries become dead letters of kind `gone`."""
-    row = await find(request, subscription_id, context)
+    row = await find_to_change(request, subscription_id, context)
     try:
         deleted = await context.subscriptions.delete(row["public_id"], version_meant(if_match))
     except Stale:

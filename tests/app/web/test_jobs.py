@@ -156,6 +156,22 @@ async def test_a_key_is_a_person_and_its_scopes_and_kinds_hold(running_hub: RunH
     assert foreign == 403
 
 
+async def test_a_receipt_of_a_job_that_is_gone_is_stale_for_a_key_too(running_hub: RunHub) -> None:
+    """A worker goes on after a stale receipt, but not after an unknown job."""
+    async with running_hub(access="keys") as hub:
+        admin = authorized(await bearer(hub, "admin"))
+
+        async def ask(path: str, **body: Any) -> Any:
+            return await hub.client.post(f"/jobs{path}", json=body, headers=admin)
+
+        await hub.client.put("/jobs/kinds/k", json={"retention_days": 0}, headers=admin)
+        job = (await ask("", kind="k")).json()["id"]
+        [held] = (await ask("/claim")).json()["items"]
+        statuses = [(await ask(f"/{job}/complete", receipt=held["receipt"])).status_code for _ in range(2)]
+
+    assert statuses == [204, 409]
+
+
 async def test_a_key_enqueues_no_follow_up_of_another_kind(running_hub: RunHub) -> None:
     """EY-02: neither by the callbacks of a job nor by those of a job that a result brings along."""
     async with running_hub(access="keys") as hub:

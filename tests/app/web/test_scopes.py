@@ -255,3 +255,60 @@ async def test_a_key_for_some_kinds_reaches_no_tasks_of_others(running_hub: RunH
 
         assert found == [403, 403, 403, 200, 404, 404, 204]
         assert (len(purged.json()["numbers"]), left) == (1, {"theirs"})
+
+
+async def test_a_key_for_some_kinds_changes_no_job_kinds_or_schedules_of_others(running_hub: RunHub) -> None:
+    """And sees no arguments without the scope `payloads`."""
+    async with running_hub(access="keys") as hub:
+        admin = authorized(await bearer(hub, "admin"))
+        asked = {"name": "k", "scopes": ["operate", "read", "admin"], "kinds": ["mail.*"]}
+        key = authorized((await hub.client.post("/keys", json=asked, headers=admin)).json()["key"])
+        reader = {**asked, "scopes": ["read"]}
+        read = authorized((await hub.client.post("/keys", json=reader, headers=admin)).json()["key"])
+
+        async def status(method: str, path: str, body: Any = None, by: dict[str, str] = key) -> int:
+            return (await hub.client.request(method, f"/jobs{path}", json=body, headers=by)).status_code
+
+        def schedule(kind: str, **more: Any) -> dict[str, Any]:
+            return {"cron": "0 0 1 1 *", "job": {"kind": kind, "args": {"pin": 1}, **more}}
+
+        for kind, name in (("mail.send", "mine"), ("pay", "theirs")):
+            assert await status("PUT", f"/kinds/{kind}", {}, admin) == 200
+            assert await status("PUT", f"/periodic/{name}", schedule(kind), admin) == 200
+        found = {
+            kind: [
+                await status("PUT", f"/kinds/{kind}", {}),
+                await status("POST", f"/kinds/{kind}/pause", {"reason": "r"}),
+                await status("POST", f"/kinds/{kind}/resume", {"reason": "r"}),
+                await status("PUT", f"/periodic/new.{kind}", schedule(kind)),
+                await status("PUT", f"/periodic/{name}", schedule("mail.send")),
+                await status("DELETE", f"/periodic/{name}"),
+            ]
+            for kind, name in (("mail.send", "mine"), ("pay", "theirs"))
+        }  # fmt: skip
+        follows = await status("PUT", "/periodic/x", schedule("mail.send", callbacks={"on_fail": "pay"}))
+        every = await status("PUT", "/kinds/*", {"attempts_max": 1})
+        kinds = (await hub.client.get("/jobs/kinds", headers=read)).json()["items"]
+        schedules = (await hub.client.get("/jobs/periodic", headers=read)).json()["items"]
+
+        assert found == {"mail.send": [200, 204, 204, 200, 200, 204], "pay": [403] * 6}
+        assert (follows, every, {kind["kind"] for kind in kinds}) == (403, 400, {"*", "mail.send"})
+        assert [(one["name"], one["job"]["args"]) for one in schedules] == [("new.mail.send", None)]
+
+
+async def test_a_key_that_only_subscribes_changes_no_callback_of_a_worker(running_hub: RunHub) -> None:
+    """It would get the work of others, and might answer it."""
+    async with running_hub(access="keys") as hub:
+        admin = authorized(await bearer(hub, "admin"))
+        key = authorized(await bearer(hub, "subscribe"))
+        own = {"kind": "pay", "callback": "http://127.0.0.1:9000/"}
+        path = f"/subscriptions/{(await hub.client.post('/subscriptions', json=own, headers=admin)).json()['id']}"
+        statuses = [
+            (await hub.client.request(method, f"{path}{below}", json=body, headers=key)).status_code
+            for method, below, body in (
+                ("GET", "", None), ("PATCH", "", {"callback": "http://127.0.0.1:9001/"}), ("POST", "/keys", {}),
+                ("DELETE", "/keys/1", None), ("POST", "/handshake", None), ("DELETE", "", None),
+            )
+        ]  # fmt: skip
+
+        assert statuses == [200, 403, 403, 403, 403, 403]

@@ -1,0 +1,33 @@
+"""Long poll: fetch leased items for a client that waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from fastapi import Request
+
+__all__ = ["long_poll"]
+
+_Item = TypeVar("_Item")
+_BLOCKED_SECONDS: Final = 0.2
+
+
+async def long_poll(
+    request: Request, fetch: Callable[[], Awaitable[list[_Item]]], wait: Callable[[], Awaitable[bool]]
+) -> list[_Item]:
+    """Fetch, and after each wait fetch again, until there are items, the wait is over or the client has gone.
+
+    ``wait`` returns False when the time is over. Nothing is fetched for a client that has gone, because it would
+    stay leased until its lease ends.
+    """
+    found = await fetch()
+    while not found:
+        if not await wait() or await request.is_disconnected():
+            break
+        found = await fetch()
+        if not found:
+            # A filter, a limit or another reader withholds the items: query less often.
+            await asyncio.sleep(_BLOCKED_SECONDS)
+    return found
