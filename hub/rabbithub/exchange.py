@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from event.topic import TOPIC_LENGTH_MAX, TopicError, compile_pattern, validate_pattern
-from hub.filter import compile_filter
+from hub.filter import FilterError, compile_filter
 
 __all__ = ["BUILT_IN", "TYPES", "Binding", "RoutingError", "bind", "parse_headers", "queue_topic", "topic_of_key"]
 
@@ -102,7 +102,10 @@ def _headers_filter(text: str) -> str | None:
     if match not in ("all", "any"):
         raise RoutingError("x-match is all or any")
     conditions = [{"headers": {name: value}} for name, value in wanted.items()]
-    return compile_filter({f"${'and' if match == 'all' else 'or'}": conditions}) if conditions else None
+    try:
+        return compile_filter({f"${'and' if match == 'all' else 'or'}": conditions}) if conditions else None
+    except FilterError as error:
+        raise RoutingError(f"the list of headers cannot be a filter: {error}") from None
 
 
 def _root(exchange: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
@@ -13,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.context import Context, context_of
 from app.web.api.events import payload_out
+from app.web.api.long_poll import long_poll
 from app.web.api.queue_refusal import queue_name, refused_as_problems
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
@@ -193,7 +195,7 @@ _ANY_BODY = {
     status_code=201,
     summary="Submit a message",
     openapi_extra=_ANY_BODY,
-    responses=refusals("malformed-batch", "body-too-large", "invalid-parameter", "outcome-unknown"),
+    responses=refusals("malformed-batch", "body-too-large", "invalid-parameter", "invalid-header", "outcome-unknown"),
 )
 @needs("enqueue", reach="queue")
 async def submit(
@@ -210,6 +212,7 @@ async def submit(
     """
     name, body = queue_name(queue), await request.body()
     headers = _own_headers(request)
+    key = key and _utf8("hookwire-key", key)
     drafts = [
         MessageDraft(payload, kind, headers, message_type, key, priority, delay_seconds)
         for payload, kind in await _bodies(body, request.headers.get("content-type"))
@@ -242,10 +245,11 @@ async def receive(request: Request, queue: Queue, body: ReceiveIn, context: In) 
     name, until = queue_name(queue), time.monotonic() + body.wait_seconds
     wanted = body.filter.model_dump(exclude_none=True) if body.filter is not None else None
     with refused_as_problems():
-        while not (found := await _receive_now(request, name, body, wanted, context)):
-            waited = await context.jobs.waiting.wait(name, until - time.monotonic(), body.consumer)
-            if not waited or await request.is_disconnected():
-                break
+        found = await long_poll(
+            request,
+            lambda: _receive_now(request, name, body, wanted, context),
+            lambda: context.jobs.waiting.wait(name, until - time.monotonic(), body.consumer),
+        )
     return ReceivedList.model_validate({"items": [_received_out(one) for one in found]})
 
 
@@ -307,8 +311,20 @@ def _judged_lines(body: bytes) -> list[bytes]:
 
 
 def _own_headers(request: Request) -> dict[str, str]:
-    found = request.headers.items()
-    return {name[len(_HEADER_PREFIX) :]: value for name, value in found if name.startswith(_HEADER_PREFIX)}
+    """Return the message's own headers; raise ``Problem`` for a field that was sent twice."""
+    ours = [(name, value) for name, value in request.headers.items() if name.startswith("hookwire-")]
+    counts = Counter(name for name, _ in ours)
+    if twice := next((name for name, count in counts.items() if count > 1), None):
+        raise Problem("invalid-header", f"{twice} was sent twice.", parameter=twice)
+    return {name[len(_HEADER_PREFIX) :]: _utf8(name, value) for name, value in ours if name.startswith(_HEADER_PREFIX)}
+
+
+def _utf8(name: str, value: str) -> str:
+    """Return a field's value, which ASGI decodes as Latin-1, as the UTF-8 that it is."""
+    try:
+        return value.encode("latin-1").decode("utf-8")
+    except UnicodeDecodeError:
+        raise Problem("invalid-header", f"{name} is not UTF-8.", parameter=name) from None
 
 
 def _receipts(texts: Sequence[str]) -> list[ClaimReceipt]:

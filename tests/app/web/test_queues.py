@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from jobs.queues import Queues
 from tests.app.conftest import RunHub, RunningHub
 
 
@@ -153,6 +154,40 @@ async def test_a_wait_ends_with_nothing_when_nothing_comes(running_hub: RunHub) 
     async with running_hub() as hub:
         began = time.monotonic()
         assert (await ask(hub, "receive", wait_seconds=0.2), time.monotonic() - began >= 0.2) == ([], True)
+
+
+async def test_the_fields_of_a_message_are_utf_8(running_hub: RunHub) -> None:
+    """As those of an event; two fields of one name, and other bytes, are refused."""
+    async with running_hub() as hub:
+        fields = [(b"Hookwire-Key", "é".encode()), (b"Hookwire-Header-City", "Köln".encode())]
+        wrong = [[*fields, (b"hookwire-header-city", b"Bonn")], [(b"Hookwire-Key", b"\xe9")], [fields[0], fields[0]]]
+        statuses = [
+            (await hub.client.post("/queues/q/messages", content=b"1", headers=headers)).status_code
+            for headers in (fields, *wrong)
+        ]
+        [found] = await ask(hub, "receive", filter={"key": "é"})
+
+        assert statuses == [201, 400, 400, 400]
+        assert (found["message"]["key"], found["message"]["headers"]) == ("é", {"city": "Köln"})
+
+
+async def test_a_receiver_whose_filter_fits_nothing_asks_seldom(
+    running_hub: RunHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched = 0
+
+    async def counted(*given: Any) -> Any:
+        nonlocal fetched
+        fetched += 1
+        return await receive(*given)
+
+    async with running_hub() as hub:
+        await submit(hub, *"123")
+        receive = Queues.receive
+        monkeypatch.setattr(Queues, "receive", counted)
+        assert await ask(hub, "receive", wait_seconds=1.5, filter={"type": "t"}) == []
+
+    assert 2 <= fetched <= 10
 
 
 async def test_a_paused_queue_hands_nothing_out(running_hub: RunHub) -> None:

@@ -65,6 +65,14 @@ def test_a_list_of_headers_that_is_too_long_is_refused(text: str) -> None:
         parse_headers(text)
 
 
+@pytest.mark.parametrize(
+    "text", [",".join(f"a{n}=1" for n in range(70)), f"a={'b' * 1_001}"], ids=["many", "long value"]
+)
+def test_a_list_of_headers_that_is_no_filter_is_refused(text: str) -> None:
+    with pytest.raises(RoutingError, match="cannot be a filter"):
+        bind(1, "headers", text)
+
+
 @pytest.mark.parametrize("text", ["k", "=v", "k v", 'k="v', "k=v w=x, \u00fc=1"])
 def test_what_is_no_list_of_headers_is_refused(text: str) -> None:
     """RH-09."""
