@@ -17,6 +17,7 @@ __all__ = ["SharedWait", "WaitKey"]
 
 WaitKey = tuple[str, str | None]
 _QUERY_SHARE = 20
+_REST_SECONDS_MAX = 5.0
 
 
 class SharedWait(ABC):
@@ -54,8 +55,10 @@ class SharedWait(ABC):
             began = time.monotonic()
             found = await self._ask()
             seconds = shortest if found else min(seconds * 1.5, longest)
-            # The query is slow where an old snapshot keeps dead rows. It may take a twentieth of the time.
-            await pause(self._again, max(seconds, _QUERY_SHARE * (time.monotonic() - began)))
+            # The query is slow where an old snapshot keeps dead rows. It may take a twentieth of the time. A query
+            # that the database did not answer is no measure, so the rest is bounded.
+            rest_seconds = min(_QUERY_SHARE * (time.monotonic() - began), _REST_SECONDS_MAX)
+            await pause(self._again, max(seconds, rest_seconds))
             self._again.clear()
 
     async def _wait(self, key: WaitKey, seconds: float) -> bool:

@@ -72,6 +72,12 @@ class _HeldEvents:
         self._claims: dict[int, int] = {}
         self.payload_bytes = 0
 
+    def fitting(self, bytes_max: int) -> int:
+        """Return how many more events of the held events' mean size fit into ``bytes_max``; one if any byte is free."""
+        free = bytes_max - self.payload_bytes
+        mean = self.payload_bytes // max(len(self._claims), 1)
+        return max(free // max(mean, 1), 1) if free > 0 else 0
+
     def add(self, claim: Claim) -> None:
         claims = self._claims.get(claim.event.id, 0)
         self._claims[claim.event.id] = claims + 1
@@ -174,26 +180,33 @@ class Schedule:
     def wanted(self) -> dict[int, int]:
         """Return the number of deliveries to claim, by subscription. These are not due until they are marked again."""
         options = self._options
-        room = options.claim_max - self._waiting
-        if not self.is_half_empty or self.payload_bytes >= options.payload_bytes_max:
-            return {}
+        room = min(options.claim_max - self._waiting, self._held.fitting(options.payload_bytes_max))
         unproven_room = self._slots.unproven_free - sum(
             len(one.waiting) for one in self._holding.values() if not one.is_proven
         )
         due = len(self._due[True]) + (len(self._due[False]) if unproven_room > 0 else 0)
-        share = room // max(min(due, options.claim_subscriptions_max), 1)
+        # While more than half waits, only subscriptions without a waiting claim ask, for a few: a receiver that hangs
+        # with many claims delays no other.
+        is_open = self.is_half_empty
+        share = room // max(min(due, options.claim_subscriptions_max), 1) if is_open else 0
         wanted: dict[int, int] = {}
+        passed: list[ScheduledSubscription] = []
         is_proven = True
         while room > 0 and len(wanted) < options.claim_subscriptions_max:
             subscription = self._next_due(is_proven=is_proven, unproven=unproven_room > 0)
             if subscription is None:
                 break
             is_proven = not subscription.is_proven
+            if subscription.waiting and not is_open:
+                passed.append(subscription)
+                continue
             most = room if subscription.is_proven else min(room, unproven_room)
             if count := self._ask(subscription, share, most):
                 wanted[subscription.id] = count
                 room -= count
                 unproven_room -= 0 if subscription.is_proven else count
+        for subscription in passed:
+            self._place(subscription)
         return wanted
 
     def admit(self, claims: Iterable[Claim], paused: Iterable[int] = ()) -> None:

@@ -42,6 +42,8 @@ __all__ = ["Worker"]
 
 _log = structlog.get_logger(__name__)
 _POLLS = ("delivery.due_subscriptions", "delivery.promote_heads")
+_REST_SECONDS_MAX = 30.0
+_POLL_AGAIN_SECONDS = 0.5
 _LARGE_BYTES = 20_000
 """Size of a body that Standard Webhooks advises; a larger body is delivered and counted (WH-S10)."""
 
@@ -255,10 +257,10 @@ class Worker:
             started = time.monotonic()
             try:
                 rows = await self._database.fetch(statement)
+                rest_seconds = min(20 * (time.monotonic() - started), _REST_SECONDS_MAX)
             except DatabaseError as error:
                 _log.warning("poll_failed", error=str(error))
-                rows = ()
+                rows, rest_seconds = (), _POLL_AGAIN_SECONDS
             self.mark_due([row["subscription_id"] for row in rows])
-            rest_seconds = 20 * (time.monotonic() - started)
             await asyncio.sleep(rest_seconds)
             await pause(asked, self._options.poll_seconds - rest_seconds)

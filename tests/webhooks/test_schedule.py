@@ -1,6 +1,7 @@
 """webhooks/schedule.py: which subscription claims how many, and what starts next."""
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 from tests.webhooks.delivery_model import (
@@ -106,14 +107,31 @@ def test_the_unproven_together_claim_no_more_than_they_have_slots() -> None:
     assert given.wanted() == {0: 4, 1: 4, 2: 2}
 
 
-def test_nothing_is_claimed_while_more_than_half_of_the_room_is_taken() -> None:
-    given = Schedule(options(SlotOptions(total=4, per_subscription=1, per_host=1), claim_max=4))
-    given.admit([claim(number, receiver(number, "a")) for number in range(4)])
-    given.start(0.0)
-    given.mark_due([9])
-    full = given.wanted()
+def test_while_more_than_half_of_the_room_is_taken_those_without_a_waiting_claim_ask_for_a_few() -> None:
+    """A receiver that hangs, with many claims that wait for it, delays no other."""
+    given = proven(Schedule(options(WIDE, claim_max=100)), 1, 2, 3)
+    given.mark_due([1])
+    asked = given.wanted()
+    given.admit([claim(number, receiver(1, "h1")) for number in range(asked[1])])
+    while given.start(0.0) is not None:
+        pass
+    given.mark_due([1, 2, 3])
+    few = given.wanted()
     given.return_all()
-    assert (full, given.wanted()) == ({}, {9: 1})
+    assert (asked, few, given.wanted()) == ({1: 100}, {2: 4, 3: 4}, {1: 100})
+
+
+def test_no_more_events_are_claimed_than_fit_into_memory() -> None:
+    """Else a thousand would be claimed and released again for each one that fits."""
+    held = [claim(number, receiver(2, "h2")) for number in range(4)]
+    asked = []
+    for fitting in (4, 4.5, 10):
+        bytes_max = int(fitting * held[0].event.size_bytes)
+        given = proven(Schedule(replace(options(WIDE, 1000), payload_bytes_max=bytes_max)), 1)
+        given.admit(held)
+        given.mark_due([1])
+        asked.append(given.wanted())
+    assert asked == [{}, {1: 1}, {1: 6}]
 
 
 def test_a_throttled_subscription_asks_again_at_its_time_once() -> None:

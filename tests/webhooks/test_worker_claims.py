@@ -520,3 +520,22 @@ async def test_a_database_that_was_away_is_asked_again(database_url: str, name: 
             gated.failing.clear()
             await harness.drained()
         assert bodies(server) == [b"{}"]
+
+
+async def test_a_poll_that_failed_late_is_repeated_soon(database_url: str) -> None:
+    """A poll rests for twenty times its duration; one that the database did not answer is no measure of that."""
+    async with delivery_harness(database_url) as harness, hostile_server() as server:
+        await harness.subscribe(server.url("/ok"), timeout_seconds=0.2)
+        gated = Gated(harness.database)
+        name = "delivery.due_subscriptions"
+        gated.gates[name], gated.failing[name] = asyncio.Event(), Unavailable("the test has taken the database away")
+        await harness.deliver(b"{}")
+        async with harness.working(database=gated, lease_margin_seconds=0.1):
+            await until(lambda: tried(gated, name, 1))
+            await lasts(2)
+            gated.gates.pop(name).set()
+            await until(lambda: gated.passed[name] == 2)
+            gated.failing.clear()
+            async with asyncio.timeout(20):
+                await harness.drained()
+        assert bodies(server) == [b"{}"]
