@@ -113,20 +113,22 @@ class Subscribers:
         """Return subscribers by id for pairs of (id, version); read those that are not cached in that version."""
         now = time.monotonic()
         versions = dict(wanted)
-        missing = [
-            id_
+        # Another caller may empty the cache while this one waits for the database.
+        found = {
+            id_: cached
             for id_, version in versions.items()
-            if (cached := self._cached.get(id_)) is None
-            or cached.version != version
-            or now - cached.read_at > _CACHED_SECONDS
-        ]
-        if missing:
-            if len(self._cached) + len(missing) > self._cached_max:
+            if (cached := self._cached.get(id_)) is not None
+            and cached.version == version
+            and now - cached.read_at <= _CACHED_SECONDS
+        }
+        if missing := [id_ for id_ in versions if id_ not in found]:
+            rows = await self._database.fetch("subscription.for_delivery", missing)
+            read = {row["id"]: self._open(row, now) for row in rows}
+            if len(self._cached) + len(read) > self._cached_max:
                 self._cached.clear()
-                missing = list(versions)
-            for row in await self._database.fetch("subscription.for_delivery", missing):
-                self._cached[row["id"]] = self._open(row, now)
-        return {id_: self._cached[id_] for id_ in versions if id_ in self._cached}
+            self._cached |= read
+            found |= read
+        return found
 
     def _open_secrets(self, row: Row) -> list[bytes]:
         """Open the secrets, newest first, no more than may sign one message (WH-S17)."""

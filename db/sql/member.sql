@@ -23,7 +23,7 @@ DELETE FROM hookwire.relay_members WHERE id = $1;
 -- name: heartbeat
 -- Sign on, renew, then list the members and the leases. A lease is vacant if it has no owner, has expired, or its
 -- holder's session lock is free. Our own leases are returned too; the caller filters them.
--- $7: whether a renewal is due.
+-- $7: whether a renewal is due. is_present: whether our own session lock is held.
 WITH present AS MATERIALIZED (
     SELECT l.objid::bigint AS id FROM pg_locks l
     WHERE l.locktype = 'advisory' AND l.classid = 1215262572::oid AND l.objsubid = 2 AND l.granted
@@ -42,7 +42,8 @@ WITH present AS MATERIALIZED (
 SELECT t.sink, t.grp, t.term, t.is_open, t.member AS holder,
        t.owner IS NULL OR t.member = $1 OR t.lease_until < clock_timestamp()
            OR (t.member IS NOT NULL AND t.member NOT IN (SELECT a.id FROM alive a)) AS vacant,
-       ARRAY(SELECT a.id FROM alive a WHERE t.sink = ANY (a.sinks) ORDER BY a.id) AS members
+       ARRAY(SELECT a.id FROM alive a WHERE t.sink = ANY (a.sinks) ORDER BY a.id) AS members,
+       $1 IN (SELECT p.id FROM present p) AS is_present
 FROM hookwire.relay_terms t
 WHERE t.sink = ANY ($6::text[])
 ORDER BY t.sink, t.grp;

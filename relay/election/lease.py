@@ -63,6 +63,10 @@ def quota(holders: Sequence[int | None], members: Sequence[int], me: int) -> int
     return everyone + (ranked.index(me) < rest)
 
 
+class SessionLockTaken(Exception):
+    """Another connection holds the session lock of this member."""
+
+
 @dataclass(frozen=True, slots=True)
 class LeaseOptions:
     """Times of the election. ``lease_seconds``: how long a silent leader keeps its leases. ``poll_seconds``: pause
@@ -161,6 +165,8 @@ class Leases:
             )  # fmt: skip
         if renew:
             self._renewed_at = asked_at
+        if any(not row["is_present"] for row in rows):
+            await self._drop_session()  # the server has ended it, and no packet told us
         self._alone = all(len(row["members"]) <= 1 for row in rows)
         for sink, leases in groupby(rows, key=lambda row: row["sink"]):
             await self._elections[sink].heard(member, list(leases), asked_at if renew else None)
@@ -180,15 +186,22 @@ class Leases:
         return self._member
 
     async def _open_session(self, member: int) -> None:
+        """Keep a connection only if it has the lock and listens. A heartbeat that ends in between leaves none."""
         await self._drop_session()
         try:
-            self._session = await self._connect()
-            await self._session.fetchval("member.try_session_lock", member)
-            await self._session.listen(_CHANNEL, self.look)
-            self._lock_trouble.over()
-        except DatabaseError as error:
+            session = await self._connect()
+            try:
+                if not await session.fetchval("member.try_session_lock", member):
+                    raise SessionLockTaken("an earlier connection of this process still holds its lock")
+                await session.listen(_CHANNEL, self.look)
+            except BaseException:
+                await session.aclose()
+                raise
+        except (DatabaseError, SessionLockTaken) as error:
             self._lock_trouble.tell(error)
-            await self._drop_session()
+        else:
+            self._session = session
+            self._lock_trouble.over()
 
     async def _drop_session(self) -> None:
         session, self._session = self._session, None

@@ -245,7 +245,9 @@ class NeliElection:
         match event:
             case LeaderAcquired(role):
                 if self._is_candidate and self._tasks is not None:
-                    self._taking[role] = self._tasks.create_task(self._take(role), name=f"{self.name} {role}")
+                    taking = self._tasks.create_task(self._take(role), name=f"{self.name} {role}")
+                    taking.add_done_callback(lambda taking: self._taken(role, taking))
+                    self._taking[role] = taking
             case LeaderRevoked(role):
                 self._stop_taking(role)
                 if role in self.leases:
@@ -270,6 +272,12 @@ class NeliElection:
                 self._left(role)
         self._receive(TermRaised(role, term.number))
         self._fallen.put_nowait(lease)
+
+    def _taken(self, role: int, taking: asyncio.Task[None]) -> None:
+        """Give up a take-over that was cancelled before its first step: its ``finally`` has not run."""
+        if self._taking.get(role) is taking:
+            del self._taking[role]
+            self._left(role)
 
     async def _raised(self, role: int) -> Term:
         """Repeat until the database answers and the lease is open; cancelled when the leadership ends."""

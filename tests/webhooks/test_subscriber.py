@@ -1,11 +1,13 @@
 """webhooks/subscriber.py: a subscription ready to be sent to, cached by version."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
+from tests.waiting import until
 from tests.webhooks.harness import POLICY, Gated, Harness, delivery_harness
 from webhooks.signature import hub_key, new_key, parse_key
 from webhooks.subscriber import Subscribers
@@ -109,6 +111,18 @@ async def test_nothing_is_believed_for_longer_than_thirty_seconds(
         monkeypatch.setattr(time, "monotonic", lambda: now + 31)
         await subscribers.get([(identity, 1)])
         assert counting.passed["subscription.for_delivery"] == 2
+
+
+async def test_a_cache_that_is_emptied_meanwhile_loses_no_subscriber(database_url: str) -> None:
+    async with opened(database_url, cached_max=3) as (harness, gated, subscribers):
+        identities = [await harness.subscribe(CALLBACK) for _ in range(5)]
+        await subscribers.get([(identities[0], 1)])
+        gated.gates["subscription.for_delivery"] = gate = asyncio.Event()
+        waiting = asyncio.create_task(subscribers.get([(identities[0], 1), (identities[1], 1)]))
+        await until(lambda: gated.passed["subscription.for_delivery"] == 2)
+        subscribers._cached.clear()
+        gate.set()
+        assert set(await waiting) == {identities[0], identities[1]}
 
 
 async def test_the_cache_is_bounded(database_url: str) -> None:

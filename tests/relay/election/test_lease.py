@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 import asyncpg
 import pytest
+from typing_extensions import override
 
 from db.direct import Direct, connect_direct
 from db.errors import Unavailable
@@ -267,6 +268,37 @@ async def test_a_lost_session_costs_nothing_while_nobody_else_is_there(harness: 
         connections.refused = False
         await until(lambda: session_locks(harness))
         assert (without, await rows(harness)) == ((True, 0), [(0, 1, "one")])
+
+
+async def test_a_session_that_has_no_lock_is_opened_anew(harness: Harness) -> None:
+    """Other members count a process without its session lock as dead, and take its leases again and again."""
+    connections = Connections(harness.database)
+    async with process(leases_of(harness, seconds=0.9, connections=connections)) as one:
+        await until(lambda: one.groups == [0])
+        [session] = connections.opened
+        await session._connection.execute("SELECT pg_advisory_unlock_all()")
+        await until(lambda: len(connections.opened) > 1)
+        await until(lambda: session_locks(harness))
+        assert await rows(harness) == [(0, 1, "one")]
+
+
+class StalledConnections(Connections):
+    """Its first session never gets an answer about its lock."""
+
+    @override
+    async def connect(self) -> Direct:
+        session = await super().connect()
+        if len(self.opened) == 1:
+            session.fetchval = lambda *_: asyncio.Event().wait()  # type: ignore[assignment, return-value, method-assign]
+        return session
+
+
+async def test_a_heartbeat_that_ends_while_its_session_opens_leaves_none(harness: Harness) -> None:
+    connections = StalledConnections(harness.database)
+    async with process(leases_of(harness, seconds=0.9, connections=connections)) as one:
+        await until(lambda: session_locks(harness))
+        assert (len(connections.opened), connections.opened[0].lost.is_set()) == (2, True)
+        await until(lambda: one.groups == [0])
 
 
 async def test_a_stopped_leader_that_blocks_the_term_is_disconnected(harness: Harness) -> None:
