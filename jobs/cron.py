@@ -3,19 +3,22 @@
 The five fields are minute, hour, day of the month, month, day of the week (0 and 7 are Sunday). Lists, ranges, steps
 and English names of months and days are allowed. If both day fields are restricted, a day that matches either of them
 is due, as in cron. A local time that a clock change skips is due an hour later. A local time that occurs twice is due
-once, unless the hour is ``*``.
+once, unless the hour is ``*``; ``*/2`` is not.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 __all__ = ["Cron", "CronError", "zone_of"]
 
 _DAYS_MAX = 3_000
+_MINUTE = timedelta(minutes=1)
+_CHANGE_MAX = timedelta(hours=3)
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEK = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _BOUNDS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
@@ -35,17 +38,20 @@ def zone_of(name: str) -> ZoneInfo:
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """A schedule. A flag such as ``hour_is_any`` is set where the field begins with ``*``."""
+    """A schedule, with its minutes and hours in order.
 
-    minutes: frozenset[int]
-    hours: frozenset[int]
+    ``hour_is_any`` is set if the field is ``*``, and the flags of days if theirs begins with it.
+    """
+
+    minutes: tuple[int, ...]
+    hours: tuple[int, ...]
     days: frozenset[int]
     months: frozenset[int]
     weekdays: frozenset[int]
     hour_is_any: bool
     day_is_any: bool
     weekday_is_any: bool
-    zone: ZoneInfo
+    zone: tzinfo
 
     @classmethod
     def parse(cls, text: str, zone: str = "UTC") -> Cron:
@@ -58,20 +64,34 @@ class Cron:
             _values(field, bounds, known) for field, bounds, known in zip(fields, _BOUNDS, names, strict=True)
         )
         weekdays = frozenset(day % 7 for day in weekdays)
-        anything = [field.startswith("*") for field in fields]
-        cron = cls(minutes, hours, days, months, weekdays, anything[1], anything[2], anything[4], zone_of(zone))
+        cron = cls(
+            tuple(sorted(minutes)), tuple(sorted(hours)), days, months, weekdays,
+            fields[1] == "*", fields[2].startswith("*"), fields[4].startswith("*"), zone_of(zone),
+        )  # fmt: skip
         if not any(cron._is_due_on(date(2024, 1, 1) + timedelta(days=n)) for n in range(366)):
             raise CronError(f"{text[:80]!r} is never due")
         return cron
 
     def after(self, moment: datetime) -> datetime:
         """Return the first due time after ``moment``, in UTC. Raise :class:`CronError` if eight years hold none."""
-        day = moment.astimezone(self.zone).date()
-        for _ in range(_DAYS_MAX):
-            if self._is_due_on(day) and (later := [found for found in self._moments(day) if found > moment]):
-                return min(later)
-            day += timedelta(days=1)
-        raise CronError("the schedule is not due within eight years")
+        found: list[datetime] = []
+        for start in self._hours(moment):
+            if _has_change(start):  # the moments of the next hour may lie before its own
+                found += [due for due in self._moments(start) if due > moment]
+            elif found := found + self._first_of(start, moment):
+                break
+        if not found:
+            raise CronError("the schedule is not due within eight years")
+        return min(found)
+
+    def _hours(self, moment: datetime) -> Iterator[datetime]:
+        # A skipped local time is due after later ones, so the walk begins a little earlier.
+        begin = (moment - _CHANGE_MAX).astimezone(self.zone)
+        for n in range(_DAYS_MAX):
+            day = begin.date() + timedelta(days=n)
+            if self._is_due_on(day):
+                hours = self.hours if n else self.hours[bisect_left(self.hours, begin.hour) :]
+                yield from (datetime(day.year, day.month, day.day, hour, tzinfo=self.zone) for hour in hours)
 
     def _is_due_on(self, day: date) -> bool:
         if day.month not in self.months:
@@ -81,13 +101,23 @@ class Cron:
             return by_day and by_weekday
         return by_day or by_weekday
 
-    def _moments(self, day: date) -> Iterator[datetime]:
-        for hour in self.hours:
-            for minute in self.minutes:
-                local = datetime(day.year, day.month, day.day, hour, minute, tzinfo=self.zone)
-                yield local.astimezone(UTC)
-                if self.hour_is_any:
-                    yield local.replace(fold=1).astimezone(UTC)
+    def _first_of(self, start: datetime, moment: datetime) -> list[datetime]:
+        first = start.astimezone(UTC)
+        place = bisect_right(self.minutes, (moment - first) / _MINUTE)
+        return [first + minute * _MINUTE for minute in self.minutes[place : place + 1]]
+
+    def _moments(self, start: datetime) -> Iterator[datetime]:
+        for minute in self.minutes:
+            local = start.replace(minute=minute)
+            first, second = local.astimezone(UTC), local.replace(fold=1).astimezone(UTC)
+            yield first
+            if self.hour_is_any and second > first:
+                yield second
+
+
+def _has_change(hour: datetime) -> bool:
+    ends = (hour, hour.replace(minute=59))
+    return len({end.replace(fold=fold).utcoffset() for end in ends for fold in (0, 1)}) > 1
 
 
 def _values(field: str, bounds: tuple[int, int], names: tuple[str, ...]) -> frozenset[int]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import pairwise
 from typing import Any
 
@@ -25,6 +26,12 @@ _NEXT = {
     ("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00"): "2026-10-25T00:30",
     ("30 2 * * *", "Europe/Berlin", "2026-10-25T00:30"): "2026-10-26T01:30",
     ("30 * * * *", "Europe/Berlin", "2026-10-25T00:30"): "2026-10-25T01:30",
+    ("30 */2 * * *", "Europe/Berlin", "2026-03-28T23:30"): "2026-03-29T01:30",  # 01:30 is no even hour
+    ("30 */2 * * *", "Europe/Berlin", "2026-10-25T00:30"): "2026-10-25T03:30",
+    ("45 2 * * *", "Europe/Berlin", "2026-03-29T01:10"): "2026-03-29T01:45",
+    # Lord Howe's clocks go half an hour forward at 02:00 on 4 October 2026.
+    ("10,35 2 * * *", "Australia/Lord_Howe", "2026-10-03T15:30"): "2026-10-03T15:35",
+    ("10,35 2 * * *", "Australia/Lord_Howe", "2026-10-03T15:35"): "2026-10-03T15:40",
 }
 
 
@@ -78,6 +85,32 @@ def test_a_daily_schedule_is_due_once_on_each_day_and_only_later(
     assert all(later > earlier for earlier, later in pairwise(moments))
     days = [moment.astimezone(cron.zone).date() for moment in moments[1:]]
     assert days == [days[0] + timedelta(days=n) for n in range(4)]
+
+
+def test_a_hundred_ticks_of_each_minute_look_up_the_zone_a_few_times_each() -> None:
+    """The ticks are found on the event loop, so none builds its whole day."""
+    zone = _CountingZone()
+    cron = replace(Cron.parse("* * * * *"), zone=zone)
+
+    due_ticks(cron, _NOON - timedelta(hours=3), _NOON, "catch_up")
+
+    assert zone.lookups < 100 * 50
+
+
+class _CountingZone(tzinfo):
+    """UTC, with a count of the lookups."""
+
+    lookups = 0
+
+    def utcoffset(self, moment: datetime | None) -> timedelta:
+        self.lookups += 1
+        return timedelta(0)
+
+    def dst(self, moment: datetime | None) -> timedelta:
+        return timedelta(0)
+
+    def tzname(self, moment: datetime | None) -> str:
+        return "counting"
 
 
 _NOON = datetime(2026, 1, 15, 12, 0, 30, tzinfo=UTC)
