@@ -209,6 +209,23 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.add_callbacks(drafts jsonb[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    portion CONSTANT integer := 10000;
+BEGIN
+    IF NOT (SELECT i.kinds_auto_create FROM hookwire.installation i) THEN
+        INSERT INTO hookwire.job_kinds (kind)
+        SELECT DISTINCT d->>'kind' AS kind FROM unnest(drafts) AS d ORDER BY kind ON CONFLICT DO NOTHING;
+    END IF;
+    FOR n IN 1..cardinality(drafts) BY portion LOOP
+        PERFORM hookwire.add_jobs(to_jsonb(drafts[n : n + portion - 1]), 'callback');
+    END LOOP;
+END
+$$;
+
 CREATE FUNCTION hookwire.add_job(job hookwire.jobs, draft jsonb, OUT id uuid, OUT outcome text, OUT state text) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -287,11 +304,12 @@ BEGIN
         job.priority := coalesce((draft->>'priority')::smallint, 0);
         job.created_at := clock_timestamp();
         job.created_by := left(actor, 200);
-        job.due_local := (draft->>'due_local')::timestamp;
-        job.due_zone := draft->>'due_zone';
-        due := coalesce(job.due_local AT TIME ZONE job.due_zone, (draft->>'due_at')::timestamptz,
-                        job.created_at + make_interval(secs => coalesce((draft->>'delay_seconds')::double precision, 0)));
-        job.due_at := CASE WHEN due > job.created_at THEN due END;
+        due := hookwire.job_due(draft, job.created_at);
+        IF due > job.created_at THEN
+            job.due_at := due;
+            job.due_local := (draft->>'due_local')::timestamp;
+            job.due_zone := draft->>'due_zone';
+        END IF;
         job.assignee := draft->>'assignee';
         job.for_people := job.assignee IS NOT NULL OR hookwire.job_is_for_people(job.id, job.args, policy);
         job.state := CASE WHEN job.due_at IS NOT NULL THEN 'scheduled' WHEN job.assignee IS NOT NULL THEN 'assigned' ELSE 'available' END;
@@ -320,7 +338,8 @@ CREATE FUNCTION hookwire.admit_job_rule(rule jsonb) RETURNS void
     AS $$
 BEGIN
     PERFORM hookwire.check_job_draft(rule);
-    INSERT INTO hookwire.job_kinds (kind) VALUES (rule->>'kind') ON CONFLICT DO NOTHING;
+    INSERT INTO hookwire.job_kinds (kind)
+    SELECT rule->>'kind' UNION SELECT c.value FROM jsonb_each_text(nullif(rule->'callbacks', 'null')) AS c ON CONFLICT DO NOTHING;
 END
 $$;
 
@@ -357,7 +376,7 @@ CREATE FUNCTION hookwire.announce_jobs(changed hookwire.jobs[], in_state text DE
 DECLARE
     topics text[];
     bodies jsonb[];
-    follow_ups jsonb;
+    follow_ups jsonb[];
 BEGIN
     IF changed = '{}' THEN
         RETURN;
@@ -373,7 +392,7 @@ BEGIN
                    'at', to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
                    'progress', CASE WHEN in_state = 'progress' THEN jsonb_build_array(j.progress_done, j.progress_total) END,
                    'error', CASE WHEN coalesce(in_state, j.state) IN ('retryable', 'discarded') THEN j.errors -> -1 ->> 'error' END))
-               || CASE WHEN octet_length(coalesce(r.result, j.result)::text) <= 65536 THEN jsonb_build_object('result', coalesce(r.result, j.result)) ELSE '{}' END AS body
+               || CASE WHEN hookwire.is_told_result(coalesce(r.result, j.result)) THEN jsonb_build_object('result', coalesce(r.result, j.result)) ELSE '{}' END AS body
         FROM unnest(changed) AS j JOIN policies p ON p.kind = j.kind
         CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM hookwire.job_requests q WHERE q.job_id = j.id) AS is_called_back) AS c
         LEFT JOIN unnest(results_of, results) AS r(id, result) ON r.id = j.id
@@ -381,7 +400,7 @@ BEGIN
     )
     SELECT array_agg('hookwire.job.' || b.kind || '.' || b.state ORDER BY b.seq) FILTER (WHERE b.is_published),
            array_agg(b.body ORDER BY b.seq) FILTER (WHERE b.is_published),
-           (SELECT jsonb_agg(jsonb_build_object('kind', hooks.kind, 'args', c.body || jsonb_strip_nulls(jsonb_build_object('requester', r.requester)))
+           (SELECT array_agg(jsonb_build_object('kind', hooks.kind, 'args', c.body || jsonb_strip_nulls(jsonb_build_object('requester', r.requester)))
                              ORDER BY r.number)
             FROM body c JOIN hookwire.job_requests r ON r.job_id = c.id
             CROSS JOIN LATERAL (VALUES
@@ -402,7 +421,7 @@ BEGIN
         END IF;
     END IF;
     IF follow_ups IS NOT NULL THEN
-        PERFORM hookwire.add_jobs(follow_ups, 'callback');
+        PERFORM hookwire.add_callbacks(follow_ups);
     END IF;
 END
 $$;
@@ -663,6 +682,7 @@ CREATE FUNCTION hookwire.check_job_draft(draft jsonb) RETURNS void
     AS $$
 DECLARE
     wrong text;
+    unknown text;
 BEGIN
     wrong := CASE
         WHEN jsonb_typeof(draft) <> 'object' THEN 'a job is a JSON object'
@@ -699,10 +719,15 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'HW003', MESSAGE = 'hookwire.enqueue: args are larger than 1 MiB',
             HINT = 'Store large content elsewhere and enqueue a link.';
     END IF;
-    IF NOT (SELECT i.kinds_auto_create FROM hookwire.installation i)
-       AND NOT EXISTS (SELECT FROM hookwire.job_kinds k WHERE k.kind = draft->>'kind') THEN
-        RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('unknown kind %L', draft->>'kind'),
-            HINT = 'Make it with PUT /jobs/kinds/{kind}, or set HOOKWIRE_KINDS_AUTO_CREATE.';
+    PERFORM hookwire.job_due(draft, now());
+    IF NOT (SELECT i.kinds_auto_create FROM hookwire.installation i) THEN
+        SELECT n.kind INTO unknown
+        FROM (SELECT draft->>'kind' AS kind UNION ALL SELECT c.value FROM jsonb_each_text(nullif(draft->'callbacks', 'null')) AS c) AS n
+        WHERE NOT EXISTS (SELECT FROM hookwire.job_kinds k WHERE k.kind = n.kind) LIMIT 1;
+        IF FOUND THEN
+            RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('unknown kind %L', unknown),
+                HINT = 'Make it with PUT /jobs/kinds/{kind}, or set HOOKWIRE_KINDS_AUTO_CREATE.';
+        END IF;
     END IF;
 END
 $$;
@@ -2086,6 +2111,10 @@ $_$;
 
 COMMENT ON FUNCTION hookwire.is_readable_json(value jsonb, levels_max integer) IS 'Whether JSON has at most so many levels, and numbers of at most 1,000 digits.';
 
+CREATE FUNCTION hookwire.is_told_result(result jsonb) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    RETURN ((octet_length((result)::text) <= 128) OR ((octet_length((result)::text) <= 65536) AND hookwire.is_readable_json(result, 63)));
+
 CREATE TABLE hookwire.job_kinds (
     kind text NOT NULL COLLATE pg_catalog."C",
     automation text,
@@ -2168,6 +2197,21 @@ COMMENT ON COLUMN hookwire.job_kinds.is_paused IS 'Whether nothing of the kind i
 CREATE FUNCTION hookwire.job_backoff_seconds(attempt integer, policy hookwire.job_kinds) RETURNS double precision
     LANGUAGE sql IMMUTABLE
     RETURN LEAST(((policy).backoff_seconds_max)::double precision, (((policy).backoff_seconds_min * power((2)::double precision, (LEAST((GREATEST(attempt, 1) - 1), (policy).doublings_max))::double precision)) * ((1 + GREATEST(((attempt - 1) - (policy).doublings_max), 0)))::double precision));
+
+CREATE FUNCTION hookwire.job_due(draft jsonb, moment timestamp with time zone) RETURNS timestamp with time zone
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    due CONSTANT timestamptz := coalesce(
+        (draft->>'due_local')::timestamp AT TIME ZONE (draft->>'due_zone'), (draft->>'due_at')::timestamptz,
+        moment + make_interval(secs => coalesce((draft->>'delay_seconds')::double precision, 0)));
+BEGIN
+    IF due > moment + interval '200 years' THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.enqueue: a job is due within 200 years';
+    END IF;
+    RETURN due;
+END
+$$;
 
 CREATE FUNCTION hookwire.job_is_for_people(id uuid, args jsonb, policy hookwire.job_kinds) RETURNS boolean
     LANGUAGE sql IMMUTABLE

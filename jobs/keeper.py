@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
 import structlog
 
-from db.errors import DatabaseError
+from db.errors import DatabaseError, Refused
 from db.pool import Database, Row
 from jobs.cron import Cron, CronError
 from runtime.periodic import Periodic
@@ -58,13 +58,16 @@ class JobKeeper(Periodic):
         self._purge_at = time.monotonic() + 60
 
     async def once(self) -> None:
-        """Fire schedules, handle due jobs, then purge if ``purge_seconds`` have passed."""
-        await self.fire()
+        """Fire schedules, handle due jobs even if that failed, then purge if ``purge_seconds`` have passed."""
+        try:
+            await self.fire()
+        except DatabaseError as error:
+            self.failed(error)
         await self.keep()
         await self._purge()
 
     def failed(self, error: Exception) -> None:
-        """Report that the database does not answer."""
+        """Report that the database did not do a part of the round."""
         _log.warning("job_keeper_failed", error=str(error))
 
     async def keep(self) -> Counter[str]:
@@ -100,6 +103,13 @@ class JobKeeper(Periodic):
         except CronError as error:  # such as a zone that this machine does not know: try again tomorrow
             _log.error("schedule_invalid", schedule=row["name"], error=str(error))
             ticks, following = [], self._clock() + timedelta(days=1)
+        try:
+            return await self._enqueue(row, following, ticks)
+        except Refused as error:  # such as a live job with the same uniq: go on with the next tick
+            _log.error("schedule_refused", schedule=row["name"], error=error.message)
+            return await self._enqueue(row, following, [])
+
+    async def _enqueue(self, row: Row, following: datetime, ticks: Sequence[datetime]) -> int:
         count: int = await self._database.fetchval("job.fire", row["name"], row["next_at"], following, ticks)
         return count
 

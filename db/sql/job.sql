@@ -3,6 +3,10 @@
 -- name: add
 SELECT a.n, a.id, a.outcome, a.state FROM hookwire.add_jobs($1::text::jsonb, $2) AS a;
 
+-- name: check
+-- Refuse a draft as `add` would refuse it.
+SELECT hookwire.check_job_draft($1::text::jsonb);
+
 -- name: claim
 SELECT c.* FROM hookwire.claim_jobs($1, $2, $3, $4, $5) AS c;
 

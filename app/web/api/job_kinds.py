@@ -241,7 +241,7 @@ async def list_schedules(request: Request, context: In) -> ScheduleList:
     return ScheduleList.model_validate({"items": mine})
 
 
-@router.put("/periodic/{name}", summary="Set a schedule", responses=refusals(*_BODY))
+@router.put("/periodic/{name}", summary="Set a schedule", responses=refusals(*_BODY, "unknown-job"))
 @needs("admin", reach="route")
 async def put_schedule(request: Request, name: str, body: ScheduleIn, context: In) -> ScheduleOut:
     """Each tick enqueues one job, regardless of the number of hubs. A changed schedule counts from now on."""
@@ -252,6 +252,8 @@ async def put_schedule(request: Request, name: str, body: ScheduleIn, context: I
     require_kinds(request, kinds_of(body.job))
     await _require_schedule(request, name, context)
     job = json.dumps(body.job.model_dump(mode="json", exclude_none=True))
+    with job_refusals():
+        await context.database.fetchval("job.check", job)
     row = await context.database.fetchrow(
         "job.put_schedule", queue_name(name, "name"), body.cron, body.zone, body.missed, job, body.is_paused, next_at,
         person_of(request),

@@ -223,6 +223,24 @@ async def test_a_schedule_enqueues_and_a_paused_kind_waits(running_hub: RunHub, 
     )
 
 
+async def test_a_schedule_is_refused_as_its_job_would_be(running_hub: RunHub) -> None:
+    """Otherwise its first tick would be refused."""
+    jobs: list[dict[str, Any]] = [
+        {"due_local": "2031-01-01T00:00:00", "due_zone": "Mars/Olympus"}, {"queue": "bad queue!"},
+        {"callbacks": {"on_fail": "no good"}}, {"callbacks": {"on_fail": "unknown"}}, {},
+    ]  # fmt: skip
+    async with running_hub() as hub:
+        await hub.client.put("/jobs/kinds/k", json={})
+    async with running_hub(kinds_auto_create=False) as hub:
+        answers = [
+            await hub.client.put("/jobs/periodic/p", json={"cron": "0 3 * * *", "job": {"kind": "k", **job}})
+            for job in jobs
+        ]
+        status, _ = await post(hub, "", kind="k", callbacks={"on_fail": "unknown"})
+
+    assert ([answer.status_code for answer in answers], status) == ([400, 400, 400, 404, 200], 404)
+
+
 async def test_bad_input_is_a_clear_refusal(running_hub: RunHub) -> None:
     async with running_hub() as hub:
         job = await enqueue(hub)
