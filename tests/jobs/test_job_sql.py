@@ -377,6 +377,16 @@ async def test_a_far_date_is_kept_as_local_time_and_zone(sql: asyncpg.Connection
     assert (due, kept, again) == (datetime.fromisoformat("2031-07-01T07:00:00+00:00"), {}, due)
 
 
+async def test_a_date_that_has_passed_is_not_kept(sql: asyncpg.Connection) -> None:
+    """No client could read this one."""
+    draft = {"kind": "k", "due_local": "4000-01-01 BC", "due_zone": "UTC"}
+    await sql.execute("SELECT hookwire.add_jobs($1)", json.dumps([draft]))
+
+    assert tuple(await sql.fetchrow("SELECT state, due_at, due_local, due_zone FROM hookwire.jobs")) == (
+        "available", None, None, None,
+    )  # fmt: skip
+
+
 async def test_two_keepers_at_once_do_everything_once(connect: Any, sql: asyncpg.Connection) -> None:
     """JB-34, JB-63, JT-09."""
     await sql.execute("SELECT hookwire.enqueue('k', to_jsonb(n), delay_seconds => 3600) FROM generate_series(1, 300) n")
@@ -420,6 +430,9 @@ _REFUSED = {
     "hookwire.enqueue('k', to_jsonb(repeat('x', 1100000)))": "HW003",
     'hookwire.add_jobs(\'[{"kind": "k", "colour": 1}]\')': "22023",
     'hookwire.add_jobs(\'[{"kind": "k", "due_local": "2031-01-01", "due_zone": "Mars/Olympus"}]\')': "22023",
+    'hookwire.add_jobs(\'[{"kind": "k", "due_local": "9999-12-31T23:59:59", "due_zone": "UTC"}]\')': "22023",
+    "hookwire.enqueue('k', due_at => '9999-12-31T23:59:59-12:00')": "22023",
+    "hookwire.enqueue('k', due_at => 'infinity')": "22023",
     "hookwire.add_jobs('{}')": "22023",
     "hookwire.claim_jobs('{k}', 0, 'w')": "22023",
 }

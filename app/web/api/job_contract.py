@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from app.web.api.moment import Moment
+
 __all__ = [
     "ActIn",
     "AssignIn",
@@ -73,7 +75,7 @@ class JobIn(BaseModel):
     key: str | None = Field(None, max_length=1024, description="The limits per key count jobs with the same key.")
     queue: str | None = Field(None, min_length=1, max_length=200)
     priority: int | None = Field(None, ge=-1000, le=1000)
-    due_at: datetime | None = None
+    due_at: Moment | None = Field(None, description="At most 200 years ahead.")
     delay_seconds: Seconds | None = None
     due_local: datetime | None = Field(None, description="Local time in `due_zone`, for a date far ahead.")
     due_zone: str | None = Field(None, min_length=1, max_length=80)

@@ -241,6 +241,21 @@ async def test_a_schedule_is_refused_as_its_job_would_be(running_hub: RunHub) ->
     assert ([answer.status_code for answer in answers], status) == ([400, 400, 400, 404, 200], 404)
 
 
+async def test_a_date_that_no_client_can_read_is_refused(running_hub: RunHub) -> None:
+    """Otherwise no list of jobs could be read while the job lives."""
+    async with running_hub() as hub:
+        answers = [
+            await post(hub, "", kind="k", due_at="9999-12-31T23:59:59-12:00"),
+            await post(hub, "", kind="k", due_at="9999-12-31T23:59:59Z"),
+            await post(hub, "", kind="k", due_local="9999-12-31T23:59:59", due_zone="Pacific/Honolulu"),
+            await post(hub, "", kind="k", due_at="2099-12-31T23:59:59-12:00"),
+        ]
+        listed = await hub.client.get("/jobs?kind=k")
+
+    assert [status for status, _ in answers] == [400, 400, 400, 201]
+    assert (listed.status_code, listed.json()["items"][0]["due_at"]) == (200, "2100-01-01T11:59:59Z")
+
+
 async def test_bad_input_is_a_clear_refusal(running_hub: RunHub) -> None:
     async with running_hub() as hub:
         job = await enqueue(hub)
