@@ -3022,11 +3022,19 @@ DECLARE
     in_kind CONSTANT text := put_job_kind.kind;
     stored hookwire.job_kinds;
 BEGIN
-    SELECT * INTO stored FROM hookwire.job_kinds k WHERE k.kind = in_kind FOR UPDATE;
-    DELETE FROM hookwire.job_kinds k WHERE k.kind = in_kind;
-    INSERT INTO hookwire.job_kinds
-    SELECT p.* FROM jsonb_populate_record(NULL::hookwire.job_kinds,
-        jsonb_build_object('is_paused', coalesce(stored.is_paused, false)) || settings || jsonb_build_object('kind', in_kind)) AS p
+    INSERT INTO hookwire.job_kinds AS k
+    SELECT p.* FROM jsonb_populate_record(NULL::hookwire.job_kinds, '{"is_paused": false}' || settings || jsonb_build_object('kind', in_kind)) AS p
+    ON CONFLICT (kind) DO UPDATE SET
+        automation = excluded.automation, machine_percent = excluded.machine_percent, machine_rule = excluded.machine_rule,
+        needs_review = excluded.needs_review, reviewer_differs = excluded.reviewer_differs,
+        escalate_to = excluded.escalate_to, attempts_max = excluded.attempts_max, run_seconds = excluded.run_seconds,
+        deadline_seconds = excluded.deadline_seconds, lease_seconds = excluded.lease_seconds,
+        backoff_seconds_min = excluded.backoff_seconds_min, backoff_seconds_max = excluded.backoff_seconds_max,
+        doublings_max = excluded.doublings_max, ageing_seconds = excluded.ageing_seconds,
+        running_max = excluded.running_max, key_running_max = excluded.key_running_max,
+        key_rate_per_second = excluded.key_rate_per_second, key_burst = excluded.key_burst, events = excluded.events,
+        retention_days = excluded.retention_days,
+        is_paused = CASE WHEN settings ? 'is_paused' THEN excluded.is_paused ELSE k.is_paused END
     RETURNING * INTO stored;
     INSERT INTO hookwire.audit (tenant, actor, action, subject, reason) VALUES ('default', actor, 'job.kind', in_kind, left(settings::text, 500));
     UPDATE hookwire.jobs j SET for_people = NOT j.for_people
@@ -3821,10 +3829,14 @@ BEGIN
         PERFORM hookwire.end_jobs(ARRAY[job.id], 'cancelled', NULL, 'cancelled while it ran');
         RETURN;
     END IF;
-    UPDATE hookwire.jobs j
-    SET state = 'scheduled', due_at = clock_timestamp() + make_interval(secs => seconds), attempts = j.attempts - 1, claim = NULL,
-        lease_until = NULL, run_until = NULL, number = j.number + 1, token = snooze_job.token, resumed = NULL
-    WHERE j.id = job.id RETURNING j.* INTO moved;
+    BEGIN
+        UPDATE hookwire.jobs j
+        SET state = 'scheduled', due_at = clock_timestamp() + make_interval(secs => seconds), attempts = j.attempts - 1, claim = NULL,
+            lease_until = NULL, run_until = NULL, number = j.number + 1, token = snooze_job.token, resumed = NULL
+        WHERE j.id = job.id RETURNING j.* INTO moved;
+    EXCEPTION WHEN unique_violation THEN
+        RAISE EXCEPTION USING ERRCODE = 'HW002', MESSAGE = 'another job waits for this token';
+    END;
     PERFORM hookwire.announce_jobs(ARRAY[moved]);
 END
 $$;

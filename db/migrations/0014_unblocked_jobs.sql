@@ -223,6 +223,64 @@ BEGIN
 END
 $$;
 
+-- A token that another job waits for is refused.
+CREATE OR REPLACE FUNCTION hookwire.snooze_job(id uuid, claim bigint, seconds double precision, token text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    job CONSTANT hookwire.jobs := hookwire.running_job(snooze_job.id, snooze_job.claim);
+    moved hookwire.jobs;
+BEGIN
+    IF seconds NOT BETWEEN 0 AND 315360000 OR octet_length(snooze_job.token) NOT BETWEEN 16 AND 200 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'seconds is 0 to 315360000, a token has 16 to 200 bytes';
+    END IF;
+    IF job.is_cancelled THEN
+        PERFORM hookwire.end_jobs(ARRAY[job.id], 'cancelled', NULL, 'cancelled while it ran');
+        RETURN;
+    END IF;
+    BEGIN
+        UPDATE hookwire.jobs j
+        SET state = 'scheduled', due_at = clock_timestamp() + make_interval(secs => seconds), attempts = j.attempts - 1, claim = NULL,
+            lease_until = NULL, run_until = NULL, number = j.number + 1, token = snooze_job.token, resumed = NULL
+        WHERE j.id = job.id RETURNING j.* INTO moved;
+    EXCEPTION WHEN unique_violation THEN
+        RAISE EXCEPTION USING ERRCODE = 'HW002', MESSAGE = 'another job waits for this token';
+    END;
+    PERFORM hookwire.announce_jobs(ARRAY[moved]);
+END
+$$;
+
+-- Of two settings of a kind at once the later one holds, and a paused kind stays paused.
+CREATE OR REPLACE FUNCTION hookwire.put_job_kind(kind text, settings jsonb, actor text) RETURNS hookwire.job_kinds
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    in_kind CONSTANT text := put_job_kind.kind;
+    stored hookwire.job_kinds;
+BEGIN
+    INSERT INTO hookwire.job_kinds AS k
+    SELECT p.* FROM jsonb_populate_record(NULL::hookwire.job_kinds, '{"is_paused": false}' || settings || jsonb_build_object('kind', in_kind)) AS p
+    ON CONFLICT (kind) DO UPDATE SET
+        automation = excluded.automation, machine_percent = excluded.machine_percent, machine_rule = excluded.machine_rule,
+        needs_review = excluded.needs_review, reviewer_differs = excluded.reviewer_differs,
+        escalate_to = excluded.escalate_to, attempts_max = excluded.attempts_max, run_seconds = excluded.run_seconds,
+        deadline_seconds = excluded.deadline_seconds, lease_seconds = excluded.lease_seconds,
+        backoff_seconds_min = excluded.backoff_seconds_min, backoff_seconds_max = excluded.backoff_seconds_max,
+        doublings_max = excluded.doublings_max, ageing_seconds = excluded.ageing_seconds,
+        running_max = excluded.running_max, key_running_max = excluded.key_running_max,
+        key_rate_per_second = excluded.key_rate_per_second, key_burst = excluded.key_burst, events = excluded.events,
+        retention_days = excluded.retention_days,
+        is_paused = CASE WHEN settings ? 'is_paused' THEN excluded.is_paused ELSE k.is_paused END
+    RETURNING * INTO stored;
+    INSERT INTO hookwire.audit (tenant, actor, action, subject, reason) VALUES ('default', actor, 'job.kind', in_kind, left(settings::text, 500));
+    UPDATE hookwire.jobs j SET for_people = NOT j.for_people
+    WHERE (j.kind = in_kind OR in_kind = '*') AND j.state IN ('scheduled', 'available', 'retryable') AND j.assignee IS NULL
+      AND j.errors = '[]' AND j.for_people <> hookwire.job_is_for_people(j.id, j.args, hookwire.job_policy(j.kind));
+    RETURN stored;
+END
+$$;
+
 INSERT INTO hookwire.job_kinds (kind)
 SELECT DISTINCT c.value FROM hookwire.topics t, jsonb_each_text(nullif(t.job->'callbacks', 'null')) AS c ON CONFLICT DO NOTHING;
 

@@ -352,6 +352,29 @@ async def test_a_job_waits_for_a_token_or_its_own_deadline(sql: asyncpg.Connecti
     )
 
 
+async def test_a_token_that_another_job_waits_for_is_refused(sql: asyncpg.Connection) -> None:
+    jobs = [await enqueue(sql), await enqueue(sql)]
+    first, second = await claim(sql, most=2)
+    await sql.execute("SELECT hookwire.snooze_job($1, $2, 3600, 'token-of-16-bytes')", *first)
+    with pytest.raises(asyncpg.PostgresError) as refused:
+        await sql.execute("SELECT hookwire.snooze_job($1, $2, 3600, 'token-of-16-bytes')", *second)
+
+    assert refused.value.sqlstate == "HW002"
+    assert sorted([await state(sql, job) for job in jobs]) == ["running", "scheduled"]
+
+
+async def test_settings_of_a_kind_that_are_put_at_once_are_stored_and_leave_it_paused(
+    connect: Any, sql: asyncpg.Connection
+) -> None:
+    sessions = [await connect() for _ in range(4)]
+    await asyncio.gather(*(kind(session, "new", key_burst=2) for session in sessions))
+    await sql.execute("SELECT hookwire.pause_job_kind('new', true, 'boss')")
+    await asyncio.gather(*(kind(session, "new", attempts_max=3) for session in sessions))
+    stored = await sql.fetchrow("SELECT is_paused, attempts_max, key_burst FROM hookwire.job_kinds WHERE kind = 'new'")
+
+    assert tuple(stored) == (True, 3, None)
+
+
 async def test_a_paused_kind_and_a_paused_queue_hand_nothing_out(sql: asyncpg.Connection) -> None:
     """JB-77."""
     await enqueue(sql)

@@ -168,7 +168,9 @@ async def fail(request: Request, job_id: UUID, body: FailIn, context: In) -> Sta
     return StateOut.model_validate({"id": str(job_id), "state": state})
 
 
-@router.post("/{job_id}/snooze", status_code=204, summary="Postpone a job", responses=_SETTLE)
+@router.post(
+    "/{job_id}/snooze", status_code=204, summary="Postpone a job", responses={**_SETTLE, **refusals("wrong-state")}
+)
 @needs("work", reach="route")
 async def snooze(request: Request, job_id: UUID, body: SnoozeIn, context: In) -> None:
     """The attempt does not count. With a token, the job can be resumed earlier."""
