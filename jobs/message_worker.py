@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from db.errors import DatabaseError
+from db.errors import DatabaseError, Refused
 from jobs.message import Received
 from jobs.queues import Queues
 from jobs.receipt import ClaimReceipt
@@ -116,15 +116,15 @@ class MessageWorker:
         queue, receipts = self._options.queue, [received.receipt]
         try:
             await self._handler(received)
-            await self._patiently(lambda: self._queues.accept(queue, receipts))
-            self.accepted += 1
+            if await self._patiently(lambda: self._queues.accept(queue, receipts)):
+                self.accepted += 1
         except MessageRefused as refused:
             reason, dead = str(refused), refused.dead
             delay = min(float(2 ** (received.attempts - 1)), _DELAY_SECONDS_MAX)
-            await self._patiently(
+            if await self._patiently(
                 lambda: self._queues.reject(queue, receipts, delay_seconds=delay, reason=reason, dead=dead)
-            )
-            self.rejected += 1
+            ):
+                self.rejected += 1
         except asyncio.CancelledError:
             await asyncio.shield(self._patiently(lambda: self._queues.reject(queue, receipts, counts=False)))
             raise
@@ -132,16 +132,26 @@ class MessageWorker:
             del self._running[asyncio.current_task()]  # type: ignore[arg-type]  # this runs in a task
             self._freed.set()
 
-    async def _patiently(self, settle: Callable[[], Awaitable[object]]) -> None:
-        """Settle; try again while the database does not answer, for at most the length of the lease."""
-        async with asyncio.timeout(self._options.lease_seconds):
-            while True:
-                try:
-                    await settle()
-                    return
-                except DatabaseError as error:
-                    _log.warning("settle_failed", error=str(error))
-                await asyncio.sleep(_RETRY_SECONDS)
+    async def _patiently(self, settle: Callable[[], Awaitable[object]]) -> bool:
+        """Settle; try again while the database does not answer, for at most the length of the lease.
+
+        Return whether the message is settled. Otherwise the reaper returns it to the queue after its lease.
+        """
+        try:
+            async with asyncio.timeout(self._options.lease_seconds):
+                while True:
+                    try:
+                        await settle()
+                        return True
+                    except Refused as error:
+                        _log.warning("settle_refused", error=str(error))
+                        return False
+                    except DatabaseError as error:
+                        _log.warning("settle_failed", error=str(error))
+                    await asyncio.sleep(_RETRY_SECONDS)
+        except TimeoutError:
+            _log.warning("message_outcome_lost", hint="the lease is over; the reaper returns the message")
+            return False
 
     async def _hold(self) -> None:
         while True:
