@@ -254,6 +254,31 @@ async def test_model_3_serves_threads_and_asyncio_at_once() -> None:
     assert found == [FreelanceReply([b"OK", b"thread"], endpoint)]
 
 
+def test_a_cancelled_call_does_not_end_the_client() -> None:
+    """The reply of a cancelled future was set, which ended the thread: later calls waited for ever."""
+    endpoint = dead()
+    client = FreelanceClient(endpoint, options=FreelanceOptions(request_seconds_max=WAIT_SECONDS))
+    futures = [client.submit(b"%d" % number) for number in range(10)]
+    for future in futures:
+        future.cancel()
+    with freelance_server(endpoint):
+        reply = client.submit(b"x").result(WAIT_SECONDS)
+    client.close()
+    assert reply == FreelanceReply([b"OK", b"x"], endpoint)
+
+
+def test_a_client_with_a_cancelled_call_closes_its_socket() -> None:
+    client = FreelanceClient(dead(), options=FreelanceOptions(request_seconds_max=WAIT_SECONDS))
+    client.submit(b"x").cancel()
+    client.close()
+    assert client._socket.raw.closed
+
+
+def test_a_freelance_client_refuses_an_invalid_endpoint() -> None:
+    with pytest.raises(ValueError, match="nonsense"):
+        FreelanceClient("nonsense")
+
+
 def test_a_closed_freelance_client_ends_its_calls() -> None:
     client = FreelanceClient(dead(), options=FreelanceOptions(request_seconds_max=WAIT_SECONDS))
     future = client.submit(b"x")

@@ -104,7 +104,8 @@ class FreelanceBroadcastClient:
 class FreelanceClient:
     """Model 3: a background thread tracks which servers are live and sends the requests (FL-14).
 
-    Several threads may call at once. With asyncio, use ``await asyncio.wrap_future(client.submit(body))``.
+    Several threads may call at once. With asyncio, use ``await asyncio.wrap_future(client.submit(body))``. An invalid
+    endpoint raises ValueError.
     """
 
     def __init__(self, *endpoints: str, options: FreelanceOptions | None = None) -> None:
@@ -115,7 +116,7 @@ class FreelanceClient:
         self._asked: deque[tuple[Frames, Future[FreelanceReply]]] = deque()
         self._futures: dict[int, Future[FreelanceReply]] = {}
         self._is_closed = False
-        self._endpoints = endpoints
+        self._connect(endpoints)
         self._thread = threading.Thread(target=self._run, name="hookwire-freelance", daemon=True)
         self._thread.start()
 
@@ -124,7 +125,7 @@ class FreelanceClient:
         return self.submit(*body).result()
 
     def submit(self, *body: bytes) -> Future[FreelanceReply]:
-        """Send a request and return the future of its reply."""
+        """Send a request and return the future of its reply. It can be cancelled until it is sent."""
         if self._is_closed:
             raise ClientClosed
         future: Future[FreelanceReply] = Future()
@@ -144,12 +145,26 @@ class FreelanceClient:
         self._thread.join()
 
     def _run(self) -> None:
-        for endpoint in self._endpoints:
-            self._socket.connect(endpoint)
-            self._carry_out(self._machine.connect(time.monotonic(), endpoint))
-        while not self._is_closed:
-            self._turn()
-        for future in [*self._futures.values(), *(future for _, future in self._asked)]:
+        try:
+            while not self._is_closed:
+                self._turn()
+        finally:
+            self._end()
+
+    def _connect(self, endpoints: Sequence[str]) -> None:
+        try:
+            for endpoint in endpoints:
+                self._socket.connect(endpoint)
+                self._carry_out(self._machine.connect(time.monotonic(), endpoint))
+        except ValueError:
+            self._end()
+            raise
+
+    def _end(self) -> None:
+        """Refuse further calls, fail all open ones and close the sockets."""
+        self._is_closed = True
+        asked = [future for _, future in self._asked if future.set_running_or_notify_cancel()]
+        for future in [*self._futures.values(), *asked]:
             future.set_exception(ClientClosed())
         self._socket.close()
         self._poll.close()
@@ -167,6 +182,8 @@ class FreelanceClient:
         self._carry_out(self._machine.tick(time.monotonic()))
 
     def _ask(self, body: Frames, future: Future[FreelanceReply]) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
         try:
             step = self._machine.request(time.monotonic(), body)
         except RuntimeError as error:
