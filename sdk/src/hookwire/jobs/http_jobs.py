@@ -1,4 +1,4 @@
-"""Jobs over HTTP: a worker's requests to a hub, in threads, with the standard library alone."""
+"""Jobs over HTTP: a worker's requests to a hub, in threads of its own, with the standard library alone."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import json
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -16,7 +17,9 @@ from hookwire.jobs.job import Failed, Job, Snoozed
 __all__ = ["HttpJobs", "HubRefused"]
 
 _SECONDS = 30.0
-_STALE = 409
+_THREADS = 8
+_STALE = (http.client.NOT_FOUND, http.client.CONFLICT)
+_PASSING = (http.client.REQUEST_TIMEOUT, http.client.TOO_MANY_REQUESTS)
 
 
 class HubRefused(Exception):
@@ -32,6 +35,7 @@ class HttpJobs:
 
     def __init__(self, url: str, key: str | None = None) -> None:
         self._url = urlsplit(url)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="hookwire-http")
         self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
 
     async def claim(self, kinds: Sequence[str], most: int, worker: str, lease_seconds: float, queue: str) -> list[Job]:
@@ -74,17 +78,18 @@ class HttpJobs:
         """Return: over HTTP a worker polls."""
 
     async def _settle(self, job: Job, verb: str, **body: Any) -> Any:
-        """Return the hub's answer, or None for a stale receipt."""
+        """Return the hub's answer, or None for a stale receipt or a job that is gone."""
         try:
             found = await self._post(f"/jobs/{quote(job.id)}/{verb}", {"receipt": f"job_{job.id}_{job.claim}", **body})
         except HubRefused as refused:
-            if refused.status != _STALE:
+            if refused.status not in _STALE:
                 raise
             return None
         return {} if found is None else found
 
     async def _post(self, path: str, body: dict[str, Any]) -> Any:
-        return await asyncio.to_thread(self._post_now, path, json.dumps(body).encode())
+        content = json.dumps(body).encode()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._post_now, path, content)
 
     def _post_now(self, path: str, body: bytes) -> Any:
         made = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
@@ -97,7 +102,7 @@ class HttpJobs:
             raise OSError(f"the hub's answer broke off: {error!r}") from error
         finally:
             connection.close()
-        if answer.status >= http.client.INTERNAL_SERVER_ERROR:
+        if answer.status >= http.client.INTERNAL_SERVER_ERROR or answer.status in _PASSING:
             raise OSError(f"the hub answered {answer.status}")
         if answer.status >= http.client.BAD_REQUEST:
             raise HubRefused(answer.status, content.decode("utf-8", "replace")[:500])

@@ -1,10 +1,11 @@
 """Job worker: claims jobs of its handlers' kinds, over SQL or HTTP, runs and settles them (JB-62, JB-64, JB-67, JB-78).
 
-Coroutines run on the event loop, plain functions in threads. Results of the same few milliseconds share a statement. A
-job whose handler runs in a transaction is completed in that transaction, so its rows commit with the result. If the
-claim has ended by then, the transaction is rolled back. A heartbeat extends the leases of running jobs. It stops the
-handlers of jobs that were cancelled or are no longer held. An idle worker polls. NOTIFY wakes it earlier if its pool
-has a connection to spare (JB-65).
+Coroutines run on the event loop, plain functions in threads of the worker, one for each slot. Results of the same few
+milliseconds share a statement. A job whose handler runs in a transaction is completed in that transaction, so its rows
+commit with the result. If the claim has ended by then, the transaction is rolled back. A heartbeat extends the leases
+of running jobs. It stops the handlers of jobs that were cancelled or are no longer held. A thread cannot be stopped, so
+its job is released only when it ends. An idle worker polls. NOTIFY wakes it earlier if its pool has a connection to
+spare (JB-65).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final
 
@@ -51,6 +53,7 @@ class JobWorker:
         self._jobs = jobs
         self._handlers = handlers
         self._slots = slots
+        self._threads = ThreadPoolExecutor(slots, thread_name_prefix="hookwire-job")
         self._lease_seconds = lease_seconds
         self._idle_seconds = idle_seconds
         self._flush_seconds = flush_seconds
@@ -76,7 +79,8 @@ class JobWorker:
     def stop(self) -> None:
         """Stop claiming. ``run`` returns when all running jobs are settled; it cancels them after ``grace_seconds``.
 
-        Safe in other threads and in signal handlers.
+        A plain function cannot be cancelled: its job is released when it returns, and ``run`` waits for this. Safe in
+        other threads and in signal handlers.
         """
         self._stopping = True
         if self._loop is not None:
@@ -124,7 +128,7 @@ class JobWorker:
             if handler.in_transaction:
                 await self._run_in_transaction(handler, job)
             else:
-                result = await handler.call(job)  # before the list is read: a flush replaces it
+                result = await handler.call(job, threads=self._threads)  # before the list is read: a flush replaces it
                 self._done.append((job, result))
                 self._flush.set()
         except Snoozed as snoozed:
@@ -146,7 +150,7 @@ class JobWorker:
         assert isinstance(self._jobs, SqlJobs), "the constructor checks this"
         try:
             async with self._jobs.transaction() as connection:
-                result = await handler.call(job, connection)
+                result = await handler.call(job, connection, threads=self._threads)
                 if not await self._jobs.complete([(job, result)], connection):
                     raise _Stale
         except _Stale:
