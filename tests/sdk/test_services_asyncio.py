@@ -10,7 +10,7 @@ from hookwire.services.async_worker import AsyncWorker
 from hookwire.services.envelope import number_frame
 from hookwire.services.error import ClientClosed, NoReply
 from hookwire.services.machine import Answered, Connect, GaveUp, Stray
-from hookwire.services.mdp import MDP_01
+from hookwire.services.mdp import MDP_01, Version
 from hookwire.services.pipeline import Pipeline, Reply
 from hookwire.services.pipeline_machine import PipelineMachine
 from hookwire.services.retry_client import RetryOptions
@@ -169,6 +169,20 @@ def test_a_generator_streams_partial_replies() -> None:
                 assert list(client.stream("count", b"5")) == [b"0", b"1", b"2", b"3", b"4"]
             with client_of(*broker.endpoints) as client:
                 assert client.call_frames("count", [b"3"]) == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize(("version", "parts"), [("0.2", [b"1", 2, b"3"]), ("0.1", [b"1", b"2"])])
+def test_parts_that_cannot_be_sent_end_the_request_and_not_the_worker(version: Version, parts: list[bytes]) -> None:
+    """M2-02, MD-21: a part that is not bytes, and partial replies in 0.1."""
+    with running_broker() as broker:
+        worker = Worker(*broker.endpoints, heartbeat=FAST, version=version, reconnect_seconds=0.1)
+        worker.frames_service("parts")(lambda _: iter(parts))
+        worker.frames_service("echo")(lambda frames: frames)
+        with threaded(worker.run, worker.stop):
+            with client_of(*broker.endpoints, timeout_seconds=1.0, tries=1) as client, pytest.raises(NoReply):
+                client.call("parts", b"x")
+            with client_of(*broker.endpoints) as client:
+                assert client.call("echo", b"x") == b"x"
 
 
 def test_a_worker_registers_at_all_brokers_and_a_client_finds_the_one_that_lives() -> None:

@@ -111,6 +111,10 @@ class ServingMachine(Machine, Protocol):
     def is_busy(self) -> bool:
         """Return whether a request is in progress."""
 
+    @property
+    def has_parts(self) -> bool:
+        """Return whether the protocol has partial replies."""
+
     def start(self, now: float) -> Step:
         """Connect and register."""
 

@@ -47,6 +47,11 @@ class SimpleWorker:
         """Return whether a request is in progress."""
         return self._client is not None
 
+    @property
+    def has_parts(self) -> bool:
+        """Return False: a Pirate has no partial replies."""
+        return False
+
     def start(self, now: float) -> Step:
         """Connect and say READY."""
         self._outbox.events.append(Connect(self._endpoint))
@@ -116,6 +121,11 @@ class ParanoidWorker:
     def is_busy(self) -> bool:
         """Return whether a request is in progress."""
         return self._client is not None
+
+    @property
+    def has_parts(self) -> bool:
+        """Return False: a Pirate has no partial replies."""
+        return False
 
     def start(self, now: float) -> Step:
         """Connect and say READY."""

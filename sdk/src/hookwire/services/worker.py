@@ -172,12 +172,17 @@ class ServingLoop:
             self._hand_over(_Finished(connection, run.ticket, [*number, *last]))
 
     def _send_parts(self, connection: _Connection, run: Run, number: Frames, parts: Iterator[bytes]) -> Frames:
-        """Send all parts but the last as partial replies. Return the last part."""
-        last = next(parts)
+        """Send all parts but the last as partial replies. Return the last part.
+
+        Raise TypeError for a part that is not bytes, and ValueError if the protocol has no partial replies.
+        """
+        last = frames_of(next(parts))
         for following in parts:
-            self._hand_over(_Finished(connection, run.ticket, [*number, last], is_part=True))
-            last = following
-        return [last]
+            if not connection.machine.has_parts:
+                raise ValueError("this protocol has no partial replies; use a Majordomo worker with version='0.2'")
+            self._hand_over(_Finished(connection, run.ticket, [*number, *last], is_part=True))
+            last = frames_of(following)
+        return last
 
     def _hand_over(self, finished: _Finished) -> None:
         self._finished.append(finished)

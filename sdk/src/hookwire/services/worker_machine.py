@@ -51,6 +51,11 @@ class WorkerMachine:
         """Return whether a request is in progress."""
         return self._client is not None
 
+    @property
+    def has_parts(self) -> bool:
+        """Return whether the protocol has partial replies: 18/MDP only."""
+        return bool(self._dialect.worker_partial)
+
     def start(self, now: float) -> Step:
         """Connect and register."""
         self._connect(now)
