@@ -81,6 +81,6 @@ async def _in_thread(threads: Executor | None, function: Callable[..., Any], *ar
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is not None:
-        running.exception()  # it is of no use any more
+        running.exception()  # read it, so that asyncio does not report it
         raise cancelled
     return running.result()
