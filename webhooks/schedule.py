@@ -181,6 +181,8 @@ class Schedule:
         """Return the number of deliveries to claim, by subscription. These are not due until they are marked again."""
         options = self._options
         room = min(options.claim_max - self._waiting, self._held.fitting(options.payload_bytes_max))
+        if room <= 0:
+            return {}
         unproven_room = self._slots.unproven_free - sum(
             len(one.waiting) for one in self._holding.values() if not one.is_proven
         )
