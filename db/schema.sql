@@ -658,6 +658,7 @@ BEGIN
         SELECT CASE
                    WHEN h.key = 'hookwire-ttl' THEN 'the header hookwire-ttl is a number of seconds, 1 to 31536000'
                    WHEN h.key = 'hookwire-retry' THEN 'the header hookwire-retry is never, or left out'
+                   WHEN h.key = 'content-encoding' THEN 'the header content-encoding would change the body for subscribers; leave it out'
                    WHEN starts_with(h.key, 'hookwire-') THEN format('the header %s is the hub''s own; leave it out', h.key)
                    ELSE format('the header %s would be sent to every subscriber; leave it out', h.key)
                END
@@ -667,7 +668,7 @@ BEGIN
                   WHEN 'hookwire-ttl' THEN CASE WHEN h.value ~ '^[0-9]{1,8}$' THEN h.value::bigint NOT BETWEEN 1 AND 31536000 ELSE true END
                   WHEN 'hookwire-retry' THEN h.value <> 'never'
                   ELSE starts_with(h.key, 'hookwire-') OR starts_with(h.key, 'proxy-') OR starts_with(h.key, 'x-forwarded-')
-                       OR h.key IN ('authorization', 'cookie', 'set-cookie', 'x-api-key', 'forwarded')
+                       OR h.key IN ('authorization', 'cookie', 'set-cookie', 'x-api-key', 'forwarded', 'content-encoding')
               END
         LIMIT 1;
     END IF;

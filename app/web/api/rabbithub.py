@@ -61,7 +61,7 @@ from hub.rabbithub.resource import (
     subscribe,
 )
 from hub.rabbithub.token import generate, is_right
-from webhooks.custom_header import is_ours, is_private
+from webhooks.custom_header import is_coding, is_ours, is_private
 from webhooks.message import as_sent
 
 __all__ = ["RABBITHUB_ROUTES"]
@@ -229,7 +229,7 @@ def _chosen_header(call: _Call, parameter: str, configured: str) -> str | None:
     name = call.query.get(parameter, configured).lower()
     if not name:
         return None
-    if not _HEADER_NAME.fullmatch(name) or is_ours(name):
+    if not _HEADER_NAME.fullmatch(name) or is_ours(name) or is_coding(name):
         raise FormRefused(400, parameter, "is no header's name, or one that the hub sets itself")
     if is_private(name):
         raise FormRefused(400, parameter, f"is {name}, which may hold a secret of the publisher and is never forwarded")
