@@ -39,9 +39,9 @@ from relay.amqp.refused_queue import QueueMissing, RefusedQueue, refused_queue_o
 from relay.amqp.topology import declare_missing
 from relay.sink import SinkUnavailable
 from relay.source import Intake, IntakeRefused, IntakeUnavailable, SourceMessage, SourceRoute, Taken
-from relay.trouble import Trouble
 from runtime.cancellation import TaskGroup, end_if_cancelled
 from runtime.pause import pause
+from runtime.trouble import Trouble
 
 if TYPE_CHECKING:
     from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
