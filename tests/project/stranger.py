@@ -49,8 +49,8 @@ BEGIN
                        'a type ' || made.typname);
     END LOOP;
     FOR made IN SELECT o.oid, o.oprname, o.oprleft::regtype AS l, o.oprright::regtype AS r,
-                o.oprresult::regtype AS result FROM pg_operator o WHERE o.oprnamespace = 'pg_catalog'::regnamespace AND o.oprleft <> 0
-                AND o.oprleft::regtype = ANY (<types>) AND o.oprright::regtype = ANY (<types>) LOOP
+                o.oprresult::regtype AS result FROM pg_operator o WHERE o.oprnamespace = 'pg_catalog'::regnamespace
+                AND o.oprleft <> 0 AND o.oprleft::regtype = ANY (<types>) AND o.oprright::regtype = ANY (<types>) LOOP
         EXECUTE format('CREATE FUNCTION traps.operator_%s(%s, %s) RETURNS %s LANGUAGE plpgsql AS %L', made.oid, made.l,
                        made.r, made.result, format(body, 'an operator ' || made.oprname));
         EXECUTE format('CREATE OPERATOR traps.%s (LEFTARG = %s, RIGHTARG = %s, FUNCTION = traps.operator_%s)',
