@@ -3844,6 +3844,7 @@ $$;
 
 CREATE FUNCTION hookwire.stash_row() RETURNS trigger
     LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     IF NEW.payload IS NOT NULL AND NEW.payload_bytes IS NOT NULL THEN
