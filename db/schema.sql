@@ -2935,7 +2935,7 @@ DECLARE
     has_names CONSTANT boolean := array_remove(publish_batch.idempotency_keys, NULL) <> '{}';
     in_layout smallint;
     default_sinks text[];
-    inner_sinks text[];   -- those of what the hub says of jobs and services: brokers get it only where a topic says so
+    inner_sinks text[];   -- of events about jobs and services: brokers get them only where a topic says so
     orders boolean[];     -- of each draft: does its topic keep order
     routes text[];        -- of each draft: its sinks, with commas
     stripes integer[];    -- of each draft: the lock of its key; NULL without order

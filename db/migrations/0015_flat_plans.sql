@@ -1,5 +1,5 @@
--- Look each row up by its key, whatever the planner knows of its table. A plan that was made while a table was small
--- would read the whole table later, until somebody analyses it.
+-- Look each row up by its key, regardless of the statistics of its table. A plan that was made while a table was small
+-- would read the whole table later, until the next ANALYZE.
 
 CREATE INDEX IF NOT EXISTS holds_due ON hookwire.holds (probe_at);
 CREATE INDEX IF NOT EXISTS job_kinds_reviewed ON hookwire.job_kinds (automation, needs_review)
@@ -17,7 +17,7 @@ DECLARE
     has_names CONSTANT boolean := array_remove(publish_batch.idempotency_keys, NULL) <> '{}';
     in_layout smallint;
     default_sinks text[];
-    inner_sinks text[];   -- those of what the hub says of jobs and services: brokers get it only where a topic says so
+    inner_sinks text[];   -- of events about jobs and services: brokers get them only where a topic says so
     orders boolean[];     -- of each draft: does its topic keep order
     routes text[];        -- of each draft: its sinks, with commas
     stripes integer[];    -- of each draft: the lock of its key; NULL without order
@@ -573,7 +573,7 @@ BEGIN
 END
 $$;
 
--- The caller of one of these has settings of his own, and tables that nobody has analysed.
+-- The session that calls one of these has settings of its own, and its tables may not be analysed yet.
 DO $$
 DECLARE
     signature regprocedure;

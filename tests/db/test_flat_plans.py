@@ -1,7 +1,7 @@
 """No statement reads more rows than it needs because its plan was made while the tables were small (GR-01).
 
 Every statement and every function for users is planned over ten rows a table. Then the tables grow to 10,000 rows in
-another session, and nobody analyses them. PostgreSQL's own counters say how many rows and pages each one reads after
+another session, without an ANALYZE. PostgreSQL's own counters say how many rows and pages each one reads after
 that, also inside functions.
 """
 
@@ -20,7 +20,7 @@ _ROWS_MAX, _PAGES_MAX = 100, 100
 _PAGES_OF_SHARDS_MAX = 200
 """Of the outbox, where a statement looks into each of 64 shards."""
 
-# One word stands for every name and one number for everything else, so that whatever is asked for is there: row 7.
+# One word stands for every name and one number for everything else, so that row 7 is what each statement asks for.
 _WORD = "CASE n WHEN 7 THEN 'default' ELSE 'x' || n END"
 _ODD_IS_CLAIMED = {
     "claim": "CASE n % 2 WHEN 1 THEN n END",
@@ -138,7 +138,7 @@ _WHOLE = {
 }  # fmt: skip
 _ELSEWHERE = ("compat.", "gold.", "lake.", "migration.", "partition.", "seeded_bug", "witness.")
 _COMMAND = re.compile(r"^(?:ALTER|BEGIN|CREATE|DROP|LOCK|ROLLBACK)\b", re.MULTILINE)  # is not planned
-# Those without which nothing moves must have been measured, whatever arguments others refuse.
+# These must have been measured. Others may refuse the arguments.
 _MEASURED = {
     "event.publish_batch", "direct.publish", "outbox.claim", "outbox.claim_heads", "outbox.low_water", "outbox.purge",
     "manifest.write", "manifest.purge", "hold.claim", "hold.place", "hold.purge", "delivery.fan_out",
