@@ -71,8 +71,12 @@ CROSS JOIN LATERAL unnest(e.sinks) AS s(sink)
 LEFT JOIN hookwire.sinks k ON k.name = s.sink
 LEFT JOIN LATERAL (
     -- Where keys are in order across topics, the event may wait behind another topic's hold.
-    SELECT h.id, o.detail, o.probe_at FROM hookwire.held h LEFT JOIN hookwire.holds o USING (sink, grp, tenant, topic, key)
-    WHERE h.sink = s.sink AND h.id BETWEEN e.id AND e.id ORDER BY h.id LIMIT 1
+    SELECT h.id, o.detail, o.probe_at
+    FROM (SELECT x.* FROM hookwire.held x WHERE x.sink = s.sink AND x.id BETWEEN e.id AND e.id ORDER BY x.id LIMIT 1) AS h
+    LEFT JOIN LATERAL (
+        SELECT y.detail, y.probe_at FROM hookwire.holds y
+        WHERE y.sink = h.sink AND y.grp = h.grp AND y.tenant = h.tenant AND y.topic = h.topic AND y.key = h.key LIMIT 1
+    ) AS o ON true
 ) AS w ON true
 WHERE e.tenant = $1 AND e.id = $2
 ORDER BY s.sink;
