@@ -1,4 +1,6 @@
-"""Records that the sinks received: one line per record in the order of arrival, and the dead letters (OR-02, OR-12)."""
+"""Records that the sinks received, one line per record in the order of arrival; events that a sink did not get: dead
+letters, and those on their way (OR-02, OR-12).
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,6 +36,14 @@ class DeadLetter:
     sink: str
     mark: Mark
     event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OnItsWay:
+    """An event that the database still owes to a sink: it waits, is held or is being sent. It is not lost."""
+
+    sink: str
+    mark: Mark
 
 
 class ArrivalWriter:

@@ -15,13 +15,16 @@ import pytest
 from app.chaos.checker import VIOLATIONS
 from tests.waiting import until
 
+pytestmark = pytest.mark.timeout(1000)
+"""A run waits as long as events arrive, which on a busy machine takes minutes (GU-21)."""
+
 FIVE = ["ack-before-commit", "purge-before-ack", "no-key-lock", "no-term-check", "unroutable-as-sent"]
 
 
 def prove(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from app.cli.main import main; main()", "prove", *arguments]
     environment = os.environ | ({"TMPDIR": str(folder)} if folder else {})
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=110, env=environment)
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=900, env=environment)
 
 
 def test_prove_prints_its_line_and_leaves_no_process_and_no_folder_behind(
@@ -32,6 +35,8 @@ def test_prove_prints_its_line_and_leaves_no_process_and_no_folder_behind(
     folder.chmod(0o711)
     page = tmp_path / "prove.html"
     done = prove("--seconds", "30", "--seed", str(seed), "--report", str(page), folder=folder)
+    if done.returncode == 4:  # a verdict of its own: the machine was too busy for it
+        raise TimeoutError(done.stderr)
     assert done.returncode == 0, done.stderr
     line, heads, *others = done.stdout.splitlines()
     sinks, verdict = others[: others.index("")], others[-1]
