@@ -79,9 +79,7 @@ class Nemesis:
         began, before = time.monotonic(), self._scenario.accepted
         note = await self._deeds[fault.kind](fault)
         if not await _until(lambda: self._scenario.accepted > before, _PATIENCE_SECONDS):
-            raise HarmOverdue(
-                f"nothing was accepted since the beginning of '{fault}', {_PATIENCE_SECONDS:g} s after it"
-            )
+            raise HarmOverdue(f"nothing was accepted during '{fault}', nor for {_PATIENCE_SECONDS:g} s after it")
         return Harm(fault, at_seconds, time.monotonic() - began, self._scenario.accepted - before, note)
 
     async def heal(self) -> None:
@@ -113,7 +111,7 @@ class Nemesis:
 
     async def _take_over(self, _: Fault) -> str:
         """Pause the leader until another leads. On a busy machine that may need another pause; none may be longer."""
-        for _ in range(_TAKE_OVERS_MAX):
+        for _attempt in range(_TAKE_OVERS_MAX):
             leader = await self._leader()
             successor = self._other(leader)
             if await self._succeeds(successor, leader):
@@ -196,7 +194,7 @@ async def _until(condition: Callable[[], bool], seconds_max: float) -> bool:
     milliseconds.
     """
     deadline = time.monotonic() + seconds_max
-    while not (holds := condition()) and time.monotonic() < deadline:
+    while not (holds := condition()) and time.monotonic() < deadline:  # noqa: ASYNC110 - no event reports it
         await asyncio.sleep(0.01)
     return holds
 

@@ -6,9 +6,9 @@
          --> faults, one after the other, under load --> quiet --> kill and start everything once more --> verdict
 
 The verdict is the witness's, from the writers' history and the sinks' arrival logs alone (OR-02). It is ``0`` lost and
-``0`` reordered or the exit code is 1; repeats are counted and bounded (RR-01, I4). No time-out decides it: the run waits
-while the number of events on their way falls. If it stops falling, they are on their way and not lost, by a look into
-the database, and the exit code is 4. All is seeded: a failed run prints the command that repeats it. ``legend``
+``0`` reordered or the exit code is 1; repeats are counted and bounded (RR-01, I4). No time-out decides it: the run
+waits while the number of events on their way falls. If it stops falling, they are on their way and not lost, by a look
+into the database, and the exit code is 4. All is seeded: a failed run prints the command that repeats it. ``legend``
 explains the terms of the line and the table. In the line ``lost``, ``duplicated`` and ``reordered`` are summed over the
 sinks.
 """
@@ -244,9 +244,7 @@ async def _stand_baseline(scenario: Scenario, run: ProveRun) -> None:
     counts = summary(report).replace("lost=", "on_the_way=")
     _say(f"{_BASELINE_SECONDS:5.1f} s  baseline: {counts}")
     if not all(sink.delivered for sink in report.sinks):
-        run.unfinished.append(
-            f"nothing arrived at a sink in {_FIRST_ARRIVALS_SECONDS_MAX:g} s without a fault: {counts}"
-        )
+        run.unfinished.append(f"a sink got nothing in {_FIRST_ARRIVALS_SECONDS_MAX:g} s without a fault: {counts}")
     if duplicated(report) > unanswered or reordered(report):
         run.failures.append(f"the baseline is not clean: {counts}")
 

@@ -206,7 +206,7 @@ class Scenario:
     async def judge(self) -> Report:
         """Return the witness's verdict over all sinks and the archive.
 
-        What is on its way is read first, then dead letters, then arrivals: an event in between is seen twice, not never.
+        What is on its way is read first, then dead letters, then arrivals: what moves in between is seen twice.
         """
         promises = {**self._receivers(), "archive": Promise.RECORD, **self.options.promises}
         on_their_way = await self._on_their_way()

@@ -41,9 +41,8 @@ def verdict_page(run: ProveRun, again: str) -> str:
     if run.report is not None:
         parts += [_part("Counts of each sink", _table(table(run.report.sinks))), _legend(run)]
     failures = [*run.failures, *run.crashes, *(evidence(run.report) if run.report is not None else ())]
-    parts += [
-        _list(title, texts) for title, texts in (("Failures", failures), ("Not finished", run.unfinished)) if texts
-    ]
+    lists = {"Failures": failures, "Not finished": run.unfinished}
+    parts += [_list(title, texts) for title, texts in lists.items() if texts]
     counts = f"<code>{escape(summary(run.report))}</code><br>" if run.report is not None else ""
     return _PAGE.substitute(
         word=run.outcome,

@@ -1,5 +1,5 @@
-"""The command ``hookwire``. Exit codes: 0 done, 1 findings or failures, 2 wrong use, 3 a dependency is unreachable, 4 not
-finished.
+"""The command ``hookwire``. Exit codes: 0 done, 1 findings or failures, 2 wrong use, 3 a dependency is unreachable, 4
+not finished.
 """
 
 from __future__ import annotations

@@ -12,9 +12,7 @@ from app.settings.settings import SettingsRefused
 
 __all__ = ["prove"]
 
-Seconds = Annotated[
-    float, typer.Option("--seconds", help="The approximate time of a run on a quiet machine. A busy one takes longer.")
-]
+Seconds = Annotated[float, typer.Option("--seconds", help="The approximate time of a run on a quiet machine.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Repeat a run: the same faults in the same order.")]
 SeedBug = Annotated[
     str | None, typer.Option("--seed-bug", help="Run the services with this known bug, which the run then has to find.")
