@@ -38,7 +38,7 @@ from app.chaos.patience import PatienceOptions
 from app.chaos.plan import INDISPENSABLE, Fault, FaultKind, make_plan
 from app.chaos.scenario import NotQuiet, Scenario, ScenarioOptions, open_scenario
 from app.chaos.verdict import (
-    Outcome,
+    ProveOutcome,
     ProveRun,
     document,
     duplicated,
@@ -145,9 +145,9 @@ async def prove(options: ProveOptions) -> int:
 
 
 def _exit_code(run: ProveRun, seed_bug: str | None) -> int:
-    if run.outcome is Outcome.FAIL:
+    if run.outcome is ProveOutcome.FAIL:
         return 1 if seed_bug is None or run.is_broken else 2
-    return 4 if run.outcome is Outcome.NOT_FINISHED else 0
+    return 4 if run.outcome is ProveOutcome.NOT_FINISHED else 0
 
 
 async def _run_to_the_end(options: ProveOptions, run: ProveRun, folder: Path) -> None:
@@ -338,7 +338,7 @@ def _print(options: ProveOptions, run: ProveRun, folder: Path) -> None:
         _say(f"FAILED: {line}")
     for line in run.unfinished:
         _say(f"NOT FINISHED: {line}")
-    if options.seed_bug and not run.is_broken and run.outcome is Outcome.FAIL:
+    if options.seed_bug and not run.is_broken and run.outcome is ProveOutcome.FAIL:
         _say(f"FAILED: the witness has not found {options.seed_bug}")
     _say(f"again:  {again}")
     _say(f"logs:   {folder}")

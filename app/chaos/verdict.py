@@ -18,8 +18,8 @@ from app.chaos.nemesis import Harm
 from app.chaos.plan import FaultKind
 
 __all__ = [
-    "COLUMNS", "FAULTS", "LEGEND", "PROMISES", "SINKS", "Outcome", "ProveRun", "document", "duplicated", "evidence",
-    "legend", "reordered", "sentence", "summary", "table",
+    "COLUMNS", "FAULTS", "LEGEND", "PROMISES", "SINKS", "ProveOutcome", "ProveRun", "document", "duplicated",
+    "evidence", "legend", "reordered", "sentence", "summary", "table",
 ]  # fmt: skip
 
 _ORDER = ("inverted", "duplicate_forbidden", "sequence_disorder", "stale_term")
@@ -76,7 +76,7 @@ PROMISES = {
 }
 
 
-class Outcome(StrEnum):
+class ProveOutcome(StrEnum):
     """The verdict in a word; its name in JSON is in lower case."""
 
     PASS = "PASS"  # noqa: S105 - no password
@@ -97,18 +97,18 @@ class ProveRun:
     unfinished: list[str] = field(default_factory=list)
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ProveOutcome:
         """Return the verdict: PASS only for a run that is finished, and FAIL only for what was seen to be wrong."""
         if self.failures or self.crashes or (self.report is not None and not self.report.holds):
-            return Outcome.FAIL
+            return ProveOutcome.FAIL
         if self.unfinished or (self.report is not None and self.report.total("on_their_way")):
-            return Outcome.NOT_FINISHED
-        return Outcome.FAIL if self.report is None else Outcome.PASS
+            return ProveOutcome.NOT_FINISHED
+        return ProveOutcome.FAIL if self.report is None else ProveOutcome.PASS
 
     @property
     def holds(self) -> bool:
         """Return whether the promise held, the run is finished, and no process failed."""
-        return self.outcome is Outcome.PASS
+        return self.outcome is ProveOutcome.PASS
 
     @property
     def is_broken(self) -> bool:
@@ -140,7 +140,7 @@ def summary(report: Report) -> str:
 def sentence(run: ProveRun) -> str:
     """Return the verdict as a sentence."""
     report, faults = run.report, f"{len(run.harms)} fault{'' if len(run.harms) == 1 else 's'}"
-    if run.outcome is Outcome.NOT_FINISHED:
+    if run.outcome is ProveOutcome.NOT_FINISHED:
         return _unfinished(report, faults)
     if run.holds and report is not None:
         arrived = "arrived at every sink" + (" or became a dead letter" if report.total("dead_lettered") else "")

@@ -7,7 +7,7 @@ from html import escape
 from string import Template
 from typing import Final
 
-from app.chaos.verdict import Outcome, ProveRun, evidence, legend, sentence, summary, table
+from app.chaos.verdict import ProveOutcome, ProveRun, evidence, legend, sentence, summary, table
 
 __all__ = ["verdict_page"]
 
@@ -32,7 +32,7 @@ $parts
 """)
 
 
-_TONES: Final = {Outcome.PASS: "good", Outcome.FAIL: "bad", Outcome.NOT_FINISHED: "open"}
+_TONES: Final = {ProveOutcome.PASS: "good", ProveOutcome.FAIL: "bad", ProveOutcome.NOT_FINISHED: "open"}
 
 
 def verdict_page(run: ProveRun, again: str) -> str:

@@ -20,7 +20,7 @@ from app.chaos.patience import PatienceOptions
 from app.chaos.plan import Fault, FaultKind
 from app.chaos.prove import ProveOptions
 from app.chaos.scenario import NotQuiet, Scenario
-from app.chaos.verdict import Outcome, ProveRun, document, sentence
+from app.chaos.verdict import ProveOutcome, ProveRun, document, sentence
 from app.chaos.verdict_page import verdict_page
 from tests.faults.harness import open_harness
 from tests.waiting import until
@@ -82,7 +82,7 @@ async def test_a_run_that_stops_waiting_is_not_finished_and_holds_when_it_goes_o
         True,
         "not finished",
     )
-    assert (prove._exit_code(again, None), again.outcome, again.unfinished) == (0, Outcome.PASS, [])
+    assert (prove._exit_code(again, None), again.outcome, again.unfinished) == (0, ProveOutcome.PASS, [])
 
 
 async def test_what_is_lost_is_lost_also_while_other_events_are_on_their_way(
@@ -99,7 +99,7 @@ async def test_what_is_lost_is_lost_also_while_other_events_are_on_their_way(
         await prove._conclude(scenario, run, SHORT)
     assert run.report is not None
     assert [(one.sink, one.lost) for one in run.report.sinks] == [("ordered", 3), ("plain", 3), ("archive", 0)]
-    assert (run.outcome, prove._exit_code(run, None), prove._exit_code(run, "cursor")) == (Outcome.FAIL, 1, 1)
+    assert (run.outcome, prove._exit_code(run, None), prove._exit_code(run, "cursor")) == (ProveOutcome.FAIL, 1, 1)
     assert "NOT FINISHED" not in verdict_page(run, "again")
 
 
@@ -115,7 +115,7 @@ async def test_a_process_that_does_not_answer_in_time_is_no_crash(
     run = ProveRun(1)
     await prove._run_to_the_end(ProveOptions(), run, tmp_path)
     assert run.crashes == []
-    assert (run.unfinished, run.outcome) == (["child-1 does not answer after 60 s"], Outcome.NOT_FINISHED)
+    assert (run.unfinished, run.outcome) == (["child-1 does not answer after 60 s"], ProveOutcome.NOT_FINISHED)
 
 
 class Late(Nemesis):
