@@ -37,7 +37,7 @@ class DemoFailed(Exception):
 
 
 class DemoUnfinished(Exception):
-    """What the tour waits for is still on its way, as on a busy machine; the text says what."""
+    """An event is still on its way, as on a busy machine; the text names it."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
-"""Records that the sinks received, one line per record in the order of arrival; events that a sink did not get: dead
-letters, and those on their way (OR-02, OR-12).
+"""Records that the sinks received: one line per record in the order of arrival (OR-02, OR-12).
+
+Also the events that a sink did not get: dead letters, and events on their way.
 """
 
 from collections.abc import Iterator

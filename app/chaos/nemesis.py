@@ -32,7 +32,7 @@ class HarmFailed(Exception):
 
 
 class HarmOverdue(Exception):
-    """The system did not do in time what a fault waits for. It may still do it; the text says what."""
+    """A step that a fault waits for did not come in time. It may still come; the text names it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ __all__ = ["Patience", "PatienceOptions"]
 
 @dataclass(frozen=True, slots=True)
 class PatienceOptions:
-    """``seconds_max``: the limit of the whole wait. ``still_seconds_max``: the limit without a lower number."""
+    """Limits of a wait: ``seconds_max`` of the whole, ``still_seconds_max`` without a lower number."""
 
     seconds_max: float
     still_seconds_max: float
@@ -32,7 +32,7 @@ class Patience:
         self._lowest: int | None = None
 
     def lasts(self, number: int | None, now: float) -> bool:
-        """Take the number of things that are on their way now, None if nobody can tell; return whether to wait on."""
+        """Take the number of things that are on their way now, None if it is unknown; return whether to wait on."""
         if number is not None and (self._lowest is None or number < self._lowest):
             self._lowest, self._fell_at = number, now
         options = self._options

@@ -114,8 +114,9 @@ class ProveOptions:
 
 
 async def prove(options: ProveOptions) -> int:
-    """Run and print; return 0 if the promise held, 1 if not, 2 if it failed without finding the seeded bug, 4 if it is
-    not finished.
+    """Run and print; return 0 if the promise held, 1 if not, and 4 if the run is not finished.
+
+    Return 2 if it failed without finding the seeded bug.
 
     Raises SettingsRefused, ``EmbeddedError``, ``DatabaseError``.
     """

@@ -170,8 +170,8 @@ class Scenario:
     ) -> float:  # fmt: skip
         """Wait until no event is in flight, as long as their number falls; return the seconds that it took.
 
-        ``still_seconds_max``: the limit without a lower number, by default the limit of the whole. ``on_progress`` is
-        told what is open, and after how many seconds. Raises :class:`NotQuiet`.
+        ``still_seconds_max``: the limit without a lower number, by default the limit of the whole. ``on_progress`` gets
+        the open work in words, and the seconds so far. Raises :class:`NotQuiet`.
         """
         began = now = time.monotonic()
         patience = Patience(PatienceOptions(seconds_max, still_seconds_max or seconds_max), began)
@@ -189,7 +189,7 @@ class Scenario:
         raise NotQuiet(f"{told} after {now - began:.0f} s")
 
     async def _pending(self) -> Row | None:
-        """Return what is open; None while the database does not answer."""
+        """Return the counts of open work; None while the database does not answer."""
         try:
             async with asyncio.timeout(_DATABASE_SECONDS):
                 return await self.database.fetchrow("witness.pending")
@@ -206,7 +206,7 @@ class Scenario:
     async def judge(self) -> Report:
         """Return the witness's verdict over all sinks and the archive.
 
-        What is on its way is read first, then dead letters, then arrivals: what moves in between is seen twice.
+        Events on their way are read first, then dead letters, then arrivals: an event that moves is seen twice.
         """
         promises = {**self._receivers(), "archive": Promise.RECORD, **self.options.promises}
         on_their_way = await self._on_their_way()
@@ -241,7 +241,7 @@ class Scenario:
         return [DeadLetter(self._sinks[row["callback"]], Mark.from_payload(row["payload"])) for row in rows]
 
     async def _on_their_way(self) -> list[OnItsWay]:
-        """Return what the database owes to the sinks that are judged; other sinks may have no reader."""
+        """Return the events that the database owes to the judged sinks; other sinks may have no reader."""
         rows = await self.database.fetch("witness.on_their_way", TOPIC)
         return [OnItsWay(sink, Mark.from_payload(row["payload"])) for row in rows for sink in self._owed_to(row)]
 
@@ -259,7 +259,7 @@ class Scenario:
 
 
 def _told(row: Row) -> str:
-    """Return what is open in words: events on their way, and other work by its name."""
+    """Return the open work in words: events on their way, and other work by its name."""
     others = [f"{count:,} {name}" for name, count in row.items() if count and name != "on_their_way"]
     return ", ".join([f"{row['on_their_way']:,} on their way", *others])
 

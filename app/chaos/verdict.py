@@ -86,7 +86,7 @@ class ProveOutcome(StrEnum):
 
 @dataclass(slots=True)
 class ProveRun:
-    """The result of a run. ``unfinished``: what it waited for in vain; a busy machine may be the reason."""
+    """The result of a run. ``unfinished``: waits that reached their limit; a busy machine may be the reason."""
 
     seed: int
     seconds: float = 0.0
@@ -98,7 +98,7 @@ class ProveRun:
 
     @property
     def outcome(self) -> ProveOutcome:
-        """Return the verdict: PASS only for a run that is finished, and FAIL only for what was seen to be wrong."""
+        """Return the verdict: PASS only for a run that is finished, and FAIL only for a defect that was seen."""
         if self.failures or self.crashes or (self.report is not None and not self.report.holds):
             return ProveOutcome.FAIL
         if self.unfinished or (self.report is not None and self.report.total("on_their_way")):
@@ -163,7 +163,7 @@ def _unfinished(report: Report | None, faults: str) -> str:
         return f"NOT FINISHED: the run ended before its events could be counted, after {faults}."
     return (
         f"NOT FINISHED: {report.total('on_their_way'):,} on their way; {report.accepted:,} events were accepted during "
-        f"{faults}, nothing was lost, and what arrived was in order."
+        f"{faults}, nothing was lost, and all arrivals were in order."
     )
 
 

@@ -28,8 +28,9 @@ def prove(
     """Kill and pause own services under load, then count the events that their clients got: PASS, FAIL or NOT FINISHED.
 
     It starts two services on a database of its own, so it touches none of your data. On a quiet machine a run takes
-    some 45 seconds. After the faults, and again after a last restart, it waits for events that are on their way: as
-    long as their number falls, and at most ten minutes each time. It gives up after 20 seconds without a lower number.
+    some 45 seconds. After the faults, and again after a last restart, it waits for events that are on their way. It
+    waits as long as their number falls, and at most ten minutes each time. It gives up after 20 seconds without a
+    lower number.
 
     Exit code 0: nothing lost, nothing reordered. 1: a promise was broken. 2: with --seed-bug, a run that failed
     although the counts did not find the bug, for example by the crash of a process. 4: not finished, because events are

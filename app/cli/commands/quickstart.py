@@ -81,7 +81,7 @@ async def _received(client: Any, subscription: str, address: str, event: str) ->
 
 
 def _absence(story: Any) -> CommandFailed:
-    """Return the failure for an event that did not arrive: what the hub still owes is not finished."""
+    """Return the failure for an event that did not arrive: an event that the hub still owes is not finished."""
     within = f"did not arrive within {_WAITS_MAX * _WAIT_SECONDS} s: {story['summary']}"
     if story["state"] in ("pending", "held", "sending", "retrying"):
         return CommandFailed(f"not finished: {story['id']} is on its way and {within} See: hookwire status", 4)

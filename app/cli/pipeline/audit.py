@@ -162,7 +162,7 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
         cells = await asyncio.to_thread(audit.compare, owed)
         asked = in_question(cells, contents=question.contents)
         tell(f"{len(cells)} cells compared, {len(asked)} to compare event by event")
-        # Read before Kafka's ends: what leaves the outbox in between is neither there nor lost.
+        # Read before Kafka's ends: an event that leaves the outbox in between is not lost.
         waiting = await _waiting(connection, settings.kafka_topic_prefix, incarnation, asked)
         if unarchived := await asyncio.to_thread(_add_unarchived, settings, audit, asked):
             cells = await asyncio.to_thread(audit.compare, owed)

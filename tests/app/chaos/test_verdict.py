@@ -48,8 +48,8 @@ def run_of(
         (run_of(report=False), "FAIL: the run ended before its events could be counted, after 1 fault."),
         (
             run_of(on_their_way=2670),
-            "NOT FINISHED: 2,670 on their way; 9 events were accepted during 1 fault, nothing was lost, and what "
-            "arrived was in order.",
+            "NOT FINISHED: 2,670 on their way; 9 events were accepted during 1 fault, nothing was lost, and all "
+            "arrivals were in order.",
         ),
         (
             run_of(report=False, unfinished=("child-1 does not answer after 60 s",)),
