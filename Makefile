@@ -32,7 +32,7 @@ mysql-tests: dev-environment ## The tests of an outbox in MariaDB on a real MySQ
 	@scripts/mysql-tests
 
 .PHONY: prove
-prove: ## Kill and pause our own processes for at most a minute: PASS or FAIL, and .hookwire/prove.html
+prove: ## Kill and pause our own processes for about a minute, then wait while events arrive: PASS, FAIL or NOT FINISHED
 	@scripts/bootstrap run
 	@mkdir -p .hookwire
 	@.venv/bin/hookwire prove --report .hookwire/prove.html

@@ -94,6 +94,15 @@ SELECT hookwire.publish($1, convert_to(coalesce(r.value, ''), 'UTF8'), key => r.
                         headers => jsonb_build_object('seq', r.seq::text, 'run', $5::text))
 FROM unnest($2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY AS r(key, value, seq, n) ORDER BY r.n;
 
+-- name: pump_owed
+-- Return the numbers of a run of `hookwire pump` that the topic's Kafka topic has yet to get, and those that were given up.
+SELECT (e.headers ->> 'seq')::bigint AS number, o.is_given_up
+FROM (SELECT id, false AS is_given_up FROM hookwire.outbox WHERE sink = 'kafka'
+      UNION SELECT id, false FROM hookwire.held WHERE sink = 'kafka'
+      UNION SELECT event_id, true FROM hookwire.relay_dead_letters WHERE sink = 'kafka') o
+JOIN hookwire.events e ON e.id = o.id
+WHERE e.topic = $1 AND e.headers ->> 'run' = $2;
+
 -- name: key_holders
 -- Return which other sessions hold one of these locks of ordering keys (FS-07).
 SELECT DISTINCT a.pid, a.usename::text AS role, coalesce(nullif(a.application_name, ''), 'no application name') AS application
