@@ -230,6 +230,7 @@ PROMISED = {
     "demo",
     "prove",
     "test",
+    "pressure",
     "faults",
     "bench",
     "servers",
