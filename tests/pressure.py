@@ -82,7 +82,8 @@ def _shuffled(things: Collection[_T], chance: random.Random) -> list[_T]:
 def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Judge the error where it is at hand: the report that reaches the terminal holds its text only."""
     report = yield
-    report.was_overdue = call.excinfo is not None and is_overdue(call.excinfo.value)
+    if call.excinfo is not None:
+        report.user_properties.append(("overdue", is_overdue(call.excinfo.value)))
     return report
 
 
@@ -96,4 +97,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def _kind(report: pytest.TestReport) -> str:
-    return "overdue wait" if getattr(report, "was_overdue", False) else "wrong result"
+    """A file that cannot be read, and a process that crashed, have no such property."""
+    return "overdue wait" if dict(getattr(report, "user_properties", ())).get("overdue") else "wrong result"

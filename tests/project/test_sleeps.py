@@ -137,6 +137,13 @@ def test_a_call_in_a_thread_blocks_no_loop() -> None:
     assert list(blocking(ast.parse(in_threads))) == []
 
 
+def test_a_file_that_kills_rabbitmq_has_its_declarations_synced_before() -> None:
+    """GU-20: RabbitMQ answers `declare` before it is on the disk (docs/adr/0019-own-test-servers.md)."""
+    texts = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")}
+    killing = {name for name, text in texts.items() if "rabbitmq" + ".kill" in text}
+    assert {name for name in killing if "sync_declarations" not in texts[name]} == set()
+
+
 def test_no_test_sleeps_for_a_literal_time() -> None:
     assert found_in(ROOT) == []
 
