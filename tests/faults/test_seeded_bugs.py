@@ -101,6 +101,9 @@ SCENES: list[tuple[str, Scenario, str, dict[str, Any]]] = [
     ("cursor", only_load, "reordered", {"processes": 1, "transactors": 4}),
 ]
 
+ROUNDS_MAX = 10
+"""So many scenarios without the breach mean that the witness does not notice it."""
+
 
 @pytest.mark.parametrize(("bug", "scenario", "broken", "options"), SCENES, ids=[scene[0] for scene in SCENES])
 @pytest.mark.parametrize("seeded", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["seeded", "without"])
@@ -108,17 +111,23 @@ async def test_a_seeded_bug_breaks_its_promise_and_without_it_the_same_scenario_
     seeded: bool, bug: str, scenario: Scenario, broken: str, options: dict[str, Any], database_url: str,
     tmp_path: Path, seed: int,
 ) -> None:  # fmt: skip
-    """RL-02, MU-01 MU-02 MU-03 MU-04 MU-05 MU-09, T18, OR-06"""
+    """RL-02, MU-01 MU-02 MU-03 MU-04 MU-05 MU-09, T18, OR-06, GU-20
+
+    A bug is a race; where it has not shown itself, as on a slow machine, the same scenario is played again.
+    """
     async with open_broker(tmp_path) as broker:
         where = {"settings": {"AMQP_URL": broker.url}, "promises": {"amqp": Promise.RECORD}}
         arranged = ScenarioOptions(database_url, tmp_path, seed, seeded_bug=bug if seeded else None, **where, **options)
         async with open_scenario(arranged) as opened:
             harness = Harness(opened)
-            async with harness.scenario.load():
-                await scenario(Scene(harness, broker))
-            with suppress(NotQuiet if seeded else ()):  # a bug may keep events on their way for ever
-                await harness.scenario.quiet(5 if seeded else 60)
-            found = verdict(await harness.scenario.judge(), 500)
+            for _ in range(ROUNDS_MAX if seeded else 1):
+                async with harness.scenario.load():
+                    await scenario(Scene(harness, broker))
+                with suppress(NotQuiet if seeded else ()):  # a bug may keep events on their way for ever
+                    await harness.scenario.quiet(5 if seeded else 60)
+                found = verdict(await harness.scenario.judge(), 500)
+                if getattr(found, broken):
+                    break
             assert not opened.crashes, "a crash is not what was to be found"
     assert getattr(found, broken) > 0 if seeded else found == CLEAN, found
 
