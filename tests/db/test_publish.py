@@ -19,7 +19,7 @@ Outcome = tuple[int, str]
 async def sql(database_url_both: str) -> AsyncIterator[asyncpg.Connection]:
     connection = await asyncpg.connect(database_url_both)
     yield connection
-    await connection.close(timeout=2)
+    await connection.close(timeout=60)
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ async def other(sql: asyncpg.Connection, database_url_both: str) -> AsyncIterato
     """A second session."""
     connection = await asyncpg.connect(database_url_both)
     yield connection
-    await connection.close(timeout=2)
+    await connection.close(timeout=60)
 
 
 async def stored(connection: asyncpg.Connection) -> list[tuple[object, ...]]:

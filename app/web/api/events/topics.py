@@ -191,7 +191,7 @@ async def latest(request: Request, topic: str, context: In) -> Response:
     links = {"Link": link_header(f"{context.public_url}/hub", f"{context.public_url}/topics/{name}")}
     row = await context.database.fetchrow("event.latest", "default", name)
     if row is None:
-        if not await context.database.fetch("topic.known", "default", [name]):
+        if not await context.database.fetch("topic.known", "default", name):
             raise Problem("unknown-topic", f"There is no topic {name}.", headers=links)
         return Response(status_code=204, headers=links)
     headers = {**links, "ETag": f'"{format_event_id(context.incarnation, row["id"])}"'}
@@ -275,7 +275,7 @@ async def put_settings(
     _check_loop(topic, body, context)
     name, version = _name(topic), version_meant(if_match)
     rule = await _rule_of(name, body, context)
-    if if_match is not None and not await context.database.fetch("topic.known", "default", [name]):
+    if if_match is not None and not await context.database.fetch("topic.known", "default", name):
         raise Problem("precondition-failed", f"There is no topic {name}.")
     row = await context.database.fetchrow(
         "topic.put", "default", name, sorted(set(body.sinks)) if body.sinks is not None else None, body.order == "key",
