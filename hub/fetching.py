@@ -1,7 +1,7 @@
 """Fetching: get the content of foreign topics after a ping, and publish it here (WS-80..WS-85, PS-12, PS-13).
 
     claim (due topics, for a limited time) --> GET, conditional, redirects followed, each hop guarded
-        --> 304 or the same content: nothing to distribute
+        --> 304, the same content, or a feed without new entries: nothing to distribute
         --> new content: one transaction publishes it as an event and stores its digest
         --> anything else: again after a growing pause; an error page is never distributed (WS-83)
 
@@ -28,6 +28,7 @@ from egress.failure import OutboundError
 from egress.url import UrlRefused, parse_target
 from hub.discovery import discover
 from hub.feed import FeedRefused, read_feed, without
+from hub.known import Known
 from hub.options import HubOptions
 from hub.topic_url import hub_url
 from runtime.wake import Wake
@@ -69,10 +70,10 @@ class _Content:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """The content to distribute, and the state to store with it."""
+    """The state to store, and the content to distribute; ``payload`` None when a feed has nothing new."""
 
-    payload: bytes
     digest: bytes
+    payload: bytes | None
     entries: str | None
     content_type: str | None
     self_url: str | None
@@ -187,17 +188,9 @@ class Fetching:
         digest = hashlib.sha256(f"{content.content_type}\0".encode() + body).digest()
         if digest == row["digest"] and not row["always_deliver"]:
             return None
-        payload, entries, content_type = body, None, content.content_type
-        if row["feed_diff"]:
-            try:
-                feed = read_feed(body)
-            except FeedRefused as error:  # not a feed: distribute the whole content
-                _log.info("feed_not_read", topic=row["topic"], error=str(error))
-            else:
-                known = json.loads(row["entries"]) if row["entries"] else {}
-                payload, entries, content_type = without(body, feed, known), json.dumps(feed.digests()), feed.media_type
+        news = _news(row, content, body) if row["feed_diff"] else (body, None, content.content_type)
         found = discover(content.links, content.content_type, body, content.url)
-        return _Change(payload, digest, entries, content_type, found.self_url, found.hubs[0] if found.hubs else None)
+        return _Change(digest, *news, found.self_url, found.hubs[0] if found.hubs else None)
 
     async def _succeed(self, row: Row, content: _Content, change: _Change | None) -> None:
         tenant, topic = row["tenant"], row["topic"]
@@ -209,16 +202,18 @@ class Fetching:
             if change is not None:
                 await session.execute(
                     "foreign.changed", tenant, topic, content.etag, content.last_modified, change.digest,
-                    change.entries, change.self_url, change.hub_url,
+                    change.entries, change.self_url, change.hub_url, change.payload is not None,
                 )  # fmt: skip
+            if change is not None and change.payload is not None:
                 headers = json.dumps({LINK_HEADER: self._link(row, change)})
                 await session.fetch(
                     "event.publish_batch", tenant, [0], [topic], [_KEY], [change.content_type], [headers],
                     [change.payload], [None], [None], True,
                 )  # fmt: skip
-        if change is not None:
+        is_news = change is not None and change.payload is not None
+        if is_news:
             self._on_commit()
-        _log.info("topic_fetched", topic=topic, status=content.status, changed=change is not None)
+        _log.info("topic_fetched", topic=topic, status=content.status, changed=is_news)
 
     def _link(self, row: Row, change: _Change) -> str:
         """Return the topic's own links, byte for byte; else this hub and the subscribed URL (WS-53)."""
@@ -234,6 +229,21 @@ class Fetching:
             )  # fmt: skip
         except DatabaseError as error:
             _log.warning("topic_fetch_not_recorded", topic=row["topic"], error=str(error))
+
+
+def _news(row: Row, content: _Content, body: bytes) -> tuple[bytes | None, str | None, str | None]:
+    """Return the feed without its known entries, or None where nothing is new; what is known then; and its type.
+
+    Content that is no feed is a failed fetch. It must neither reach subscribers nor replace what is known.
+    """
+    try:
+        feed = read_feed(body, content.content_type)
+    except FeedRefused as error:
+        text = f"the topic is registered with feed_diff, but {error}; to distribute it whole, set feed_diff to false"
+        raise _FetchFailed(text, content.status) from None
+    known = Known(row["entries"])
+    is_news = row["always_deliver"] or not known.has_all(feed)
+    return without(feed, known.has) if is_news else None, known.after(feed), feed.media_type
 
 
 def _location(url: str, response: Response) -> str:

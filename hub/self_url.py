@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 from urllib.parse import urljoin
 
-from egress.client import Outbound, ReadLimits, Request
+from egress.client import Outbound, Request
 from egress.failure import OutboundError
 from egress.url import UrlRefused, parse_target
-from hub.discovery import discover
+from hub.discovery import DISCOVERY_LIMITS, discover
 from hub.options import HubOptions
 
 __all__ = ["TopicSilent", "own_url_of"]
 
-_LIMITS = ReadLimits(32 * 1024, read_bytes_max=640 * 1024, keep_bytes_max=512 * 1024)
 _MOVED = (301, 302, 303, 307, 308)
 
 
@@ -28,7 +27,9 @@ async def own_url_of(outbound: Outbound, options: HubOptions, url: str) -> str |
     deadline_seconds = options.verification_deadline_seconds
     try:
         target = parse_target(url, options.url_policy)
-        response = await outbound.send(Request("GET", target, (), b"", deadline_seconds, reuse=False, limits=_LIMITS))
+        response = await outbound.send(
+            Request("GET", target, (), b"", deadline_seconds, reuse=False, limits=DISCOVERY_LIMITS)
+        )
     except (UrlRefused, OutboundError) as error:
         raise TopicSilent(str(error)) from None
     location = next(iter(response.values("location")), None)
@@ -37,7 +38,7 @@ async def own_url_of(outbound: Outbound, options: HubOptions, url: str) -> str |
     if response.status != 200:
         raise TopicSilent(f"the topic answered {response.status}")
     content_type = next(iter(response.values("content-type")), None)
-    # Up to half a MiB of an untrusted page: parse it beside the event loop (T13).
+    # An untrusted page of up to 2 MiB: parse it beside the event loop (T13).
     found = await asyncio.to_thread(discover, response.values("link"), content_type, response.body, url)
     return found.self_url
 

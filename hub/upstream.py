@@ -20,12 +20,12 @@ import structlog
 from db.errors import DatabaseError
 from db.pool import Row
 from db.secret_box import SecretBoxError
-from egress.client import Outbound, ReadLimits, Request, Response
+from egress.client import Outbound, Request, Response
 from egress.failure import OutboundError
 from egress.url import UrlRefused, parse_target
 from hub.acceptance import Hub, Named
 from hub.content import distribute
-from hub.discovery import Discovered, discover
+from hub.discovery import DISCOVERY_LIMITS, Discovered, discover
 from hub.form import FormRefused
 from hub.topic_url import foreign_name, matching_text
 from runtime.wake import Wake
@@ -38,7 +38,6 @@ _REDIRECTS_MAX = 5
 _COMMIT_SECONDS = 10.0
 _PATIENCE_SECONDS = 300.0
 _PAUSES_SECONDS = (5.0, 60.0, 600.0, 3600.0, 21_600.0)
-_LIMITS = ReadLimits(32 * 1024, read_bytes_max=640 * 1024, keep_bytes_max=512 * 1024)
 _FORM = (("content-type", "application/x-www-form-urlencoded"),)
 
 
@@ -180,7 +179,8 @@ class Upstreams:
         found = await asyncio.to_thread(discover, response.values("link"), content_type, response.body, final_url)
         others = tuple(url for url in found.hubs if matching_text(url) != matching_text(f"{self._public_url}/hub"))
         if not others:
-            raise _NotSubscribed(f"the topic advertises no hub{' but this one' if found.hubs else ''}")
+            but_this = " but this one" if found.hubs else ""
+            raise _NotSubscribed(f"the topic advertises no hub{but_this}{found.searched and ': '}{found.searched}")
         return Discovered(others, found.self_url or final_url)
 
     async def _ask(self, hub_url: str, form: bytes) -> None:
@@ -210,7 +210,9 @@ class Upstreams:
             async with asyncio.timeout(deadline_seconds):
                 for _ in range(_REDIRECTS_MAX + 1):
                     target = parse_target(url, self._hub.options.url_policy)
-                    request = Request(method, target, headers, body, deadline_seconds, reuse=False, limits=_LIMITS)
+                    request = Request(
+                        method, target, headers, body, deadline_seconds, reuse=False, limits=DISCOVERY_LIMITS
+                    )
                     response = await self._outbound.send(request)
                     if response.status not in redirects:
                         return url, response

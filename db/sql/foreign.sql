@@ -44,9 +44,10 @@ WHERE f.tenant = $1 AND f.topic = $2 AND f.claims = $3
 RETURNING f.topic;
 
 -- name: changed
+-- $9 tells whether something is distributed. Known entries stay known where no feed was read ($6 is NULL).
 UPDATE hookwire.foreign_topics f
-SET etag = $3, last_modified = $4, digest = $5, entries = $6::text::jsonb, self_url = $7, hub_url = $8,
-    changed_at = clock_timestamp()
+SET etag = $3, last_modified = $4, digest = $5, entries = coalesce($6::text::jsonb, f.entries), self_url = $7, hub_url = $8,
+    changed_at = CASE WHEN $9::boolean THEN clock_timestamp() ELSE f.changed_at END
 WHERE f.tenant = $1 AND f.topic = $2;
 
 -- name: failed

@@ -302,6 +302,115 @@ async def test_a_feed_may_be_distributed_as_its_new_and_changed_entries(database
         assert await on.events() == [(feed("a", "b", "c"), ATOM), (feed("d", "b2"), ATOM), (feed(title="u"), ATOM)]
 
 
+async def fetched(on: FetchingHarness, *pages: Page) -> list[Any]:
+    """Serve one page after the other to a topic with ``feed_diff``; return the topic's row after each."""
+    await on.subscribe()
+    await on.harness.sql.execute("UPDATE hookwire.foreign_topics SET feed_diff = true")
+    rows = []
+    for number, page in enumerate(pages, start=1):
+        on.publisher.pages["/feed"] = page
+        await on.ping()
+        await on.publisher.wait_for(number)
+        rows.append(await on.settled())
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("bad", "error"),
+    [
+        (Page(b"<!doctype html><html><body>Maintenance</body></html>", "text/html"), "neither Atom nor RSS"),
+        (Page(b"", ATOM), "no element found"),
+        (Page(b"", None), "no element found"),
+        (Page(feed("a", "b", "c")[:-20], ATOM), "not well-formed"),
+        (Page(feed("a", "b", "c")[:-7], ATOM), "not well-formed"),
+        (Page(b'{"error": "busy"}', "application/json"), "not well-formed"),
+        (Page(b"\x00\x01", "application/octet-stream"), "no element found"),
+        (Page(b'<!DOCTYPE html [<!ENTITY a "b">]><html/>', "application/xml"), "neither Atom nor RSS"),
+        (Page(gzip.compress(feed("a", "b"))[:-10], ATOM, headers="Content-Encoding: gzip\r\n"), "broke off"),
+        (Page(feed("x"), ATOM, status=206), "the topic answered 206"),
+    ],
+    ids=["html", "empty", "empty-untyped", "cut", "cut-late", "json", "binary", "xml", "gzip", "part"],
+)
+async def test_content_that_is_no_feed_is_a_failed_fetch(database_url: str, bad: Page, error: str) -> None:
+    """GW-03: nothing is sent and nothing is forgotten; its validators are not used either."""
+    async with fetching_harness(database_url) as on, on.fetching():
+        bad.headers += 'ETag: "bad"\r\n'
+        first = Page(feed("a", "b", "c"), ATOM, headers='ETag: "good"\r\n')
+        _, failed, row = await fetched(on, first, bad, Page(feed("d", "a", "b", "c"), ATOM))
+
+        assert await on.events() == [(feed("a", "b", "c"), ATOM), (feed("d"), ATOM)]
+        assert (failed["failures"], error in failed["last_error"], row["last_error"]) == (1, True, None)
+        assert on.publisher.requests[2][1]["if-none-match"] == '"good"'
+
+
+async def test_content_that_is_no_feed_is_not_a_first_content_either(database_url: str) -> None:
+    """GW-03: the error names the setting that lets it through."""
+    async with fetching_harness(database_url) as on, on.fetching():
+        failed, _ = await fetched(on, Page(b"<html></html>", "text/html"), Page(feed("a"), ATOM))
+
+        assert await on.events() == [(feed("a"), ATOM)]
+        assert failed["last_error"] == (
+            "the topic is registered with feed_diff, but the content is neither Atom nor RSS;"
+            " to distribute it whole, set feed_diff to false"
+        )
+
+
+@pytest.mark.parametrize(
+    ("between", "news"),
+    [
+        ([feed("c")], []),
+        ([feed()], []),
+        ([feed("c", "b", "a")], []),
+        ([feed("a2", "b", "c"), feed("a", "b", "c"), feed("a2", "b", "c")], [feed("a2")]),
+        ([feed("d", "a"), feed("a", "b", "c"), feed("d", "a")], [feed("d")]),
+    ],
+    ids=["shrinks", "empty", "reordered", "old-version", "old-copy"],
+)
+async def test_an_entry_once_sent_is_not_new_again(database_url: str, between: list[bytes], news: list[bytes]) -> None:
+    """GW-03: whatever the feed or a cache does in between."""
+    async with fetching_harness(database_url) as on, on.fetching():
+        bodies = [feed("a", "b", "c"), *between, feed("a", "b", "c"), feed("e", "a", "b", "c")]
+        await fetched(on, *(Page(body, ATOM) for body in bodies))
+
+        assert [body for body, _ in await on.events()] == [feed("a", "b", "c"), *news, feed("e")]
+
+
+async def test_what_is_known_outlives_a_time_without_the_option(database_url: str) -> None:
+    """GW-03: a topic that was distributed whole for a while."""
+    async with fetching_harness(database_url) as on, on.fetching():
+        await fetched(on, Page(feed("a", "b"), ATOM))
+        await on.harness.sql.execute("UPDATE hookwire.foreign_topics SET feed_diff = false")
+        on.publisher.pages["/feed"] = Page(b"<html></html>", "text/html")
+        await on.ping()
+        await on.publisher.wait_for(2)
+        await on.settled()
+        await on.harness.sql.execute("UPDATE hookwire.foreign_topics SET feed_diff = true")
+        on.publisher.pages["/feed"] = Page(feed("c", "a", "b"), ATOM)
+        await on.ping()
+        await on.publisher.wait_for(3)
+        await on.settled()
+
+        assert [body for body, _ in await on.events()][2:] == [feed("c")]
+
+
+def dated(day: int, *entries: str) -> Page:
+    """A feed with a date of its own, its validator, and entries."""
+    body = feed(*entries).replace(b"</title>", b"</title><updated>2026-01-0%d</updated>" % day, 1)
+    return Page(body, ATOM, headers=f'ETag: "{day}"\r\n')
+
+
+@pytest.mark.parametrize("later", [dated(2, "a", "b"), dated(2, "a"), dated(2, "b", "a"), dated(2)],
+                         ids=["date", "falls-off", "reordered", "empty"])  # fmt: skip
+async def test_a_feed_without_new_entries_is_not_distributed(database_url: str, later: Page) -> None:
+    """GW-08: the fetch is good all the same, and its validator is used next."""
+    async with fetching_harness(database_url) as on, on.fetching():
+        first, second, _ = await fetched(on, dated(1, "a", "b"), later, Page(status=304))
+
+        assert await on.events() == [(dated(1, "a", "b").body, ATOM)]
+        assert (second["changed_at"], second["failures"]) == (first["changed_at"], 0)
+        assert on.publisher.requests[2][1]["if-none-match"] == '"2"'
+
+
 async def test_a_subscriber_is_told_the_topic_it_named_and_gets_its_subscription(database_url: str) -> None:
     """WS-20, WS-40: a foreign topic is verified as any other."""
     async with fetching_harness(database_url) as on, on.harness.verifying():

@@ -289,7 +289,10 @@ async def test_an_ended_subscription_answers_410_and_confirms_nothing(database_u
 @pytest.mark.parametrize(
     ("page", "error"),
     [
-        (Page(b"", "text/html"), "the topic advertises no hub"),
+        (
+            Page(b"<html>", "text/html"),
+            "the topic advertises no hub: it has no Link header; in HTML, its head has no end",
+        ),
         (Page(b"", headers="Link: <http://HUB.example/hub>; rel=hub\r\n"), "the topic advertises no hub but this one"),
         (Page(b"", headers="Link: <http://192.168.0.1/>; rel=hub\r\n"), "the target is not allowed"),
         (Page(status=500), "the topic answered 500"),
@@ -307,6 +310,27 @@ async def test_what_cannot_be_subscribed_to_says_why_and_is_tried_again(
         row = await until(lambda: on.harness.sql.fetchrow("SELECT * FROM hookwire.upstreams WHERE reason IS NOT NULL"))
 
         assert (row["reason"], row["due_at"] is not None, on.other.forms) == (error, True, [])
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "content_type"),
+    [
+        (b"<rss><channel>", b"<item><guid>1</guid></item>" * 9000 + b"\xff" * 600_000, "text/plain"),
+        (b"<html><head><style>" + b"a{b:c}" * 200_000 + b"</style>", b"</head>", "text/html"),
+    ],
+    ids=["feed", "html"],
+)
+async def test_a_hub_is_found_in_the_head_of_a_large_document(
+    database_url: str, begin: bytes, end: bytes, content_type: str
+) -> None:
+    """GW-05."""
+    async with upstream_harness(database_url) as on:
+        link = f'<link rel="hub" href="{on.other.url()}"/>'.encode()
+        on.publisher.pages["/feed"] = Page(begin + link + end, content_type)
+        await want(on.harness.hub, on.publisher.url())
+        form = await on.asked()
+
+        assert form["hub.topic"] == on.publisher.url()
 
 
 async def test_hubs_that_feed_each_other_come_to_an_end(database_url: str) -> None:

@@ -27,6 +27,7 @@ In = Annotated[Context, Depends(context_of)]
 TopicSink = Literal["kafka", "amqp", "webhooks"]
 SINKS_MEANING = "The sinks of its events from now on; webhooks alone unless set before."
 _URL_EXAMPLE = "https://blog.example/feed"
+_FEED_DIFF = "Distribute only new and changed entries of Atom and RSS. Content that is no such feed is a failed fetch."
 
 
 class ForeignTopicIn(BaseModel):
@@ -37,7 +38,7 @@ class ForeignTopicIn(BaseModel):
     )
 
     url: str = Field(max_length=2048)
-    feed_diff: bool | None = Field(None, description="For Atom and RSS, distribute only new and changed entries.")
+    feed_diff: bool | None = Field(None, description=_FEED_DIFF)
     always_deliver: bool | None = Field(None, description="Distribute after each ping, also unchanged content.")
     sinks: list[TopicSink] | None = Field(None, min_length=1, description=SINKS_MEANING)
 
