@@ -26,9 +26,9 @@ from db.pool import Database, Row
 from egress.client import Outbound, ReadLimits, Request, Response
 from egress.failure import OutboundError
 from egress.url import UrlRefused, parse_target
-from hub.discovery import discover
-from hub.feed import FeedRefused, read_feed, without
-from hub.known import Known
+from hub.feeds.discovery import discover
+from hub.feeds.feed import FeedRefused, read_feed, without
+from hub.feeds.known import Known
 from hub.options import HubOptions
 from hub.topic_url import hub_url
 from runtime.wake import Wake
@@ -232,9 +232,9 @@ class Fetching:
 
 
 def _news(row: Row, content: _Content, body: bytes) -> tuple[bytes | None, str | None, str | None]:
-    """Return the feed without its known entries, or None where nothing is new; what is known then; and its type.
+    """Return the feed without its known entries, or None if nothing is new; the known entries from now on; its type.
 
-    Content that is no feed is a failed fetch. It must neither reach subscribers nor replace what is known.
+    Content that is no feed is a failed fetch. It must neither reach subscribers nor replace the known entries.
     """
     try:
         feed = read_feed(body, content.content_type)

@@ -8,7 +8,7 @@ from urllib.parse import urljoin
 from egress.client import Outbound, Request
 from egress.failure import OutboundError
 from egress.url import UrlRefused, parse_target
-from hub.discovery import DISCOVERY_LIMITS, discover
+from hub.feeds.discovery import DISCOVERY_LIMITS, discover
 from hub.options import HubOptions
 
 __all__ = ["TopicSilent", "own_url_of"]

@@ -25,7 +25,7 @@ from egress.failure import OutboundError
 from egress.url import UrlRefused, parse_target
 from hub.acceptance import Hub, Named
 from hub.content import distribute
-from hub.discovery import DISCOVERY_LIMITS, Discovered, discover
+from hub.feeds.discovery import DISCOVERY_LIMITS, Discovered, discover
 from hub.form import FormRefused
 from hub.topic_url import foreign_name, matching_text
 from runtime.wake import Wake

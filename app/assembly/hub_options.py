@@ -6,7 +6,7 @@ from pydantic import SecretStr
 
 from app.settings.settings import Settings
 from egress.guard import GuardPolicy
-from hub.feed import FEED_BYTES_MAX
+from hub.feeds.feed import FEED_BYTES_MAX
 from hub.form import FormDialect
 from hub.options import HubOptions
 

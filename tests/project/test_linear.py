@@ -39,8 +39,8 @@ from event.identity import parse_event_id
 from event.json_format import charset_is_utf8, is_json_type
 from event.strict_json import loads, loads_array_members, loads_members
 from event.topic import compile_pattern, validate_key
-from hub.discovery import discover
-from hub.feed import read_feed
+from hub.feeds.discovery import discover
+from hub.feeds.feed import read_feed
 from hub.form import FormDialect, FormRefused, read
 from hub.rabbithub.exchange import bind, parse_headers, topic_of_key
 from hub.topic_url import matching_text

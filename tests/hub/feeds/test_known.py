@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from hub.feed import Feed, read_feed
-from hub.known import Known
+from hub.feeds.feed import Feed, read_feed
+from hub.feeds.known import Known
 
 
 def rss(*items: str, title: str = "t") -> Feed:

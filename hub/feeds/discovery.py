@@ -21,8 +21,8 @@ from typing_extensions import override
 
 from egress.client import ReadLimits
 from event.strict_json import StrictJsonError, loads
-from hub.document import Document, read_document
-from hub.feed import scan_feed
+from hub.feeds.document import Document, read_document
+from hub.feeds.feed import scan_feed
 
 __all__ = ["DISCOVERY_LIMITS", "Discovered", "discover"]
 
@@ -53,7 +53,7 @@ class Discovered:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Links of the content, the base that it gives them, what it was read as, and where the search stopped."""
+    """Links of the content, the base that it gives them, and where the search stopped."""
 
     links: Iterable[tuple[str, str]]
     searched: str

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub.discovery import Discovered, discover
+from hub.feeds.discovery import Discovered, discover
 
 BASE = "http://t.example/a/page"
 HUB = "https://hub.example/"

@@ -5,9 +5,8 @@ publisher's bytes with some ranges left out. Prefixes, order, ids and white spac
 
     <feed> <title/> [entry 1] [entry 2] </feed>   --entry 1 is known-->   <feed> <title/>  [entry 2] </feed>
 
-The input is untrusted. No DOCTYPE reaches the parser (`hub.document`), which leaves nothing to expand and nothing to
-fetch. An unknown entity such as ``&nbsp;`` is read as text, and not expanded. Depth, size, elements and attributes are
-bounded.
+The input is untrusted. No DOCTYPE reaches the parser (`hub.feeds.document`), so it can expand and fetch nothing. An
+unknown entity such as ``&nbsp;`` is read as text. Depth, size, elements and attributes are bounded.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urljoin
 from xml.parsers import expat
 
-from hub.document import LOOSE, Document, read_document
+from hub.feeds.document import LOOSE, Document, read_document
 
 __all__ = ["FEED_BYTES_MAX", "Entry", "Feed", "FeedRefused", "FeedScan", "read_feed", "scan_feed", "without"]
 
@@ -82,7 +81,7 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class FeedScan:
-    """What was read of a feed until its end or its first fault: its links, and the fault."""
+    """The links of a feed before its end or its first fault, and the fault."""
 
     links: tuple[tuple[str, str], ...]
     fault: str | None
@@ -144,7 +143,7 @@ class _Scope:
         return _Scope({**self.namespaces, **declared}, _joined(self.base, attributes.get("xml:base", "")))
 
     def name(self, tag: str) -> str:
-        """Return the namespace and the local name, apart by a blank; the local name alone where there is none."""
+        """Return the namespace and the local name, apart by a blank; the local name alone if there is no namespace."""
         prefix, colon, local = tag.rpartition(":")
         namespace = self.namespaces.get(prefix, prefix)
         return f"{namespace} {local if colon else tag}" if namespace else tag
@@ -184,12 +183,12 @@ class _Reader:
         except FeedRefused as refused:
             self.fault = str(refused)
         except (expat.ExpatError, ValueError) as error:
-            if self._elements and not self._path:  # the feed ended; what follows it does not matter
+            if self._elements and not self._path:  # the feed ended before the fault
                 return
             self.fault = f"the content is not well-formed XML: {error}"
 
     def digest(self) -> str:
-        """Return the digest of what the feed says of itself."""
+        """Return the digest of the texts and links of the feed itself."""
         own_links = sorted(link for link in self.links if link[0] in _OWN_LINKS)
         return hashlib.sha256(repr((self._own_text, own_links)).encode()).hexdigest()
 
@@ -213,7 +212,7 @@ class _Reader:
             self._start_in_feed(name, attributes, scope)
 
     def _begin(self, name: str) -> str:
-        """Read the root. Its namespace, whatever it is, counts as that of its format."""
+        """Read the root. Any namespace counts as that of its format."""
         namespace, _, local = name.rpartition(" ")
         if local not in _ENTRIES:
             raise FeedRefused("the content is neither Atom nor RSS")

@@ -2,8 +2,8 @@
 
     byte order mark --none--> charset of the Content-Type --none--> declaration in the document --none--> UTF-8
 
-No byte is lost: what cannot be decoded is escaped, and `Document.encode` gives the same bytes back. The text for expat
-has no XML declaration, since it is decoded, and no DOCTYPE. So no entity is ever declared, expanded or fetched.
+No byte is lost: a byte that cannot be decoded is escaped, and `Document.encode` gives the same bytes back. The text for
+expat has no XML declaration, since it is decoded, and no DOCTYPE. So no entity is ever declared, expanded or fetched.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _NOT_A_LINE_FEED = re.compile(r"[^\n]")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The text; ``codec`` decoded it; ``unknown`` is an encoding that the document declares and nobody knows."""
+    """The text; ``codec`` decoded it; ``unknown`` is a declared encoding without a decoder."""
 
     text: str
     codec: str

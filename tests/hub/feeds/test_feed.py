@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub.feed import FeedRefused, read_feed, without
+from hub.feeds.feed import FeedRefused, read_feed, without
 
 ATOM = (
     '<?xml version="1.0"?>\n<a:feed xmlns:a="http://www.w3.org/2005/Atom" xml:lang="de">\n <a:title>é</a:title>\n'

@@ -1,10 +1,10 @@
-"""Known entries: what was distributed of a feed, stored with its topic (WS-52, PS-13).
+"""Known entries: the entries of a feed that were distributed, stored with its topic (WS-52, PS-13).
 
     {"urn:1": [7, "one version", "a later version"], "": [7, "the feed itself, without its entries"]}
 
 The number is that of the round in which the entry was last in the feed. Entries that have left the feed stay known, and
-so do former versions: a cache may bring them back. Only a feed that was read adds to what is known. Up to 0.2.0, a
-topic's entry had one digest and no round.
+so do former versions: a cache may bring them back. Only a feed that was read adds to them. Up to 0.2.0, an entry had
+one digest and no round.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import hashlib
 import json
 from typing import Any
 
-from hub.feed import Entry, Feed
+from hub.feeds.feed import Entry, Feed
 
 __all__ = ["Known"]
 
@@ -27,7 +27,7 @@ _FEED_ITSELF = ""
 
 
 class Known:
-    """The entries of a topic that were distributed; ``stored`` is what `after` returned at the last change."""
+    """The entries of a topic that were distributed; ``stored`` is the text of `after` at the last change."""
 
     def __init__(self, stored: str | None) -> None:
         values: dict[str, Any] = json.loads(stored) if stored else {}
@@ -47,7 +47,7 @@ class Known:
         return self._has_frame(feed) and all(self.has(entry) for entry in feed.entries)
 
     def _has_frame(self, feed: Feed) -> bool:
-        # What a feed says of itself was not stored up to 0.2.0; then it counts as known.
+        # Up to 0.2.0, no digest of the feed itself was stored; then it counts as known.
         versions = self._versions.get(_FEED_ITSELF)
         return bool(self._versions) if versions is None else _version(feed.digest) in versions
 
