@@ -45,6 +45,8 @@ _COMMIT_SECONDS = 10.0
 _HEAD_BYTES_MAX = 32 * 1024
 _PAUSES_SECONDS = (5, 60, 300, 1800, 3600, 7200)
 _HEADER_CHARACTERS_MAX = 1024
+_GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_MEMBERS_MAX = 16
 
 
 class _FetchFailed(Exception):
@@ -267,13 +269,7 @@ def _decoded(response: Response, bytes_max: int) -> bytes:
     """
     body, coding = response.body, (_first(response, "content-encoding") or "identity").lower()
     if coding in ("gzip", "x-gzip") and not response.truncated:
-        unpacker = zlib.decompressobj(wbits=31)
-        try:
-            body = unpacker.decompress(body, bytes_max + 1)
-        except zlib.error:
-            raise _FetchFailed("the content is not the gzip it says it is", response.status) from None
-        if not unpacker.eof and len(body) <= bytes_max:
-            raise _FetchFailed("the content broke off", response.status)
+        body = _unpacked(body, bytes_max, response.status)
     elif coding != "identity" and not response.truncated:
         raise _FetchFailed("the content has a coding that was not asked for", response.status)
     if len(body) > bytes_max:
@@ -281,3 +277,20 @@ def _decoded(response: Response, bytes_max: int) -> bytes:
     if response.truncated:
         raise _FetchFailed("the content broke off", response.status)
     return body
+
+
+def _unpacked(packed: bytes, bytes_max: int, status: int) -> bytes:
+    """Return the content of all gzip members, up to one byte over the limit; ignore other bytes behind a member."""
+    body = b""
+    for _ in range(_GZIP_MEMBERS_MAX):
+        unpacker = zlib.decompressobj(wbits=31)
+        try:
+            body += unpacker.decompress(packed, bytes_max + 1 - len(body))
+        except zlib.error:
+            raise _FetchFailed("the content is not the gzip it says it is", status) from None
+        if not unpacker.eof and len(body) <= bytes_max:
+            raise _FetchFailed("the content broke off", status)
+        packed = unpacker.unused_data
+        if len(body) > bytes_max or not packed.startswith(_GZIP_MAGIC):
+            return body
+    raise _FetchFailed(f"the content has more than {_GZIP_MEMBERS_MAX} members of gzip", status)

@@ -243,10 +243,15 @@ async def test_a_fetch_follows_five_redirects_and_resolves_relative_ones(databas
         assert await on.events() == [(b"v1", "text/plain")]
 
 
-async def test_unasked_gzip_is_unpacked(database_url: str) -> None:
-    """WS-51: decoded bytes."""
+@pytest.mark.parametrize(
+    "packed",
+    [gzip.compress(b"v1"), gzip.compress(b"v") + gzip.compress(b"1"), gzip.compress(b"v1") + b"\0junk"],
+    ids=["one", "two", "junk"],
+)
+async def test_unasked_gzip_is_unpacked(database_url: str, packed: bytes) -> None:
+    """WS-51, GW-03: decoded bytes of every member."""
     async with fetching_harness(database_url) as on:
-        on.publisher.pages["/feed"] = Page(gzip.compress(b"v1"), headers="Content-Encoding: gzip\r\n")
+        on.publisher.pages["/feed"] = Page(packed, headers="Content-Encoding: gzip\r\n")
         await on.subscribe()
         await on.ping()
         async with on.fetching():
@@ -327,9 +332,26 @@ async def fetched(on: FetchingHarness, *pages: Page) -> list[Any]:
         (Page(b"\x00\x01", "application/octet-stream"), "no element found"),
         (Page(b'<!DOCTYPE html [<!ENTITY a "b">]><html/>', "application/xml"), "neither Atom nor RSS"),
         (Page(gzip.compress(feed("a", "b"))[:-10], ATOM, headers="Content-Encoding: gzip\r\n"), "broke off"),
+        (Page(gzip.compress(feed("a")[:20]), ATOM, headers="Content-Encoding: gzip\r\n"), "not well-formed"),
+        (Page(b"", ATOM, headers="Content-Encoding: gzip\r\n"), "broke off"),
+        (Page(gzip.compress(b"") * 17, ATOM, headers="Content-Encoding: gzip\r\n"), "more than 16 members"),
         (Page(feed("x"), ATOM, status=206), "the topic answered 206"),
     ],
-    ids=["html", "empty", "empty-untyped", "cut", "cut-late", "json", "binary", "xml", "gzip", "part"],
+    ids=[
+        "html",
+        "empty",
+        "empty-untyped",
+        "cut",
+        "cut-late",
+        "json",
+        "binary",
+        "xml",
+        "gzip",
+        "gzip-cut",
+        "gzip-empty",
+        "gzip-many",
+        "part",
+    ],
 )
 async def test_content_that_is_no_feed_is_a_failed_fetch(database_url: str, bad: Page, error: str) -> None:
     """GW-03: nothing is sent and nothing is forgotten; its validators are not used either."""
