@@ -21,7 +21,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from db.pool import Database
+from db.pool import Database, Row
 from jobs.jobs.job import ClaimedJob, JobReceipt
 
 __all__ = ["AddedJob", "Heartbeat", "JobQueue"]
@@ -64,8 +64,14 @@ class JobQueue:
         queue: str = "default",
     ) -> list[ClaimedJob]:  # fmt: skip
         """Claim jobs of these kinds, by priority, then by age. ``kinds`` None: of all kinds."""
-        rows = await self._database.fetch("job.claim", kinds, most, worker, lease_seconds, queue)
-        return [ClaimedJob.of(row) for row in rows]
+        return [ClaimedJob.of(row) for row in await self.claim_rows(kinds, most, worker, lease_seconds, queue)]
+
+    async def claim_rows(
+        self, kinds: Sequence[str] | None, most: int, worker: str, lease_seconds: float | None, queue: str,
+        bytes_max: int | None = None,
+    ) -> Sequence[Row]:  # fmt: skip
+        """Claim as :meth:`claim` does; return rows, whose JSON is text. ``bytes_max`` None: 8 MiB of contents."""
+        return await self._database.fetch("job.claim", kinds, most, worker, lease_seconds, queue, bytes_max)
 
     async def complete(
         self, receipts: Sequence[JobReceipt], results: Sequence[Any], extras: Sequence[Mapping[str, Any] | None]
