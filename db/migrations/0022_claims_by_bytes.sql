@@ -171,10 +171,12 @@ END
 $$;
 
 CREATE OR REPLACE FUNCTION hookwire.claim_jobs(kinds text[], most integer, worker text, lease_seconds double precision DEFAULT NULL::double precision, queue text DEFAULT 'default'::text) RETURNS TABLE(id uuid, claim bigint, attempts integer, lease_until timestamp with time zone, run_until timestamp with time zone, kind text, args jsonb, key text, attempts_max integer, created_at timestamp with time zone, resumed jsonb)
-    LANGUAGE sql SECURITY DEFINER
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-    SELECT * FROM hookwire.take_jobs(kinds, most, worker, lease_seconds, queue)
+BEGIN
+    RETURN QUERY SELECT * FROM hookwire.take_jobs(claim_jobs.kinds, claim_jobs.most, claim_jobs.worker, claim_jobs.lease_seconds, claim_jobs.queue);
+END
 $$;
 
 CREATE FUNCTION hookwire.take_messages(queue text, count integer, lease_seconds double precision, filter jsonb, receiver text, after_id bigint, bytes_max bigint DEFAULT hookwire.answer_bytes_max()) RETURNS TABLE(id bigint, claim bigint, deliveries integer, lease_until timestamp with time zone, created_at timestamp with time zone, content_type text, headers jsonb, payload bytea, type text, key text, priority smallint)
@@ -206,17 +208,17 @@ BEGIN
     END IF;
     IF filter IS NULL THEN
         picked := ARRAY(
-            SELECT m.id FROM hookwire.messages m
-            WHERE m.queue = in_queue AND m.claim IS NULL AND m.due_at IS NULL AND m.id > after_id
-            ORDER BY m.id LIMIT most FOR UPDATE SKIP LOCKED);
+            SELECT s.id FROM (
+                SELECT w.id, sum(w.size) OVER (ORDER BY w.id ROWS UNBOUNDED PRECEDING) - w.size AS before
+                FROM (
+                    SELECT m.id, octet_length(m.payload) + octet_length(m.headers::text) AS size FROM hookwire.messages m
+                    WHERE m.queue = in_queue AND m.claim IS NULL AND m.due_at IS NULL AND m.id > after_id
+                    ORDER BY m.id LIMIT most FOR UPDATE SKIP LOCKED
+                ) AS w
+            ) AS s WHERE s.before < bytes_max);
     ELSE
         PERFORM hookwire.check_filter(filter);
         picked := hookwire.pick_filtered(in_queue, most, filter, after_id);
-    END IF;
-    IF picked = '{}' THEN
-        RETURN;
-    END IF;
-    IF cardinality(picked) > 1 THEN
         picked := ARRAY(
             SELECT s.id FROM (
                 SELECT m.id, sum(w.size) OVER (ORDER BY m.id ROWS UNBOUNDED PRECEDING) - w.size AS before
@@ -224,6 +226,9 @@ BEGIN
                     SELECT octet_length(m.payload) + octet_length(m.headers::text) AS size) AS w
                 WHERE m.id = ANY (picked)
             ) AS s WHERE s.before < bytes_max);
+    END IF;
+    IF picked = '{}' THEN
+        RETURN;
     END IF;
     until := clock_timestamp() + make_interval(secs => coalesce(take_messages.lease_seconds, settings.lease_seconds));
     RETURN QUERY
@@ -242,10 +247,12 @@ END
 $$;
 
 CREATE OR REPLACE FUNCTION hookwire.receive(queue text, count integer DEFAULT 1, lease_seconds double precision DEFAULT NULL::double precision, filter jsonb DEFAULT NULL::jsonb, receiver text DEFAULT NULL::text, after_id bigint DEFAULT 0) RETURNS TABLE(id bigint, claim bigint, deliveries integer, lease_until timestamp with time zone, created_at timestamp with time zone, content_type text, headers jsonb, payload bytea, type text, key text, priority smallint)
-    LANGUAGE sql SECURITY DEFINER
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-    SELECT * FROM hookwire.take_messages(queue, count, lease_seconds, filter, receiver, after_id)
+BEGIN
+    RETURN QUERY SELECT * FROM hookwire.take_messages(receive.queue, receive.count, receive.lease_seconds, receive.filter, receive.receiver, receive.after_id);
+END
 $$;
 
 CREATE FUNCTION hookwire.take_copies(queue text, name text, count integer, lease_seconds double precision, filter jsonb, bytes_max bigint DEFAULT hookwire.answer_bytes_max()) RETURNS TABLE(id bigint, claim bigint, deliveries integer, lease_until timestamp with time zone, created_at timestamp with time zone, content_type text, headers jsonb, payload bytea, type text, key text, priority smallint)
@@ -315,10 +322,12 @@ END
 $$;
 
 CREATE OR REPLACE FUNCTION hookwire.receive_copies(queue text, name text, count integer DEFAULT 1, lease_seconds double precision DEFAULT 30, filter jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, claim bigint, deliveries integer, lease_until timestamp with time zone, created_at timestamp with time zone, content_type text, headers jsonb, payload bytea, type text, key text, priority smallint)
-    LANGUAGE sql SECURITY DEFINER
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-    SELECT * FROM hookwire.take_copies(queue, name, count, lease_seconds, filter)
+BEGIN
+    RETURN QUERY SELECT * FROM hookwire.take_copies(receive_copies.queue, receive_copies.name, receive_copies.count, receive_copies.lease_seconds, receive_copies.filter);
+END
 $$;
 
 DROP FUNCTION hookwire.lease_requests(text, integer, double precision, text, double precision);

@@ -2,9 +2,9 @@
 
 ::
 
-    share() --fetch--> rows within its bytes --list_of, one--> Answer --sent--> the bytes are free again
+    share() --fetch--> rows within its bytes --list_of, page_of, one--> answer --sent--> the bytes are free again
                 |
-                '-- waits while the answers in the making have all bytes
+                '-- waits while the fetches of others have all bytes
 
 A share is a quarter of the bytes that are free, at most :data:`ANSWER_BYTES_MAX`. Answers on their way to slow clients
 make the shares of others smaller, and never make them wait.
@@ -13,9 +13,10 @@ make the shares of others smaller, and never make them wait.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from fastapi import Request, Response
@@ -32,7 +33,7 @@ ANSWER_BYTES_MAX: Final = 8 * 1024 * 1024
 ANSWERS_BYTES_MAX: Final = 4 * ANSWER_BYTES_MAX
 _SHARE_BYTES_MIN: Final = 1024 * 1024
 _LARGE_BYTES: Final = 128 * 1024
-"""A larger answer is encoded in a thread."""
+"""A larger answer is encoded in a thread, and sent in pieces."""
 _Item = TypeVar("_Item")
 
 
@@ -94,20 +95,17 @@ class Share:
     async def list_of(
         self, found: Sequence[_Item], shape: Callable[[_Item], Mapping[str, Any]],
         size: Callable[[_Item], int], rest: Mapping[str, Any] | None = None,
-    ) -> Answer:  # fmt: skip
+    ) -> Response:  # fmt: skip
         """Return ``{"items": [...]}`` with the members of ``rest``."""
-
-        def pieces() -> list[bytes]:
-            items = [b",%s" % _encoded(shape(one)) if n else _encoded(shape(one)) for n, one in enumerate(found)]
-            more = b"".join(b',"%s":%s' % (name.encode(), to_json(value)) for name, value in (rest or {}).items())
-            return [b'{"items":[', *items, b"]%s}\n" % more]
-
-        return await self._answer(pieces, sum(map(size, found)))
+        more = b"".join(b',"%s":%s' % (name.encode(), to_json(value)) for name, value in (rest or {}).items())
+        items = [partial(_piece, b"," if n else b'{"items":[', shape, one) for n, one in enumerate(found)]
+        end = (b"]%s}" if items else b'{"items":[]%s}') % more
+        return self._answer([*items, lambda: end], sum(map(size, found)))
 
     async def page_of(
         self, request: Request, rows: Sequence[Row], limit: int, key: Callable[[Row], Sequence[str | int]],
         shape: Callable[[Row], Mapping[str, Any]], may_see: Callable[[Row], bool] = lambda _: True,
-    ) -> Answer:  # fmt: skip
+    ) -> Response:  # fmt: skip
         """Return the rows that fit and may be seen, with a link to the next page if ``rows`` has more than fit."""
         fitting = [row for row in rows[:limit] if row["fits"]]
         is_last = len(rows) == len(fitting)
@@ -118,46 +116,42 @@ class Share:
             answer.headers["Link"] = link
         return answer
 
-    async def one(self, shape: Callable[[], Mapping[str, Any]], size: int) -> Answer:
+    async def one(self, shape: Callable[[], Mapping[str, Any]], size: int) -> Response:
         """Return one object."""
-        return await self._answer(lambda: [_encoded(shape()), b"\n"], size)
+        return self._answer([lambda: _encoded(shape())], size)
 
-    async def _answer(self, pieces: Callable[[], list[bytes]], size: int) -> Answer:
-        self._answers.resize(self, size)
-        if size > _LARGE_BYTES:
-            made = await asyncio.get_running_loop().run_in_executor(self._answers.thread, pieces)
-        else:
-            made = [b"".join(pieces())]
-        answer = Answer(made, self._answers)
-        self._answers.resize(self, 0)
-        return answer
+    def _answer(self, pieces: list[Callable[[], bytes]], size: int) -> Response:
+        if size <= _LARGE_BYTES:
+            return Response(b"".join(piece() for piece in pieces), media_type="application/json")
+        return LargeAnswer(pieces, size, self._answers)
 
 
-class Answer(Response):
-    """JSON in pieces. Each is sent when the client has read most of what came before it."""
+class LargeAnswer(Response):
+    """JSON in pieces, ``size`` bytes of contents in all. A thread encodes each when the one before it is sent."""
 
-    def __init__(self, pieces: list[bytes], answers: Answers) -> None:
+    def __init__(self, pieces: list[Callable[[], bytes]], size: int, answers: Answers) -> None:
+        super().__init__(media_type="application/json")
+        del self.headers["content-length"]
         self._pieces = pieces
+        self._size = size
         self._answers = answers
-        self._size = sum(map(len, pieces))
-        super().__init__(media_type="application/json", headers={"content-length": str(self._size)})
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        encode = partial(asyncio.get_running_loop().run_in_executor, self._answers.thread)
         self._answers.leaving_bytes += self._size
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            for piece in self._taken():
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-            await send({"type": "http.response.body", "body": b""})
+            self._pieces.reverse()
+            while self._pieces:  # what was sent is not kept
+                await send({"type": "http.response.body", "body": await encode(self._pieces.pop()), "more_body": True})
+            await send({"type": "http.response.body", "body": b"\n"})
         finally:
             self._answers.leaving_bytes -= self._size
 
-    def _taken(self) -> Iterable[bytes]:
-        """Yield the pieces, and keep none that was sent."""
-        self._pieces.reverse()
-        while self._pieces:
-            yield self._pieces.pop()
+
+def _piece(before: bytes, shape: Callable[[_Item], Mapping[str, Any]], one: _Item) -> bytes:
+    return before + _encoded(shape(one))
 
 
 def json_of(text: str | None) -> Json | None:

@@ -33,7 +33,7 @@ router = APIRouter(
 )  # fmt: skip
 In = Annotated[Context, Depends(context_of)]
 Cursor = Annotated[str | None, Query(max_length=600)]
-_PAGE = 1000
+Limit = Annotated[int, Query(ge=1, le=1000)]
 _Event = Literal["scheduled", "available", "assigned", "running", "review", "retryable", "completed", "cancelled",
                  "discarded", "progress", "due"]  # fmt: skip
 _NEEDED = frozenset(
@@ -194,13 +194,13 @@ class StatisticsOut(BaseModel):
 @router.get("/kinds", summary="List the settings of kinds of jobs", response_model=JobKindList,
             responses=refusals("invalid-cursor"))  # fmt: skip
 @needs("read", reach="route")
-async def list_kinds(request: Request, context: In, cursor: Cursor = None) -> Response:
+async def list_kinds(request: Request, context: In, cursor: Cursor = None, limit: Limit = 1000) -> Response:
     """The kind `*` holds the settings for all kinds."""
     [after] = read_cursor(cursor, [str]) or [""]
     async with context.answers.share() as share:
-        rows = await share.fetch(lambda room: context.database.fetch("job.kinds", after, _PAGE + 1, room))
+        rows = await share.fetch(lambda room: context.database.fetch("job.kinds", after, limit + 1, room))
         return await share.page_of(
-            request, rows, _PAGE, lambda row: [row["kind"]],
+            request, rows, limit, lambda row: [row["kind"]],
             lambda row: JobKindOut.model_validate(_kind_out(row)).model_dump(),
             lambda row: row["kind"] == "*" or may_reach_kind(request, row["kind"]),
         )  # fmt: skip
@@ -244,14 +244,14 @@ async def resume_kind(request: Request, kind: str, body: Reasoned, context: In) 
 
 @router.get("/periodic", summary="List schedules", response_model=ScheduleList, responses=refusals("invalid-cursor"))
 @needs("read", reach="route")
-async def list_schedules(request: Request, context: In, cursor: Cursor = None) -> Response:
+async def list_schedules(request: Request, context: In, cursor: Cursor = None, limit: Limit = 1000) -> Response:
     """The schedules are sorted by name. `args` is null for a key without the scope `payloads`."""
     [after] = read_cursor(cursor, [str]) or [""]
     shown = shows_payloads(request)
     async with context.answers.share() as share:
-        rows = await share.fetch(lambda room: context.database.fetch("job.schedules", after, _PAGE + 1, room))
+        rows = await share.fetch(lambda room: context.database.fetch("job.schedules", after, limit + 1, room))
         return await share.page_of(
-            request, rows, _PAGE, lambda row: [row["name"]], lambda row: _listed_schedule(row, shown=shown),
+            request, rows, limit, lambda row: [row["name"]], lambda row: _listed_schedule(row, shown=shown),
             lambda row: may_reach_kind(request, row["kind"]),
         )  # fmt: skip
 
