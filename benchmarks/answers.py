@@ -3,8 +3,8 @@
     python -m benchmarks.answers --items 150 --clients 8
 
 Each client of a list fetches all items of 1 MB, page by page. The clients of a claim share them. Beside them, one
-client asks /healthz. The figures of a route: p99 of /healthz beside that of the idle service (bar: 10 times), the
-growth of the service's memory (bar: 64 MiB), the largest answer, and how long it took.
+client asks /healthz. Each line has the p99 of /healthz beside that of the idle service (bar: 10 times). It also has
+the growth of the service's memory (bar: 64 MiB), the largest answer, and the time of the whole.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ class LargeAnswer(Response):
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             self._pieces.reverse()
-            while self._pieces:  # what was sent is not kept
+            while self._pieces:  # a piece that was sent is not kept
                 await send({"type": "http.response.body", "body": await encode(self._pieces.pop()), "more_body": True})
             await send({"type": "http.response.body", "body": b"\n"})
         finally:
