@@ -133,6 +133,7 @@ CREATE TABLE hookwire.jobs (
     errors jsonb DEFAULT '[]'::jsonb NOT NULL,
     created_by text,
     created_at timestamp with time zone NOT NULL,
+    releases smallint DEFAULT 0 NOT NULL,
     CONSTRAINT jobs_on_due_check CHECK ((on_due = ANY (ARRAY['remind'::text, 'escalate'::text, 'unassign'::text]))),
     CONSTRAINT jobs_state_check CHECK ((state = ANY (ARRAY['scheduled'::text, 'available'::text, 'assigned'::text, 'running'::text, 'review'::text, 'retryable'::text])))
 )
@@ -191,6 +192,8 @@ COMMENT ON COLUMN hookwire.jobs.resumed IS 'What the resumption brought.';
 COMMENT ON COLUMN hookwire.jobs.errors IS 'Failures so far.';
 
 COMMENT ON COLUMN hookwire.jobs.created_by IS 'The key or role that enqueued it.';
+
+COMMENT ON COLUMN hookwire.jobs.releases IS 'How often in a row it was released or snoozed without an attempt.';
 
 CREATE FUNCTION hookwire.act_on_due_job(job hookwire.jobs) RETURNS void
     LANGUAGE plpgsql
@@ -1617,7 +1620,7 @@ BEGIN
         RETURN 'dead';
     END IF;
     UPDATE hookwire.task_rows t
-    SET start_time = NULL, claim = NULL, worker = NULL, lease_until = NULL, last_error = left(why, 2000),
+    SET start_time = NULL, claim = NULL, worker = NULL, lease_until = NULL, last_error = left(why, 2000), releases = 0,
         due_at = clock_timestamp() + make_interval(secs => hookwire.task_backoff_seconds(found.attempts, policy) * (0.8 + 0.4 * random()))
     WHERE t.id = task_id;
     RETURN 'retry';
@@ -2478,7 +2481,8 @@ CREATE TABLE hookwire.messages (
     content_type text,
     headers jsonb DEFAULT '{}'::jsonb NOT NULL,
     payload bytea NOT NULL,
-    last_reason text
+    last_reason text,
+    releases smallint DEFAULT 0 NOT NULL
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000');
 
@@ -2497,6 +2501,8 @@ COMMENT ON COLUMN hookwire.messages.receiver IS 'The client that holds it.';
 COMMENT ON COLUMN hookwire.messages.type IS 'A word by which receivers filter.';
 
 COMMENT ON COLUMN hookwire.messages.last_reason IS 'Why it was rejected last.';
+
+COMMENT ON COLUMN hookwire.messages.releases IS 'How often in a row it was returned without counting the delivery.';
 
 CREATE FUNCTION hookwire.message_count(queue text) RETURNS bigint
     LANGUAGE sql STABLE SECURITY DEFINER
@@ -3322,6 +3328,7 @@ CREATE TABLE hookwire.task_rows (
     lease_until timestamp with time zone,
     attempts integer DEFAULT 0 NOT NULL,
     last_error text,
+    releases smallint DEFAULT 0 NOT NULL,
     CONSTRAINT task_rows_description_check CHECK ((octet_length(description) <= 1048576)),
     CONSTRAINT task_rows_id_check CHECK ((((octet_length(id) >= 1) AND (octet_length(id) <= 200)) AND (id !~ '[\x01-\x1f\x7f]'::text)))
 )
@@ -3344,6 +3351,8 @@ COMMENT ON COLUMN hookwire.task_rows.notify_at IS 'When the cleaner notifies of 
 COMMENT ON COLUMN hookwire.task_rows.claim IS 'The fence of the worker that has begun it.';
 
 COMMENT ON COLUMN hookwire.task_rows.lease_until IS 'When it counts as crashed.';
+
+COMMENT ON COLUMN hookwire.task_rows.releases IS 'How often in a row it was released without an attempt.';
 
 CREATE FUNCTION hookwire.recover_task(crashed hookwire.task_rows) RETURNS text
     LANGUAGE plpgsql
@@ -3423,6 +3432,8 @@ CREATE FUNCTION hookwire.reject_held(ids bigint[], claims bigint[], queue text D
 DECLARE
     in_queue CONSTANT text := reject_held.queue;
     in_reason CONSTANT text := left(reject_held.reason, 500);
+    is_released CONSTANT boolean := NOT (counts OR dead);
+    is_counted CONSTANT boolean := is_released AND in_reason IS DISTINCT FROM 'stop';
     held bigint[];
 BEGIN
     IF delay_seconds NOT BETWEEN 0 AND 315360000 THEN
@@ -3432,19 +3443,22 @@ BEGIN
     RETURN QUERY
     WITH worn AS MATERIALIZED (
         SELECT m.id FROM hookwire.messages m LEFT JOIN hookwire.queues q ON q.name = m.queue
-        WHERE m.id = ANY (held) AND (dead OR (counts AND m.deliveries >= coalesce(q.deliveries_max, 5)))
+        WHERE m.id = ANY (held) AND (dead OR ((counts OR (is_counted AND m.releases >= hookwire.releases_max())) AND m.deliveries >= coalesce(q.deliveries_max, 5)))
     ), buried AS (
         DELETE FROM hookwire.messages m WHERE m.id = ANY (ARRAY(SELECT w.id FROM worn w)) RETURNING m.*
     ), letters AS (
         INSERT INTO hookwire.dead_messages (id, queue, created_at, died_at, deliveries, reason, priority, receiver, type, key,
                                             content_type, headers, payload)
-        SELECT b.id, b.queue, b.created_at, clock_timestamp(), b.deliveries, coalesce(in_reason, 'rejected'), b.priority,
+        SELECT b.id, b.queue, b.created_at, clock_timestamp(), b.deliveries, coalesce(in_reason, CASE WHEN counts OR dead THEN 'rejected' ELSE hookwire.release_limit_text() END), b.priority,
                b.receiver, b.type, b.key, b.content_type, b.headers, b.payload
         FROM buried b
     ), returned AS (
         UPDATE hookwire.messages m
-        SET claim = NULL, lease_until = NULL, claimed_at = NULL, last_reason = in_reason,
-            deliveries = m.deliveries - CASE WHEN counts THEN 0 ELSE 1 END,
+        SET claim = NULL, lease_until = NULL, claimed_at = NULL,
+            last_reason = CASE WHEN is_counted AND m.releases >= hookwire.releases_max() THEN hookwire.release_limit_text() ELSE in_reason END,
+            deliveries = m.deliveries - CASE WHEN is_counted AND m.releases >= hookwire.releases_max() THEN 0 ELSE is_released::integer END,
+            releases = CASE WHEN NOT is_released OR (is_counted AND m.releases >= hookwire.releases_max()) THEN 0
+                            ELSE m.releases + is_counted::integer END,
             due_at = CASE WHEN delay_seconds > 0 THEN clock_timestamp() + make_interval(secs => delay_seconds) END
         WHERE m.id = ANY (ARRAY(SELECT h FROM unnest(held) AS h EXCEPT SELECT w.id FROM worn w))
         RETURNING m.id
@@ -3470,7 +3484,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION hookwire.release_jobs(ids uuid[], claims bigint[]) RETURNS SETOF uuid
+CREATE FUNCTION hookwire.release_jobs(ids uuid[], claims bigint[], reason text DEFAULT NULL::text) RETURNS SETOF uuid
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -3481,12 +3495,20 @@ CREATE FUNCTION hookwire.release_jobs(ids uuid[], claims bigint[]) RETURNS SETOF
 DECLARE
     held CONSTANT uuid[] := hookwire.held_jobs(ids, claims);
     cancelled CONSTANT uuid[] := ARRAY(SELECT j.id FROM hookwire.jobs j WHERE j.id = ANY (held) AND j.is_cancelled);
+    is_counted CONSTANT boolean := release_jobs.reason IS DISTINCT FROM 'stop';
+    tired hookwire.jobs;
     moved hookwire.jobs[];
 BEGIN
+    FOR tired IN
+        SELECT j.* FROM hookwire.jobs j
+        WHERE j.id = ANY (held) AND NOT j.is_cancelled AND is_counted AND j.releases >= hookwire.releases_max()
+    LOOP
+        PERFORM hookwire.settle_failure(tired, hookwire.release_limit_text(), false, NULL);
+    END LOOP;
     WITH freed AS (
         UPDATE hookwire.jobs j SET state = 'available', claim = NULL, lease_until = NULL, run_until = NULL, attempts = j.attempts - 1,
-            number = j.number + 1
-        WHERE j.id = ANY (held) AND NOT j.is_cancelled RETURNING j.*
+            number = j.number + 1, releases = j.releases + is_counted::integer
+        WHERE j.id = ANY (held) AND j.state = 'running' AND NOT j.is_cancelled RETURNING j.*
     )
     SELECT coalesce(array_agg(f), '{}') INTO moved FROM freed f;
     PERFORM hookwire.announce_jobs(moved);
@@ -3496,6 +3518,10 @@ BEGIN
     RETURN QUERY SELECT unnest(held);
 END
 $$;
+
+CREATE FUNCTION hookwire.release_limit_text() RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN 'released 100 times in a row without an attempt'::text;
 
 CREATE FUNCTION hookwire.release_request(id uuid, claim bigint, delay_seconds double precision, why text DEFAULT NULL::text) RETURNS text
     LANGUAGE plpgsql
@@ -3527,21 +3553,32 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION hookwire.release_tasks(ids text[], claims bigint[]) RETURNS SETOF text
+CREATE FUNCTION hookwire.release_tasks(ids text[], claims bigint[], reason text DEFAULT NULL::text) RETURNS SETOF text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_column
 DECLARE
     held CONSTANT text[] := hookwire.held_tasks(ids, claims);
+    is_counted CONSTANT boolean := release_tasks.reason IS DISTINCT FROM 'stop';
+    tired CONSTANT text[] := ARRAY(
+        SELECT t.id FROM hookwire.task_rows t WHERE t.id = ANY (held) AND is_counted AND t.releases >= hookwire.releases_max());
+    freed CONSTANT text[] := ARRAY(SELECT h FROM unnest(held) AS h EXCEPT SELECT w FROM unnest(tired) AS w);
 BEGIN
+    PERFORM hookwire.fail_task(t.id, t.claim, hookwire.release_limit_text()) FROM hookwire.task_rows t WHERE t.id = ANY (tired);
+    RETURN QUERY SELECT unnest(tired);
     RETURN QUERY
-    UPDATE hookwire.task_rows t SET start_time = NULL, claim = NULL, worker = NULL, lease_until = NULL, attempts = t.attempts - 1
-    WHERE t.id = ANY (held) RETURNING t.id;
+    UPDATE hookwire.task_rows t SET start_time = NULL, claim = NULL, worker = NULL, lease_until = NULL, attempts = t.attempts - 1,
+        releases = t.releases + is_counted::integer
+    WHERE t.id = ANY (freed) RETURNING t.id;
     PERFORM hookwire.notify_tasks(array_agg(t.id), array_agg((hookwire.task_policy(t.kind)).notify))
-    FROM hookwire.task_rows t WHERE t.id = ANY (held);
+    FROM hookwire.task_rows t WHERE t.id = ANY (freed);
 END
 $$;
+
+CREATE FUNCTION hookwire.releases_max() RETURNS integer
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN 100;
 
 CREATE FUNCTION hookwire.reply(id text, claim bigint, body bytea, content_type text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -3733,7 +3770,7 @@ DECLARE
     moved hookwire.jobs;
 BEGIN
     UPDATE hookwire.jobs j
-    SET errors = CASE WHEN jsonb_array_length(j.errors) >= 20 THEN j.errors - 0 ELSE j.errors END || failure
+    SET releases = 0, errors = CASE WHEN jsonb_array_length(j.errors) >= 20 THEN j.errors - 0 ELSE j.errors END || failure
     WHERE j.id = job.id;
     IF policy.automation <> 'mostly' AND (for_good OR job.attempts >= job.attempts_max) THEN
         PERFORM hookwire.end_jobs(ARRAY[job.id], 'discarded', NULL, why);
@@ -3820,6 +3857,7 @@ CREATE FUNCTION hookwire.snooze_job(id uuid, claim bigint, seconds double precis
 #variable_conflict use_column
 DECLARE
     job CONSTANT hookwire.jobs := hookwire.running_job(snooze_job.id, snooze_job.claim);
+    is_counted CONSTANT boolean := seconds < 60 AND snooze_job.token IS NULL;
     moved hookwire.jobs;
 BEGIN
     IF seconds NOT BETWEEN 0 AND 315360000 OR octet_length(snooze_job.token) NOT BETWEEN 16 AND 200 THEN
@@ -3829,10 +3867,15 @@ BEGIN
         PERFORM hookwire.end_jobs(ARRAY[job.id], 'cancelled', NULL, 'cancelled while it ran');
         RETURN;
     END IF;
+    IF is_counted AND job.releases >= hookwire.releases_max() THEN
+        PERFORM hookwire.settle_failure(job, hookwire.release_limit_text(), false, NULL);
+        RETURN;
+    END IF;
     BEGIN
         UPDATE hookwire.jobs j
         SET state = 'scheduled', due_at = clock_timestamp() + make_interval(secs => seconds), attempts = j.attempts - 1, claim = NULL,
-            lease_until = NULL, run_until = NULL, number = j.number + 1, token = snooze_job.token, resumed = NULL
+            lease_until = NULL, run_until = NULL, number = j.number + 1, token = snooze_job.token, resumed = NULL,
+            releases = j.releases + is_counted::integer
         WHERE j.id = job.id RETURNING j.* INTO moved;
     EXCEPTION WHEN unique_violation THEN
         RAISE EXCEPTION USING ERRCODE = 'HW002', MESSAGE = 'another job waits for this token';

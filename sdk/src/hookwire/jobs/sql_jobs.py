@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from hookwire.jobs import wake_up
 from hookwire.jobs.failure import reason_of
-from hookwire.jobs.job import Failed, Job, Snoozed
+from hookwire.jobs.job import Failed, Job, Snoozed, encode
 
 __all__ = ["SqlJobs"]
 
@@ -24,7 +24,7 @@ _COMPLETE: Final = (
 _FAIL: Final = "SELECT hookwire.fail_job($1::text::uuid, $2, $3, $4, $5)"
 _SNOOZE: Final = "SELECT hookwire.snooze_job($1::text::uuid, $2, $3, $4)"
 _EXTEND: Final = "SELECT id::text AS id, is_cancelled FROM hookwire.extend_jobs($1::text[]::uuid[], $2::bigint[], $3)"
-_RELEASE: Final = "SELECT hookwire.release_jobs($1::text[]::uuid[], $2::bigint[])"
+_RELEASE: Final = "SELECT hookwire.release_jobs($1::text[]::uuid[], $2::bigint[], reason => 'stop')"
 
 
 class SqlJobs:
@@ -40,10 +40,10 @@ class SqlJobs:
 
     async def complete(self, done: Sequence[tuple[Job, Any]], connection: Any = None) -> set[str]:
         """Complete jobs by one statement. Return the ids of the jobs that were still held."""
-        extras = [json.dumps(extra) if (extra := job.extra()) else None for job, _ in done]
+        extras = [encode(extra) if (extra := job.extra()) else None for job, _ in done]
         rows = await (connection or self._pool).fetch(
             _COMPLETE, [job.id for job, _ in done], [job.claim for job, _ in done],
-            ["null" if result is None else json.dumps(result) for _, result in done], extras if any(extras) else None,
+            ["null" if result is None else encode(result) for _, result in done], extras if any(extras) else None,
         )  # fmt: skip
         return {row[0] for row in rows}
 
@@ -61,7 +61,7 @@ class SqlJobs:
         return {row["id"]: row["is_cancelled"] for row in rows}
 
     async def release(self, held: Sequence[Job]) -> None:
-        """Release jobs without costing an attempt."""
+        """Release jobs of a worker that stops, without costing an attempt."""
         await self._pool.execute(_RELEASE, [job.id for job in held], [job.claim for job in held])
 
     async def listen(self, wake: Callable[[], None]) -> None:
