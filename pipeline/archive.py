@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -29,7 +29,8 @@ from pipeline.failure import sentence
 from pipeline.kafka_options import SparkKafkaOptions
 from pipeline.kafka_range import Bounds, Range, RangePlan, RangeProblem, planned
 from pipeline.kafka_reader import bounds_of, incarnations_of, read_ranges, topics_of
-from pipeline.lake import Change, DataFile, LakeConflict, Snapshot, State, Table
+from pipeline.lake import LakeConflict, Table
+from pipeline.snapshot import Change, DataFile, Snapshot
 
 __all__ = ["ArchiveFailed", "ArchiveOptions", "Archived", "archive", "batch_rows", "plan_archive", "unarchived"]
 
@@ -166,7 +167,7 @@ def _batch(
     for problem in plan.problems:
         if (problem.topic, problem.partition) in read:
             notes.setdefault(problem.kind, []).append(list(problem[1:]))
-    state = State(offsets, incarnations, basis.state.kept, basis.state.days)
+    state = replace(basis.state, offsets=offsets, incarnations=incarnations)
     rows = sum(file.rows for file in files)
     try:
         return table.commit(basis, Change("archive", run, files, state=state, notes=notes)), rows, quarantined
@@ -180,7 +181,7 @@ def _written(
 ) -> tuple[tuple[DataFile, ...], int]:
     seen = Observation()
     rows = batch_rows(spark, kafka, plan.ranges).observe(seen, F.count("quarantine").alias("quarantined"))
-    files = table.write(rows, basis.version + 1)  # records of a range stay in the order of their offsets
+    files = table.write(rows, basis.number + 1)  # records of a range stay in the order of their offsets
     return files, seen.get["quarantined"]
 
 

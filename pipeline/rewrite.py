@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 
-from pipeline.lake import Change, DataFile, LakeConflict, LakeDamaged, Snapshot, Table
+from pipeline.lake import LakeConflict, LakeDamaged, Table
+from pipeline.snapshot import Change, DataFile, Snapshot
 
 __all__ = ["rewrite"]
 
@@ -17,7 +18,7 @@ def rewrite(table: Table, old: Sequence[DataFile], rows: DataFrame, job: str, ru
     Raises :class:`LakeDamaged` if the number of written rows is wrong. Raises :class:`LakeConflict` if another job has
     rewritten the same files. Both leave the table as it was.
     """
-    added = table.write(rows, table.snapshot().version + 1)
+    added = table.write(rows, table.snapshot().number + 1)
     read, written = sum(file.rows for file in old), sum(file.rows for file in added)
     if written != read - fewer_rows:
         table.discard(added)

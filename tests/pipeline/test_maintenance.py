@@ -22,7 +22,7 @@ from pipeline.day import put_days
 from pipeline.delivery import delivery_table
 from pipeline.erasure import Erased, Subject, erase, erased_table, find
 from pipeline.failure import named
-from pipeline.lake import Change, DataFile, LakeConflict, LakeDamaged, Table, bronze
+from pipeline.lake import LakeConflict, LakeDamaged, Table, bronze
 from pipeline.metric import metric_table
 from pipeline.remnant import remnants
 from pipeline.retention import forgotten, retain
@@ -31,6 +31,7 @@ from pipeline.runs import runs
 from pipeline.selection import Selection, archived, select
 from pipeline.service import stale_days
 from pipeline.slo import slo_table
+from pipeline.snapshot import Change, DataFile
 from pipeline.storage import LakeStorage
 
 DAY = date(2026, 1, 15)

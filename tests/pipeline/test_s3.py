@@ -96,7 +96,7 @@ def test_of_two_archivers_on_s3_one_commits_and_the_other_says_so(
     make(kafka, topic)
     write(kafka, topic, [ours(n) for n in range(1, 6)])
     outcomes = drivers.ask("race")
-    sentence = "another job changed bronze at the same time: run this one again"
+    sentence = "bronze was changed at the same time (commit 1, archive of run run): run this command again"
     assert (sorted(outcomes, key=str), seen(s3[0], drivers)) == ([5, sentence], [1, 2, 3, 4, 5])
 
 
