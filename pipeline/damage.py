@@ -22,6 +22,7 @@ from pipeline.lake import Table
 from pipeline.snapshot import BATCH, Change, DataFile, Snapshot, State, folder_values
 from pipeline.statistics import wrong_statistics
 from pipeline.storage import LakeStorage, StorageError, is_uri
+from pipeline.words import statistics
 
 __all__ = ["Damage", "Inspection", "inspect", "put_aside", "quarantined_table"]
 
@@ -33,7 +34,7 @@ QUARANTINED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A file of the table, and what is wrong with it.
+    """A file of the table, and its fault.
 
     ``is_lost``: its records cannot be read, or are not those that were written.
     """
@@ -66,7 +67,7 @@ def inspect(
     """
     snapshot = table.snapshot().where(is_wanted)
     sizes = table.stored() if snapshot.files else {}
-    said = table.statistics() if snapshot.files else {}
+    said = statistics(table) if snapshot.files else {}
     files = {file.path: file for file in snapshot.files}
     written = _hashes(table) if deep else {}
 
@@ -92,7 +93,7 @@ def _hashes(table: Table) -> dict[str, str]:
 def _damage(
     lake: LakeStorage, table: Table, file: DataFile, sizes: Mapping[str, int], said: Mapping[str, Any]
 ) -> Damage | None:
-    """Return what is wrong with a file. It is taken for lost if its size, its footer or its rows differ."""
+    """Return the fault of a file. It is taken for lost if its size, its footer or its rows differ."""
     path = lake.relative(table.place(file))
     size = sizes.get(path) if path in sizes or not is_uri(path) else lake.info(path).size
     if size is None:
@@ -119,8 +120,8 @@ def _footer(lake: LakeStorage, path: str) -> pq.FileMetaData | str:
 
 
 def _other_folder(file: DataFile) -> str | None:
-    """Return which partition value of a file of hookwire is not that of its folder."""
-    folders = folder_values(file.path) if BATCH.match(file.path) else {}
+    """Return which partition value of a file is not that of its folder; folders need not have values."""
+    folders = folder_values(file.path)
     wrong = [name for name, value in file.values.items() if folders.get(name, value) != value]
     return f"the log says {wrong[0]} {file.values[wrong[0]]}, and its folder {folders[wrong[0]]}" if wrong else None
 

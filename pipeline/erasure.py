@@ -34,7 +34,7 @@ from pipeline.storage import LakeStorage, is_uri
 
 __all__ = ["Erased", "Subject", "erase", "erased_table", "find", "find_beside"]
 
-_NUMBERS = ("event_id", "event_number", "partition", "offset", "accepted_at")
+_NUMBERS = ("event_id", "event_number", "kafka_topic_id", "partition", "offset", "accepted_at")
 _ERASED = (*_NUMBERS, "dt", "topic")
 
 
@@ -136,7 +136,9 @@ def _numbers(one: Remnant) -> pa.Table:
     rows = rows.set_column(rows.schema.get_field_index("accepted_at"), "accepted_at", at)
     rows = rows.append_column("dt", pa.repeat(date.fromisoformat(place["dt"]), rows.num_rows))
     rows = rows.append_column("topic", pa.repeat(place["topic"], rows.num_rows))
-    return rows.select([name for name in _ERASED if name in rows.column_names])
+    for name in {*_ERASED} - {*rows.column_names}:  # an older version did not write it
+        rows = rows.append_column(name, pa.nulls(rows.num_rows, pa.string()))
+    return rows.select(list(_ERASED))
 
 
 def _note(table: Table, rows: DataFrame, run: str) -> None:

@@ -1,4 +1,4 @@
-"""Foreign commits: what other tools did to a table of the lake, and whether rows changed by it.
+"""Foreign commits: commits of other tools to a table of the lake, which may have changed rows.
 
 A commit that rearranges (``OPTIMIZE``, ``VACUUM``, a property, a column more) leaves every row as it was. It is a note.
 A commit that adds or removes rows is a finding, until a person accepts it by ``hookwire pipeline accept-commit``.
@@ -37,7 +37,7 @@ class ForeignCommit:
 
 def foreign_commit(version: int, actions: Sequence[Mapping[str, Any]]) -> ForeignCommit | None:
     """Return the commit that has these actions; None if it only created the table."""
-    info = next((action["commitInfo"] for action in actions if action.get("commitInfo")), {})
+    info: Mapping[str, Any] = next((action["commitInfo"] for action in actions if action.get("commitInfo")), {})
     files = [action.get("add") or action.get("remove") for action in actions]
     changes_rows = any(file.get("dataChange", True) for file in files if file)
     operation = str(info.get("operation", "an unnamed operation"))

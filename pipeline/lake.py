@@ -33,7 +33,6 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
@@ -44,17 +43,17 @@ from pyspark.sql.types import StructType
 
 from pipeline.foreign import ForeignCommit, remembered
 from pipeline.frame import arrow_schema
-from pipeline.log import COLUMNS, OURS, Entry, Log
+from pipeline.log import COLUMNS, OURS, DeltaLog, LogEntry
 from pipeline.protocol import refused_for_reading, refused_for_writing
 from pipeline.reading import named_rows, rows_of
 from pipeline.schema import BRONZE, BRONZE_PARTITIONS
 from pipeline.snapshot import Change, DataFile, Snapshot, State, folder_values
+from pipeline.statistics import NUMBER, event_numbers
 from pipeline.storage import LakeStorage, is_uri, reached
 
 __all__ = ["LakeConflict", "LakeDamaged", "Table", "bronze"]
 
 _CONFIGURATION: Final = {"delta.checkpointInterval": "100", "delta.logRetentionDuration": "interval 90 days"}
-_NUMBER: Final = "event_number"
 _TRIES = 5
 _NAMED_MAX: Final = 3
 
@@ -76,15 +75,15 @@ class Table:
         self._lake = lake
         self._partitions = partitions
         self._uri = lake.spark_path(name)
-        self._log = Log(lake, f"{name}/_delta_log")
+        self._log = DeltaLog(lake, f"{name}/_delta_log")
 
     def is_made(self) -> bool:
         """Return whether our first commit exists, so that an older version's log is obsolete."""
-        return self._opened() is not None and next(self.history(), None) is not None
+        return self.opened() is not None and next(self.history(), None) is not None
 
     def snapshot(self) -> Snapshot:
         """Return the present state of the table. Raises :class:`LakeDamaged`."""
-        table = self._opened()
+        table = self.opened()
         if table is None:
             self._refuse_lost_log()
             return Snapshot()
@@ -175,8 +174,8 @@ class Table:
         return any(commit.get("id") == commit_id for commit in newer)
 
     def authors_since(self, version: int) -> str:
-        """Return who made the commits after this version, for a sentence; "" if there are none."""
-        table = self._opened()
+        """Return the jobs and tools that committed after this version, for a sentence; "" if there are none."""
+        table = self.opened()
         entries = self._log.back_from(table.version()) if table is not None else iter(())
         newer = [entry.author for entry in takewhile(lambda entry: entry.version > version, entries)]
         return "; ".join(reversed(newer[-_NAMED_MAX:]))
@@ -207,13 +206,13 @@ class Table:
 
     def upgrade(self) -> None:
         """Add the columns that an older version's table lacks. Its rows keep null there."""
-        table = self._opened()
+        table = self.opened()
         present = {field.name for field in table.schema().fields} if table is not None else set()
         wanted = Schema.from_json(self.schema.json()).fields if table is not None else []
         missing = [field for field in wanted if field.name not in present]
         if table is None or not missing:
             return
-        with suppress(CommitFailedError), self._damage_named():  # another job may add them at the same time
+        with self._damage_named(), suppress(CommitFailedError):  # another job may add them at the same time
             properties = CommitProperties({COLUMNS: [field.name for field in missing]})
             table.alter.add_columns(missing, commit_properties=properties)
             self._make_log_durable(table.version() - 1)
@@ -223,7 +222,7 @@ class Table:
 
         ``unnamed``: also delete files of that age that no commit names, such as those of killed batches.
         """
-        table = self._opened()
+        table = self.opened()
         if table is None:
             return 0
         with self._damage_named():
@@ -232,6 +231,16 @@ class Table:
             if there:
                 table.vacuum(kept_hours, dry_run=False, enforce_retention_duration=False, full=unnamed)
         return sum(path.endswith(".parquet") for path in there)
+
+    def refuse_deleted(self, added: Sequence[DataFile]) -> None:
+        """Raise :class:`LakeConflict` if a vacuum of another tool deleted files before their commit."""
+        for file in added:
+            if self._lake.info(self.place(file)).size is None:
+                self.discard(added)
+                raise LakeConflict(
+                    f"{self.place(file)} was deleted before its commit, as by a VACUUM that keeps files for less time "
+                    "than a batch takes: run this command again"
+                )
 
     def discard(self, files: Iterable[DataFile]) -> None:
         """Delete files that no commit names, or none any more."""
@@ -256,46 +265,28 @@ class Table:
 
     def history(self) -> Iterator[dict[str, Any]]:
         """Yield our commits that are still in the log, newest first, each with ``version`` and ``at``."""
-        table = self._opened()
+        table = self.opened()
         if table is not None:
             with self._damage_named():
                 # ``DeltaTable.history`` also lists commits made after the table was opened, and numbers all wrongly.
                 yield from filter(None, (entry.ours for entry in self._log.back_from(table.version())))
 
-    def entry(self, version: int) -> Entry | None:
+    def entry(self, version: int) -> LogEntry | None:
         """Return a commit of this table; None if it is not in the log any more."""
         with self._damage_named():
             return self._log.entry(version)
 
-    def statistics(self) -> dict[str, dict[str, Any]]:
-        """Return what the log says of each file, by its path: ``num_records``, ``min.<column>``, ``max.<column>``,
-        ``null_count.<column>``; ``deleted_rows`` is true if the file has a deletion vector.
-        """
-        table = self._opened()
-        if table is None:
-            return {}
-        with self._damage_named():
-            rows = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    def opened(self, version: int | None = None) -> DeltaTable | None:
+        """Return the table as ``deltalake`` opens it; None if it does not exist. Raises :class:`LakeDamaged`."""
         try:
-            vectors = pa.table(table.deletion_vectors())["filepath"].to_pylist()
-        except DeltaError as error:  # the vector itself cannot be read
-            reason = _first_line(error)
-            raise LakeDamaged(f"{self.name} has a deletion vector, which hookwire does not read: {reason}") from error
-        with_vector = {unquote(path) for path in vectors}
-        return {
-            (path := unquote(row["path"])): row | {"deleted_rows": any(each.endswith(path) for each in with_vector)}
-            for row in rows
-        }
-
-    def counted_by_deltalake(self, snapshot: Snapshot) -> int:
-        """Return how many rows ``deltalake`` counts in all days of these files, as a second reader."""
-        if not snapshot.files:
-            return 0
-        days = pa.array(sorted({file.values["dt"] or None for file in snapshot.files}, key=str)).cast(pa.date32())
-        with self._damage_named():
-            table = DeltaTable(self._uri, version=snapshot.version, storage_options=self._lake.delta_options)
-            of_days = pc.is_in(pc.field("dt"), value_set=days)
-            return int(table.to_pyarrow_dataset().count_rows(filter=of_days))
+            with reached():
+                table = DeltaTable(self._uri, version=version, storage_options=self._lake.delta_options)
+                self._refuse(refused_for_reading(table, self.schema, self._partitions))
+                return table
+        except TableNotFoundError:
+            return None
+        except DeltaError as error:
+            raise self._damaged(error) from error
 
     def adopt(self, files: Sequence[DataFile], state: State, run: str) -> None:
         """Add the files of an older version's table to this empty table (see ``pipeline.conversion``)."""
@@ -313,17 +304,6 @@ class Table:
         # Without a "=", which readers that look at folders take for a column.
         return f"data/{number:06d}-{secrets.token_hex(3)}"
 
-    def _opened(self) -> DeltaTable | None:
-        try:
-            with reached():
-                table = DeltaTable(self._uri, storage_options=self._lake.delta_options)
-                self._refuse(refused_for_reading(table, self.schema, self._partitions))
-                return table
-        except TableNotFoundError:
-            return None
-        except DeltaError as error:
-            raise self._damaged(error) from error
-
     def _refuse(self, reason: str | None) -> None:
         if reason is not None:
             raise LakeDamaged(f"{self.name} {reason}")
@@ -332,7 +312,7 @@ class Table:
         if self._lake.files(f"{self.name}/log"):
             raise LakeDamaged(f"{self.name} is a table of an older version: run hookwire pipeline convert once")
         has_files = any(set(self._partitions) <= folder_values(path).keys() for path in self.stored())
-        if has_files and self._opened() is None:  # Another process may have created the table in the meantime.
+        if has_files and self.opened() is None:  # Another process may have created the table in the meantime.
             raise LakeDamaged(f"{self.name} has files and no log ({self._log_name}): restore the log from a backup")
 
     def _version_of(self, basis: Snapshot) -> int:
@@ -340,15 +320,22 @@ class Table:
 
         Of two jobs that create the table at the same time, the second adds an empty version.
         """
-        self._ensure()
+        self._create()
         if basis.number or basis.files:
             return basis.version
         present = self.snapshot()
         return basis.version if present.number or present.files else present.version
 
     def _ensure(self) -> None:
-        """Create the table before its first file, so that files without a log always mean damage."""
-        if self._opened() is None:
+        """Create the table before its first file, or add the columns that it lacks."""
+        if self.opened() is None:
+            self._create()
+        else:
+            self.upgrade()
+
+    def _create(self) -> None:
+        """Create the table without a file, so that files without a log always mean damage."""
+        if self.opened() is None:
             schema = Schema.from_json(self.schema.json())
             with reached():
                 DeltaTable.create(
@@ -396,13 +383,14 @@ class Table:
     def _listed(self, table: DeltaTable) -> list[dict[str, Any]]:
         """Return the part of the log's words on each file that a snapshot needs."""
         rows = pa.table(table.get_add_actions(flatten=True))
-        needed = ["path", "size_bytes", "num_records", *(f"{bound}.{_NUMBER}" for bound in ("min", "max"))]
+        needed = ["path", "size_bytes", "num_records", *(f"{bound}.{NUMBER}" for bound in ("min", "max"))]
         needed += [f"partition.{name}" for name in self._partitions]
-        return rows.select([name for name in needed if name in rows.column_names]).to_pylist()
+        listed: list[dict[str, Any]] = rows.select([name for name in needed if name in rows.column_names]).to_pylist()
+        return listed
 
     def _file(self, row: Mapping[str, Any]) -> DataFile:
         values = {name: _text(row.get(f"partition.{name}")) for name in self._partitions}
-        low, high = row.get(f"min.{_NUMBER}"), row.get(f"max.{_NUMBER}")
+        low, high = row.get(f"min.{NUMBER}"), row.get(f"max.{NUMBER}")
         numbers = None if low is None or high is None else (low, high)
         rows = row["num_records"]
         file = DataFile(unquote(row["path"]), rows or 0, row["size_bytes"], numbers=numbers, partition=values)
@@ -419,7 +407,7 @@ class Table:
 
     def _addition(self, file: DataFile, now: int) -> AddAction:
         low, high = file.numbers or (None, None)
-        bounds = {} if low is None else {"minValues": {_NUMBER: low}, "maxValues": {_NUMBER: high}}
+        bounds = {} if low is None else {"minValues": {NUMBER: low}, "maxValues": {NUMBER: high}}
         stats = json.dumps({"numRecords": file.rows, **bounds})
         return AddAction(file.path, file.bytes, self._values(file), now, True, stats)
 
@@ -439,7 +427,7 @@ class Table:
         """Return a file's description from its footer and bytes; ``path`` is relative to the lake."""
         with self._lake.open(path) as file:
             metadata = pq.read_metadata(file)
-        digest, numbers = self._lake.sha256(path), _numbers(metadata)
+        digest, numbers = self._lake.sha256(path), event_numbers(metadata)
         return DataFile(path.removeprefix(f"{self.name}/"), metadata.num_rows, size, digest, numbers)
 
 
@@ -450,16 +438,6 @@ def _text(value: Any) -> str:
 
 def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0][:300]
-
-
-def _numbers(metadata: pq.FileMetaData) -> tuple[int, int] | None:
-    """Return the least and the greatest event number, if each row group has them."""
-    groups = [metadata.row_group(n) for n in range(metadata.num_row_groups)]
-    columns = [group.column(n) for group in groups for n in range(metadata.num_columns)]
-    found = [column.statistics for column in columns if column.path_in_schema == _NUMBER]
-    if not found or not all(statistics is not None and statistics.has_min_max for statistics in found):
-        return None
-    return min(statistics.min for statistics in found), max(statistics.max for statistics in found)
 
 
 def bronze(lake: LakeStorage) -> Table:

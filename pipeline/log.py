@@ -13,16 +13,16 @@ from pipeline.foreign import ForeignCommit, foreign_commit
 from pipeline.snapshot import DataFile
 from pipeline.storage import LakeStorage
 
-__all__ = ["COLUMNS", "OURS", "Entry", "Log"]
+__all__ = ["COLUMNS", "OURS", "DeltaLog", "LogEntry"]
 
 OURS: Final = "hookwire"
 """The name of our member of a commit's metadata, and the id of our application transaction."""
 COLUMNS: Final = "hookwireColumns"
-"""The mark of a commit of ours that only adds columns, which an older version did not have."""
+"""The mark of our commits that only add columns, which an older version did not have."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """A commit. ``content`` is its file in the log."""
 
     version: int
@@ -36,7 +36,7 @@ class Entry:
 
     @property
     def ours(self) -> dict[str, Any] | None:
-        """Return what hookwire noted in its commit, with ``version`` and ``at``; None for a commit of another tool."""
+        """Return the notes of our commit, with ``version`` and ``at``; None for a commit of another tool."""
         info = self.info
         if OURS not in info:
             return None
@@ -45,17 +45,17 @@ class Entry:
 
     @property
     def foreign(self) -> ForeignCommit | None:
-        """Return the commit of another tool; None for a commit of ours."""
+        """Return the commit of another tool; None for our commit."""
         info = self.info
         return None if OURS in info or COLUMNS in info else foreign_commit(self.version, self._actions())
 
     @property
     def author(self) -> str:
-        """Return who made the commit, in a sentence."""
+        """Return the name of the commit with its job or tool, for a sentence."""
         ours = self.ours
         if ours is not None:
             return f"commit {self.version}, {ours['job']} of run {ours['run']}"
-        return self.foreign.name if self.foreign else f"commit {self.version}, which adds columns"
+        return self.foreign.name if self.foreign else f"commit {self.version}, an upgrade of the table"
 
     def files(self, action: str) -> list[DataFile]:
         """Return the files of all actions ``add`` or ``remove``. The rows of removed files are unknown."""
@@ -65,21 +65,21 @@ class Entry:
         return [json.loads(line) for line in self.content.splitlines() if line.strip()]
 
 
-class Log:
+class DeltaLog:
     """The folder of a table's commits."""
 
     def __init__(self, lake: LakeStorage, folder: str) -> None:
         self._lake = lake
         self._folder = folder
 
-    def entry(self, version: int) -> Entry | None:
+    def entry(self, version: int) -> LogEntry | None:
         """Return a commit; None if it is not there, or if a checkpoint has replaced it."""
         try:
-            return Entry(version, self._lake.read(f"{self._folder}/{version:020d}.json"))
+            return LogEntry(version, self._lake.read(f"{self._folder}/{version:020d}.json"))
         except FileNotFoundError:
             return None
 
-    def back_from(self, version: int) -> Iterator[Entry]:
+    def back_from(self, version: int) -> Iterator[LogEntry]:
         """Yield the commits from this one down to the oldest that no checkpoint has replaced."""
         for number in range(version, -1, -1):
             if (found := self.entry(number)) is None:

@@ -59,7 +59,7 @@ def _other_column(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | 
 
 
 def _shape(kind: Any) -> Any:
-    """Return a type without what says nothing about its values: whether it may be null, and comments."""
+    """Return a type without the parts that do not concern its values: whether it may be null, and comments."""
     if not isinstance(kind, dict):
         return kind
     ignored = ("nullable", "metadata", "containsNull", "valueContainsNull")

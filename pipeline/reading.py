@@ -1,7 +1,7 @@
 """Reading: rows of Parquet files together with the partition values that the log gives each file.
 
-Spark can take partition values from folders only. The log may name a file in any folder, and its word counts. So the
-rows of a file get its values by a join on the file's name, or as constants where all files have the same values.
+Spark can take partition values from folders only. The log may name a file in any folder, and its word counts. So
+rows get their values by a join on the file's name. If all files have the same values, these are constants.
 """
 
 from __future__ import annotations

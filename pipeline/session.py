@@ -44,7 +44,7 @@ OURS: Final = {
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
 }
 """The settings that the lake's meaning rests on: with others, the same records would be other days, or fewer rows. They
-are ours, whatever Spark's file of defaults says (GB-10)."""
+are ours, and Spark's file of defaults does not change them (GB-10)."""
 _ALWAYS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",

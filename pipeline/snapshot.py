@@ -1,6 +1,6 @@
-"""Snapshot: what a table of the lake holds after a commit, and what the next commit changes.
+"""Snapshot: the contents of a table of the lake after a commit, and the changes of the next commit.
 
-Where a file lies and which values its partition columns have is what the Delta log says, as for every other reader.
+The Delta log says where a file lies and which values its partition columns have, to us as to every other reader.
 Files that hookwire writes have these values in their folders too, so that a file without a log can still be judged.
 """
 

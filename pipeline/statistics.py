@@ -1,4 +1,4 @@
-"""Statistics: what the log says of a file's values, beside what the file itself says.
+"""Statistics: compares the log's words on the values of a file with the file itself.
 
 Other readers skip files by these statistics and count by them, so a wrong one is a wrong answer for them.
 """
@@ -11,16 +11,18 @@ from typing import Any, Final
 
 import pyarrow.parquet as pq
 
-__all__ = ["wrong_statistics"]
+__all__ = ["NUMBER", "event_numbers", "wrong_statistics"]
+
+NUMBER: Final = "event_number"
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
-"""The log may leave out what is finer, as the protocol says."""
+"""The protocol lets the log leave out finer parts of a time."""
 
 
 def wrong_statistics(said: Mapping[str, Any], metadata: pq.FileMetaData) -> str | None:
     """Return the first wrong word of the log on a file; None if all that can be compared agrees.
 
-    ``said`` is a value of ``Table.statistics``.
+    ``said`` is a value of ``words.statistics``.
     """
     if said["deleted_rows"]:
         return "a deletion vector, which is no feature of this table, deletes rows of it"
@@ -67,3 +69,13 @@ def _agree(named: Any, real: Any, *, is_low: bool) -> bool:
 
 def _in_utc(moment: datetime) -> datetime:
     return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def event_numbers(metadata: pq.FileMetaData) -> tuple[int, int] | None:
+    """Return the least and the greatest event number, if each row group has them."""
+    groups = [metadata.row_group(n) for n in range(metadata.num_row_groups)]
+    columns = [group.column(n) for group in groups for n in range(metadata.num_columns)]
+    found = [column.statistics for column in columns if column.path_in_schema == NUMBER]
+    if not found or not all(statistics is not None and statistics.has_min_max for statistics in found):
+        return None
+    return min(statistics.min for statistics in found), max(statistics.max for statistics in found)

@@ -80,7 +80,7 @@ class LakeAudit:
         self.outside: int | None = None
 
     def differences_seen(self, examples_max: int) -> list[str]:
-        """Return, in sentences, what other readers see otherwise than this audit (see ``pipeline.audit.seen``)."""
+        """Return, in sentences, each difference that other readers see (``pipeline.audit.seen``)."""
         tables = ((self._table, self._days), (self._erased, self._erased.snapshot()))
         return [text for table, files in tables for text in differences_seen(self._lake, table, files, examples_max)]
 

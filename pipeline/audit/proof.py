@@ -26,6 +26,7 @@ from pipeline.lake import Table, bronze
 from pipeline.retention import forgotten
 from pipeline.snapshot import DataFile, Snapshot
 from pipeline.storage import LakeStorage
+from pipeline.words import statistics
 
 __all__ = ["DayTopic", "Proof", "Proofs", "proofs_of"]
 
@@ -104,7 +105,7 @@ def _hashed(lake: LakeStorage, table: Table, snapshot: Snapshot) -> list[tuple[D
             return _MISSING
 
     digests = lake.each([table.place(file) for file in snapshot.files], hashed)
-    words = table.statistics() if snapshot.files else {}
+    words = statistics(table) if snapshot.files else {}
     return [
         (_place(file), f"{table.name} {file.path} {digest} {words.get(file.path)}")
         for file, digest in zip(snapshot.files, digests, strict=True)

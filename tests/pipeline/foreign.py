@@ -32,6 +32,7 @@ def row(number: int, key: str = "a", **changes: Any) -> dict[str, Any]:
 
 def batch(table: Table, *rows: dict[str, Any], topic: str = "orders", day: date = DAY) -> None:
     """A batch of the archive with these rows, without Spark."""
+    table.upgrade()
     basis = table.snapshot()
     file = table.write_rows(rows, {"dt": day.isoformat(), "topic": topic}, basis.number + 1)
     table.commit(basis, Change("archive", "run", (file,)))

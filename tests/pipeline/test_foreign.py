@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
-from deltalake import DeltaTable
-from pyspark.sql import SparkSession
+from deltalake import DeltaTable, write_deltalake
+from deltalake.schema import Field, PrimitiveType
+from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
 
 from app.cli.failure import CommandFailed
 from app.cli.main import application
 from pipeline.compaction import compact, crowded
 from pipeline.erasure import Subject, erase
+from pipeline.lake import LakeConflict, LakeDamaged
 from pipeline.retention import retain
+from pipeline.rewrite import rewrite
+from pipeline.snapshot import Change
 from pipeline.storage import LakeStorage
-from tests.pipeline.foreign import AT, append, batch, delta, pipeline, row, table_of
+from tests.pipeline.foreign import AT, append, batch, delta, edit, pipeline, row, table_of
 from tests.pipeline.test_maintenance import LARGE
-from tests.pipeline.test_readers import agreed
+from tests.pipeline.test_readers import agreed, holding
 
 LATER = date(2026, 1, 16)
 
@@ -48,8 +54,6 @@ def checkpoint(lake: LakeStorage) -> None:
 
 
 def add_column(lake: LakeStorage) -> None:
-    from deltalake.schema import Field, PrimitiveType
-
     delta(lake).alter.add_columns([Field("note", PrimitiveType("string"))])
 
 
@@ -127,8 +131,6 @@ def test_what_was_changed_and_changed_back_is_named_twice(lake: LakeStorage) -> 
 
 def test_a_commit_of_another_tool_during_ours_is_found(lake: LakeStorage) -> None:
     """GP-01: another tool commits between our snapshot and our commit, which does not conflict with it."""
-    from pipeline.snapshot import Change
-
     table = table_of(lake, 2, 2)
     basis = table.snapshot()
     file = table.write_rows([row(9)], {"dt": "2026-01-15", "topic": "orders"}, basis.number + 1)
@@ -141,8 +143,6 @@ def test_a_commit_of_another_tool_during_ours_is_found(lake: LakeStorage) -> Non
 
 def test_an_optimize_during_our_commit_is_no_damage(lake: LakeStorage) -> None:
     """GP-01: the number of files in our commit is not that of the table then."""
-    from pipeline.snapshot import Change
-
     table = table_of(lake, 2, 2)
     basis = table.snapshot()
     file = table.write_rows([row(9)], {"dt": "2026-01-15", "topic": "orders"}, basis.number + 1)
@@ -173,10 +173,6 @@ def test_every_job_goes_on_before_and_after_other_tools(spark: SparkSession, lak
 
 def test_a_subject_is_erased_from_what_other_tools_left(spark: SparkSession, lake: LakeStorage) -> None:
     """GP-01: replaced files of other tools, and files that none of their commits names."""
-    import os
-
-    from tests.pipeline.test_readers import holding
-
     folder = Path(lake.uri.removeprefix("file://"))
     table = table_of(lake, 2)
     append(lake, row(3, "b"))
@@ -194,8 +190,6 @@ def test_a_subject_is_erased_from_what_other_tools_left(spark: SparkSession, lak
 
 def test_a_file_may_lie_anywhere_in_the_store(spark: SparkSession, lake: LakeStorage, tmp_path: Path) -> None:
     """GP-01: the log names it by its URI, and gives it its day and topic."""
-    from tests.pipeline.foreign import edit
-
     table = table_of(lake, 1, 2)
     file = next(each for each in table.snapshot().files if each.rows == 2)
     inside = Path(lake.uri.removeprefix("file://")) / "bronze" / file.path
@@ -217,15 +211,56 @@ def test_a_file_may_lie_anywhere_in_the_store(spark: SparkSession, lake: LakeSto
 
 def test_a_table_of_another_schema_is_refused_by_its_column(lake: LakeStorage) -> None:
     """GP-01: never read in silence with another meaning."""
-    from pipeline.lake import LakeDamaged
-
     table = table_of(lake, 1)
     folder = Path(lake.uri.removeprefix("file://")) / "bronze"
     rows = DeltaTable(str(folder)).to_pyarrow_table()
-    from deltalake import write_deltalake
-
     index = rows.schema.get_field_index("offset")
     other = rows.set_column(index, "offset", rows["offset"].cast("string"))
     write_deltalake(str(folder), other, mode="overwrite", schema_mode="overwrite", partition_by=["dt", "topic"])
     with pytest.raises(LakeDamaged, match='bronze has another type in the column offset: "string"'):
         table.snapshot()
+
+
+def test_a_refused_commit_names_who_was_faster(lake: LakeStorage) -> None:
+    """GP-15: it was "another job changed bronze", whoever it was."""
+    table = table_of(lake, 1)
+    basis = table.snapshot()
+    add_column(lake)
+    with pytest.raises(LakeConflict, match=r"bronze was changed .* \(commit 2, ADD COLUMN by delta-rs:"):
+        table.commit(basis, Change("archive", "late"))
+
+
+def test_a_commit_that_nobody_disturbed_says_why_it_was_refused(lake: LakeStorage) -> None:
+    """GP-15: a table that takes no commit was called a conflict, for ever."""
+    table = table_of(lake, 1)
+    delta(lake).alter.set_table_properties({"delta.appendOnly": "true"})
+    with pytest.raises(LakeDamaged, match=r"bronze is append-only by the property delta\.appendOnly: unset it"):
+        table.commit(table.snapshot(), Change("compact", "run", (), tuple(f.path for f in table.snapshot().files)))
+
+
+def test_a_commit_that_says_it_rearranges_and_loses_a_row_is_a_finding(lake: LakeStorage) -> None:
+    """GP-01: a tool's own account is compared with the numbers of rows."""
+    table_of(lake, 3, 2)
+    delete(lake)
+
+    def hidden(action: dict[str, Any]) -> None:
+        for kind in {"add", "remove"} & action.keys():
+            action[kind]["dataChange"] = False
+
+    edit(lake, delta(lake).version(), hidden)
+    code, found = pipeline(lake, "check")
+    assert (code, [each["examples"] for each in found["foreign"]]) == (1, [["evt_selftest_2"]])
+
+
+def test_a_batch_whose_files_a_vacuum_deleted_is_not_committed(
+    lake: LakeStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GP-01: a VACUUM without retention deletes files that no commit names yet; their records would be lost."""
+    table = table_of(lake, 2)
+    old = table.snapshot().files
+    file = table.write_rows([row(1), row(2)], {"dt": "2026-01-15", "topic": "orders"}, 2)
+    delta(lake).vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
+    monkeypatch.setattr(table, "write", lambda *_: (file,))
+    with pytest.raises(LakeConflict, match=r"part-0\.parquet was deleted before its commit"):
+        rewrite(table, old, cast(DataFrame, None), "compact", "run")
+    assert table.snapshot().files == old

@@ -71,6 +71,7 @@ def test_files_are_replaced_in_one_step_and_the_state_stays(table: Table) -> Non
 
 
 def test_of_two_writers_one_gets_a_conflict(table: Table) -> None:
+    """GP-15: every refused commit was "another job changed bronze"."""
     basis = committed(table, 1)
     committed(table, 1)
     with pytest.raises(LakeConflict, match=r"bronze was changed .* \(commit 2, archive of run run\)"):
@@ -162,7 +163,7 @@ def test_a_commit_made_while_a_snapshot_is_read_is_no_damage(
     opened = DeltaTable(str(log.parent))
     last = committed(table, 2)
     with monkeypatch.context() as patch:
-        patch.setattr(table, "_opened", lambda: opened)
+        patch.setattr(table, "opened", lambda: opened)
         seen, history = table.snapshot(), [(entry["version"], entry["number"]) for entry in table.history()]
     assert (by_path(seen), history, last.number) == (by_path(basis), [(2, 2), (1, 1)], 4)
 
@@ -175,7 +176,7 @@ def test_a_first_batch_written_while_a_snapshot_is_read_is_no_lost_log(
     (log.parent / file(1).path).parent.mkdir(parents=True)
     (log.parent / file(1).path).write_bytes(b"PAR1")
     answers = iter([None, DeltaTable(str(log.parent))])
-    monkeypatch.setattr(table, "_opened", lambda: next(answers))
+    monkeypatch.setattr(table, "opened", lambda: next(answers))
     assert table.snapshot() == Snapshot()
 
 

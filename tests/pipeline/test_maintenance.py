@@ -215,7 +215,7 @@ def test_half_written_files_are_named_put_aside_with_the_reason_and_counted(
 
 def put_day(lake: LakeStorage, table: Table, rows: int, contents: bytes) -> str:
     """A file that says it has so many rows of the day, made from as many, in the place of the day's other files."""
-    path = f"data/batch={table.snapshot().version + 1:06d}-0/dt={DAY}/part.parquet"
+    path = f"data/{table.snapshot().number + 1:06d}-0/dt={DAY}/part.parquet"
     put_days(table, (DataFile(path, rows, len(contents)),), {DAY: rows}, table.name, "run")
     lake.replace(f"{table.name}/{path}", contents)
     return f"{table.name}/{path}"

@@ -83,7 +83,7 @@ def text_files() -> Iterator[Path]:
                 continue
             if path.is_dir():
                 folders.append(path)
-            elif path.suffix not in {".png", ".svg", ".ico", ".pyc", ".gz"}:
+            elif path.suffix not in {".png", ".svg", ".ico", ".pyc", ".gz", ".parquet"}:
                 yield path
 
 
