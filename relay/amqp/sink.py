@@ -12,16 +12,18 @@ The broker's answers and their results:
 ===================================  =================================================================================
 confirmed                            acknowledged
 returned (no queue is bound)         refusal of the topic, "unroutable"
-exchange missing, not authorised     refusal of the topic, "exchange_unusable"
+exchange missing, not authorised     refusal of the topic, "exchange_unusable" or "refused_by_broker"
 too large, malformed                 refusal of the record
-nack (queue full: reject-publish)    SinkUnavailable: back-pressure (RQ-02)
+nack (queue full: reject-publish)    refusal of the topic, "queue_full": back-pressure on it alone (RQ-02)
+no answer, while others have one     refusal of the topic, "no_answer"
 blocked (memory or disk alarm)       SinkUnavailable after a short wait; other sinks continue (RQ-11, F25)
 connection lost, no answer           SinkUnavailable; the outcome is unknown, so it is sent again (RQ-04)
 ===================================  =================================================================================
 
-When the broker closes a channel, all messages in flight on it fail. The connection often fails too, because the client
-library keeps sending on the closed channel. The sink is then opened again. It sends one record at a time until a batch
-has passed, so that a refusal concerns a known record.
+When the broker closes a channel, all messages in flight on it fail. The text names the exchange or the size of the one
+to blame, and the others are sent again on a new channel (:mod:`relay.amqp.closing`). Where it names none, the sink
+sends one record at a time until a batch has passed, so that a refusal concerns a known record. If the connection fails
+too, the sink is opened again.
 
 If the sink fails after some records of a batch were confirmed, it returns a receipt for these records. The next send
 raises the failure. So confirmed records are purged and not sent again.
