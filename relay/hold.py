@@ -283,5 +283,6 @@ class Holds:
         for hold in holds:
             if hold.key in lifted:
                 self._active_holds.pop(self._lane(hold), None)
-                _log.info("hold_lifted", sink=self._sink, topic=hold.topic, key=hold.key)
+        if lifted:
+            _log.info("hold_lifted", sink=self._sink, topic=holds[0].topic, key=min(lifted), holds=len(lifted))
         return [hold for hold in holds if hold.key not in lifted]

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from relay.amqp.error import line_of
+from relay.record import Record
+from relay.sink import Refusal
 
 __all__ = ["Closing"]
 
@@ -63,3 +65,8 @@ class Closing:
     def line(self) -> str:
         """Return the broker's text with a cure, in one line."""
         return line_of(self.text + _CURES.get(self.kind, ""))
+
+    def refusal(self, record: Record) -> Refusal:
+        """Return the refusal of the message that it is about."""
+        is_topic = self.kind in ("NOT_FOUND", "ACCESS_REFUSED")
+        return Refusal(record, "topic" if is_topic else "record", "refused_by_broker", self.line())

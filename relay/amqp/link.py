@@ -36,6 +36,7 @@ from relay.amqp.connection_check import connect
 from relay.amqp.error import line_of, translated
 from relay.amqp.name import NAME_RULE, is_exchange_name, is_queue_name
 from relay.amqp.options import AmqpOptions
+from relay.amqp.suspects import Suspects
 from relay.record import Record
 from relay.sink import Refusal, SinkUnavailable
 
@@ -78,8 +79,10 @@ class _Publisher(Protocol):
 class Link:
     """An open connection, used by one sink and closed once."""
 
-    def __init__(self, connection: AbstractConnection, options: AmqpOptions) -> None:
+    def __init__(self, connection: AbstractConnection, options: AmqpOptions, suspects: Suspects) -> None:
         self.channel_was_closed = False
+        self._suspects = suspects
+        self._closing: Closing | None = None
         self._connection = connection
         self._options = options
         self._channel: AbstractChannel | None = None
@@ -90,9 +93,9 @@ class Link:
         self._queues: set[str] = set()
 
     @classmethod
-    async def connect(cls, options: AmqpOptions) -> Link:
+    async def connect(cls, options: AmqpOptions, suspects: Suspects) -> Link:
         """Connect and return the link. Raise SinkUnavailable."""
-        return cls(await connect(options, f"hookwire {options.incarnation}"), options)
+        return cls(await connect(options, f"hookwire {options.incarnation}"), options, suspects)
 
     async def take_lock(self, name: str) -> None:
         """Declare the exclusive lock queue. Raise SinkUnavailable if another relay holds it for ``lock_seconds``."""
@@ -162,24 +165,35 @@ class Link:
         flight, so it is this one. Where the cause is unknown, :attr:`channel_was_closed` makes the sink send one record
         at a time.
         """
+        what = self._exchange_of(record), routing_key, len(message.body)
         for _ in range(_CLOSINGS_MAX):
+            if not alone and (refusal := self._suspects.refusal(record, *what)):
+                return refusal
             if reason := await self._judge(record, routing_key):
                 return Refusal(record, "topic", "exchange_unusable", reason)
             channel = await self._publishing_channel()
             try:
-                return await self._publish_on(channel, record, message, routing_key)
+                refusal = await self._publish_on(channel, record, message, routing_key)
             except _ChannelClosed as closed:
-                closing = Closing.of(closed.text)
-            self._exchanges.clear()
-            self._queues.clear()
-            is_about = closing.is_about(self._exchange_of(record), routing_key, len(message.body))
-            if alone or (is_about and closing.kind != "NOT_FOUND"):
-                is_topic = closing.kind in ("NOT_FOUND", "ACCESS_REFUSED")
-                return Refusal(record, "topic" if is_topic else "record", "refused_by_broker", closing.line())
-            if not closing.names_the_message:
-                break
+                closing = self._noted(Closing.of(closed.text), alone=alone)
+                if alone:
+                    return closing.refusal(record)
+                if not closing.names_the_message:
+                    break
+            else:
+                self._suspects.taken(*what)
+                return refusal
         self.channel_was_closed = True
         raise SinkUnavailable(f"the AMQP broker closed the channel: {line_of(closing.text)}")
+
+    def _noted(self, closing: Closing, *, alone: bool) -> Closing:
+        """Note why a channel was closed. A message that comes too late for it is told nothing but that it is closed."""
+        self._exchanges.clear()
+        self._queues.clear()
+        if closing.names_the_message:
+            self._closing = closing
+            self._suspects.learn(closing)
+        return closing if alone else self._closing or closing
 
     def _exchange_of(self, record: Record) -> str:
         exchange = record.amqp_exchange or self._options.exchange

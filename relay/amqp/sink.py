@@ -33,9 +33,12 @@ The fence is an exclusive lock queue on the publishing connection; see :mod:`rel
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from relay.amqp.link import AmqpOptions, Link
 from relay.amqp.message import Unsendable, message_of, routing_key_of
-from relay.amqp.window import pass_through_window
+from relay.amqp.suspects import Suspects
+from relay.amqp.window import Passage, pass_through_window
 from relay.record import Record
 from relay.sink import Batch, Features, Receipt, Refusal, SinkUnavailable, Term
 
@@ -52,6 +55,7 @@ class AmqpSink:
         self._link: Link | None = None
         self._failure: SinkUnavailable | None = None
         self._careful = False
+        self._suspects = Suspects()
 
     async def open(self, term: Term) -> None:
         """Connect, take the lock queue and check that the broker confirms messages. Raise SinkUnavailable.
@@ -60,7 +64,7 @@ class AmqpSink:
         """
         await self.close()
         lock = f"hookwire.lock.{self._options.incarnation}.{term.sink}.{term.group}"
-        self._link = await Link.connect(self._options)
+        self._link = await Link.connect(self._options, self._suspects)
         try:
             await self._link.take_lock(lock)
             await self._link.prepare(lock)
@@ -73,8 +77,20 @@ class AmqpSink:
         link = self._usable()
         await link.unblocked()
         link.forget_refused_exchanges()
+        first_alone = 1 if batch.is_probe else 0
+        passage = await self._pass(link, batch, batch.records[:first_alone])
+        if passage.failure is None:
+            passage.extend(await self._pass(link, batch, passage.left_of(batch.records[first_alone:])))
+        self._failure = passage.failure
+        self._careful = link.channel_was_closed or (self._careful and passage.failure is not None)
+        if passage.failure is not None and not passage.acknowledged and not passage.refused:
+            raise passage.failure
+        return Receipt(passage.acknowledged, passage.refused)
+
+    async def _pass(self, link: Link, batch: Batch, records: Sequence[Record]) -> Passage:
+        """Send some records of a batch: one at a time where the cause of a closed channel is searched."""
         records_max = 1 if self._careful else self._options.window_records_max
-        alone = records_max == 1 or len(batch.records) == 1
+        alone = records_max == 1 or len(records) == 1
 
         async def publish(record: Record) -> Refusal | None:
             try:
@@ -87,12 +103,7 @@ class AmqpSink:
                 return unsendable.refusal
             return await link.publish(record, message, routing_key, alone=alone)
 
-        passage = await pass_through_window(batch.records, publish, records_max=records_max)
-        self._failure = passage.failure
-        self._careful = link.channel_was_closed or (self._careful and passage.failure is not None)
-        if passage.failure is not None and not passage.acknowledged and not passage.refused:
-            raise passage.failure
-        return Receipt(passage.acknowledged, passage.refused)
+        return await pass_through_window(records, publish, records_max=records_max)
 
     def _usable(self) -> Link:
         if self._failure is not None:
