@@ -172,7 +172,8 @@ class Holds:
         """
         refusals = list(refusals)
         policies = await self._policies({(r.record.tenant, r.record.topic) for r in refusals})
-        skipped, remaining = [], []
+        skipped: list[Refusal] = []
+        remaining: list[Refusal] = []
         for refusal in refusals:
             record = refusal.record
             policy = policies.get((record.tenant, record.topic)) or self._default_policy

@@ -35,7 +35,7 @@ class TopicDescription:
     may_write: bool = True
 
 
-class _Answer(Response):
+class _Answer(Response):  # type: ignore[misc]
     API_KEY = 3
     API_VERSION = 8
     SCHEMA = Schema(
@@ -68,7 +68,7 @@ class _Answer(Response):
     )
 
 
-class _Question(RequestStruct):
+class _Question(RequestStruct):  # type: ignore[misc]
     API_KEY = 3
     API_VERSION = 8
     RESPONSE_TYPE = _Answer
@@ -80,7 +80,7 @@ class _Question(RequestStruct):
     )
 
 
-class MetadataRequest(Request[MetadataRequest_v5 | _Question]):
+class MetadataRequest(Request[MetadataRequest_v5 | _Question]):  # type: ignore[misc]
     """Describes topics. It creates missing topics where the cluster does that by itself."""
 
     API_KEY = 3

@@ -57,7 +57,7 @@ class RefusedBatch(Exception):
         return f"Kafka's error {self.code} {name}" + (f": {said}" if said else "") + (f"; {cure}" if cure else "")
 
 
-class _Handler(SendProduceReqHandler):
+class _Handler(SendProduceReqHandler):  # type: ignore[misc]
     """aiokafka's, which first fails each batch that is refused for good with what the broker says of it."""
 
     def create_request(self) -> Any:
