@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import statistics
 import time
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import asyncpg
@@ -36,26 +37,39 @@ PUBLISH = "SELECT hookwire.publish($1, $2::bytea, key => $3)"
 BACKLOG = "SELECT hookwire.publish($1, $2::bytea) FROM generate_series(1, $3::integer)"
 
 
-class Watched:
-    """A sink that notes the age of a topic's records when they are confirmed, and how often it is opened."""
+@dataclass
+class Seen:
+    """The ages of the bystanders when they were confirmed, and how often the sinks of all groups were opened."""
 
-    def __init__(self, sink: Sink, topic: str) -> None:
+    topic: str
+    ages: list[float] = field(default_factory=list)
+    opened: int = 0
+
+    async def has(self, count: int) -> None:
+        """Wait until so many are confirmed."""
+        async with asyncio.timeout(600):
+            while len(self.ages) < count:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+
+class Watched:
+    """A sink that tells what it does."""
+
+    def __init__(self, sink: Sink, seen: Seen) -> None:
         self.name, self.features = sink.name, sink.features
-        self.ages: list[float] = []
-        self.opened = 0
         self._sink = sink
-        self._topic = topic
+        self._seen = seen
 
     async def open(self, term: Term) -> int | None:
         """Open it, and count."""
-        self.opened += 1
+        self._seen.opened += 1
         return await self._sink.open(term)
 
     async def send(self, batch: Batch) -> Receipt:
         """Send a batch, and note the ages."""
         receipt = await self._sink.send(batch)
-        now = datetime.now(UTC)
-        self.ages += [(now - r.accepted_at).total_seconds() for r in receipt.acknowledged if r.topic == self._topic]
+        now, topic = datetime.now(UTC), self._seen.topic
+        self._seen.ages += [(now - r.accepted_at).total_seconds() for r in receipt.acknowledged if r.topic == topic]
         return receipt
 
     async def close(self) -> None:
@@ -63,37 +77,29 @@ class Watched:
         await self._sink.close()
 
 
-async def part(bench: Bench, mode: Mode, seconds: float, beside: str, payload: bytes) -> Watched:
+async def part(bench: Bench, mode: Mode, seconds: float, beside: str, payload: bytes) -> Seen:
     """Run the load once, beside another topic; return what was seen of the bystanders."""
     await bench.connection.execute("TRUNCATE hookwire.outbox, hookwire.events, hookwire.held, hookwire.holds")
-    bystander = await bench.topic()
-    watched: list[Watched] = []
+    seen, kafka = Seen(await bench.topic()), to_kafka(bench, mode)
 
     def sink_of(election: Election, group: int) -> Sink:
-        watched.append(Watched(to_kafka(bench, mode)(election, group), bystander))
-        return watched[-1]
+        return Watched(kafka(election, group), seen)
 
     async with relaying(bench, sink_of, RelayMetrics(CollectorRegistry())) as ours:
-        await bench.connection.execute(PUBLISH, bystander, b"first", "key")
-        await _confirmed(watched, 1)
-        watched[0].ages.clear()
+        await bench.connection.execute(PUBLISH, seen.topic, b"first", "key")
+        await seen.has(1)
+        seen.ages.clear()
         async with asyncpg.create_pool(bench.url, min_size=1, max_size=1) as publisher:
             await publisher.execute(BACKLOG, beside, payload, BACKLOG_RECORDS)
             began_at, count = time.perf_counter(), int(seconds * RATE)
             for number in range(count):
                 await asyncio.sleep(max(began_at + number / RATE - time.perf_counter(), 0))
-                await publisher.execute(PUBLISH, bystander, b"x" * 100, f"key {number % 10}")
+                await publisher.execute(PUBLISH, seen.topic, b"x" * 100, f"key {number % 10}")
                 if number % BESIDE_EACH == 0:
                     await publisher.execute(PUBLISH, beside, payload, None)
                 ours.notify()
-        await _confirmed(watched, count)
-    return watched[0]
-
-
-async def _confirmed(watched: list[Watched], count: int) -> None:
-    async with asyncio.timeout(600):
-        while not watched or len(watched[0].ages) < count:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await seen.has(count)
+    return seen
 
 
 async def compare(bench: Bench, mode: Mode, seconds: float) -> None:
@@ -114,7 +120,7 @@ async def compare(bench: Bench, mode: Mode, seconds: float) -> None:
         print(
             f"{mode:14} {name:20} p50 {p50 * 1e3:5.0f} ms, p99 {p99(seen.ages) * 1e3:5.0f} ms, "
             f"without refusals {taken * 1e3:5.0f} ms: {ratio:4.2f} x "
-            f"(bar {BAR:g}: {'met' if ratio <= BAR else 'missed'}), opened {seen.opened} time(s)",
+            f"(bar {BAR:g}: {'met' if ratio <= BAR else 'missed'}), opened {seen.opened} times by its groups",
             flush=True,
         )
 
@@ -127,6 +133,7 @@ def p99(ages: list[float]) -> float:
 async def run(options: argparse.Namespace, server_url: str, bootstrap: str, postmaster: int | None) -> None:
     """Run both modes on these servers."""
     async with opened(server_url, bootstrap, postmaster) as bench:
+        await bench.connection.execute("UPDATE hookwire.sinks SET configured = name = 'kafka'")
         await bench.connection.execute(
             "INSERT INTO hookwire.topics (name, kafka_topic) VALUES ($1, 'no kafka topic is called so!')", MISSING
         )

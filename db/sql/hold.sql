@@ -107,7 +107,8 @@ WITH term_held AS MATERIALIZED (
 )
 DELETE FROM hookwire.holds h
 WHERE h.sink = $1 AND h.grp = $5 AND h.tenant = $2 AND h.topic = $3 AND h.key = ANY ($4::text[]) AND EXISTS (SELECT FROM term_held)
-  AND NOT EXISTS (SELECT FROM hookwire.held x WHERE x.sink = $1 AND x.grp = $5 AND x.tenant = $2 AND x.topic = $3 AND x.key = h.key)
+  AND (SELECT x.id FROM hookwire.held x WHERE x.sink = $1 AND x.grp = $5 AND x.tenant = $2 AND x.topic = $3
+         AND x.key BETWEEN h.key AND h.key ORDER BY x.key, x.id LIMIT 1) IS NULL -- as in claim
 RETURNING h.key;
 
 -- name: list
@@ -142,7 +143,8 @@ WITH term_held AS MATERIALIZED (
     ) AS found JOIN hookwire.events e ON e.id = found.id
     WHERE e.key = ANY ($6::text[])
 )
-UPDATE hookwire.held h SET key = coalesce((SELECT e.key FROM hookwire.events e WHERE e.id = h.id), chr(31) || h.id)
+UPDATE hookwire.held h SET key = CASE WHEN h.id = ANY ($10::bigint[]) THEN chr(31) || h.id
+    ELSE (SELECT e.key FROM hookwire.events e WHERE e.id BETWEEN h.id AND h.id ORDER BY e.id LIMIT 1) END
 WHERE h.ctid = ANY (ARRAY(SELECT c.place FROM chosen c)) AND EXISTS (SELECT FROM term_held);
 
 -- name: purge
