@@ -100,6 +100,7 @@ class Harvester:
         self._backoff_seconds = options.backoff_seconds_first
         self._holds_due_at = 0.0
         self._suspects_due_at = 0.0
+        self._rest: list[Record] = []
         self._setbacks = 0
         self._answered = asyncio.Event()
         self._reopening = False
@@ -219,6 +220,7 @@ class Harvester:
         """Claim and send until stopped or reopening; ends when nothing is in flight."""
         slots = asyncio.Semaphore(self._overlap(term))
         self._reopening = False
+        self._rest = []
         was_notified = False
         setbacks = self._setbacks
         try:
@@ -281,7 +283,8 @@ class Harvester:
         """Claim, set aside the records behind holds, number the rest."""
         features = self._sink.features
         while not self._is_over():
-            records = await self._outbox.claim(
+            records, self._rest = self._rest, []
+            records = records or await self._outbox.claim(
                 term, self._in_flight, features.batch_records_max, features.batch_bytes_max
             )
             if not records:
@@ -314,8 +317,10 @@ class Harvester:
         """Send one batch and record its outcome. Do not send it if a setback has come since its claim began."""
         receipt = await self._send(batch) if setbacks == self._setbacks else await self._left_unsent(batch)
         if receipt.refused:
-            await self._holds.place(batch.term, refusals_by_key(batch, receipt))
+            refusals = refusals_by_key(batch, receipt)
+            await self._holds.place(batch.term, refusals)
             self._holds_due_at = min(self._holds_due_at, time.monotonic() + _HOLDS_SECONDS)
+            self._rest = [] if receipt.acknowledged or receipt.reopen else _without(batch.records, refusals)
         slots.release()
         if self._joins_next(batch, receipt):
             await self._unpurged.purge_soon(Acknowledged(batch, batch.records))
@@ -488,6 +493,14 @@ def _foremost(group: BaseExceptionGroup[BaseException]) -> BaseException:
         key=lambda e: 2 if isinstance(e, operating) else 1 if isinstance(e, LeadershipLost | Fenced) else 0,
     )
     return ranked[0]
+
+
+def _without(records: Sequence[Record], refusals: Sequence[Refusal]) -> list[Record]:
+    """Return the records that the refusal of others kept from being sent. They are the next batch: a new claim could
+    bring another refused record each time, so that under a stream of those nothing would ever be sent.
+    """
+    refused = {refusal.record.id for refusal in refusals}
+    return [record for record in records if record.id not in refused]
 
 
 def _first_of_each_kind(refusals: Sequence[Refusal]) -> list[tuple[Refusal, int]]:

@@ -316,6 +316,35 @@ async def test_no_number_is_committed_while_the_manifest_of_a_refused_batch_stan
     assert (sink.lying, sum(broker.epochs.values()), len(set(broker.ids("well")))) == (set(), 1, 60 * len(sick))
 
 
+class _PoisonAtEachClaim(FaultyDatabase):
+    """Publishes a record that will be refused, before each claim."""
+
+    def __init__(self, harness: Harness) -> None:
+        super().__init__(harness.database)
+        self._harness = harness
+        self.claims = 0
+
+    async def fetch(self, name: str, *args: object):  # type: ignore[no-untyped-def]
+        if name == "outbox.claim":
+            self.claims += 1
+            connection = await asyncpg.connect(self._harness.url)
+            await publish(connection, [f"sick {self.claims}"], payload=bytes(20))
+            await connection.close()
+        return await super().fetch(name, *args)
+
+
+@both_kinds
+async def test_a_stream_of_refused_records_keeps_nothing_from_being_sent(harness: Harness, features: Features) -> None:
+    """GW-01: each claim has another refused record, and a numbered batch is committed whole or not at all."""
+    broker, database = MemoryBroker(), _PoisonAtEachClaim(harness)
+    broker.record_bytes_max = 10
+    well = await harness.publish(*["well"] * 20)
+    async with running(memory_relay(harness, broker, features, database=database)):
+        await until(lambda: database.claims >= 10)
+        arrived = broker.ids("well")
+    assert arrived == well
+
+
 # --- the database fails -----------------------------------------------------------------------------------------
 
 
