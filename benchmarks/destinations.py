@@ -1,4 +1,4 @@
-"""How far Kafka topics that refuse records delay the others, beside the same load that nobody refuses.
+"""How far Kafka topics that refuse records delay the others, beside the same load without refusals.
 
     python -m benchmarks.destinations --seconds 30
 

@@ -15,7 +15,7 @@ Several batches may be in flight (``features.overlap``); the next claim skips th
 could not be purged yet also stay in memory. This term does not send them again.
 
 A receipt that leaves records open is a setback. Batches claimed before it may hold later records of the same keys, so
-they go back unsent. The next claim waits until their manifests are gone and the holds exist: a later number must not be
+they go back unsent. The next claim waits until their manifests are gone and the holds exist. A later number must not be
 committed while an earlier manifest stands (RR-06).
 
 A destination that has refused a record is suspect, and probed while nothing is in flight, so one task at a time touches
@@ -57,7 +57,7 @@ _log = structlog.get_logger(__name__)
 _HOLDS_SECONDS = 0.25  # between two queries of the holds
 _NO_HOLDS_SECONDS = 5.0  # the same while no hold is known, because an operator may add a hold
 _DRAIN_BATCHES_MAX = 8  # batches of one hold in a row; then the other holds have a turn
-_BUSY_BATCHES_MAX = 2  # the same while other records wait: a probe, and what follows it
+_BUSY_BATCHES_MAX = 2  # the same while other records wait: a probe, and one batch
 _BUSY_SECONDS = 1.0  # the least pause after a probe that was refused, while other records wait
 _BUSY_SHARE = 20.0  # and as a multiple of the time that it took
 
@@ -496,8 +496,8 @@ def _foremost(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def _without(records: Sequence[Record], refusals: Sequence[Refusal]) -> list[Record]:
-    """Return the records that the refusal of others kept from being sent. They are the next batch: a new claim could
-    bring another refused record each time, so that under a stream of those nothing would ever be sent.
+    """Return the records that the refusal of others kept from being sent. They are the next batch. A new claim could
+    bring another refused record each time, and then nothing would ever be sent.
     """
     refused = {refusal.record.id for refusal in refusals}
     return [record for record in records if record.id not in refused]

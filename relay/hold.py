@@ -11,8 +11,8 @@ While a hold exists, every record of its key or topic moves from the outbox to t
 read past them. One harvester places, drains and lifts, in one task and under its term, so that nothing of the key can
 pass the records that wait. A topic's keys belong to several partition groups; each group holds the topic for its own.
 
-The destination of a hold is suspect. It is probed for a topic at a time: the topic's own hold first, or else the oldest
-record of each due hold of its keys, in one batch. So a backlog of refused records costs as much as one of them.
+The destination of a hold is suspect. One topic is probed at a time: its own hold first, or else the oldest record of
+each due hold of its keys. Those go in one batch. So a backlog of refused records costs as much as one of them.
 
 A policy of the topic, or else of the sink, decides about a refused record. ``hold_key`` holds its key, as drawn above.
 ``skip`` makes the record a dead letter, and its key goes on. ``stop`` stops the whole sink (goharvest's way). A missing
@@ -245,8 +245,8 @@ class Holds:
     async def postpone(
         self, term: Term, due: DueTopic, refusals: Mapping[str, Refusal], *, was_taken: bool = False
     ) -> None:
-        """Postpone the next probe of keys of a topic, each with its refusal. The pause doubles each time; it is short
-        where records before the refused one were taken, as of a queue that is full now and then.
+        """Postpone the next probe of keys of a topic, each with its refusal. The pause doubles each time. It is short
+        if records before the refused one were taken: such a queue is full only now and then.
         """
         await self._database.execute(
             "hold.postpone", self._sink, term.group, due.tenant, due.topic, list(refusals),

@@ -28,7 +28,7 @@ _CURES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """A broker's reason. What it does not name is None."""
+    """A broker's reason. A part that it does not name is None."""
 
     text: str
     exchange: str | None = None

@@ -187,7 +187,7 @@ class Link:
         raise SinkUnavailable(f"the AMQP broker closed the channel: {line_of(closing.text)}")
 
     def _noted(self, closing: Closing, *, alone: bool) -> Closing:
-        """Note why a channel was closed. A message that comes too late for it is told nothing but that it is closed."""
+        """Note why a channel was closed. A message that comes too late gets no reason; the last one stands for it."""
         self._exchanges.clear()
         self._queues.clear()
         if closing.names_the_message:

@@ -18,7 +18,7 @@ _SUSPECTS_MAX: Final = 100
 
 
 class Suspects:
-    """What one sink knows of its broker. It outlives a connection."""
+    """The suspects of one sink. They outlive a connection."""
 
     def __init__(self) -> None:
         self._closings: list[Closing] = []

@@ -66,8 +66,8 @@ class Packer:
     def pack(self, records: Sequence[Record], topics: Sequence[KafkaTopic | Unusable]) -> BatchLayout:
         """Lay out records; ``topics`` has the Kafka topic of each, one for one.
 
-        The first record of an unusable topic is refused, and so is each record that is too large or lacks the key that
-        a compacted topic wants. Later records of that topic or key are left out.
+        The first record of an unusable topic is refused. So is each record that is too large, or has no key for a
+        compacted topic. Later records of that topic or key are left out.
         """
         lanes: dict[tuple[str, int], list[KafkaBatch]] = {}
         refused: list[Refusal] = []

@@ -23,7 +23,7 @@ _SPARE: Final = ".spare"
 
 
 async def fenced_id(admin: KafkaAdmin, options: KafkaOptions, scope: str) -> str:
-    """Fence the producers of both ids. Return the one to use; raise :class:`SinkUnavailable` where there is none."""
+    """Fence the producers of both ids. Return the id to use; raise :class:`SinkUnavailable` if none is free."""
     first = f"hookwire.{options.installation}.{scope}"
     spare, milliseconds = first + _SPARE, int(options.transaction_seconds * 1000)
     is_free = await admin.fence(first, milliseconds, within_seconds=_STUCK_SECONDS)
@@ -40,7 +40,7 @@ async def fenced_id(admin: KafkaAdmin, options: KafkaOptions, scope: str) -> str
 
 
 async def _spare_is_free(admin: KafkaAdmin, spare: str, milliseconds: int, seconds: float) -> bool:
-    """Fence the spare id. Where it is not authorised, nobody can have used it."""
+    """Fence the spare id. If it is not authorised, no relay can have used it."""
     try:
         return await admin.fence(spare, milliseconds, within_seconds=seconds)
     except SinkUnavailable as error:

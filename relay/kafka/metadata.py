@@ -1,4 +1,4 @@
-"""Kafka metadata of topics, with what aiokafka does not ask for: whether we may write to a topic (KIP-430).
+"""Kafka metadata of topics. aiokafka does not ask whether we may write to a topic (KIP-430); this module does.
 
 A broker of Kafka 2.3 or later answers version 8 of the request. An older one does not tell the rights, so they count as
 given.

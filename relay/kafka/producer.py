@@ -1,7 +1,7 @@
 """A Kafka producer: aiokafka's, with time limits, refusals that cost nothing else, and a close that sends nothing.
 
 aiokafka numbers a batch when it sends it. After a refused batch, the next one of its partition would be out of sequence
-for ever. A broker that refuses a batch for its records or its topic has kept nothing of it, so :meth:`refused` takes
+for ever. A broker that refuses a batch for its records or its topic has kept nothing of it. So :meth:`refused` takes
 the number back, and the producer goes on. That is safe only if the answer is the one to the first try: an earlier try
 may have been kept. After any other failure the producer is discarded and never repaired (RK-15).
 

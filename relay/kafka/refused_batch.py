@@ -1,7 +1,7 @@
 """A Kafka batch that a broker refused, with the broker's own code, its text, and the records that it names (KIP-467).
 
 aiokafka reads version 7 of the answer at most, and hands on an error class only. Every code above 79 is UnknownError
-there (RK-24). This module asks in version 8, where the broker can, and keeps what the answer says.
+there (RK-24). This module asks in version 8, if the broker knows it, and keeps the details of the answer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CURES: Final[Mapping[int, str]] = {
     18: "raise segment.bytes of the topic, or send less",
     29: "allow the user of HOOKWIRE_KAFKA_SASL_USERNAME to write to the topic",
     32: "change message.timestamp.before.max.ms or message.timestamp.after.max.ms of the topic",
-    44: "ask who runs the cluster for its policy",
+    44: "ask the operator of the cluster for its policy",
     87: "look at the topic's cleanup.policy and at the checks that the broker makes of its records",
 }
 _COMPACTED: Final = "publish with Hookwire-Key, or change the topic's cleanup.policy"
@@ -58,7 +58,7 @@ class RefusedBatch(Exception):
 
 
 class _Handler(SendProduceReqHandler):  # type: ignore[misc]
-    """aiokafka's, which first fails each batch that is refused for good with what the broker says of it."""
+    """aiokafka's handler. Here it first fails each batch that is refused for good, with the broker's reason."""
 
     def create_request(self) -> Any:
         """Return the request, in version 8 where the broker knows it."""

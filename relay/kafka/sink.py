@@ -4,8 +4,8 @@ Two modes::
 
     transactional   one Kafka transaction per batch: its records and its number, the progress marker (RR-06)
 
-      open ---> fence the predecessor by our transactional ids, and end its open transaction
-                producer with the first id, or with the spare one if a transaction of the first cannot end
+      open ---> fence the predecessor by our two transactional ids, and end its open transaction
+                producer with the first id that is free
                 read the marker: the number of the last batch that was committed
       send ---> begin, records, marker, commit          in the order of the calls; the next one is laid out meanwhile
 
@@ -14,10 +14,9 @@ Two modes::
       open ---> producer; waits until a former request without an answer cannot arrive any more (RK-16)
       send ---> records
 
-Everything about a topic that can be known before a transaction begins is judged then, by metadata: that it exists, its
-name, our right to write, the leaders and the replicas in sync of its partitions, its limits. So a topic that was
-refused is tried again without a transaction, until metadata says that it takes records. The broker's errors and their
-results:
+A topic is judged by metadata before a transaction begins: its name, our right to write, and its limits. Its partitions
+need leaders and enough replicas in sync. So a topic that was refused costs no transaction until metadata says that it
+takes records. The broker's errors and their results:
 
 =========================================  ===========================================================================
 topic missing, illegal, not authorised,    refusal of the topic
@@ -201,8 +200,8 @@ class KafkaSink:
         return layout
 
     def _with_silent(self, topics: Mapping[str, KafkaTopic | Unusable]) -> dict[str, KafkaTopic | Unusable]:
-        """Return the topics. One for which an earlier request may still arrive, without a fence against it, is unusable
-        until then.
+        """Return the topics. While an earlier request for a topic may still arrive, without a fence against it, the
+        topic is unusable.
         """
         now = time.monotonic()
         self._silent = {name: until for name, until in self._silent.items() if until > now}
