@@ -181,7 +181,7 @@ class Holds:
                 raise SinkStopped(f"stopped at {record.event_id} of {record.topic}: {refusal.reason}: {refusal.detail}")
             (skipped if policy == "skip" and refusal.scope == "record" else remaining).append(refusal)
         if skipped:
-            await self._bury(term, skipped)
+            await self._dead_letter(term, skipped)
         return remaining
 
     async def _policies(self, topics: Collection[tuple[str, str]]) -> dict[tuple[str, str], Policy | None]:
@@ -192,7 +192,7 @@ class Holds:
         )
         return {(row["tenant"], row["name"]): row["on_refused"] for row in rows}
 
-    async def _bury(self, term: Term, refusals: Sequence[Refusal]) -> None:
+    async def _dead_letter(self, term: Term, refusals: Sequence[Refusal]) -> None:
         records = [refusal.record for refusal in refusals]
         buried = await self._database.fetch(
             "hold.dead_letter", self._sink, term.group, term.number,

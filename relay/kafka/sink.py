@@ -68,7 +68,7 @@ _FRESH_SECONDS = 1.0  # a refusal by limits that were read longer ago has them r
 _DOUBT_SECONDS = 1.0  # without an answer for so long, the topics are described
 _SILENT_SECONDS = 3.0  # without an answer for so long, a topic is at fault if another one has been answered
 _ALIVE_SECONDS = 10.0  # how long an answer shows that the cluster answers
-_SILENCE = "Kafka gave no answer for the topic {} within {:.0f} s, while it answers for others"
+_NO_ANSWER = "Kafka gave no answer for the topic {} within {:.0f} s, while it answers for others"
 _MAY_ARRIVE = "the last request for the Kafka topic {} has no answer, and may still arrive"
 _Failed = Sequence[tuple[KafkaBatch, BaseException]]
 
@@ -290,7 +290,7 @@ class KafkaSink:
         self._answered = {topic: at for topic, at in self._answered.items() if now - at < _ALIVE_SECONDS}
         if not is_probe and silent >= self._answered.keys():
             return {}
-        return {topic: Unusable("no_answer", _SILENCE.format(topic, _SILENT_SECONDS)) for topic in silent}
+        return {topic: Unusable("no_answer", _NO_ANSWER.format(topic, _SILENT_SECONDS)) for topic in silent}
 
     async def _refused(
         self, life: _Life, failed: _Failed, acknowledged: Sequence[Record], refused: Sequence[Refusal]
