@@ -29,6 +29,11 @@ class Trouble:
         self._told_until = 0.0
         self.last_error = ""
 
+    @property
+    def lasts(self) -> bool:
+        """Return whether it has begun and not ended."""
+        return self._began_at is not None
+
     def hear(self, receipt: Receipt, sent: int, **labels: object) -> None:
         """Update it from a receipt for so many records: the trouble begins, or ends because the broker keeps all of
         them. A partial receipt without an error changes nothing: the missing records may be the failing ones.

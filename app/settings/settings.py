@@ -11,10 +11,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import platformdirs
-from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import Annotated, override  # noqa: UP035 - one home for both on 3.11
 
@@ -30,6 +30,7 @@ from app.settings.pages import PageSettings
 from app.settings.pipeline import PipelineSettings
 from app.settings.rabbithub import RabbitHubSettings
 from app.settings.websub import VerificationSettings
+from db.address import addresses
 from relay.amqp.name import EXCHANGE_NAME_PATTERN
 from relay.source import SourceRoute
 
@@ -43,6 +44,8 @@ _FOREIGN = (
     "HOOKWIRE_KEY", "HOOKWIRE_SEQUENCE", "HOOKWIRE_CONTENT_TYPE", "HOOKWIRE_ATTEMPT",
     "HOOKWIRE_TASK_ID", "HOOKWIRE_TASK_KIND", "HOOKWIRE_MESSAGE_ID",
 )  # fmt: skip
+_ESCAPES = "in user and secret @ is %40, / is %2F, # is %23, ? is %3F, % is %25"
+_WRITABLE = ("read-write", "primary", "any")
 _PUBLIC_URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
 
@@ -88,7 +91,9 @@ class Settings(
         "state directory.",
     )
     database_url: SecretStr | None = Field(
-        None, description="PostgreSQL 15 or newer, e.g. postgresql://user:secret@host/db; default: the embedded server."
+        None,
+        description="PostgreSQL 15 or newer, e.g. postgresql://user:secret@host/db, or with several servers: "
+        "host:5432,host2:5432; default: the embedded server.",
     )
     database_connections_max: int = Field(12, ge=4, le=200, description="Size of the connection pool.")
     amqp_url: SecretStr | None = Field(
@@ -311,22 +316,37 @@ class Settings(
             raise ValueError("must be an http or https URL without query, such as https://hub.example")
         return value
 
-    @field_validator("database_url", "amqp_url")
+    @field_validator("amqp_url")
     @classmethod
-    def _check_server_url(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
-        schemes = {"database_url": ("postgresql", "postgres"), "amqp_url": ("amqp", "amqps")}[str(info.field_name)]
+    def _check_amqp_url(cls, value: SecretStr | None) -> SecretStr | None:
         if value is None:
             return None
         try:
             parts = urlsplit(value.get_secret_value())
-            named = parts.scheme in schemes and parts.netloc.count("@") < 2 and (parts.port is None or parts.port > 0)
+            named = parts.scheme in ("amqp", "amqps") and parts.netloc.count("@") < 2 and parts.port != 0
+        except ValueError:
+            named = False
+        if not named:
+            raise ValueError(f"must be a URL of one server, amqp://user:secret@host:port/name; {_ESCAPES}")
+        return value
+
+    @field_validator("database_url")
+    @classmethod
+    def _check_database_url(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is None:
+            return None
+        try:
+            parts = urlsplit(value.get_secret_value())
+            named = parts.scheme in ("postgresql", "postgres") and parts.netloc.count("@") < 2
+            addresses(value.get_secret_value())
         except ValueError:
             named = False
         if not named:
             raise ValueError(
-                f"must be a URL of one server, {schemes[0]}://user:secret@host:port/name; in user and secret @ is %40, "
-                "/ is %2F, # is %23, ? is %3F, % is %25"
+                f"must be a URL of one server or several, postgresql://user:secret@host:port,host:port/name; {_ESCAPES}"
             )
+        if parse_qs(parts.query).get("target_session_attrs", ["any"])[-1] not in _WRITABLE:
+            raise ValueError("target_session_attrs must be read-write, primary or any: the hub writes")
         return value
 
     @field_validator("egress_proxy")
