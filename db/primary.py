@@ -104,9 +104,13 @@ class Primary:
         raise PrimaryChanged(f"another server has taken over as the primary (timeline {found.timeline})")
 
     def wants_a_look(self) -> bool:
-        """Return whether it is time to open a session anew, to see which server is the primary; True once each time."""
+        """Return whether it is time to open a session anew, to see which server is the primary; True once each time.
+
+        A Unix socket always leads to the same server.
+        """
         now = time.monotonic()
-        if now - self._looked_at < _LOOK_SECONDS:
+        is_by_name = self.address is not None and self.address[1] is not None
+        if not is_by_name or now - self._looked_at < _LOOK_SECONDS:
             return False
         self._looked_at = now
         return True

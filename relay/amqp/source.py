@@ -50,6 +50,7 @@ __all__ = ["AmqpSource", "SourceMetrics"]
 _log = structlog.get_logger(__name__)
 _ANSWER_SECONDS = 10.0
 _PAUSE_SECONDS = (0.2, 10.0)
+_INTAKE_SECONDS = (0.2, 1.0)  # the database is asked every second anyway
 
 
 class SourceMetrics:
@@ -149,7 +150,7 @@ class AmqpSource:
         self, session: _Session, message: AbstractIncomingMessage, read: SourceMessage | IntakeRefused
     ) -> None:
         """Store and acknowledge one message, or reject it. Retry until the session ends if the hub cannot store it."""
-        seconds, seconds_max = _PAUSE_SECONDS
+        seconds, seconds_max = _INTAKE_SECONDS
         while not session.ended.is_set():
             try:
                 if isinstance(read, IntakeRefused):
