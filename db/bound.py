@@ -45,7 +45,7 @@ _GONE = (
     asyncpg.InternalClientError,
     ConnectionError,
 )
-"""What a session gets whose server ends, starts, or is silent."""
+"""Errors of a session whose server ends, starts or does not answer."""
 _BUSY_CLASSES = (
     asyncpg.LockNotAvailableError,
     asyncpg.DeadlockDetectedError,

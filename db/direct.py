@@ -31,7 +31,7 @@ class Direct(Bound):
             await self._connection.add_listener(channel, lambda *_notification: callback())
 
     def end(self) -> None:
-        """Close at once, because another server may have taken over. What the session held is over (HA-03)."""
+        """Close at once, because another server may have taken over. Its locks are gone (HA-03)."""
         self._connection.terminate()
 
     async def aclose(self) -> None:

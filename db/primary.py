@@ -20,24 +20,24 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 from weakref import WeakSet
 
-from db.address import Address
+from db.address import ServerAddress
 from db.bound import lost_its_server, takes_no_writes
 from db.errors import CannotServe, DatabaseError, PrimaryChanged
 
-__all__ = ["Ends", "Origin", "Primary"]
+__all__ = ["Primary", "SeparateSession", "ServerIdentity"]
 
 _LOOK_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """Who a server is: its cluster's identifier, and the timeline that rises at each promotion."""
+class ServerIdentity:
+    """A server's identity: its cluster's identifier, and the timeline that rises at each promotion."""
 
     system: int
     timeline: int
 
 
-class Ends(Protocol):
+class SeparateSession(Protocol):
     """A session outside of the pool, such as one that holds a lock."""
 
     generation: int
@@ -48,14 +48,14 @@ class Ends(Protocol):
 
 
 class Primary:
-    """One for each process and database. ``address`` is where it answered last, asked first by the next session."""
+    """The primary of one process and database. ``address`` is where it answered last: sessions ask there first."""
 
     def __init__(self) -> None:
         self.generation = 0
-        self.address: tuple[Address | None, str | None] | None = None
-        self._origin: Origin | None = None
+        self.address: tuple[ServerAddress | None, str | None] | None = None
+        self._identity: ServerIdentity | None = None
         self._former: set[int] = set()
-        self._sessions: WeakSet[Ends] = WeakSet()
+        self._sessions: WeakSet[SeparateSession] = WeakSet()
         self._on_change: list[Callable[[], None]] = []
         self._looked_at = time.monotonic()
 
@@ -63,7 +63,7 @@ class Primary:
         """Call this at once when another server has taken over, before anything is asked of it (HA-03)."""
         self._on_change.append(step_down)
 
-    def attach(self, session: Ends) -> None:
+    def attach(self, session: SeparateSession) -> None:
         """End this session, too, when its generation is over."""
         self._sessions.add(session)
 
@@ -77,18 +77,25 @@ class Primary:
         elif lost_its_server(error):
             self.generation = max(self.generation, generation + 1)
 
-    def admit(self, found: Origin | None) -> None:
-        """Take a new session's server, None where it does not say who it is.
+    def admit(self, found: ServerIdentity | None) -> None:
+        """Take the server of a new session, None where it does not show its identity.
 
         Raise :class:`CannotServe` for a server of the past. Raise :class:`PrimaryChanged` once where another server
         has taken over, so that no statement runs before the owners of locks and leases have stepped down.
         """
-        known = self._origin
+        known = self._identity
         if found is None or found == known:
             return
+        self._identity = found if known is None else self._later(known, found)
         if known is None:
-            self._origin = found
             return
+        self._leave(self.generation)
+        for step_down in self._on_change:
+            step_down()
+        raise PrimaryChanged(f"another server has taken over as the primary (timeline {found.timeline})")
+
+    def _later(self, known: ServerIdentity, found: ServerIdentity) -> ServerIdentity:
+        """Return the server that was found; raise :class:`CannotServe` if it was the primary before."""
         if found.system in self._former or (found.system == known.system and found.timeline < known.timeline):
             raise CannotServe(
                 f"the server is at timeline {found.timeline} of system {found.system}, and this process has seen "
@@ -97,11 +104,7 @@ class Primary:
             )
         if found.system != known.system:
             self._former.add(known.system)
-        self._origin = found
-        self._leave(self.generation)
-        for step_down in self._on_change:
-            step_down()
-        raise PrimaryChanged(f"another server has taken over as the primary (timeline {found.timeline})")
+        return found
 
     def wants_a_look(self) -> bool:
         """Return whether it is time to open a session anew, to see which server is the primary; True once each time.

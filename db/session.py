@@ -13,17 +13,17 @@ from typing import Any, Final, cast
 
 import asyncpg
 
-from db.address import PORT, Address, addresses
+from db.address import PORT, ServerAddress, addresses
 from db.bound import connecting, translated
 from db.errors import CannotServe, PrimaryChanged, ServerTrouble, TooManyConnections, Unavailable
 from db.pool_options import PoolOptions
-from db.primary import Origin
+from db.primary import ServerIdentity
 from db.statements import STATEMENTS
 
 __all__ = ["ServerSession", "open_session"]
 
 _ADDRESS_SECONDS: Final = 2.0
-_SILENCE: Final = {
+_SOCKET_OPTIONS: Final = {
     "TCP_KEEPIDLE": 2,
     "TCP_KEEPINTVL": 1,
     "TCP_KEEPCNT": 2,
@@ -31,7 +31,7 @@ _SILENCE: Final = {
 }
 """The socket's options, in seconds, and milliseconds for the last one."""
 
-_Candidate = tuple[Address | None, str | None]
+_Candidate = tuple[ServerAddress | None, str | None]
 """A server of the URL, and one of its name's addresses. None: asyncpg finds it, as for a Unix socket."""
 
 
@@ -51,7 +51,7 @@ def _watch(sock: Any) -> None:
     if sock.family not in (socket.AF_INET, socket.AF_INET6):
         return
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _SILENCE.items():
+    for name, value in _SOCKET_OPTIONS.items():
         if (option := getattr(socket, name, None)) is not None:
             sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
@@ -79,8 +79,8 @@ class _Route:
 async def open_session(options: PoolOptions) -> ServerSession:
     """Open a session on the server that takes writes; the one that did so last is asked first.
 
-    Raise :class:`Unavailable` where no server can be used, with what each one said, and :class:`CannotServe` where all
-    of them answer and none takes writes.
+    Raise :class:`Unavailable` where no server can be used; its text has the reason of each. Raise
+    :class:`CannotServe` where all of them answer and none takes writes.
     """
     candidates = await _candidates(options)
     seconds = options.connect_seconds if len(candidates) == 1 else min(options.connect_seconds, _ADDRESS_SECONDS)
@@ -108,7 +108,7 @@ async def _candidates(options: PoolOptions) -> list[_Candidate]:
     return sorted(found, key=lambda one: one != last) or [(None, None)]
 
 
-async def _resolved(address: Address) -> Sequence[str | None]:
+async def _resolved(address: ServerAddress) -> Sequence[str | None]:
     """Return the addresses of a name. None: the connection looks it up, and reports its failure."""
     if address.host.startswith("/"):
         return [None]
@@ -147,7 +147,7 @@ async def _connect(options: PoolOptions, candidate: _Candidate, seconds: float) 
 
 
 async def _begin(session: ServerSession, options: PoolOptions) -> None:
-    """Set what our statements rely on, and find out which server it is."""
+    """Set the settings of our statements, and admit the server."""
     settings = options.session_settings()
     row = await session.fetchrow(STATEMENTS["session.begin"], list(settings), [*settings.values()])
     assert row is not None, "a row of aggregates"
@@ -155,17 +155,17 @@ async def _begin(session: ServerSession, options: PoolOptions) -> None:
         raise CannotServe("the server is a standby, which cannot be written to")
     if row["is_read_only"]:
         raise CannotServe("default_transaction_read_only is on for this server, database or role")
-    options.primary.admit(await _origin(session))
+    options.primary.admit(await _identity(session))
 
 
-async def _origin(session: ServerSession) -> Origin | None:
+async def _identity(session: ServerSession) -> ServerIdentity | None:
     """Return None for a server that keeps it to itself, as some managed ones do."""
     try:
         with translated(sent=False):
-            row = await session.fetchrow(STATEMENTS["session.origin"])
+            row = await session.fetchrow(STATEMENTS["session.identity"])
     except ServerTrouble:
         return None
-    return None if row is None else Origin(row["system"], row["timeline"])
+    return None if row is None else ServerIdentity(row["system"], row["timeline"])
 
 
 def _together(refusals: Sequence[tuple[_Candidate, Unavailable]]) -> Unavailable:

@@ -52,7 +52,7 @@ async def database_checks(settings: Settings, options: PoolOptions) -> list[Chec
 
 
 def _not_reached(error: DatabaseError, cure: str) -> Check:
-    """Return what keeps us from the database; no session is opened on a server that takes no writes (SC-09)."""
+    """Return the obstacle as a check. No session is opened on a server that takes no writes (SC-09)."""
     if is_of_a_pooler(error):
         return refusal()
     if isinstance(error, CannotServe):
@@ -77,7 +77,7 @@ def _version(server: Row) -> Iterator[Check]:
 
 
 def _semantics(server: Row) -> Iterator[Check]:
-    """Find settings that change what our triggers and functions do, and that only a superuser may set back (GB-07)."""
+    """Find settings that change the work of our triggers and functions, and that only a superuser may set back."""
     for name, safe in (("session_replication_role", "origin"), ("plpgsql.variable_conflict", "error")):
         value = server[name.rpartition(".")[2]]
         if value not in (safe, None):

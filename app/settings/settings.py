@@ -11,14 +11,14 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import Annotated, override  # noqa: UP035 - one home for both on 3.11
 
-from app.settings.address import address_of
+from app.settings.address import address_of, check_amqp_url, check_database_url
 from app.settings.amqp_source import AmqpSourceSettings, route_of
 from app.settings.chat import ChatSettings
 from app.settings.file import SettingsFile, SettingsRefused, read_file, unknown_variables
@@ -30,7 +30,6 @@ from app.settings.pages import PageSettings
 from app.settings.pipeline import PipelineSettings
 from app.settings.rabbithub import RabbitHubSettings
 from app.settings.websub import VerificationSettings
-from db.address import addresses
 from relay.amqp.name import EXCHANGE_NAME_PATTERN
 from relay.source import SourceRoute
 
@@ -44,8 +43,6 @@ _FOREIGN = (
     "HOOKWIRE_KEY", "HOOKWIRE_SEQUENCE", "HOOKWIRE_CONTENT_TYPE", "HOOKWIRE_ATTEMPT",
     "HOOKWIRE_TASK_ID", "HOOKWIRE_TASK_KIND", "HOOKWIRE_MESSAGE_ID",
 )  # fmt: skip
-_ESCAPES = "in user and secret @ is %40, / is %2F, # is %23, ? is %3F, % is %25"
-_WRITABLE = ("read-write", "primary", "any")
 _PUBLIC_URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
 
@@ -316,37 +313,12 @@ class Settings(
             raise ValueError("must be an http or https URL without query, such as https://hub.example")
         return value
 
-    @field_validator("amqp_url")
+    @field_validator("database_url", "amqp_url")
     @classmethod
-    def _check_amqp_url(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is None:
-            return None
-        try:
-            parts = urlsplit(value.get_secret_value())
-            named = parts.scheme in ("amqp", "amqps") and parts.netloc.count("@") < 2 and parts.port != 0
-        except ValueError:
-            named = False
-        if not named:
-            raise ValueError(f"must be a URL of one server, amqp://user:secret@host:port/name; {_ESCAPES}")
-        return value
-
-    @field_validator("database_url")
-    @classmethod
-    def _check_database_url(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is None:
-            return None
-        try:
-            parts = urlsplit(value.get_secret_value())
-            named = parts.scheme in ("postgresql", "postgres") and parts.netloc.count("@") < 2
-            addresses(value.get_secret_value())
-        except ValueError:
-            named = False
-        if not named:
-            raise ValueError(
-                f"must be a URL of one server or several, postgresql://user:secret@host:port,host:port/name; {_ESCAPES}"
-            )
-        if parse_qs(parts.query).get("target_session_attrs", ["any"])[-1] not in _WRITABLE:
-            raise ValueError("target_session_attrs must be read-write, primary or any: the hub writes")
+    def _check_server_url(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        check = {"database_url": check_database_url, "amqp_url": check_amqp_url}[str(info.field_name)]
+        if value is not None:
+            check(value.get_secret_value())
         return value
 
     @field_validator("egress_proxy")

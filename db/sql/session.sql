@@ -1,4 +1,4 @@
--- Sessions: what each connection sets before its first statement, and which server is behind it.
+-- Sessions: the settings that each connection begins with, and the identity of the server behind it.
 
 -- name: begin
 -- Set the settings $1 to the values $2, so that no default of the server, the database or the role counts. A setting
@@ -12,7 +12,7 @@ SELECT count(set_config(s.name, s.value, false)) AS settings,
 FROM unnest($1::text[], $2::text[]) AS s(name, value)
 WHERE current_setting(s.name, true) IS NOT NULL;
 
--- name: origin
+-- name: identity
 -- Return which cluster the server belongs to, and its timeline, which rises at each promotion.
 SELECT (SELECT c.system_identifier FROM pg_control_system() c) AS system,
        ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint AS timeline;

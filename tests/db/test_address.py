@@ -2,19 +2,19 @@
 
 import pytest
 
-from db.address import Address, addresses
+from db.address import ServerAddress, addresses
 
 _NAMED = {
-    "postgresql://u:s@db/x": [Address("db")],
-    "postgresql://u@db:6432/x": [Address("db", 6432)],
+    "postgresql://u:s@db/x": [ServerAddress("db")],
+    "postgresql://u@db:6432/x": [ServerAddress("db", 6432)],
     "postgresql://u@one:5432,two,[::1]:7/x?target_session_attrs=read-write": [
-        Address("one", 5432), Address("two"), Address("::1", 7),
+        ServerAddress("one", 5432), ServerAddress("two"), ServerAddress("::1", 7),
     ],
-    "postgresql://u@[fe80::1]/x": [Address("fe80::1")],
-    "postgresql://u@%2Frun%2Fpostgresql/x": [Address("/run/postgresql")],
-    "postgresql://u@/x?host=/tmp/a&port=5433": [Address("/tmp/a", 5433)],
-    "postgresql:///x?host=one,two&port=1,2": [Address("one", 1), Address("two", 2)],
-    "postgresql:///x?host=one:3,two&port=9": [Address("one", 9), Address("two", 9)],
+    "postgresql://u@[fe80::1]/x": [ServerAddress("fe80::1")],
+    "postgresql://u@%2Frun%2Fpostgresql/x": [ServerAddress("/run/postgresql")],
+    "postgresql://u@/x?host=/tmp/a&port=5433": [ServerAddress("/tmp/a", 5433)],
+    "postgresql:///x?host=one,two&port=1,2": [ServerAddress("one", 1), ServerAddress("two", 2)],
+    "postgresql:///x?host=one:3,two&port=9": [ServerAddress("one", 9), ServerAddress("two", 9)],
     "postgresql:///x": [],
 }  # fmt: skip
 
@@ -34,4 +34,8 @@ def test_a_host_without_a_name_and_a_port_that_does_not_exist_are_refused(url: s
 
 
 def test_an_address_is_shown_as_it_is_written() -> None:
-    assert [str(Address("::1", 7)), str(Address("db")), str(Address("db", 1))] == ["[::1]:7", "db", "db:1"]
+    assert [str(ServerAddress("::1", 7)), str(ServerAddress("db")), str(ServerAddress("db", 1))] == [
+        "[::1]:7",
+        "db",
+        "db:1",
+    ]

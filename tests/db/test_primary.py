@@ -7,9 +7,9 @@ import pytest
 
 from db.bound import translated
 from db.errors import CannotServe, DatabaseError, PrimaryChanged, ServerTrouble
-from db.primary import Origin, Primary
+from db.primary import Primary, ServerIdentity
 
-FIRST, PROMOTED, MOVED = Origin(1, 1), Origin(1, 2), Origin(2, 1)
+FIRST, PROMOTED, MOVED = ServerIdentity(1, 1), ServerIdentity(1, 2), ServerIdentity(2, 1)
 
 
 @dataclass(eq=False)
@@ -63,7 +63,7 @@ def test_a_late_answer_of_an_old_session_ends_no_younger_one() -> None:
 
 
 @pytest.mark.parametrize("found", [PROMOTED, MOVED], ids=["promotion", "another cluster"])
-def test_when_another_server_has_taken_over_all_step_down_before_it_is_asked_anything(found: Origin) -> None:
+def test_when_another_server_has_taken_over_all_step_down_before_it_is_asked_anything(found: ServerIdentity) -> None:
     """HA-02, HA-03: the session that finds it is not lent; the next one is."""
     primary, holder, told = Primary(), Holder(0), list[int]()
     primary.attach(holder)
@@ -76,7 +76,7 @@ def test_when_another_server_has_taken_over_all_step_down_before_it_is_asked_any
 
 
 @pytest.mark.parametrize("newest", [PROMOTED, MOVED], ids=["promotion", "another cluster"])
-def test_a_server_of_the_past_is_not_used_again(newest: Origin) -> None:
+def test_a_server_of_the_past_is_not_used_again(newest: ServerIdentity) -> None:
     """HA-02: it may take writes, which nobody else would ever see."""
     primary = Primary()
     primary.admit(FIRST)

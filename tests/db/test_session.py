@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from db.address import Address
+from db.address import ServerAddress
 from db.direct import connect_direct
 from db.errors import CannotServe, OutcomeUnknown, PrimaryChanged, ServerTrouble, Unavailable
 from db.pool import Database, PoolOptions, open_database
@@ -48,7 +48,7 @@ async def test_of_several_servers_the_one_that_takes_writes_is_used(pair: Pair, 
         options = PoolOptions(url_of(*ports))
         session = await open_session(options)
         assert await session.fetchval("SELECT inet_server_port()") == pair.primary.port
-        assert options.primary.address == (Address("127.0.0.1", pair.primary.port), "127.0.0.1")
+        assert options.primary.address == (ServerAddress("127.0.0.1", pair.primary.port), "127.0.0.1")
         await session.close()
 
 
@@ -98,7 +98,7 @@ async def test_when_the_name_leads_to_another_server_sessions_on_the_old_one_are
     async with proxied("127.0.0.1", pair.primary.port) as name:
         options = PoolOptions(url_of(name.port), connections_min=1)
         async with opened(options) as database, aclosing(await connect_direct(options)) as holder:
-            await database.fetchval("session.origin")
+            await database.fetchval("session.identity")
             await asyncio.to_thread(pair.standby.promote)
             name.upstream = ("127.0.0.1", pair.standby.port)
             await until(lambda: timeline(database, 2))
@@ -112,7 +112,7 @@ async def test_when_the_name_leads_to_another_server_sessions_on_the_old_one_are
 async def timeline(database: Database, number: int) -> bool:
     """Whether the server that answers is on this timeline; the one that has just taken over is not asked at once."""
     with suppress(PrimaryChanged):
-        row = await database.fetchrow("session.origin")
+        row = await database.fetchrow("session.identity")
         return row is not None and row["timeline"] == number
     return False
 
@@ -146,7 +146,7 @@ async def test_a_server_that_vanished_is_noticed_with_and_without_a_statement(
             await proxy.vanish()
             began = time.monotonic()
             idle = asyncio.create_task(listening.lost.wait())
-            asking = asyncio.create_task(database.fetchval("session.origin"))
+            asking = asyncio.create_task(database.fetchval("session.identity"))
             _, silent = await asyncio.wait({idle, asking}, timeout=SILENCE_SECONDS_MAX)
             print(f"noticed after {time.monotonic() - began:.1f} s")
             proxy.heal()

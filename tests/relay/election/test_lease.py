@@ -13,7 +13,7 @@ from typing_extensions import override
 from db.direct import Direct, connect_direct
 from db.errors import PrimaryChanged, Unavailable
 from db.pool import Database, PoolOptions, Row, open_database
-from db.primary import Origin
+from db.primary import ServerIdentity
 from relay.election.lease import LeaseElection, LeaseOptions, Leases, quota
 from relay.election.port import LeadershipLost, Lease
 from relay.sink import Term
@@ -407,7 +407,7 @@ async def test_when_another_primary_takes_over_every_lease_is_lost_at_once(harne
         async with process(leases) as one:
             await until(lambda: one.groups == [0])
             lease = one.held[0]
-            row = await database.fetchrow("session.origin")
+            row = await database.fetchrow("session.identity")
             with pytest.raises(PrimaryChanged):
-                database.options.primary.admit(Origin(row["system"], row["timeline"] + 1))
+                database.options.primary.admit(ServerIdentity(row["system"], row["timeline"] + 1))
             assert (lease.lost.is_set(), one.election.trusted(0)) == (True, False)
