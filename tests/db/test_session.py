@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -19,6 +18,7 @@ from db.errors import CannotServe, OutcomeUnknown, PrimaryChanged, ServerTrouble
 from db.pool import Database, PoolOptions, open_database
 from db.session import open_session
 from scripts.servers.postgres import PostgresServer
+from tests.defaults import make_hostile
 from tests.faults.packets import drop_what_comes
 from tests.faults.proxy import proxied
 from tests.pair import Pair
@@ -155,42 +155,6 @@ async def test_a_server_that_vanished_is_noticed_with_and_without_a_statement(
 
 
 # --- what a session sets (GB-07) --------------------------------------------------------------------------------
-
-_HOSTILE = {
-    "default_transaction_isolation": "serializable",
-    "default_transaction_deferrable": "on",
-    "statement_timeout": "7s",
-    "lock_timeout": "7s",
-    "idle_in_transaction_session_timeout": "7s",
-    "idle_session_timeout": "7s",
-    "timezone": "Asia/Kathmandu",
-    "DateStyle": "SQL, DMY",
-    "IntervalStyle": "sql_standard",
-    "bytea_output": "escape",
-    "extra_float_digits": "-15",
-    "standard_conforming_strings": "off",
-    "backslash_quote": "off",
-    "array_nulls": "off",
-    "transform_null_equals": "on",
-    "quote_all_identifiers": "on",
-    "row_security": "off",
-    "gin_fuzzy_search_limit": "1",
-    "exit_on_error": "on",
-    "plan_cache_mode": "force_custom_plan",
-    "jit": "on",
-    "enable_seqscan": "on",
-    "synchronous_commit": "off",
-    "plpgsql.extra_errors": "all",
-}
-
-
-async def make_hostile(url: str) -> None:
-    connection = await asyncpg.connect(url)
-    await connection.execute("LOAD 'plpgsql'")
-    for name, value in _HOSTILE.items():
-        await connection.execute(f"ALTER DATABASE {urlsplit(url).path[1:]} SET {name} = '{value}'")
-    await connection.close()
-
 
 _SETTINGS = "SELECT json_object_agg(name, setting)::text FROM pg_settings WHERE name <> 'application_name'"
 

@@ -19,7 +19,7 @@ from app.chaos.history import Attempt, PublishOutcome
 from app.chaos.mark import Mark
 from app.chaos.scenario import TOPIC
 from scripts.servers.postgres import PostgresServer
-from tests.db.test_session import make_hostile
+from tests.defaults import make_hostile
 from tests.faults.harness import CALM, CLEAN, Harness, open_harness
 from tests.faults.proxy import Proxy, proxied
 from tests.waiting import lasts, until
