@@ -119,6 +119,7 @@ async def test_after_a_switchover_everything_goes_on(form: Form, pair: Pair, tmp
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 async def test_five_switchovers_refuse_nothing_once_the_name_has_moved(pair: Pair, tmp_path: Path, seed: int) -> None:
     """GB-01, HA-01, F15: the name moves ten seconds after the old primary is back as a standby."""
     async with by_name(pair) as (url, move):
