@@ -37,7 +37,7 @@ from relay.observer import Observer
 from relay.outbox import LowWater, Outbox
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, Sink, SinkUnavailable, Term
-from relay.trouble import Trouble
+from relay.sink_trouble import SinkTrouble
 from relay.unpurged import Acknowledged, Unpurged
 from runtime.cancellation import TaskGroup, end_if_cancelled
 from runtime.pause import pause
@@ -87,7 +87,7 @@ class Harvester:
         self._metrics = metrics
         self._options = options
         self._observer = observer or Observer(sink.name)
-        self._trouble = Trouble()
+        self._trouble = SinkTrouble()
         self._turn = asyncio.Lock()
         self._asked = asyncio.Event()
         self._backoff_seconds = options.backoff_seconds_first

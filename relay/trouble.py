@@ -7,8 +7,6 @@ from typing import Final
 
 import structlog
 
-from relay.sink import Receipt
-
 __all__ = ["Trouble"]
 
 _log = structlog.get_logger(__name__)
@@ -21,7 +19,7 @@ class Trouble:
     the owner there. ``last_error`` is the latest text, for people; it outlasts the trouble.
     """
 
-    def __init__(self, begins: str = "relay_backs_off", ends: str = "relay_goes_on") -> None:
+    def __init__(self, begins: str, ends: str) -> None:
         self._begins = begins
         self._ends = ends
         self._began_at: float | None = None
@@ -33,15 +31,6 @@ class Trouble:
     def lasts(self) -> bool:
         """Return whether it has begun and not ended."""
         return self._began_at is not None
-
-    def hear(self, receipt: Receipt, sent: int, **labels: object) -> None:
-        """Update it from a receipt for so many records: the trouble begins, or ends because the broker keeps all of
-        them. A partial receipt without an error changes nothing: the missing records may be the failing ones.
-        """
-        if receipt.trouble is not None:
-            self.tell(receipt.trouble, **labels)
-        elif 0 < len(receipt.acknowledged) == sent:
-            self.over(**labels)
 
     def tell(self, error: BaseException, **labels: object) -> None:
         """Log a warning for each different error, and again after an hour; in between log at the level debug."""

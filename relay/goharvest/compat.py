@@ -39,7 +39,7 @@ from relay.goharvest.outbox_table import OutboxTable
 from relay.observer import Observer
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, Refusal, Sink, SinkUnavailable, Term
-from relay.trouble import Trouble
+from relay.sink_trouble import SinkTrouble
 from runtime.cancellation import end_if_cancelled
 from runtime.wake import Wake
 
@@ -78,7 +78,7 @@ class CompatHarvester:
         self._sink = sink
         self._election = election
         self._observer = observer
-        self._trouble = Trouble()
+        self._trouble = SinkTrouble()
         self._options = options
         self._wake = Wake(options.poll_seconds_min, options.poll_seconds_max)
         self._stopping = asyncio.Event()

@@ -227,7 +227,7 @@ class Broker:
             return
         service = self.services.get(command.name) or self._add_service(command.name)
         expires_at, heartbeat_at = now + self.options.expiry_seconds, now + self.options.heartbeat_seconds
-        worker = Worker(command.sender, command.dialect, service, expires_at, heartbeat_at)
+        worker = Worker(command.sender, command.dialect, service.name, service.policy, expires_at, heartbeat_at)
         self.workers[worker.address] = service.workers[worker.address] = worker
         service.empty_since = None
         self._events.append(Event("worker-ready", printable(service.name), printable(worker.address)))
@@ -253,7 +253,7 @@ class Broker:
         worker = self._owner(now, command)
         if worker is None or worker.request is None:
             return
-        request, service = worker.request, worker.service
+        request, service = worker.request, self.services[worker.service]
         worker.request = None
         worker.expires_at = now + self.options.expiry_seconds
         service.counts["replies"] += 1
@@ -322,7 +322,7 @@ class Broker:
 
     def _make_idle(self, now: float, worker: Worker) -> None:
         """Send the oldest queued request to the worker, or append it to the idle workers."""
-        service = worker.service
+        service = self.services[worker.service]
         while service.queue:
             request = service.queue.popleft()
             self._forget_queued(request)
@@ -342,7 +342,7 @@ class Broker:
         worker.request, worker.busy_since, worker.busy_beats = request, now, 0
         worker.heartbeat_at = now + self.options.heartbeat_seconds
         request.tries += 1
-        body = [request.user.encode(), *request.body] if worker.service.policy.user_frame else request.body
+        body = [request.user.encode(), *request.body] if worker.policy.user_frame else request.body
         self._out.append(worker.dialect.to_worker(worker.address, request.client, body))
 
     def _expel(self, now: float, worker: Worker, reason: str) -> None:
@@ -352,7 +352,7 @@ class Broker:
         self._remove(now, worker, reason)
 
     def _remove(self, now: float, worker: Worker, reason: str) -> None:
-        service, request = worker.service, worker.request
+        service, request = self.services[worker.service], worker.request
         del self.workers[worker.address], service.workers[worker.address]
         service.idle.pop(worker.address, None)
         self.counters.totals["workers-lost"] += 1
@@ -387,7 +387,7 @@ class Broker:
     def _undeliver(self, now: float, worker: Worker, reason: str) -> None:
         """Remove a worker that the socket could not reach. Its request was not sent, so another worker gets it."""
         self.counters.drop(f"worker-{reason}")
-        service, request = worker.service, worker.request
+        service, request = self.services[worker.service], worker.request
         worker.request = None
         self._remove(now, worker, reason)
         if request is not None:

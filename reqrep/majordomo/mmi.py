@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
+from reqrep.counters import Counters
 from reqrep.frames import Frames, printable
+from reqrep.majordomo.inside import Inside
+from reqrep.majordomo.options import BrokerOptions
 from reqrep.majordomo.request import ServiceRequest
 from reqrep.majordomo.service import Service
-
-if TYPE_CHECKING:
-    from reqrep.majordomo.broker import Broker
 
 __all__ = ["Management"]
 
@@ -26,10 +26,24 @@ _NOT_IMPLEMENTED: Final = b"501"
 _EVERYBODY: Final = "*"
 
 
+class Managed(Protocol):
+    """The broker, as far as its management services read and change it."""
+
+    options: BrokerOptions
+    inside: Inside
+    counters: Counters
+    services: dict[bytes, Service]
+    disabled: set[bytes]
+    state: Callable[[], dict[str, object]]
+
+    def summary(self) -> dict[str, int]:
+        """Return the numbers of services, workers and requests."""
+
+
 class Management:
     """Answers requests about a broker, and disables and enables its services."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Managed) -> None:
         self._broker = broker
         self._answers: dict[bytes, Callable[[ServiceRequest], Frames]] = {
             b"mmi.service": self._service,

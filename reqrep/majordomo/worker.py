@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from reqrep.majordomo.options import ServicePolicy
+from reqrep.majordomo.request import ServiceRequest
 from reqrep.majordomo.wire import Dialect
-
-if TYPE_CHECKING:
-    from reqrep.majordomo.request import ServiceRequest
-    from reqrep.majordomo.service import Service
 
 __all__ = ["Worker"]
 
@@ -18,7 +15,7 @@ _BEATS_THAT_PROVE = 2
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """A worker of one service. It is idle while ``request`` is None.
+    """A worker of the service with this name. It is idle while ``request`` is None.
 
     Each message from the worker moves ``expires_at``, and each message to it moves ``heartbeat_at``. ``armed_at`` is
     when the broker checks the worker next.
@@ -29,7 +26,8 @@ class Worker:
 
     address: bytes
     dialect: Dialect
-    service: Service
+    service: bytes
+    policy: ServicePolicy
     expires_at: float
     heartbeat_at: float
     armed_at: float | None = None
@@ -41,7 +39,7 @@ class Worker:
         """Return when the worker counts as lost, unless a message arrives first (MD-21)."""
         if self.request is None:
             return self.expires_at
-        limit = self.busy_since + self.service.policy.busy_seconds_max
+        limit = self.busy_since + self.policy.busy_seconds_max
         return min(limit, self.expires_at) if self.busy_beats >= _BEATS_THAT_PROVE else limit
 
     def check_at(self, now: float, heartbeat_seconds: float) -> float:

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.web.api.actor import actor_of
 from app.web.api.audited import audited
 from app.web.api.context import Context, context_of
+from app.web.api.known_subscription import find
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
-from app.web.api.subscriptions import find
 from app.web.problem import Problem
 from app.web.scopes import needs
 from event.identity import format_event_id

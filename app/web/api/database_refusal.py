@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
 from app.web.problem import Problem
 from db.errors import Refused
 from event.topic import TopicError, validate_topic
 
-__all__ = ["checked_name", "refused_as"]
+__all__ = ["checked_name", "job_refusals", "refused_as"]
 
 _NAME_MAX: Final = 200
+_JOB_SLUGS: Final = {
+    "22": "invalid-parameter", "42704": "unknown-job", "HW001": "stale-receipt", "HW002": "wrong-state",
+    "HW003": "body-too-large",
+}  # fmt: skip
 
 
 @contextmanager
@@ -25,6 +29,11 @@ def refused_as(slugs: Mapping[str, str]) -> Iterator[None]:
         if slug is None:
             raise
         raise Problem(slug, error.message) from error
+
+
+def job_refusals() -> AbstractContextManager[None]:
+    """Return a context that raises a problem for a refusal of a job function. Any other error passes through."""
+    return refused_as(_JOB_SLUGS)
 
 
 def checked_name(what: str, name: str, *, parameter: str, reserved: tuple[str, ...] = ()) -> str:

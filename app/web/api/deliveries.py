@@ -12,21 +12,21 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from app.web.api.actor import Reason, Reasoned, actor_of
 from app.web.api.condition import BlockedBy, ConditionReason, NextAttemptAt
 from app.web.api.context import Context, context_of
+from app.web.api.delivery_row import delivery_out
 from app.web.api.event_ids import event_number
 from app.web.api.event_search import Since, Until, id_range
+from app.web.api.known_subscription import find
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
-from app.web.api.subscriptions import find
 from app.web.authentication import require_every_topic, require_topic, shows_payloads
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
-from event.identity import format_event_id
 from webhooks.condition import DeliveryState, delivery_condition
-from webhooks.delivery_id import format_delivery_id, parse_delivery_id
+from webhooks.delivery_id import parse_delivery_id
 
-__all__ = ["delivery_out", "router"]
+__all__ = ["router"]
 
 router = APIRouter(
     prefix="/deliveries", tags=["deliveries"], route_class=StrictRoute,
@@ -144,18 +144,6 @@ class DeliveryDone(BaseModel):
     id: str
     done: Literal["retried", "given_up"]
     reason: str = Field(description="The result of the action.")
-
-
-def delivery_out(row: Row, incarnation: str) -> dict[str, Any]:
-    """Return the public shape of a row of ``delivery.list``."""
-    return {
-        **row,
-        **delivery_condition(row)._asdict(),
-        "detail": ": ".join(filter(None, (row["kind"], row["detail"]))) or None,
-        "id": format_delivery_id(row["event_id"], row["subscription_id"]),
-        "event_id": format_event_id(incarnation, row["event_id"]),
-        "subscription_id": row["public_id"],
-    }
 
 
 @router.get(

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Depends, Request
 
 from app.web.api.actor import Reasoned
 from app.web.api.context import Context, context_of
+from app.web.api.known_subscription import find
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
-from app.web.api.subscriptions import find
 from app.web.problem import Problem
 from app.web.scopes import needs
 from hub.revocation import revoke

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.condition import BlockedBy, ConditionReason, NextAttemptAt
 from app.web.api.context import Context, context_of
-from app.web.api.deliveries import delivery_out
+from app.web.api.delivery_row import delivery_out
 from app.web.api.event_ids import event_number
 from app.web.api.json_route import JsonRoute
 from app.web.api.refusals import refusals

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from app.web.api.job_rule import JobCallbacks, Person, Seconds
 from app.web.api.moment import Moment
 
 __all__ = [
@@ -24,7 +25,6 @@ __all__ = [
     "JobIn",
     "JobOut",
     "JobPage",
-    "JobRule",
     "JobState",
     "ProgressIn",
     "ProgressOut",
@@ -39,25 +39,12 @@ JobState = Literal[
     "scheduled", "available", "assigned", "running", "review", "retryable", "completed", "cancelled", "discarded"
 ]
 Receipt = Annotated[str, Field(max_length=80, description="The receipt that the claim returned.")]
-Person = Annotated[str, Field(min_length=1, max_length=200)]
-Seconds = Annotated[float, Field(ge=0, le=315_360_000)]
 _ID = "7b0b1f0c-6f0e-4a53-9a0c-6b1f0f2a9d11"
 _RECEIPT = f"job_{_ID}_19"
 
 
 def _example(*examples: dict[str, Any]) -> ConfigDict:
     return ConfigDict(extra="forbid", json_schema_extra={"examples": list(examples)})
-
-
-class JobCallbacks(BaseModel):
-    """Kinds of follow-up jobs. Each job is enqueued in the transaction that changes the state."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    on_status: str | None = Field(None, max_length=200, description="Enqueued with every change of state.")
-    on_complete: str | None = Field(None, max_length=200)
-    on_retry: str | None = Field(None, max_length=200)
-    on_fail: str | None = Field(None, max_length=200, description="Enqueued once, after the last attempt failed.")
 
 
 class JobIn(BaseModel):
@@ -79,22 +66,6 @@ class JobIn(BaseModel):
     delay_seconds: Seconds | None = None
     due_local: datetime | None = Field(None, description="Local time in `due_zone`, for a date far ahead.")
     due_zone: str | None = Field(None, min_length=1, max_length=80)
-    attempts_max: int | None = Field(None, ge=1, le=1_000_000)
-    run_seconds: float | None = Field(None, ge=0.05, le=2_592_000)
-    deadline_seconds: float | None = Field(None, ge=0.05, le=315_360_000)
-    assignee: Person | None = None
-    callbacks: JobCallbacks | None = None
-
-
-class JobRule(BaseModel):
-    """The job that each event of a topic enqueues. Its `args` are the event, its `key` is the event's key."""
-
-    model_config = _example({"kind": "invoice.check", "priority": 5})
-
-    kind: str = Field(min_length=1, max_length=200)
-    queue: str | None = Field(None, min_length=1, max_length=200, description="The queue of the job. None: `default`.")
-    priority: int | None = Field(None, ge=-1000, le=1000)
-    delay_seconds: Seconds | None = Field(None, description="Counted from the time when the job is enqueued.")
     attempts_max: int | None = Field(None, ge=1, le=1_000_000)
     run_seconds: float | None = Field(None, ge=0.05, le=2_592_000)
     deadline_seconds: float | None = Field(None, ge=0.05, le=315_360_000)

@@ -11,8 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from app.web.api.actor import Reasoned
 from app.web.api.context import Context, context_of
+from app.web.api.database_refusal import job_refusals
 from app.web.api.job_contract import JobIn
-from app.web.api.job_refusal import job_refusals, kinds_of, person_of, require_kinds
+from app.web.api.job_refusal import kinds_of, person_of, require_kinds
 from app.web.api.queue_refusal import queue_name
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import NO_NUL, StrictRoute

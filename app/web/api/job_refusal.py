@@ -1,16 +1,13 @@
-"""Problems for refused calls on jobs, and the checks of an API key's permissions for a job."""
+"""Checks of an API key's permissions for a job."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from typing import Final
 from uuid import UUID
 
 from fastapi import Request
 
 from app.web.api.context import Context
-from app.web.api.database_refusal import refused_as
 from app.web.api.job_contract import JobIn
 from app.web.api.queue_refusal import queue_name
 from app.web.authentication import grant_of, may_reach_kind
@@ -18,18 +15,9 @@ from app.web.problem import Problem
 from db.pool import Row
 from jobs.job import JobReceipt, parse_job_receipt
 
-__all__ = ["job_refusals", "kinds_of", "person_of", "receipt_of", "require_job", "require_kinds", "require_own"]
+__all__ = ["kinds_of", "person_of", "receipt_of", "require_job", "require_kinds", "require_own"]
 
-_SLUGS: Final = {
-    "22": "invalid-parameter", "42704": "unknown-job", "HW001": "stale-receipt", "HW002": "wrong-state",
-    "HW003": "body-too-large",
-}  # fmt: skip
 _PERSON_MAX = 100
-
-
-def job_refusals() -> AbstractContextManager[None]:
-    """Return a context that raises a problem for a refusal of a job function. Any other error passes through."""
-    return refused_as(_SLUGS)
 
 
 def person_of(request: Request) -> str:

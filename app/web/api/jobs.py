@@ -10,6 +10,7 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.web.api.context import Context, context_of
+from app.web.api.database_refusal import job_refusals
 from app.web.api.job_contract import (
     ClaimedList,
     ClaimIn,
@@ -29,7 +30,7 @@ from app.web.api.job_contract import (
     StateOut,
     job_out,
 )
-from app.web.api.job_refusal import job_refusals, kinds_of, person_of, receipt_of, require_job, require_kinds
+from app.web.api.job_refusal import kinds_of, person_of, receipt_of, require_job, require_kinds
 from app.web.api.long_poll import long_poll
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.queue_refusal import queue_name

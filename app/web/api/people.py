@@ -14,8 +14,9 @@ from uuid import UUID
 from fastapi import APIRouter, Body, Depends, Request
 
 from app.web.api.context import Context, context_of
+from app.web.api.database_refusal import job_refusals
 from app.web.api.job_contract import ActIn, AssignIn, DelayIn, FinishIn, StateOut
-from app.web.api.job_refusal import job_refusals, person_of, require_job, require_own
+from app.web.api.job_refusal import person_of, require_job, require_own
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
 from app.web.authentication import grant_of

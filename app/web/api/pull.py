@@ -16,11 +16,12 @@ from app.web.api.audited import audited
 from app.web.api.context import Context, context_of
 from app.web.api.event_ids import no_such_event
 from app.web.api.events import payload_out
+from app.web.api.known_subscription import find
 from app.web.api.refusals import refusals
 from app.web.api.start import START_MEANING, Start, start_of
 from app.web.api.strict_route import StrictRoute
 from app.web.api.subscription_contract import SubscriptionOut
-from app.web.api.subscriptions import find, pattern_of, subscription_out
+from app.web.api.subscriptions import pattern_of, subscription_out
 from app.web.authentication import require_topic
 from app.web.problem import Problem
 from app.web.scopes import needs

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from app.web.api.audited import audited
 from app.web.api.context import Context, context_of
 from app.web.api.format_check import check_format as _check_format
+from app.web.api.known_subscription import find, is_reached
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.precondition import IfMatch, etag, version_meant
 from app.web.api.queue_refusal import queue_name
@@ -25,7 +26,7 @@ from app.web.api.subscription_contract import (
     SubscriptionOut,
     SubscriptionPage,
 )
-from app.web.authentication import grant_of, may_reach_kind, may_reach_service, require_every_topic, require_topic
+from app.web.authentication import grant_of, require_every_topic, require_topic
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -38,7 +39,7 @@ from hub.subscriptions import InUse, NewSubscription, Stale, SubscriptionUpdate
 from webhooks.condition import subscription_condition
 from webhooks.custom_header import checked_headers
 
-__all__ = ["find", "find_to_change", "pattern_of", "router", "subscription_out"]
+__all__ = ["find_to_change", "pattern_of", "router", "subscription_out"]
 
 router = APIRouter(
     prefix="/subscriptions", tags=["subscriptions"], route_class=StrictRoute,
@@ -197,24 +198,11 @@ async def list_subscriptions(
     rows = await context.database.fetch("subscription.list", "default", after[0], topic, state, limit + 1)
     more = [rows[limit - 1]["id"]] if len(rows) > limit else None
     next_cursor = link_next(request, response, more)
-    items = [_out(row) for row in rows[:limit] if _is_reached(request, row)]
+    items = [_out(row) for row in rows[:limit] if is_reached(request, row)]
     return SubscriptionPage.model_validate({"items": items, "next_cursor": next_cursor})
 
 
 _MISSING = "There is no such subscription."
-
-
-async def find(request: Request, identity: str, context: Context) -> Row:
-    """Return the subscription of this id, if the request's key may see it; else ``Problem``."""
-    named = identity.isascii() and identity.isprintable() and len(identity) <= 60
-    row = await context.subscriptions.get(identity) if named else None
-    if row is None:
-        raise Problem("not-found", _MISSING)
-    if row["service"] is None and row["kind"] is None:
-        require_topic(request, row["topic"], hidden=_MISSING)
-    elif not _is_reached(request, row):
-        raise Problem("not-found", _MISSING)
-    return row
 
 
 async def find_to_change(request: Request, identity: str, context: Context) -> Row:
@@ -226,13 +214,6 @@ async def find_to_change(request: Request, identity: str, context: Context) -> R
     if is_worker and grant is not None and not grant.has("work"):
         raise Problem("forbidden", "This is the callback of a worker; to change it, a key needs the scope work.")
     return row
-
-
-def _is_reached(request: Request, row: Row) -> bool:
-    """Return whether the key of this request includes the service or kind of a subscription; True for any other."""
-    if row["service"] is not None:
-        return may_reach_service(request, row["service"])
-    return row["kind"] is None or may_reach_kind(request, row["kind"])
 
 
 def subscription_out(row: Row | None) -> SubscriptionOut:

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.audited import audited
 from app.web.api.context import Context, context_of
-from app.web.api.job_contract import JobRule
-from app.web.api.job_refusal import job_refusals
+from app.web.api.database_refusal import job_refusals
+from app.web.api.job_rule import JobRule
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.precondition import IfMatch, etag, version_meant
 from app.web.api.refusals import refusals

@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.condition import BlockedBy, ConditionReason, NextAttemptAt
 from app.web.api.context import Context, context_of
+from app.web.api.known_subscription import find
 from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.refusals import refusals
 from app.web.api.strict_route import StrictRoute
-from app.web.api.subscriptions import find
 from app.web.authentication import require_every_topic
 from app.web.problem import Problem
 from app.web.scopes import needs
