@@ -16,7 +16,7 @@ from egress.failure import OutboundError
 from event.event import Draft
 from event.identity import format_event_id
 from hub.publish import Accepted
-from runtime.signals import Signal
+from runtime.observable import Observable
 
 __all__ = ["EventLog", "WatchedOutbound"]
 
@@ -32,7 +32,7 @@ class EventLog:
     """
 
     def __init__(
-        self, incarnation: str, stored: Signal[[Draft, Accepted]], lines_per_second_max: int = _LINES_PER_SECOND_MAX
+        self, incarnation: str, stored: Observable[[Draft, Accepted]], lines_per_second_max: int = _LINES_PER_SECOND_MAX
     ) -> None:
         self._incarnation = incarnation
         stored.connect(self.stored)

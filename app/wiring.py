@@ -15,34 +15,34 @@ import structlog
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
-from app.delivery_options import worker_options
+from app.assembly.delivery_options import worker_options
+from app.assembly.hub_options import hub_options
+from app.assembly.jobs import JobsAssembly
+from app.assembly.notifications import Notifications
+from app.assembly.relays import Relaying
+from app.assembly.services import ServicesAssembly
+from app.assembly.sinks import configured_sinks
+from app.assembly.sources import amqp_sources
+from app.assembly.storage import EmbeddedWatch, Storage, open_storage
+from app.bridges.fanout_sink import FanOutSink
+from app.bridges.listener import Listener
+from app.bridges.notifier import Notifier
 from app.event_log import EventLog, WatchedOutbound
 from app.failpoints import FailpointDatabase, Failpoints
-from app.fanout_sink import FanOutSink
-from app.hub_options import hub_options
-from app.jobs_wiring import JobsAssembly
-from app.listen import Listener
 from app.maintenance.cleanup import Cleanup
 from app.maintenance.due_poller import DuePoller
 from app.maintenance.retention import Retention, RetentionOptions
-from app.notify import Notifier
-from app.relaying import Relaying
-from app.services_wiring import ServicesAssembly
 from app.settings.egress_policy import egress_proxy, guard_policy
 from app.settings.settings import Settings
-from app.signals import Signals
-from app.sinks import configured_sinks
-from app.sourcing import amqp_sources
-from app.storage import EmbeddedWatch, Storage, open_storage
-from app.web.api.context import Context
+from app.web.api.route.context import Context
 from app.web.application import build_operations, build_web
 from app.web.backlog import Backlog
 from app.web.front import Front
-from app.web.ingest import Ingest
 from app.web.limits import RequestIds
-from app.web.notice import Notices
 from app.web.overview import Overview
 from app.web.problem import Problems
+from app.web.publishing.ingest import Ingest
+from app.web.publishing.notice import Notices
 from app.web.readiness import Readiness
 from app.web.server import HttpServer, bind
 from db.direct import Direct, connect_direct
@@ -165,10 +165,10 @@ class _Builder:
         self._policy: GuardPolicy = guard_policy(settings, *ports)
         self._hub_wake = Wake(is_watched=True)
         self._fetch_wake = Wake(is_watched=True)
-        self._signals = Signals()
+        self._notifications = Notifications()
         self.relaying: Relaying | None = None
         self._on_event = on_event
-        self._event_log = EventLog(storage.incarnation, self._signals.stored) if settings.logs_events else None
+        self._event_log = EventLog(storage.incarnation, self._notifications.stored) if settings.logs_events else None
 
     async def build(
         self, roles: Sequence[str], sockets: Sequence[socket.socket], metrics_sockets: Sequence[socket.socket]
@@ -182,10 +182,10 @@ class _Builder:
         if serves or reads:
             waking = self._wake_relays()
             publisher = Publisher(
-                self._database, self._signals.published_here.notify, on_stored=self._signals.stored.notify,
+                self._database, self._notifications.published_here.notify, on_stored=self._notifications.stored.notify,
                 direct=self._direct_path(roles),
             )  # fmt: skip
-            self._signals.order_scope.connect(publisher.order_across_topics)
+            self._notifications.order_scope.connect(publisher.order_across_topics)
             ways_in = [*([self._front(publisher, sockets)] if serves else []), *(self._sources(publisher, reads=reads))]
             phases += [ways_in, [publisher, *(self._subscribing() if serves else [])], waking]
         relays = self.relaying.relays if self.relaying else []
@@ -224,15 +224,15 @@ class _Builder:
                 notifier.notify()
 
         if relaying is not None:
-            self._signals.published_here.connect(self._signals.published.notify)
-        self._signals.published_here.connect(notify)
+            self._notifications.published_here.connect(self._notifications.published.notify)
+        self._notifications.published_here.connect(notify)
         return [notifier]
 
     def _subscribing(self) -> list[Service]:
         """Build the services that verify subscriptions, and that fetch or subscribe to foreign topics."""
-        hub, upstream_wake, due = self._hub, Wake(is_watched=True), self._signals.due
+        hub, upstream_wake, due = self._hub, Wake(is_watched=True), self._notifications.due
         verification = Verification(self._database, self._outbound, hub.secret_box, hub.options, self._hub_wake)
-        on_commit = self._signals.published_somewhere
+        on_commit = self._notifications.published_somewhere
         fetching = Fetching(self._database, self._outbound, hub.options, self._fetch_wake, on_commit)
         due["intents"].connect(self._hub_wake.notify)
         due["leases"].connect(verification.sweep)
@@ -241,28 +241,28 @@ class _Builder:
         return [verification, fetching, Upstreams(hub, self._outbound, upstream_wake)]
 
     def _delivering(self) -> list[Service]:
-        signals = self._signals
-        due = signals.deliveries_due.notify
+        notifications = self._notifications
+        due = notifications.deliveries_due.notify
         replayer = Replayer(self._database, due, poll_seconds=_UNASKED_SECONDS)
         queues = RabbitHubQueues(self._database, due, self._settings.rabbithub_tell_expiry_days)
-        signals.deliveries_due.connect(self._worker.mark_due)
-        signals.fanned_out.connect(self._worker.mark_due)
-        signals.fanned_out.connect(lambda _: queues.fanned_out())
-        signals.due["deliveries"].connect(self._worker.poll_now)
-        signals.due["replays"].connect(replayer.notify)
-        signals.due["rabbithub"].connect(queues.poll_now)
+        notifications.deliveries_due.connect(self._worker.mark_due)
+        notifications.fanned_out.connect(self._worker.mark_due)
+        notifications.fanned_out.connect(lambda _: queues.fanned_out())
+        notifications.due["deliveries"].connect(self._worker.poll_now)
+        notifications.due["replays"].connect(replayer.notify)
+        notifications.due["rabbithub"].connect(queues.poll_now)
         callbacks = [made.make_callbacks(self._outbound, self._subscribers) for made in (self._services, self._jobs)]
         return [self._worker, replayer, queues, *callbacks]
 
     def _background(self) -> list[Service]:
-        signals = self._signals
+        notifications = self._notifications
         services: list[Service] = [
             *self._jobs.services,
             *self._services.services,
             Listener(
                 self._connect_direct,
                 {
-                    "hookwire_outbox": lambda: signals.published.notify(ANYTHING),
+                    "hookwire_outbox": lambda: notifications.published.notify(ANYTHING),
                     "hookwire_jobs": self._jobs.notify,
                     "hookwire_services": self._services.waiting.notify,
                 },
@@ -273,19 +273,19 @@ class _Builder:
         ]
         if self._storage.embedded is not None:
             watch = EmbeddedWatch(self._storage.embedded)
-            signals.database_silent.connect(watch.notify)
+            notifications.database_silent.connect(watch.notify)
             services.append(watch)
         services.append(
             DuePoller(
                 self._database,
                 {
-                    **{column: signal.notify for column, signal in signals.due.items()},
+                    **{column: signal.notify for column, signal in notifications.due.items()},
                     **self._jobs.due,
                     **self._services.due,
                 },
-                signals.polled.notify,
-                signals.database_silent.notify,
-                signals.order_scope.notify,
+                notifications.polled.notify,
+                notifications.database_silent.notify,
+                notifications.order_scope.notify,
             )
         )
         if self.relaying is not None:
@@ -302,7 +302,7 @@ class _Builder:
 
     @cached_property
     def _services(self) -> ServicesAssembly:
-        return ServicesAssembly(self._database, self._registry, self._settings, self._signals.published_somewhere)
+        return ServicesAssembly(self._database, self._registry, self._settings, self._notifications.published_somewhere)
 
     def _relay_states(self) -> dict[str, tuple[str, str]]:
         return self.relaying.states() if self.relaying is not None else {}
@@ -339,7 +339,7 @@ class _Builder:
             self._storage.secrets,
             self._hub_wake.notify,
             self._fetch_wake.notify,
-            self._signals.published_somewhere,
+            self._notifications.published_somewhere,
             incarnation=self._storage.incarnation,
         )
 
@@ -410,11 +410,11 @@ class _Builder:
         outbound = WatchedOutbound(self._outbound, self._event_log) if self._event_log else self._outbound
         options = worker_options(settings, self.public_url, _UNASKED_SECONDS)
         contents = Contents(self._database, self._storage.incarnation)
-        self._signals.stored.connect(contents.remember_stored)
+        self._notifications.stored.connect(contents.remember_stored)
         return Worker(self._database, outbound, self._subscribers, contents, DeliveryMetrics(self._registry), options)
 
     def _make_relaying(self) -> Relaying:
-        notify, seconds = self._signals.fanned_out.notify, self._settings.fan_out_seconds_max
+        notify, seconds = self._notifications.fanned_out.notify, self._settings.fan_out_seconds_max
         relaying = Relaying(
             self._settings,
             self._database,
@@ -429,6 +429,6 @@ class _Builder:
             },
             self._on_event,
         )
-        self._signals.published.connect(relaying.notify)
-        self._signals.polled.connect(relaying.on_poll)
+        self._notifications.published.connect(relaying.notify)
+        self._notifications.polled.connect(relaying.on_poll)
         return relaying

@@ -33,8 +33,8 @@ from hub.key_holders import KeyHolders
 from hub.owed import Owed, owed_by
 from hub.publish_error import IdempotencyConflict, IdempotencyInFlight, KeyBusy, Overloaded, PublishRefused
 from hub.unit import Accepted, Unit
-from relay.trouble import Trouble
 from runtime.pause import pause
+from runtime.trouble import Trouble
 
 __all__ = [
     "Accepted",

@@ -16,7 +16,7 @@ The lease core: each claim stores a new fence, a number from one sequence, in it
 statement settles rows whose fence still matches and skips stale ones. The same statement removes finished and dead
 rows, so that a claim reads one small index (docs/adr/0036-the-reaper-ends-leases.md).
 
-A message (:mod:`jobs.queues`)::
+A message (:mod:`jobs.queues.queues`)::
 
                     receive (claim, lease)                 accept
     available ------------------------------> claimed -----------------> gone, or archived
@@ -24,7 +24,7 @@ A message (:mod:`jobs.queues`)::
         +------- reject (keeps its place) -------+
         +------- reaper: the lease is over ------+-----> dead letter (too many deliveries)
 
-A task (:mod:`jobs.tasks`)::
+A task (:mod:`jobs.tasks.tasks`)::
 
     waiting --claim--> started --finish--> gone, or archived
       ^  ^                |  '--fail: retry after the backoff, or dead
@@ -32,14 +32,14 @@ A task (:mod:`jobs.tasks`)::
       |  '----------------'
       '-- cleaner: notify again
 
-The diagram of a job stands in :mod:`jobs.job_queue`.
+The diagram of a job stands in :mod:`jobs.jobs.job_queue`.
 
 Background services keep the states true. The *keeper* promotes, times out and ends jobs, and fires schedules. The
 *reaper* returns messages whose lease is over. The *cleaner* notifies workers again of tasks that none has claimed, and
-recovers tasks whose worker has crashed. The *scaler* computes how many workers should run. :mod:`jobs.waiting` lets any
+recovers tasks whose worker has crashed. The *scaler* computes how many workers should run. :mod:`jobs.queues.waiting` lets any
 number of receivers share one query of the database.
 
 Why in the database: the work belongs to data, commits with it, and needs no second system. The rules are SQL functions,
 so that any language can submit and work; the modules here call them. Broker clients belong to ``relay``; a worker is
-notified of tasks through the port :mod:`jobs.notification`.
+notified of tasks through the port :mod:`jobs.tasks.notification`.
 """

@@ -15,8 +15,8 @@ from typing import Any
 import structlog
 
 from db.errors import DatabaseError, Refused
-from jobs.job import ClaimedJob, JobReceipt
-from jobs.job_queue import JobQueue
+from jobs.jobs.job import ClaimedJob, JobReceipt
+from jobs.jobs.job_queue import JobQueue
 from runtime.drain import finish_or_cancel
 from runtime.pause import pause
 

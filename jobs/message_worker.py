@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import structlog
 
 from db.errors import DatabaseError, Refused
-from jobs.message import Received
-from jobs.queues import Queues
-from jobs.receipt import ClaimReceipt
-from jobs.waiting import Waiting
+from jobs.queues.message import Received
+from jobs.queues.queues import Queues
+from jobs.queues.receipt import ClaimReceipt
+from jobs.queues.waiting import Waiting
 from runtime.drain import finish_or_cancel
 
 __all__ = ["MessageRefused", "MessageWorker", "MessageWorkerOptions"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter
 
-from jobs.reaper import Reaped
+from jobs.queues.reaper import Reaped
 
 __all__ = ["QueueMetrics"]
 

@@ -26,9 +26,9 @@ from functools import partial
 import structlog
 
 from db.errors import DatabaseError
-from jobs.notification import Notification, Notifications
-from jobs.task import RecoveryPolicy, Task, TaskFailed
-from jobs.tasks import Tasks
+from jobs.tasks.notification import Notification, Notifications
+from jobs.tasks.task import RecoveryPolicy, Task, TaskFailed
+from jobs.tasks.tasks import Tasks
 from runtime.drain import finish_or_cancel
 from runtime.pause import pause
 

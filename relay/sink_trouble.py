@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from relay.sink import Receipt
-from relay.trouble import Trouble
+from runtime.trouble import Trouble
 
 __all__ = ["SinkTrouble"]
 

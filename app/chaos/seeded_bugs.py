@@ -37,8 +37,8 @@ import app.wiring
 import db.bound
 import hub.publish
 import relay.election.lease
+from app.assembly.storage import Storage
 from app.settings.settings import Settings, SettingsRefused
-from app.storage import Storage
 from db.errors import DatabaseError
 from db.pool import Row, Session
 from relay.amqp.link import Link

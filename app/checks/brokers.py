@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from urllib.parse import urlsplit
 
+from app.assembly.sinks import amqp_options, kafka_options
 from app.checks.check import Check
 from app.settings.settings import Settings, SettingsRefused
-from app.sinks import amqp_options, kafka_options
 from relay.amqp import connection_check as amqp_check
 from relay.kafka import connection_check as kafka_check
 

@@ -15,8 +15,8 @@ class CommandFailed(Exception):
 
 def explained(error: Exception) -> CommandFailed | None:
     """Return the message for the user; None for an unexpected error. Import only after a failure."""
+    from app.assembly.outbox_database import OutboxUnavailable
     from app.checks.check import ChecksRefused
-    from app.outbox_database import OutboxUnavailable
     from app.settings.settings import SettingsRefused
     from app.web.server import ListenError
     from db.embedded.error import EmbeddedError

@@ -76,6 +76,7 @@ def application() -> typer.Typer:
     from app.cli.commands.chat import chat
     from app.cli.commands.consume import consume
     from app.cli.commands.doctor import doctor
+    from app.cli.commands.filter_check import test_filter
     from app.cli.commands.listen import listen
     from app.cli.commands.migrate import migrate
     from app.cli.commands.monitor import monitor
@@ -90,7 +91,6 @@ def application() -> typer.Typer:
     from app.cli.commands.status import status
     from app.cli.commands.subscribe import subscribe
     from app.cli.commands.sync import sync
-    from app.cli.commands.test_filter import test_filter
     from app.cli.commands.undelivered import undelivered
     from app.cli.commands.version import common
     from app.cli.commands.work import work

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from app.script import Script, ScriptOutcome
-from jobs.job import ClaimedJob
+from app.bridges.script import Script, ScriptOutcome
 from jobs.job_worker import JobFailed, JobOutcome
-from jobs.message import Received
+from jobs.jobs.job import ClaimedJob
 from jobs.message_worker import MessageRefused
-from jobs.task import Task, TaskFailed
+from jobs.queues.message import Received
+from jobs.tasks.task import Task, TaskFailed
 
 __all__ = ["DEAD_STATUS", "ProgramHandler"]
 

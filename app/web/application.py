@@ -1,4 +1,4 @@
-"""The HTTP application: FastAPI for everything but publishing, which goes straight to :mod:`app.web.ingest`."""
+"""The HTTP application: FastAPI for everything but publishing, which goes straight to :mod:`app.web.publishing.ingest`."""
 
 from __future__ import annotations
 
@@ -10,51 +10,34 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.web.api import (
-    archive,
-    audit,
-    callback_test,
-    dead_letters,
-    deliveries,
-    denials,
-    docs,
-    event_search,
-    events,
+from app.web.api import docs, keys
+from app.web.api.contract import TITLE, VERSION, operation_id
+from app.web.api.events import event_search, events, topics
+from app.web.api.operating import audit, dead_letters, deliveries, health, holds, replays, undelivered
+from app.web.api.rabbithub.routes import RABBITHUB_ROUTES
+from app.web.api.route.context import Context
+from app.web.api.subscribing import (
+    denial,
     filters,
     foreign_topics,
     handshake,
-    health,
-    holds,
-    job_kinds,
-    jobs,
-    keys,
-    messages,
-    own_replay,
-    people,
     pull,
-    queues,
-    replays,
-    requests,
-    services,
+    sample_send,
     signing_keys,
+    subscription_replay,
     subscriptions,
-    tasks,
-    topics,
-    undelivered,
     upstreams,
 )
-from app.web.api.context import Context
-from app.web.api.contract import TITLE, VERSION, operation_id
-from app.web.api.hub import HUB_ROUTES
-from app.web.api.rabbithub import RABBITHUB_ROUTES
+from app.web.api.subscribing.hub import HUB_ROUTES
+from app.web.api.work import archive, job_assignment, job_kinds, jobs, messages, queues, requests, services, tasks
 from app.web.authentication import Authentication, Keyring
 from app.web.console import diagnosis_route as diagnosis
 from app.web.console import status_route as console
-from app.web.ingest import Ingest, is_publish
 from app.web.limits import MIB, FrontDoor, RequestIds, RequestLimits
 from app.web.page_policy import PublishingPages, page_policy
 from app.web.pages import install_problem_pages
 from app.web.problem import Problem, Problems, install_problem_handlers, request_id_of
+from app.web.publishing.ingest import Ingest, is_publish
 from app.web.route_needs import RouteNeeds
 from db.errors import Busy, DatabaseError, OutcomeUnknown, ServerTrouble, Unavailable
 from hub.keys import Keys
@@ -67,7 +50,7 @@ _ROUTERS: Sequence[APIRouter] = (
     signing_keys.router,
     handshake.router,
     handshake.invitations,
-    denials.router,
+    denial.router,
     deliveries.router,
     undelivered.router,
     event_search.router,
@@ -78,8 +61,8 @@ _ROUTERS: Sequence[APIRouter] = (
     keys.router,
     filters.router,
     pull.router,
-    own_replay.router,
-    callback_test.router,
+    subscription_replay.router,
+    sample_send.router,
     messages.router,
     queues.router,
     archive.router,
@@ -88,7 +71,7 @@ _ROUTERS: Sequence[APIRouter] = (
     requests.router,
     job_kinds.router,
     jobs.router,
-    people.router,
+    job_assignment.router,
     holds.router,
     dead_letters.router,
     replays.router,

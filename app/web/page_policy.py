@@ -25,8 +25,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.settings.settings import Settings
-from app.web.ingest import is_publish
 from app.web.problem import Problem
+from app.web.publishing.ingest import is_publish
 
 __all__ = ["PagePolicy", "PublishingPages", "page_policy"]
 

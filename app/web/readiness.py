@@ -10,7 +10,7 @@ from app.web.cached_query import CachedQuery
 from app.web.outage import Outage
 from db.errors import DatabaseError
 from db.pool import Database
-from relay.trouble import Trouble
+from runtime.trouble import Trouble
 
 __all__ = ["Readiness"]
 

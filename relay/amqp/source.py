@@ -38,9 +38,9 @@ from relay.amqp.link import close_in_time
 from relay.amqp.options import AmqpOptions
 from relay.sink import SinkUnavailable
 from relay.source import Intake, IntakeRefused, IntakeUnavailable, SourceMessage, SourceRoute
-from relay.trouble import Trouble
 from runtime.cancellation import TaskGroup, end_if_cancelled
 from runtime.pause import pause
+from runtime.trouble import Trouble
 
 if TYPE_CHECKING:
     from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage

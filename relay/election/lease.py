@@ -37,9 +37,9 @@ from db.pool import Database, Row
 from relay.election.leases_table import ensure_leases
 from relay.election.port import Lease, boot_seconds, holding, until_untrusted
 from relay.sink import Term
-from relay.trouble import Trouble
 from runtime.cancellation import end_if_cancelled
 from runtime.pause import pause
+from runtime.trouble import Trouble
 
 __all__ = ["LeaseElection", "LeaseOptions", "Leases", "quota"]
 

@@ -47,9 +47,9 @@ from relay.election.neli_options import NeliOptions
 from relay.election.port import Lease, boot_seconds, holding
 from relay.kafka.options import KafkaOptions
 from relay.sink import SinkUnavailable, Term
-from relay.trouble import Trouble
 from runtime.cancellation import TaskGroup, end_if_cancelled
 from runtime.pause import pause
+from runtime.trouble import Trouble
 
 __all__ = ["NeliElection", "NeliOptions"]
 

@@ -28,9 +28,9 @@ from db.mariadb.database import MariaDatabase
 from relay.election.lease import LeaseOptions
 from relay.election.port import Lease, boot_seconds, holding, until_untrusted
 from relay.sink import Term
-from relay.trouble import Trouble
 from runtime.cancellation import end_if_cancelled
 from runtime.pause import pause
+from runtime.trouble import Trouble
 
 __all__ = ["MariaElection"]
 

@@ -19,8 +19,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from scripts.small_png import small_png
 from tests.app.conftest import ALL_ROLES, RunHub, RunningHub, running_hub
+from tests.app.web.publishing.test_ingest import kind
 from tests.app.web.test_authentication import bearer
-from tests.app.web.test_ingest import kind
 from tests.hostile.browser import dom_of, picture_of
 from tests.hub.callback import Callbacks, answers, hang, serve_callbacks
 

@@ -16,7 +16,7 @@ from app.log import configure_logging
 from app.settings.settings import Settings
 from event.event import Draft
 from hub.publish import Accepted
-from runtime.signals import Signal
+from runtime.observable import Observable
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, running_hub
 from tests.waiting import until
 
@@ -47,7 +47,7 @@ def test_each_event_has_its_line_in_development_only_unless_a_setting_says_so(
 
 async def test_above_its_budget_of_a_second_events_are_counted() -> None:
     """FT-17: a flood costs two lines, and tells its length."""
-    stored: Signal[[Draft, Accepted]] = Signal()
+    stored: Observable[[Draft, Accepted]] = Observable()
     EventLog("k3v7q2ha", stored, lines_per_second_max=2)
     with capture_logs() as lines:
         for number in range(5):

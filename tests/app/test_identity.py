@@ -11,7 +11,7 @@ import pytest
 
 from db.statements import STATEMENTS
 from tests.app.conftest import RunHub, RunningHub
-from tests.app.web.test_ingest import BATCH, STRUCTURED, kind
+from tests.app.web.publishing.test_ingest import BATCH, STRUCTURED, kind
 
 REQUIRED = {"specversion": "1.0", "id": "1", "source": "/shop", "type": "order"}
 REUSED = (422, "idempotency-key-reused")

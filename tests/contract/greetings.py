@@ -11,10 +11,10 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import Literal, NamedTuple
 
+from app.bridges.script import Script
 from app.cli.consume.message import Memory
 from app.cli.consume.options import ConsumeOptions
 from app.cli.consume.session import ConsumeSession, Lost
-from app.script import Script
 from db.direct import connect_direct
 from db.errors import DatabaseError
 from db.pool import PoolOptions, open_database

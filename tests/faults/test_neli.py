@@ -8,7 +8,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-import app.relaying
+import app.assembly.relays
 from app.chaos.child import Child
 from app.chaos.scenario import scenario_settings
 from app.embed import open_relay
@@ -77,7 +77,7 @@ async def test_a_storm_of_rebalances_loses_reorders_and_repeats_nothing(
     """RU-07, RK-02, F22, RO-06: I1 I3 I4=0 I5, I6: each second one of ten more relays joins, or leaves again, whoever's
     turn it is; what arrives meanwhile is compared with what was accepted meanwhile."""
     names = itertools.count(1)
-    monkeypatch.setattr(app.relaying, "process_name", lambda: f"member-{next(names)}")
+    monkeypatch.setattr(app.assembly.relays, "process_name", lambda: f"member-{next(names)}")
     settings = {**NELI, "KAFKA_ELECTION": election}
     options = {"keys": 10, "pause_seconds": 0.1, "kafka_groups": 4, **CALM}
     async with open_harness(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.app.web.api.test_hub import client_of
+from tests.app.web.api.subscribing.test_hub import client_of
 from tests.hub.harness import TOPIC, Harness
 
 FOREIGN = "https://t.example/feed"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hub.form import FormDialect
-from tests.app.web.api.test_hub import client_of
+from tests.app.web.api.subscribing.test_hub import client_of
 from tests.hub.callback import answers, hang
 from tests.hub.harness import TOPIC, Harness
 from tests.waiting import until

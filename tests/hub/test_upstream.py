@@ -17,7 +17,7 @@ from egress.resolver import ThreadResolver
 from hub.topic_url import foreign_name
 from hub.upstream import Upstreams, end, want
 from runtime.wake import Wake
-from tests.app.web.api.test_hub import client_of
+from tests.app.web.api.subscribing.test_hub import client_of
 from tests.hub.harness import POLICY, Harness
 from tests.hub.publisher import Page, Publisher, serve_topics
 from tests.waiting import until

@@ -10,10 +10,10 @@ from typing import Any
 import asyncpg
 
 from db.pool import Database
-from jobs.notification import Notification
-from jobs.task import Task, TaskFailed
 from jobs.task_worker import TaskWorker, TaskWorkerOptions
-from jobs.tasks import Tasks
+from jobs.tasks.notification import Notification
+from jobs.tasks.task import Task, TaskFailed
+from jobs.tasks.tasks import Tasks
 from tests.waiting import until
 
 WAIT_SECONDS = 60.0

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from db.errors import DatabaseError, Refused, Unavailable
-from jobs.message import Message, Received
 from jobs.message_worker import MessageRefused, MessageWorker, MessageWorkerOptions
-from jobs.queues import Queues
-from jobs.receipt import ClaimReceipt
-from jobs.waiting import Waiting
+from jobs.queues.message import Message, Received
+from jobs.queues.queues import Queues
+from jobs.queues.receipt import ClaimReceipt
+from jobs.queues.waiting import Waiting
 from tests.waiting import WAIT_SECONDS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from app.task_notifications import FromAmqp, FromNotify
+from app.bridges.task_notifications import FromAmqp, FromNotify
 from db.direct import connect_direct
 from db.pool import Database, PoolOptions, open_database
-from jobs.cleaner import Cleaner
+from jobs.tasks.cleaner import Cleaner
 from relay.amqp.notifications import AmqpNotifications
 from relay.amqp.options import AmqpOptions
 from tests.jobs.harness import INSERT, WAIT_SECONDS, Ran, Transport, drained, working

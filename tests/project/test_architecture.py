@@ -51,7 +51,7 @@ WRONG = [
     ("hub/topics.py", "aio_pika"),
     ("app/settings/settings.py", "httptools"),
     ("egress/guard.py", "httpx"),
-    ("app/web/ingest.py", "httpx"),
+    ("app/web/publishing/ingest.py", "httpx"),
     ("relay/outbox.py", "fastapi"),
     ("app/settings/settings.py", "pyspark"),
     ("app/settings/settings.py", "slixmpp"),

@@ -24,9 +24,9 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 import hookwire
-from app.web.api.paging import read_cursor
-from app.web.api.precondition import version_meant
-from app.web.api.rabbithub_words import read_import, read_wish
+from app.web.api.rabbithub.words import read_import, read_wish
+from app.web.api.route.paging import read_cursor
+from app.web.api.route.precondition import version_meant
 from app.web.problem import Problem
 from app.web.rabbithub_path import parts_of
 from egress.guard import GuardPolicy

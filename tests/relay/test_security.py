@@ -17,12 +17,12 @@ from typing import Any
 import aio_pika
 import pytest
 
+from app.assembly.sinks import amqp_options, kafka_options
 from app.checks.brokers import broker_checks
 from app.cli.consume.options import ConsumeOptions
 from app.cli.consume.session import Lost, _connection
 from app.log import configure_logging
 from app.settings.settings import Settings, SettingsRefused
-from app.sinks import amqp_options, kafka_options
 from relay.amqp.sink import AmqpSink
 from relay.kafka.sink import KafkaSink
 from relay.sink import Batch, SinkUnavailable, Term

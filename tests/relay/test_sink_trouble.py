@@ -23,7 +23,7 @@ from tests.waiting import until
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
     found = CapturingLogger()
-    monkeypatch.setattr("relay.trouble._log", found)
+    monkeypatch.setattr("runtime.trouble._log", found)
     return found
 
 

@@ -139,13 +139,13 @@ async def _change(
 
 def _fencing_sink(settings: Settings, name: str, incarnation: str) -> Sink | None:
     """Return the sink to fence. An inner sink names its term in its statement, so it needs no other fence."""
-    from app.sinks import INNER_SINKS, sink_maker
+    from app.assembly.sinks import INNER_SINKS, sink_maker
 
     return None if name in INNER_SINKS else sink_maker(name, settings, incarnation)(lambda: True)
 
 
 def _refuse_strange_sinks(settings: Settings, plan: LayoutPlan) -> None:
-    from app.sinks import configured_sinks
+    from app.assembly.sinks import configured_sinks
 
     strange = [sink for sink in plan.sinks if sink not in configured_sinks(settings)]
     if strange:

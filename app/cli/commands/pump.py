@@ -160,7 +160,7 @@ async def _stash(
 
 
 async def _maria(stack: AsyncExitStack, settings: Settings, outbox: str) -> MariaDatabase:
-    from app.outbox_database import open_outbox_database
+    from app.assembly.outbox_database import open_outbox_database
 
     try:
         _, statements = maria_statements(outbox)
@@ -183,8 +183,8 @@ async def _database(stack: AsyncExitStack, url: str, outbox: str | None) -> Data
 
 
 async def _verified(settings: Settings, options: PumpOptions, idle_seconds: float) -> Verified:
+    from app.assembly.sinks import kafka_options
     from app.cli.goharvest.pump import verify
-    from app.sinks import kafka_options
     from relay.kafka.reader import KafkaReader
 
     topic = options.topic if options.compat else settings.kafka_topic_prefix + options.topic

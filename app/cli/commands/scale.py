@@ -17,8 +17,8 @@ from app.cli.failure import CommandFailed
 
 if TYPE_CHECKING:
     from app.settings.settings import Settings
-    from jobs.scaler import Scaler
-    from jobs.tasks import Tasks
+    from jobs.tasks.scaler import Scaler
+    from jobs.tasks.tasks import Tasks
 
 __all__ = ["scale"]
 
@@ -42,7 +42,7 @@ def scale(
 
       hookwire scale --min 1 --max 8 -- hookwire work --kind mail.send -- ./send-mail
     """
-    from jobs.scaler import Scaler, ScalerOptions
+    from jobs.tasks.scaler import Scaler, ScalerOptions
 
     if not context.args:
         raise CommandFailed("name the worker after --, such as: hookwire scale -- hookwire work -- ./program", 2)
@@ -56,7 +56,7 @@ def scale(
 async def _scale(settings: Settings, scaler: Scaler, command: Sequence[str], interval: float) -> int:
     from app.cli.database import opened_database
     from db.errors import DatabaseError
-    from jobs.tasks import Tasks
+    from jobs.tasks.tasks import Tasks
     from runtime.pause import pause
 
     stopping = asyncio.Event()
@@ -78,7 +78,7 @@ async def _scale(settings: Settings, scaler: Scaler, command: Sequence[str], int
 
 
 async def _wanted(tasks: Tasks, scaler: Scaler) -> int:
-    from jobs.scaler import Sample
+    from jobs.tasks.scaler import Sample
 
     rates = await tasks.rates()
     return scaler.decide(Sample(time.monotonic(), rates["arrived"], rates["completed"], rates["waiting"]))

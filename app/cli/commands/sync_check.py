@@ -12,9 +12,9 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from app.cli.failure import CommandFailed
-from app.web.api.format_check import check_format
-from app.web.api.subscription_contract import SubscriptionIn
-from app.web.api.topics import TopicSettings
+from app.web.api.events.topics import TopicSettings
+from app.web.api.subscribing.format_check import check_format
+from app.web.api.subscribing.subscription_contract import SubscriptionIn
 from app.web.problem import Problem
 from event.topic import TopicError, validate_topic
 from hub.filter import FilterError, compile_filter

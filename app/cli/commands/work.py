@@ -16,10 +16,10 @@ from app.cli.entry import Config, run, settings_from, tell
 from app.cli.failure import CommandFailed
 
 if TYPE_CHECKING:
-    from app.script import Script
+    from app.bridges.script import Script
     from app.settings.settings import Settings
     from db.pool import Database
-    from jobs.notification import Notifications
+    from jobs.tasks.notification import Notifications
 
 __all__ = ["work"]
 
@@ -96,11 +96,11 @@ async def _work_tasks(
     settings: Settings, kinds: Sequence[str] | None, command: Sequence[str], slots: int, count: int | None,
     timeout: float, grace: float, presence: float,
 ) -> int:  # fmt: skip
+    from app.bridges.script import Script
     from app.cli.database import opened_database
     from app.cli.program_handler import ProgramHandler
-    from app.script import Script
     from jobs.task_worker import TaskWorker, TaskWorkerOptions
-    from jobs.tasks import Tasks
+    from jobs.tasks.tasks import Tasks
 
     async with AsyncExitStack() as stack:
         options = {"application_name": "hookwire work", "connections_max": 8}
@@ -120,8 +120,8 @@ async def _work_tasks(
 
 
 async def _transports(settings: Settings, database: Database) -> list[Notifications]:
-    from app.sinks import amqp_options
-    from app.task_notifications import FromAmqp, FromNotify
+    from app.assembly.sinks import amqp_options
+    from app.bridges.task_notifications import FromAmqp, FromNotify
     from db.direct import connect_direct
     from relay.amqp.notifications import AmqpNotifications
 
@@ -137,11 +137,11 @@ async def _work_jobs(
     settings: Settings, kinds: Sequence[str] | None, command: Sequence[str], slots: int, count: int | None,
     timeout: float, lease: float, grace: float,
 ) -> int:  # fmt: skip
+    from app.bridges.script import Script
     from app.cli.database import opened_database
     from app.cli.program_handler import ProgramHandler
-    from app.script import Script
-    from jobs.job_queue import JobQueue
     from jobs.job_worker import JobWorker, JobWorkerOptions
+    from jobs.jobs.job_queue import JobQueue
 
     async with opened_database(settings, application_name="hookwire work", connections_max=8) as database:
         script = Script(command, timeout_seconds=timeout)
@@ -161,12 +161,12 @@ async def _work_queue(
     settings: Settings, queue: str, command: Sequence[str], slots: int, count: int | None, timeout: float,
     lease: float, grace: float,
 ) -> int:  # fmt: skip
+    from app.bridges.script import Script
     from app.cli.database import opened_database
     from app.cli.program_handler import ProgramHandler
-    from app.script import Script
     from jobs.message_worker import MessageWorker, MessageWorkerOptions
-    from jobs.queues import Queues
-    from jobs.waiting import Waiting
+    from jobs.queues.queues import Queues
+    from jobs.queues.waiting import Waiting
 
     async with opened_database(settings, application_name="hookwire work", connections_max=8) as database:
         waiting = Waiting(database)

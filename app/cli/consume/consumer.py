@@ -51,10 +51,10 @@ import os
 import signal
 import sys
 
+from app.bridges.script import Script
 from app.cli.consume.message import Memory
 from app.cli.consume.options import ConsumeOptions
 from app.cli.consume.session import ConsumeSession, Lost
-from app.script import Script
 from runtime.pause import pause
 
 __all__ = ["ConsumeOptions", "consume"]

@@ -31,9 +31,9 @@ from aio_pika.exceptions import (
     ProbableAuthenticationError,
 )
 
+from app.bridges.script import Script, ScriptOutcome, environment_of
 from app.cli.consume.message import Memory, buried, line_of
 from app.cli.consume.options import ConsumeOptions
-from app.script import Script, ScriptOutcome, environment_of
 from relay.amqp.decoding import tolerate_unreadable
 from relay.amqp.error import trouble_of
 from runtime.pause import pause

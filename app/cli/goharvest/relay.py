@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
+from app.assembly.outbox_database import open_outbox_database
+from app.assembly.sinks import kafka_options
+from app.assembly.storage import open_storage
 from app.failpoints import FailpointDatabase, Failpoints, FailpointSink
-from app.outbox_database import open_outbox_database
 from app.settings.settings import Settings, SettingsRefused
-from app.sinks import kafka_options
-from app.storage import open_storage
 from db.direct import Direct, connect_direct
 from db.mariadb.database import table_parts
 from db.statements import quoted_table

@@ -1,1 +1,1 @@
-"""The HTTP API, one noun per file. Publishing is :mod:`app.web.ingest`; everything else is a FastAPI route here."""
+"""The HTTP API, one noun per file. Publishing is :mod:`app.web.publishing.ingest`; everything else is a FastAPI route here."""

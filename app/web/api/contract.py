@@ -15,11 +15,11 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
-from app.web.api.hub_contract import HUB_PATHS
-from app.web.api.publish_contract import PUBLISH_PATHS, PUBLISH_SCHEMAS
-from app.web.api.rabbithub_contract import RABBITHUB_PATHS
-from app.web.api.refusals import PROBLEM_SCHEMA, refusals
-from app.web.api.webhook_contract import WEBHOOKS
+from app.web.api.events.publish_contract import PUBLISH_PATHS, PUBLISH_SCHEMAS
+from app.web.api.rabbithub.contract import RABBITHUB_PATHS
+from app.web.api.route.refusals import PROBLEM_SCHEMA, refusals
+from app.web.api.subscribing.hub_contract import HUB_PATHS
+from app.web.api.subscribing.webhook_contract import WEBHOOKS
 from app.web.problem import PROBLEM_MEDIA_TYPE
 from app.web.route_needs import RouteNeeds
 from app.web.scopes import OPEN

@@ -13,8 +13,8 @@ from fastapi import Depends, FastAPI
 from fastapi_swagger import resources as swagger_ui  # type: ignore[import-untyped]  # only its files are used
 from starlette.responses import Response
 
-from app.web.api.context import Context, context_of
 from app.web.api.contract import openapi_document
+from app.web.api.route.context import Context, context_of
 from app.web.problem import Problem
 from app.web.scopes import open_to_all
 

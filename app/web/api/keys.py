@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.web.api.audited import audited
-from app.web.api.context import Context, context_of
-from app.web.api.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
-from app.web.api.refusals import refusals
-from app.web.api.strict_route import StrictRoute
+from app.web.api.route.audited import audited
+from app.web.api.route.context import Context, context_of
+from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.refusals import refusals
+from app.web.api.route.strict_route import StrictRoute
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row

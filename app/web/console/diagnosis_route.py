@@ -8,8 +8,8 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
-from app.web.api.context import Context, context_of
-from app.web.api.foreign_topics import pair_of, standing_of
+from app.web.api.route.context import Context, context_of
+from app.web.api.subscribing.foreign_topics import pair_of, standing_of
 from app.web.console.diagnosis_page import Diagnosis, diagnosis_content
 from app.web.console.status_page import page
 from app.web.console.status_route import PAGE_POLICY

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from app.web.api.context import Context, context_of
+from app.web.api.route.context import Context, context_of
 from app.web.console.status_page import outage_content, page, status_content
 from app.web.overview import Status
 from app.web.scopes import needs

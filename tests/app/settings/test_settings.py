@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from app.assembly.sinks import amqp_options, kafka_options
 from app.settings.settings import Settings, SettingsRefused, load_settings
-from app.sinks import amqp_options, kafka_options
 from scripts.settings_reference import SETTINGS_FILE, text
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.conftest import RunHub, running_hub
-from tests.app.web.test_ingest import kind
+from tests.app.web.publishing.test_ingest import kind
 from tests.app.web.test_openapi import DOCUMENT, operations
 
 __all__ = ["running_hub"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub
-from tests.app.web.test_ingest import kind
+from tests.app.web.publishing.test_ingest import kind
 
 
 async def test_deliveries_are_found_by_event_by_subscription_and_by_state(

@@ -11,7 +11,7 @@ import pytest
 
 from db.statements import STATEMENTS
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
-from tests.app.web.test_ingest import kind
+from tests.app.web.publishing.test_ingest import kind
 
 
 async def found(hub: RunningHub, **query: Any) -> list[str]:

@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub
-from tests.app.web.test_ingest import kind
+from tests.app.web.publishing.test_ingest import kind
 
 
 async def test_a_delivered_event_tells_its_story(running_hub: RunHub, receiver: Receiver) -> None:

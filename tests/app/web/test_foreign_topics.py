@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from tests.app.conftest import ALL_ROLES, RunHub
-from tests.app.web.test_ingest import kind
+from tests.app.web.publishing.test_ingest import kind
 from tests.hub.callback import answers, serve_callbacks
 from tests.hub.publisher import Page, serve_topics
 

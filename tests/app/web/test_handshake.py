@@ -11,7 +11,7 @@ import pytest
 from db.secret_box import SecretBox
 from hub.invitation import LIFETIME_SECONDS, invite, invited
 from tests.app.conftest import ALL_ROLES, RunHub, RunningHub
-from tests.app.web.test_ingest import kind
+from tests.app.web.publishing.test_ingest import kind
 from tests.hostile.server import Conversation, HostileServer, Script, answer, hostile_server
 
 HTTPS = "https://hub.example"

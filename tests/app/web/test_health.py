@@ -19,7 +19,7 @@ from db.direct import connect_direct
 from db.errors import TooManyConnections
 from db.pool import PoolOptions
 from tests.app.conftest import ALL_ROLES, RunHub, opened
-from tests.app.web.test_ingest import kind
+from tests.app.web.publishing.test_ingest import kind
 from tests.webhooks.harness import Gated
 
 

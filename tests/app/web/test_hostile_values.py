@@ -74,7 +74,7 @@ async def test_a_large_batch_of_messages_is_parsed_beside_the_event_loop(
         threads.add(threading.current_thread())
         return real(data)
 
-    monkeypatch.setattr("app.web.api.messages.loads", spied)
+    monkeypatch.setattr("app.web.api.work.messages.loads", spied)
     headers = {"Content-Type": "application/x-ndjson"}
     async with running_hub() as hub:
         line = json.dumps("x" * 300_000).encode() + b"\n"

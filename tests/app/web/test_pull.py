@@ -86,7 +86,7 @@ async def test_what_is_given_back_or_not_settled_in_time_comes_again_under_anoth
 
 async def test_a_client_that_leaves_takes_nothing_with_it(running_hub: RunHub, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its poll ends without one more fetch, so that another client need not wait until a lease is over."""
-    monkeypatch.setattr("app.web.api.pull._POLL_SECONDS", (1, 1))
+    monkeypatch.setattr("app.web.api.subscribing.pull._POLL_SECONDS", (1, 1))
     async with running_hub(ROLES) as hub:
         puller = await pulling(hub)
         poll = asyncio.create_task(puller.ask("dequeue", wait_seconds=20, lease_seconds=600))

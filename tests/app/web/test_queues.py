@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from jobs.queues import Queues
+from jobs.queues.queues import Queues
 from tests.app.conftest import RunHub, RunningHub
 
 

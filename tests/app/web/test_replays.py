@@ -9,7 +9,7 @@ import pytest
 
 from tests.app.cli.test_main import Finished, hookwire
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
-from tests.app.web.test_ingest import kind
+from tests.app.web.publishing.test_ingest import kind
 
 
 async def given_up(hub: RunningHub, receiver: Receiver, events: int = 1) -> dict[str, Any]:
@@ -126,7 +126,7 @@ async def test_a_hold_is_listed_shown_and_purged(running_hub: RunHub, monkeypatc
     """RU-10, RO-08: all that waits becomes dead letters, which can be shown, taken up again and forgotten; only the
     first of them was refused.
     """
-    monkeypatch.setattr("app.web.api.holds._GIVE_UP_BATCH", 2)
+    monkeypatch.setattr("app.web.api.operating.holds._GIVE_UP_BATCH", 2)
     async with running_hub() as hub:
         await hub.sql("UPDATE hookwire.sinks SET configured = (name = 'kafka')")
         events = [(await hub.publish("a", hookwire_key="k")).json()["id"] for _ in range(3)]

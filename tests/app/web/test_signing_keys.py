@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.app.conftest import ALL_ROLES, Delivered, Receiver, RunHub
-from tests.app.web.test_ingest import kind
+from tests.app.web.publishing.test_ingest import kind
 from tests.webhooks.verifying import parse_public_key, verify_webhook
 from webhooks.signature import SignatureRefused, parse_key
 

@@ -8,7 +8,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub
-from tests.app.web.test_ingest import kind
+from tests.app.web.publishing.test_ingest import kind
 
 CALLBACK = "http://127.0.0.1:9000/hook?token=1"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

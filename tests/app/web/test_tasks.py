@@ -13,7 +13,7 @@ from typing import Any
 import aio_pika
 import asyncpg
 
-from app.task_notifications import FromAmqp
+from app.bridges.task_notifications import FromAmqp
 from relay.amqp.notifications import AmqpNotifications
 from relay.amqp.options import AmqpOptions
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, opened

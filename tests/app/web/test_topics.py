@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.app.conftest import RunHub
-from tests.app.web.test_ingest import kind
+from tests.app.web.publishing.test_ingest import kind
 
 
 async def test_the_latest_content_comes_as_it_was_published(running_hub: RunHub) -> None:

@@ -12,10 +12,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import asyncpg
 import pytest
 
-from app.fanout_sink import FanOutSink
-from app.job_sink import JobSink
+from app.bridges.fanout_sink import FanOutSink
+from app.bridges.job_sink import JobSink
 from db.pool import Database, PoolOptions, open_database
-from jobs.event_jobs import EventJobs
+from jobs.jobs.event_jobs import EventJobs
 from relay.record import Record
 from relay.sink import Batch, Receipt, Sink, Term
 from tests.contract.sinks.harness import Kept, SinkAdapter

@@ -15,8 +15,8 @@ import aiomysql
 import pymysql
 import pytest
 
+from app.assembly.outbox_database import OutboxUnavailable
 from app.cli.goharvest.relay import Compat, open_compat
-from app.outbox_database import OutboxUnavailable
 from app.settings.settings import Settings
 from app.settings.tls import outbox_tls
 from db.errors import Busy, OutcomeUnknown, Refused, Unavailable

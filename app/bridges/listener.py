@@ -1,0 +1,53 @@
+"""LISTEN: wake the relays and the receivers when another transaction has published or submitted (RR-15).
+
+A lost connection is made again; meanwhile polling finds everything (F60).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import ClassVar
+
+from db.direct import Direct
+from db.errors import DatabaseError
+from runtime.periodic import Periodic
+from runtime.trouble import Trouble
+
+__all__ = ["Listener"]
+
+
+class Listener(Periodic):
+    """Call the function of a channel at each notification on it."""
+
+    name = "listener"
+    expected: ClassVar = (DatabaseError,)
+
+    def __init__(self, connect: Callable[[], Awaitable[Direct]], channels: Mapping[str, Callable[[], None]]) -> None:
+        super().__init__(1.0)
+        self._connect = connect
+        self._channels = channels
+        self._trouble = Trouble("listener_lost", "listener_back")
+
+    def failed(self, error: Exception) -> None:
+        """Report that the connection was lost."""
+        self._trouble.tell(error)
+
+    async def once(self) -> None:
+        """Listen until the connection is lost, or until stopped."""
+        connection = await self._connect()
+        try:
+            for channel, notify in self._channels.items():
+                await connection.listen(channel, notify)
+            self._trouble.over()
+            for notify in self._channels.values():
+                notify()  # for events that were committed before LISTEN
+            lost = asyncio.ensure_future(connection.lost.wait())
+            stopped = asyncio.ensure_future(self._notified.wait())
+            try:
+                await asyncio.wait({lost, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                lost.cancel()
+                stopped.cancel()
+        finally:
+            await connection.aclose()

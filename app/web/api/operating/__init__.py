@@ -1,0 +1,1 @@
+"""operating holds the routes for operators: health, deliveries, holds, dead letters, replays and the audit."""

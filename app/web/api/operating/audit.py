@@ -1,0 +1,68 @@
+"""/audit: actions on holds, dead letters and replays, with the person and the reason."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.web.api.route.context import Context, context_of
+from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.refusals import refusals
+from app.web.api.route.strict_route import StrictRoute
+from app.web.scopes import needs
+
+__all__ = ["router"]
+
+router = APIRouter(
+    prefix="/audit", tags=["audit"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
+)
+In = Annotated[Context, Depends(context_of)]
+_EXAMPLE: dict[str, Any] = {
+    "at": "2026-01-15T09:40:00Z",
+    "actor": "alice@127.0.0.1",
+    "action": "hold.give_up",
+    "subject": "kafka orders.created customer-17",
+    "reason": "schema fixed in ticket 4711",
+    "records": 1,
+}
+
+
+class AuditOut(BaseModel):
+    """One action."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    at: datetime
+    actor: str
+    action: str
+    subject: str
+    reason: str | None
+    records: int = Field(description="Number of records that it changed.")
+
+
+class AuditPage(BaseModel):
+    """A page of actions, newest first."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_EXAMPLE], "next_cursor": None}]})
+
+    items: list[AuditOut]
+    next_cursor: str | None
+
+
+@router.get("", summary="List audit entries", responses=refusals("invalid-cursor", "invalid-parameter"))
+@needs("read")
+async def list_audit(
+    request: Request,
+    response: Response,
+    context: In,
+    cursor: Annotated[str | None, Query(max_length=400)] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
+) -> AuditPage:
+    """Newest first; `Link: rel="next"` and `next_cursor` lead to the next page."""
+    before = read_cursor(cursor, [int]) or [2**63 - 1]
+    rows = await context.database.fetch("audit.page", "default", before[0], limit + 1)
+    next_cursor = link_next(request, response, [rows[limit - 1]["id"]] if len(rows) > limit else None)
+    return AuditPage.model_validate({"items": [dict(row) for row in rows[:limit]], "next_cursor": next_cursor})

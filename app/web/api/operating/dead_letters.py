@@ -1,0 +1,187 @@
+"""/dead-letters: deliveries and records that were given up, of subscriptions and brokers (WH-P05, RO-08)."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.web.api.events.event_search import Since, Until, id_range
+from app.web.api.route.actor import Reason, Reasoned, actor_of
+from app.web.api.route.context import Context, context_of
+from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.refusals import refusals
+from app.web.api.route.strict_route import StrictRoute
+from app.web.problem import Problem
+from app.web.scopes import needs
+from db.pool import Row
+from event.identity import format_event_id
+from webhooks.delivery_id import format_delivery_id, parse_delivery_id
+
+__all__ = ["router"]
+
+router = APIRouter(
+    prefix="/dead-letters", tags=["dead letters"], route_class=StrictRoute,
+    responses=refusals("database-unavailable", "busy"),
+)  # fmt: skip
+In = Annotated[Context, Depends(context_of)]
+Kind = Literal["refused", "exhausted", "declined", "aborted", "gone", "internal"]
+_RECORD = re.compile(r"dead_(kafka|amqp)_([0-9]{1,18})")
+_LARGEST = 2**63 - 1
+_STATEMENTS = {
+    "get": ("dead_letter.get_delivery", "dead_letter.get_record"),
+    "retry": ("dead_letter.retry_delivery", "dead_letter.retry_record"),
+    "purge": ("dead_letter.purge_delivery", "dead_letter.purge_record"),
+}
+_VERB = refusals(
+    "not-found", "invalid-parameter", "malformed-json", "unsupported-media-type", "body-too-large", "outcome-unknown"
+)
+_EXAMPLE: dict[str, Any] = {
+    "id": "dlv_42_7",
+    "sink": "webhooks",
+    "event_id": "evt_k3v7q2ha_42",
+    "topic": "orders.created",
+    "key": "customer-17",
+    "subscription_id": "sub_3f1c0a9be2d45c7780aa",
+    "callback": "http://127.0.0.1:9000/hook",
+    "kind": "exhausted",
+    "attempts": 10,
+    "last_status": 500,
+    "last_outcome": "server_error",
+    "detail": None,
+    "died_at": "2026-01-18T13:06:07.131002Z",
+}
+
+
+class DeadLetterOut(BaseModel):
+    """One delivery, or one broker's record, that was given up."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    id: str = Field(description="dlv_<event>_<subscription> of a webhook, dead_<sink>_<event> of a broker.")
+    sink: Literal["kafka", "amqp", "webhooks"]
+    event_id: str
+    topic: str | None = Field(description="Null if the event was deleted.")
+    key: str | None
+    subscription_id: str | None
+    callback: str | None
+    kind: Kind = Field(description="refused: by the broker, then given up. The other kinds are those of webhooks.")
+    attempts: int
+    last_status: int | None
+    last_outcome: str | None
+    detail: str | None
+    died_at: datetime
+
+
+class DeadLetterPage(BaseModel):
+    """A page of dead letters, newest event first."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_EXAMPLE], "next_cursor": None}]})
+
+    items: list[DeadLetterOut]
+    next_cursor: str | None
+
+
+class DeadLetterDone(BaseModel):
+    """The action and its dead letter."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"id": "dlv_42_7", "done": "retried"}]})
+
+    id: str
+    done: Literal["retried", "purged"]
+
+
+def _out(row: Row, incarnation: str) -> DeadLetterOut:
+    names = ("topic", "key", "kind", "attempts", "last_status", "last_outcome", "detail", "died_at", "sink")
+    webhook = row["sink"] == "webhooks"
+    identity = (
+        format_delivery_id(row["event_id"], row["subscription"]) if webhook else f"dead_{row['sink']}_{row['event_id']}"
+    )
+    return DeadLetterOut.model_validate(
+        {name: row[name] for name in names}
+        | {
+            "id": identity,
+            "event_id": format_event_id(incarnation, row["event_id"]),
+            "subscription_id": row["subscription_id"],
+            "callback": row["callback"],
+        }
+    )
+
+
+@router.get("", summary="List dead letters", responses=refusals("invalid-cursor", "invalid-parameter", "not-found"))
+@needs("read")
+async def list_dead_letters(
+    request: Request,
+    response: Response,
+    context: In,
+    sink: Annotated[Literal["kafka", "amqp", "webhooks"] | None, Query()] = None,
+    subscription_id: Annotated[str | None, Query(max_length=60, pattern=r"^[ -~]*$")] = None,
+    kind: Annotated[Kind | None, Query()] = None,
+    since: Since = None,
+    until: Until = None,
+    cursor: Annotated[str | None, Query(max_length=400)] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
+) -> DeadLetterPage:
+    """Newest event first; `Link: rel="next"` and `next_cursor` lead to the next page. `since` and `until` refer to the
+    event.
+    """
+    subscription = None
+    if subscription_id is not None:
+        found = await context.subscriptions.get(subscription_id)
+        if found is None:
+            raise Problem("not-found", "There is no such subscription.")
+        subscription = found["id"]
+    low, high = await id_range(context, since, until)
+    before = read_cursor(cursor, [int, int, str]) or [high, 0 if until is not None else _LARGEST, ""]
+    rows = await context.database.fetch_filtered(
+        "dead_letter.page", "default", sink, subscription, kind, *before, limit + 1, low
+    )
+    last = rows[limit - 1] if len(rows) > limit else None
+    key = [last["event_id"], last["subscription"], last["sink"]] if last else None
+    next_cursor = link_next(request, response, key)
+    return DeadLetterPage(items=[_out(row, context.incarnation) for row in rows[:limit]], next_cursor=next_cursor)
+
+
+@router.get("/{dead_letter}", summary="Get a dead letter", responses=refusals("not-found"))
+@needs("read")
+async def show(dead_letter: str, context: In) -> DeadLetterOut:
+    """Includes the reason. Its attempts are at `/deliveries/{id}/attempts`."""
+    row = await context.database.fetchrow(*_named(dead_letter, "get"))
+    if row is None:
+        raise Problem("not-found", "There is no such dead letter.")
+    return _out(row, context.incarnation)
+
+
+@router.post("/{dead_letter}/retry", summary="Retry a dead letter", responses=_VERB)
+@needs("operate")
+async def retry(dead_letter: str, body: Reasoned, request: Request, context: In) -> DeadLetterDone:
+    """Sends it again, marked as a replay, with a new schedule. It comes later than events that followed it."""
+    await _do(dead_letter, "retry", body, request, context)
+    return DeadLetterDone(id=dead_letter, done="retried")
+
+
+@router.post("/{dead_letter}/purge", summary="Delete a dead letter", responses=_VERB)
+@needs("operate")
+async def purge(dead_letter: str, body: Reasoned, request: Request, context: In) -> DeadLetterDone:
+    """Deletes the dead letter. The event itself stays until its retention ends, and can still be replayed."""
+    await _do(dead_letter, "purge", body, request, context)
+    return DeadLetterDone(id=dead_letter, done="purged")
+
+
+async def _do(dead_letter: str, verb: str, body: Reason, request: Request, context: Context) -> None:
+    done = await context.database.fetchval(*_named(dead_letter, verb), actor_of(request), body.reason)
+    if done is None:
+        raise Problem("not-found", "There is no such dead letter, or its event is gone.")
+
+
+def _named(dead_letter: str, verb: str) -> tuple[str, str, int, int | str]:
+    """Return the statement of a verb, and the kind of its dead letter."""
+    of_delivery, of_record = _STATEMENTS[verb]
+    if delivery := parse_delivery_id(dead_letter):
+        return of_delivery, "default", *delivery
+    if match := _RECORD.fullmatch(dead_letter):
+        return of_record, "default", int(match[2]), match[1]
+    raise Problem("not-found", "There is no such dead letter.")

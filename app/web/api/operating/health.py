@@ -1,0 +1,98 @@
+"""/healthz, /readyz, /metrics: for operators and their tools (EC-H02)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import JSONResponse
+
+from app.web.api.route.context import Context, context_of
+from app.web.api.route.json_route import JsonRoute
+from app.web.scopes import needs, open_to_all
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["operations"], route_class=JsonRoute)
+_ILL = ("backing off", "refused")
+In = Annotated[Context, Depends(context_of)]
+
+
+class Alive(BaseModel):
+    """The process answers."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "ok"}]})
+
+    status: Literal["ok"]
+
+
+class SinkHealth(BaseModel):
+    """A sink that this process relays."""
+
+    state: str = Field(description="leading, standby, backing off, refused, stopped")
+    error: str | None = Field(None, description="Reason of its back-off.")
+
+
+class Ready(BaseModel):
+    """The state of the hub's dependencies."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"status": "ok", "database": "ok", "sinks": {"webhooks": {"state": "leading"}}}]
+        }
+    )
+
+    status: Literal["ok", "degraded", "unavailable"]
+    database: Literal["ok", "slow", "full", "failing", "unreachable"] = Field(
+        description="slow: its server accepts connections, but did not answer a simple query within two seconds. "
+        "full: its server takes no more connections. failing: its server answers and cannot store anything, "
+        "because its disk is full, it is read-only, or it lacks memory."
+    )
+    sinks: dict[str, SinkHealth]
+
+
+@router.get("/healthz", summary="Check that the process is alive")
+@open_to_all
+async def healthz() -> Alive:
+    """Ignores dependencies: a database that is down is no reason to kill the hub."""
+    return Alive(status="ok")
+
+
+@router.get(
+    "/readyz",
+    summary="Check that the hub can serve",
+    response_model=Ready,
+    responses={
+        503: {"model": Ready, "description": "The database cannot be reached, is full, is too slow, or cannot write."}
+    },
+)
+@open_to_all
+async def readyz(context: In) -> JSONResponse:
+    """Ready means that publishing works: the hub tests a write to the database, at most once in five seconds.
+
+    A broker that is down leaves the hub ready, and is named.
+    """
+    sinks: dict[str, Any] = {}
+    for name, (state, error) in context.relay_states().items():
+        sinks[name] = {"state": state, **({"error": error[:200]} if error and state in _ILL else {})}
+    if outage := await context.readiness.check():
+        return JSONResponse({"status": "unavailable", "database": outage, "sinks": sinks}, 503)
+    degraded = any(sink["state"] in _ILL for sink in sinks.values())
+    return JSONResponse({"status": "degraded" if degraded else "ok", "database": "ok", "sinks": sinks})
+
+
+@router.get(
+    "/metrics",
+    summary="Prometheus metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Counters and gauges."}},
+)
+@needs("read")
+async def metrics(context: In) -> Response:
+    """Answers in the exposition format. Counts of waiting rows need the database; without it the other metrics are
+    still there.
+    """
+    await context.backlog.refresh()
+    return Response(generate_latest(context.registry), media_type=CONTENT_TYPE_LATEST)

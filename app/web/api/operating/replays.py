@@ -1,0 +1,277 @@
+"""/replays: events or dead letters sent again, in the background (WH-P01..P04)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.web.api.route.actor import Reason, Reasoned, actor_of
+from app.web.api.route.context import Context, context_of
+from app.web.api.route.event_ids import event_number
+from app.web.api.route.moment import ZonedMoment
+from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.refusals import refusals
+from app.web.api.route.strict_route import StrictRoute
+from app.web.problem import Problem
+from app.web.scopes import needs
+from db.pool import Row
+from event.identity import format_event_id
+
+__all__ = ["router"]
+
+router = APIRouter(
+    prefix="/replays", tags=["replays"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
+)
+In = Annotated[Context, Depends(context_of)]
+ReplayId = Annotated[str, Path(pattern=r"^replay_[0-9]{1,18}$", examples=["replay_3"])]
+EventId = Annotated[str, Field(max_length=60)]
+_COUNTED_MAX = 100_001
+_LARGEST = 2**63 - 1
+_BODY = ("invalid-parameter", "malformed-json", "unsupported-media-type", "body-too-large", "outcome-unknown")
+_EXAMPLE: dict[str, Any] = {
+    "id": "replay_3",
+    "state": "running",
+    "source": "dead_letters",
+    "subscription_id": "sub_3f1c0a9be2d45c7780aa",
+    "topic": None,
+    "kinds": ["exhausted"],
+    "statuses": None,
+    "since": "2026-01-15T00:00:00Z",
+    "until": None,
+    "rate_per_second": 100,
+    "actor": "alice@127.0.0.1",
+    "reason": "the receiver is back",
+    "created_at": "2026-01-15T09:40:00Z",
+    "updated_at": "2026-01-15T09:40:02Z",
+    "progress": 0.4,
+    "examined": 400,
+    "replayed": 200,
+}
+
+
+class ReplayIn(BaseModel):
+    """Selects events to send again. All given conditions must hold."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"source": "dead_letters", "since": "2026-01-15T00:00:00Z", "dry_run": True}]},
+    )
+
+    source: Literal["events", "dead_letters"] = Field(
+        description="events: every event of the subscription's topic, delivered before or not. dead_letters: only "
+        "deliveries that were given up."
+    )
+    subscription_id: str | None = Field(
+        None,
+        max_length=60,
+        pattern=r"^[ -~]*$",
+        description="Required for events; null: the dead letters of all subscriptions.",
+    )
+    topic: str | None = Field(
+        None, max_length=249, pattern=r"^[A-Za-z0-9._-]+$", description="Only events of this topic."
+    )
+    event_ids: Annotated[list[EventId], Field(min_length=1, max_length=1000)] | None = None
+    since: ZonedMoment | None = Field(
+        None, description="Events accepted, or dead letters created, at or after this moment."
+    )
+    until: ZonedMoment | None = Field(None, description="Events accepted, or dead letters created, before this moment.")
+    kinds: list[Literal["exhausted", "declined", "aborted", "gone", "internal"]] | None = Field(
+        None, min_length=1, description="Kinds of dead letters."
+    )
+    statuses: Annotated[list[Annotated[int, Field(ge=100, le=599)]], Field(min_length=1, max_length=100)] | None = (
+        Field(None, description="Status of the last answer, for dead letters.")
+    )
+    rate_per_second: int | None = Field(None, ge=1, le=100_000, description="Limit of deliveries; null: no limit.")
+    reason: str | None = Field(None, max_length=500, description="The reason, for the audit trail.")
+    dry_run: bool = Field(False, description="Only count the deliveries.")
+
+
+class ReplayOut(BaseModel):
+    """A replay and its progress."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    id: str
+    state: Literal["running", "paused", "done", "cancelled"]
+    source: Literal["events", "dead_letters"]
+    subscription_id: str | None
+    topic: str | None
+    kinds: list[str] | None
+    statuses: list[int] | None
+    since: datetime | None
+    until: datetime | None
+    rate_per_second: int | None
+    actor: str
+    reason: str | None
+    created_at: datetime
+    updated_at: datetime
+    progress: float = Field(description="From 0 to 1: the part of the range that is done.")
+    examined: int
+    replayed: int = Field(description="Deliveries made. Open deliveries are not made twice.")
+
+
+class DryRunOut(BaseModel):
+    """The result of a dry run."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "dry_run": True,
+                    "records": 200,
+                    "more": False,
+                    "oldest": "evt_k3v7q2ha_42",
+                    "newest": "evt_k3v7q2ha_977",
+                }
+            ]
+        }
+    )
+
+    dry_run: Literal[True] = True
+    records: int
+    more: bool = Field(description="The count stopped there; there are more.")
+    oldest: str | None
+    newest: str | None
+
+
+class ReplayPage(BaseModel):
+    """A page of replays, newest first."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_EXAMPLE], "next_cursor": None}]})
+
+    items: list[ReplayOut]
+    next_cursor: str | None
+
+
+def _out(row: Row) -> ReplayOut:
+    values = {**row, "id": f"replay_{row['id']}", "since": row["since_at"], "until": row["until_at"]}
+    return ReplayOut.model_validate(values)
+
+
+def _number(replay: str) -> int:
+    return int(replay.removeprefix("replay_"))
+
+
+@router.post(
+    "",
+    status_code=201,
+    response_model=ReplayOut,
+    summary="Send events or dead letters again",
+    responses={200: {"model": DryRunOut, "description": "A dry run."}, **refusals("not-found", *_BODY)},
+)
+@needs("operate")
+async def create(body: ReplayIn, request: Request, response: Response, context: In) -> ReplayOut | Response:
+    """Starts at once, in the background. Deliveries are marked `hookwire-replay: true` and have a new schedule. An
+    ordered subscription gets them after later events.
+    """
+    selection = await _selection(body, context)
+    if body.dry_run:
+        return JSONResponse((await _count(selection, context)).model_dump())
+    number = await context.database.fetchval(
+        "replay.create", *selection, body.rate_per_second, actor_of(request), body.reason
+    )
+    response.headers["Location"] = f"/replays/replay_{number}"
+    return await _get(number, context)
+
+
+async def _selection(body: ReplayIn, context: Context) -> list[object]:
+    """Return the first nine parameters of ``replay.create`` and ``replay.count``."""
+    subscription = None
+    if body.subscription_id is not None:
+        row = await context.subscriptions.get(body.subscription_id)
+        if row is None:
+            raise Problem("not-found", "There is no such subscription.", parameter="subscription_id")
+        subscription = row["id"]
+    elif body.source == "events":
+        raise Problem("invalid-parameter", "Name the subscription to send events to.", parameter="subscription_id")
+    if body.source == "events" and (body.kinds or body.statuses):
+        raise Problem("invalid-parameter", "kinds and statuses choose among dead letters.", parameter="source")
+    numbers = [event_number(event, context.incarnation) for event in body.event_ids] if body.event_ids else None
+    return [
+        "default",
+        body.source,
+        subscription,
+        body.topic,
+        body.kinds,
+        body.statuses,
+        numbers,
+        body.since,
+        body.until,
+    ]
+
+
+async def _count(selection: list[object], context: Context) -> DryRunOut:
+    row = await context.database.fetchrow("replay.count", *selection, _COUNTED_MAX)
+    assert row is not None, "count gives a row"
+    ends = [format_event_id(context.incarnation, n) if n is not None else None for n in (row["oldest"], row["newest"])]
+    more = row["records"] == _COUNTED_MAX
+    return DryRunOut(records=row["records"] - more, more=more, oldest=ends[0], newest=ends[1])
+
+
+async def _get(number: int, context: Context) -> ReplayOut:
+    row = await context.database.fetchrow("replay.list", "default", number, _LARGEST, 1)
+    if row is None:
+        raise Problem("not-found", "There is no such replay.")
+    return _out(row)
+
+
+@router.get("", summary="List replays", responses=refusals("invalid-cursor", "invalid-parameter"))
+@needs("read")
+async def list_replays(
+    request: Request,
+    response: Response,
+    context: In,
+    cursor: Annotated[str | None, Query(max_length=400)] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
+) -> ReplayPage:
+    """Newest first; `Link: rel="next"` and `next_cursor` lead to the next page."""
+    before = read_cursor(cursor, [int]) or [_LARGEST]
+    rows = await context.database.fetch("replay.list", "default", None, before[0], limit + 1)
+    next_cursor = link_next(request, response, [rows[limit - 1]["id"]] if len(rows) > limit else None)
+    return ReplayPage(items=[_out(row) for row in rows[:limit]], next_cursor=next_cursor)
+
+
+@router.get("/{replay}", summary="Get the progress of a replay", responses=refusals("not-found", "invalid-parameter"))
+@needs("read")
+async def get(replay: ReplayId, context: In) -> ReplayOut:
+    """Repeat the request until its state is `done`."""
+    return await _get(_number(replay), context)
+
+
+@router.post("/{replay}/pause", summary="Pause a replay", responses=refusals("not-found", "replay-over", *_BODY))
+@needs("operate")
+async def pause(replay: ReplayId, body: Reasoned, request: Request, context: In) -> ReplayOut:
+    """Deliveries that it has made are still sent. It can be resumed."""
+    return await _turn(replay, ["running", "paused"], "paused", body, request, context)
+
+
+@router.post("/{replay}/resume", summary="Resume a replay", responses=refusals("not-found", "replay-over", *_BODY))
+@needs("operate")
+async def resume(replay: ReplayId, body: Reasoned, request: Request, context: In) -> ReplayOut:
+    """Continues where it stopped."""
+    return await _turn(replay, ["running", "paused"], "running", body, request, context)
+
+
+@router.post("/{replay}/cancel", summary="Cancel a replay", responses=refusals("not-found", "replay-over", *_BODY))
+@needs("operate")
+async def cancel(replay: ReplayId, body: Reasoned, request: Request, context: In) -> ReplayOut:
+    """Stops it for good. Deliveries that it has made are still sent."""
+    return await _turn(replay, ["running", "paused", "cancelled"], "cancelled", body, request, context)
+
+
+async def _turn(
+    replay: str, states: list[str], state: str, body: Reason, request: Request, context: Context
+) -> ReplayOut:
+    number = _number(replay)
+    verb = {"paused": "replay.pause", "running": "replay.resume", "cancelled": "replay.cancel"}[state]
+    done = await context.database.fetchval(
+        "replay.set_state", "default", number, states, state, actor_of(request), verb, body.reason
+    )
+    now = await _get(number, context)
+    if done is None:
+        raise Problem("replay-over", f"It is {now.state}.")
+    return now

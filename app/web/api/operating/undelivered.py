@@ -1,0 +1,169 @@
+"""/undelivered: accepted events that have not reached a subscriber, and why (WH-P01, WH-R14, WH-10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.web.api.route.condition import BlockedBy, ConditionReason, NextAttemptAt
+from app.web.api.route.context import Context, context_of
+from app.web.api.route.known_subscription import find
+from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.refusals import refusals
+from app.web.api.route.strict_route import StrictRoute
+from app.web.authentication import require_every_topic
+from app.web.problem import Problem
+from app.web.scopes import needs
+from db.pool import Row
+from event.identity import format_event_id
+from webhooks.condition import QUEUED, DeliveryState, delivery_condition
+from webhooks.delivery_id import format_delivery_id
+
+__all__ = ["router"]
+
+router = APIRouter(
+    prefix="/undelivered", tags=["deliveries"], route_class=StrictRoute,
+    responses=refusals("database-unavailable", "busy"),
+)  # fmt: skip
+In = Annotated[Context, Depends(context_of)]
+_EXAMPLE: dict[str, Any] = {
+    "event_id": "evt_k3v7q2ha_42",
+    "subscription_id": "sub_3f1c0a9be2d45c7780aa",
+    "delivery_id": "dlv_42_7",
+    "callback": "http://127.0.0.1:9000/hook",
+    "state": "retrying",
+    "reason": "the last attempt failed: timeout; attempt 4 is at 2026-01-15T10:06:07Z",
+    "blocked_by": "schedule",
+    "attempts": 3,
+    "last_outcome": "timeout",
+    "last_status": None,
+    "next_attempt_at": "2026-01-15T10:06:07.131002Z",
+}
+
+
+class UndeliveredOut(BaseModel):
+    """An event that has not reached a subscriber."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    event_id: str
+    subscription_id: str | None = Field(description="Null while the event is not fanned out yet.")
+    delivery_id: str | None
+    callback: str | None
+    state: DeliveryState = Field(
+        description="The state as in /deliveries; also pending while the event is not fanned out yet."
+    )
+    reason: ConditionReason
+    blocked_by: BlockedBy
+    attempts: int
+    last_outcome: str | None
+    last_status: int | None
+    next_attempt_at: NextAttemptAt
+
+
+class UndeliveredPage(BaseModel):
+    """A page: first events that are not fanned out yet, then open deliveries, then dead letters.
+
+    Each part begins with its oldest event; of one subscription, open deliveries begin with the next due one.
+    """
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_EXAMPLE], "next_cursor": None}]})
+
+    items: list[UndeliveredOut]
+    next_cursor: str | None
+
+
+# A place in the list: the part, and of its last item the due time (microseconds since 1970), event and subscription.
+Place = tuple[str, int, int, int]
+_PARTS: Sequence[str] = ("queued", "waiting", "dead")
+_OUTCOMES = {"waiting": ("queued", "waiting"), "dead": ("dead",), None: _PARTS}
+_NEVER_US: Final = 10**16  # in the year 2286, which stands for infinity
+
+
+@router.get(
+    "",
+    summary="List undelivered events with their reasons",
+    responses=refusals("invalid-cursor", "invalid-parameter", "not-found"),
+)
+@needs("read", reach="route")
+async def list_undelivered(
+    request: Request,
+    response: Response,
+    context: In,
+    subscription_id: Annotated[str | None, Query(max_length=60)] = None,
+    outcome: Annotated[
+        Literal["waiting", "dead"] | None,
+        Query(description="The outcome as in /events. waiting: still owed. dead: given up. Default: both."),
+    ] = None,
+    cursor: Annotated[str | None, Query(max_length=400)] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
+) -> UndeliveredPage:
+    """If an accepted event is not in this list, each subscription that wanted it has answered with 2xx."""
+    subscription = None
+    if subscription_id is not None:
+        subscription = (await find(request, subscription_id, context))["id"]
+    else:
+        require_every_topic(request)
+    items: list[dict[str, Any]] = []
+    places: list[Place] = []
+    for place in _begin(cursor):
+        if place[0] in _OUTCOMES[outcome] and len(items) <= limit:
+            found = await _read(context, place, subscription, limit + 1 - len(items))
+            items += [item for item, _ in found]
+            places += [where for _, where in found]
+    more = places[limit - 1] if len(items) > limit else None
+    next_cursor = link_next(request, response, more)
+    return UndeliveredPage.model_validate({"items": items[:limit], "next_cursor": next_cursor})
+
+
+def _begin(cursor: str | None) -> list[Place]:
+    """Return the remaining parts, the first from behind the cursor."""
+    part, due_us, event, subscription = read_cursor(cursor, [str, int, int, int]) or ("queued", 0, 0, 0)
+    if part not in _PARTS or int(due_us) > _NEVER_US:
+        raise Problem("invalid-cursor")
+    later = _PARTS[_PARTS.index(str(part)) + 1 :]
+    return [(str(part), int(due_us), int(event), int(subscription)), *((one, 0, 0, 0) for one in later)]
+
+
+async def _read(
+    context: Context, place: Place, subscription: int | None, most: int
+) -> list[tuple[dict[str, Any], Place]]:
+    """Return at most ``most`` items of one part after a place, each with its own place."""
+    part, due_us, event, last = place
+    fetch, tenant = context.database.fetch, "default"
+    if part == "queued":
+        rows = await fetch("undelivered.queued", tenant, subscription, event, most)
+        return [(_queued(row, context.incarnation), (part, 0, row["event_id"], 0)) for row in rows]
+    if subscription is None:
+        name = "undelivered.open" if part == "waiting" else "undelivered.dead"
+        rows = await fetch(name, tenant, event, last, most)
+    elif part == "waiting":
+        rows = await fetch("undelivered.open_of", tenant, subscription, due_us, event, _NEVER_US, most)
+    else:
+        rows = await fetch("undelivered.dead_of", tenant, subscription, event, most)
+    return [
+        (_out(row, context.incarnation), (part, row.get("due_us", 0), row["event_id"], row["subscription_id"]))
+        for row in rows
+    ]
+
+
+def _queued(row: Row, incarnation: str) -> dict[str, Any]:
+    nothing = ("subscription_id", "delivery_id", "callback", "last_outcome", "last_status", "next_attempt_at")
+    return dict.fromkeys(nothing) | {
+        **QUEUED._asdict(),
+        "event_id": format_event_id(incarnation, row["event_id"]),
+        "attempts": 0,
+    }
+
+
+def _out(row: Row, incarnation: str) -> dict[str, Any]:
+    return {
+        **row,
+        "event_id": format_event_id(incarnation, row["event_id"]),
+        "subscription_id": row["public_id"],
+        "delivery_id": format_delivery_id(row["event_id"], row["subscription_id"]),
+        **delivery_condition(row)._asdict(),
+    }

@@ -1,0 +1,1 @@
+"""rabbithub holds the routes of RabbitHub: exchanges and queues as endpoints, in its own terms."""

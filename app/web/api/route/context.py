@@ -1,0 +1,84 @@
+"""Context: the dependencies of the routes, built once by ``app.wiring``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fastapi import Request
+from prometheus_client import CollectorRegistry
+
+from app.settings.settings import Settings
+from app.web.backlog import Backlog
+from app.web.overview import Overview
+from app.web.readiness import Readiness
+from db.pool import Database
+from egress.client import Outbound
+from egress.guard import GuardPolicy
+from hub.acceptance import Hub
+from hub.signing_keys import SigningKeys
+from hub.subscriptions import Subscriptions
+from hub.topics import Topics
+from jobs.jobs.job_queue import JobQueue
+from jobs.jobs.job_waiting import JobWaiting
+from jobs.metrics import QueueMetrics
+from jobs.queues.queues import Queues
+from jobs.queues.waiting import Waiting
+from reqrep.bridge.metrics import RequestMetrics
+from reqrep.bridge.requests import Requests
+from reqrep.bridge.waiting import ServiceWaiting
+from webhooks.pull import Pull
+
+__all__ = ["Context", "JobsContext", "ServicesContext", "context_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobsContext:
+    """The dependencies of the routes of queues, tasks and jobs."""
+
+    queues: Queues
+    waiting: Waiting
+    metrics: QueueMetrics
+    queue: JobQueue
+    job_waiting: JobWaiting
+
+
+@dataclass(frozen=True, slots=True)
+class ServicesContext:
+    """The dependencies of the routes of services and requests."""
+
+    requests: Requests
+    waiting: ServiceWaiting
+    metrics: RequestMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The dependencies of all routes; one object per process. ``relay_states`` returns state and last error of each
+    sink that this process relays.
+    """
+
+    settings: Settings
+    public_url: str
+    incarnation: str
+    database: Database
+    topics: Topics
+    subscriptions: Subscriptions
+    signing_keys: SigningKeys
+    hub: Hub
+    policy: GuardPolicy
+    outbound: Outbound
+    pull: Pull
+    jobs: JobsContext
+    services: ServicesContext
+    registry: CollectorRegistry
+    backlog: Backlog
+    overview: Overview
+    readiness: Readiness
+    relay_states: Callable[[], dict[str, tuple[str, str]]]
+
+
+def context_of(request: Request) -> Context:
+    """Return the context of a request's application."""
+    context: Context = request.app.state.context
+    return context

@@ -1,0 +1,1 @@
+"""subscribing holds the routes of receivers: subscriptions, their callbacks and keys, pulling, and the WebSub hub."""

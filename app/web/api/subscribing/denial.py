@@ -1,0 +1,38 @@
+"""/subscriptions/{id}/denial: the hub ends a WebSub subscription and notifies its callback (WS-38)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+
+from app.web.api.route.actor import Reasoned
+from app.web.api.route.context import Context, context_of
+from app.web.api.route.known_subscription import find
+from app.web.api.route.refusals import refusals
+from app.web.api.route.strict_route import StrictRoute
+from app.web.problem import Problem
+from app.web.scopes import needs
+from hub.revocation import revoke
+
+__all__ = ["router"]
+
+router = APIRouter(
+    prefix="/subscriptions", tags=["subscriptions"], route_class=StrictRoute,
+    responses=refusals("database-unavailable", "busy", "invalid-parameter"),
+)  # fmt: skip
+In = Annotated[Context, Depends(context_of)]
+
+
+@router.post(
+    "/{subscription_id}/denial",
+    status_code=204,
+    summary="Deny an active WebSub subscription",
+    responses=refusals("not-found", "malformed-json", "unsupported-media-type", "body-too-large", "outcome-unknown"),
+)
+@needs("subscribe", reach="route")
+async def deny(request: Request, subscription_id: str, body: Reasoned, context: In) -> None:
+    """Ends it at once and drops its open deliveries. Its callback gets a GET with `hub.mode=denied`."""
+    row = await find(request, subscription_id, context)
+    if not await revoke(context.hub, row["public_id"], body.reason or ""):
+        raise Problem("not-found", "There is no active WebSub subscription of this id.")

@@ -1,0 +1,136 @@
+"""/filters/test: test a filter on an event."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.web.api.route.context import Context, context_of
+from app.web.api.route.event_ids import event_number
+from app.web.api.route.moment import Moment
+from app.web.api.route.refusals import refusals
+from app.web.api.route.strict_route import StrictRoute
+from app.web.authentication import require_topic
+from app.web.problem import Problem
+from app.web.scopes import needs
+from event.strict_json import DEPTH_MAX, StrictJsonError, check_shape
+from hub.filter import FilterError, compile_filter
+
+__all__ = ["router"]
+
+router = APIRouter(
+    prefix="/filters",
+    tags=["subscriptions"],
+    route_class=StrictRoute,
+    responses=refusals("database-unavailable", "busy"),
+)
+In = Annotated[Context, Depends(context_of)]
+_DIGITS_MAX = 300
+_MISSING = "There is no such event; its retention may have ended."
+
+
+class SampleEvent(BaseModel):
+    """A sample event, which is not stored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    topic: str = Field("sample", max_length=249)
+    key: str | None = Field(None, max_length=1024)
+    time: Moment | None = Field(None, description="Default: now.")
+    content_type: str | None = Field("application/json", max_length=255)
+    headers: dict[str, str] = Field(default_factory=dict)
+    data: Any = None
+
+
+class FilterTest(BaseModel):
+    """A filter, and either a stored event's id or a sample."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"filter": {"data": {"amount": {"$gte": 100}}}, "event": {"data": {"amount": 120}}}]
+        },
+    )
+
+    filter: dict[str, Any]
+    event_id: str | None = Field(None, max_length=60)
+    event: SampleEvent | None = None
+
+
+_DOCUMENT: dict[str, Any] = {
+    "topic": "sample",
+    "key": None,
+    "time": "2026-01-15T09:31:07.120455Z",
+    "content_type": "application/json",
+    "headers": {},
+    "data": {"amount": 120},
+}
+
+
+class FilterVerdict(BaseModel):
+    """Whether it passes, and the data that the filter read."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"matches": True, "document": _DOCUMENT}]})
+
+    matches: bool
+    document: dict[str, Any] = Field(description="`data` is null where the body is no JSON.")
+
+
+@router.post(
+    "/test",
+    summary="Try a filter on an event",
+    responses=refusals(
+        "malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large",
+        "invalid-filter", "not-found",
+    ),
+)  # fmt: skip
+@needs("subscribe", reach="route")
+async def test(request: Request, body: FilterTest, context: In) -> FilterVerdict:
+    """Uses the same statement as the fan-out. Nothing is stored."""
+    try:
+        path = compile_filter(body.filter)
+    except FilterError as error:
+        raise Problem("invalid-filter", str(error), parameter="filter") from None
+    row = await context.database.fetchrow("filter.test", path, *await _event(request, body, context))
+    assert row is not None, "a row of scalars"
+    return FilterVerdict(matches=path is None or row["matches"], document=_read(row["document"]))
+
+
+def _read(document: str) -> dict[str, Any]:
+    """Read PostgreSQL's JSON. Numbers that Python refuses or reads as infinite become texts. Too deep nesting is a
+    ``Problem``.
+    """
+    try:
+        check_shape(document, depth_max=DEPTH_MAX + 1, nodes_max=len(document))
+    except StrictJsonError as error:
+        raise Problem(
+            "invalid-parameter", f"The event cannot be shown: {error.reason}.", parameter="event_id"
+        ) from None
+    read: dict[str, Any] = json.loads(document, parse_int=_number(int), parse_float=_number(float))
+    return read
+
+
+def _number(kind: Callable[[str], float]) -> Callable[[str], float | str]:
+    return lambda text: kind(text) if len(text) < _DIGITS_MAX else text
+
+
+async def _event(request: Request, body: FilterTest, context: Context) -> list[Any]:
+    if (body.event_id is None) == (body.event is None):
+        raise Problem("invalid-parameter", "Give either event_id or event.", parameter="event_id")
+    if body.event is not None:
+        event = body.event
+        payload = json.dumps(event.data).encode()
+        at = event.time or datetime.now(UTC)
+        return [event.topic, event.key, at, event.content_type, json.dumps(event.headers), payload]
+    assert body.event_id is not None, "one of the two is there"
+    number = event_number(body.event_id, context.incarnation)
+    row = await context.database.fetchrow("event.get", "default", number)
+    if row is None:
+        raise Problem("not-found", _MISSING)
+    require_topic(request, row["topic"], hidden=_MISSING)
+    return [row[name] for name in ("topic", "key", "accepted_at", "content_type", "headers", "payload")]

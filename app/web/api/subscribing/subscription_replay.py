@@ -1,0 +1,68 @@
+"""/subscriptions/{id}/replay: a subscriber replays missed events, within the topics of its key (FM-12)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.web.api.operating.replay_start import START_MEANING, Start, start_of
+from app.web.api.route.actor import actor_of
+from app.web.api.route.context import Context, context_of
+from app.web.api.route.event_ids import no_such_event
+from app.web.api.route.known_subscription import find
+from app.web.api.route.refusals import refusals
+from app.web.api.route.strict_route import StrictRoute
+from app.web.problem import Problem
+from app.web.scopes import needs
+from hub.subscriptions import NoSuchStart
+
+__all__ = ["router"]
+
+router = APIRouter(
+    prefix="/subscriptions",
+    tags=["subscriptions"],
+    route_class=StrictRoute,
+    responses=refusals("database-unavailable", "busy"),
+)
+In = Annotated[Context, Depends(context_of)]
+
+
+class OwnReplayIn(BaseModel):
+    """The start of the replay."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"start": "2026-01-15T00:00:00Z"}]})
+
+    start: Start = Field(description=START_MEANING)
+
+
+class OwnReplayOut(BaseModel):
+    """The replay that was begun."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"id": "replay_3"}]})
+
+    id: str
+
+
+@router.post(
+    "/{subscription_id}/replay",
+    status_code=202,
+    summary="Replay missed events",
+    responses=refusals(
+        "not-found", "malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type",
+        "body-too-large",
+    ),
+)  # fmt: skip
+@needs("subscribe", reach="route")
+async def replay(request: Request, subscription_id: str, body: OwnReplayIn, context: In) -> OwnReplayOut:
+    """Delivers all matching events since then again. They are marked `hookwire-replay: true`."""
+    row = await find(request, subscription_id, context)
+    if row["state"] != "active":
+        raise Problem("invalid-parameter", f"The subscription is {row['state']}.", parameter="subscription_id")
+    start = start_of(body.start, context.incarnation)
+    try:
+        number = await context.subscriptions.replay(row["id"], start, actor_of(request))
+    except NoSuchStart:
+        raise no_such_event() from None
+    return OwnReplayOut(id=f"replay_{number}")

@@ -1,0 +1,122 @@
+"""/upstreams: topics of other publishers that their hubs deliver here (WS-87..WS-99)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.web.api.route.context import Context, context_of
+from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.refusals import refusals
+from app.web.api.route.strict_route import StrictRoute
+from app.web.api.subscribing.foreign_topics import SINKS_MEANING, TopicSink, foreign
+from app.web.problem import Problem
+from app.web.scopes import needs
+from hub.upstream import end, want
+
+__all__ = ["router"]
+
+router = APIRouter(
+    prefix="/upstreams", tags=["WebSub"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
+)
+In = Annotated[Context, Depends(context_of)]
+_URL_EXAMPLE = "https://blog.example/feed"
+
+
+class UpstreamIn(BaseModel):
+    """A topic of another publisher, to which this hub subscribes."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"url": _URL_EXAMPLE}]})
+
+    url: str = Field(max_length=2048)
+    sinks: list[TopicSink] | None = Field(None, min_length=1, description=SINKS_MEANING)
+
+
+_EXAMPLE: dict[str, Any] = {
+    "topic": "hookwire.web.5a105e8b9d40e1329780d62ea2265d8a00000000",
+    "url": _URL_EXAMPLE,
+    "hub_url": "https://hub.example/hub",
+    "self_url": _URL_EXAMPLE,
+    "sinks": ["webhooks"],
+    "state": "active",
+    "reason": None,
+    "lease_until": "2026-01-25T09:30:00Z",
+    "due_at": "2026-01-23T09:30:00Z",
+    "failures": 0,
+    "created_at": "2026-01-15T09:30:00Z",
+}
+
+
+class UpstreamOut(BaseModel):
+    """The state of the subscription at the other hub."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    topic: str = Field(description="The name of the topic here.")
+    url: str
+    hub_url: str | None = Field(description="The hub that was discovered last.")
+    self_url: str | None
+    sinks: list[TopicSink] | None = Field(description="The sinks of its events; null: every configured sink.")
+    state: Literal["wanted", "requested", "active", "denied", "ended"]
+    reason: str | None
+    lease_until: datetime | None
+    due_at: datetime | None = Field(description="Time of the next request to its hub.")
+    failures: int
+    created_at: datetime
+
+
+class UpstreamPage(BaseModel):
+    """A page of upstreams by name."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_EXAMPLE], "next_cursor": None}]})
+
+    items: list[UpstreamOut]
+    next_cursor: str | None
+
+
+@router.put(
+    "",
+    status_code=202,
+    summary="Subscribe to another publisher's topic",
+    responses=refusals("malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large"),
+)
+@needs("admin")
+async def subscribe(body: UpstreamIn, context: In) -> UpstreamIn:
+    """Discovers the topic's hub and subscribes there. The deliveries of that hub become events of the foreign topic."""
+    name = foreign(body.url, context)
+    await want(context.hub, body.url)
+    await context.database.execute("topic.set_sinks", "default", name, body.sinks)
+    return body
+
+
+@router.get("", summary="List topics that other hubs deliver here", responses=refusals("invalid-cursor"))
+@needs("read")
+async def list_upstreams(
+    request: Request,
+    response: Response,
+    context: In,
+    cursor: Annotated[str | None, Query(max_length=600)] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
+) -> UpstreamPage:
+    """Shows the state, the hub and the lease of each topic."""
+    after = read_cursor(cursor, [str]) or [""]
+    rows = await context.database.fetch("upstream.list", "default", after[0], limit + 1)
+    next_cursor = link_next(request, response, [rows[limit - 1]["topic"]] if len(rows) > limit else None)
+    return UpstreamPage.model_validate({"items": [dict(row) for row in rows[:limit]], "next_cursor": next_cursor})
+
+
+@router.delete(
+    "",
+    status_code=204,
+    summary="Unsubscribe from another publisher's topic",
+    responses=refusals("not-found", "invalid-parameter", "uri-too-long"),
+)
+@needs("admin")
+async def unsubscribe(context: In, url: Annotated[str, Query(max_length=2048)]) -> None:
+    """The other hub gets 410 at its next delivery."""
+    foreign(url, context)
+    if not await end(context.hub, url):
+        raise Problem("not-found", "There is no subscription to this topic.")

@@ -1,0 +1,92 @@
+"""/queues/{queue}/archive: accepted messages of a queue that keeps history (JB-07)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.web.api.events.events import payload_out
+from app.web.api.route.context import Context, context_of
+from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.refusals import refusals
+from app.web.api.route.strict_route import StrictRoute
+from app.web.api.work.queue_refusal import queue_name
+from app.web.authentication import shows_payloads
+from app.web.scopes import needs
+from db.pool import Row
+
+__all__ = ["router"]
+
+router = APIRouter(
+    prefix="/queues", tags=["queues"], route_class=StrictRoute,
+    responses=refusals("database-unavailable", "busy", "invalid-parameter", "invalid-cursor"),
+)  # fmt: skip
+In = Annotated[Context, Depends(context_of)]
+Queue = Annotated[str, Path(description="1 to 200 characters of `A-Z a-z 0-9 . _ -` in dot-separated words.")]
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_LATEST: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_ARCHIVED: dict[str, Any] = {
+    "id": "msg_42", "created_at": "2026-01-15T09:31:07Z", "claimed_at": "2026-01-15T09:31:08Z",
+    "accepted_at": "2026-01-15T09:31:09Z", "attempts": 1, "receiver": "10.0.0.7", "priority": 0, "type": None,
+    "key": None, "content_type": "application/json", "payload": '{"order": 4711}', "payload_base64": None,
+}  # fmt: skip
+
+
+class ArchivedOut(BaseModel):
+    """A message that was accepted."""
+
+    id: str
+    created_at: datetime
+    claimed_at: datetime
+    accepted_at: datetime
+    attempts: int
+    receiver: str | None = Field(description="The address, or the session of SQL, that received it.")
+    priority: int
+    type: str | None
+    key: str | None
+    content_type: str | None
+    payload: str | None = Field(description="Null for a key without the scope `payloads`.")
+    payload_base64: str | None
+
+
+class ArchivedPage(BaseModel):
+    """Accepted messages, the latest first."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_ARCHIVED], "next_cursor": None}]})
+
+    items: list[ArchivedOut]
+    next_cursor: str | None
+
+
+@router.get("/{queue}/archive", summary="List accepted messages of a queue that keeps history")
+@needs("read", reach="queue")
+async def list_archive(
+    request: Request,
+    response: Response,
+    queue: Queue,
+    context: In,
+    cursor: Annotated[str | None, Query(max_length=400)] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
+) -> ArchivedPage:
+    """Latest first. The archive outlives its queue by the queue's `retention_days`."""
+    before = read_cursor(cursor, [int, int]) or [_LATEST, 2**63 - 1]
+    at = _EPOCH + min(int(before[0]), _LATEST) * _MICROSECOND
+    rows = await context.database.fetch("message.archived", queue_name(queue), at, before[1], limit + 1)
+    last = rows[limit - 1] if len(rows) > limit else None
+    key = None if last is None else [(last["accepted_at"] - _EPOCH) // _MICROSECOND, last["id"]]
+    next_cursor = link_next(request, response, key)
+    shown = shows_payloads(request)
+    return ArchivedPage.model_validate(
+        {"items": [_archived_out(row, shown=shown) for row in rows[:limit]], "next_cursor": next_cursor}
+    )
+
+
+def _archived_out(row: Row, *, shown: bool) -> dict[str, Any]:
+    text, encoded = payload_out(row["payload"]) if shown else (None, None)
+    return {
+        **row, "id": f"msg_{row['id']}", "attempts": row["deliveries"], "payload": text, "payload_base64": encoded,
+    }  # fmt: skip

@@ -1,0 +1,219 @@
+"""/jobs: routes for requesters and workers to enqueue, list, claim and settle jobs (JB-40..JB-57)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from app.web.api.route.context import Context, context_of
+from app.web.api.route.database_refusal import job_refusals
+from app.web.api.route.long_poll import long_poll
+from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.refusals import refusals
+from app.web.api.route.strict_route import NO_NUL, StrictRoute
+from app.web.api.work.job_contract import (
+    ClaimedList,
+    ClaimIn,
+    CompleteIn,
+    ExtendedOut,
+    FailIn,
+    JobExtendIn,
+    JobIn,
+    JobOut,
+    JobPage,
+    JobState,
+    ProgressIn,
+    ProgressOut,
+    ReceiptIn,
+    ResumeIn,
+    SnoozeIn,
+    StateOut,
+    job_out,
+)
+from app.web.api.work.job_refusal import kinds_of, person_of, receipt_of, require_job, require_kinds
+from app.web.api.work.queue_refusal import queue_name
+from app.web.authentication import grant_of, may_reach_kind, shows_payloads
+from app.web.problem import Problem
+from app.web.scopes import needs
+from jobs.jobs.job import JobReceipt
+
+__all__ = ["router"]
+
+_BODY = ("malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large")
+_SETTLE = refusals(*_BODY, "stale-receipt", "unknown-job")
+router = APIRouter(
+    prefix="/jobs", tags=["jobs"], route_class=StrictRoute,
+    responses=refusals("database-unavailable", "busy", "invalid-parameter"),
+)  # fmt: skip
+In = Annotated[Context, Depends(context_of)]
+_LARGEST = 2**63 - 1
+_BLOCKED_SECONDS = 0.2
+_ENDED = ("completed", "cancelled", "discarded")
+
+
+@router.post("", status_code=201, summary="Enqueue a job", response_model=StateOut,
+             responses={200: {"model": StateOut, "description": "A live job has the same `uniq`; see `outcome`."},
+                        **refusals(*_BODY, "unknown-job", "wrong-state")})  # fmt: skip
+@needs("enqueue", reach="route")
+async def enqueue(request: Request, response: Response, body: JobIn, context: In) -> StateOut:
+    """The job is stored before the answer. By default a job merges with a live one of the same kind and `uniq`."""
+    require_kinds(request, kinds_of(body))
+    draft = body.model_dump(mode="json", exclude_none=True)
+    with job_refusals():
+        [added] = await context.jobs.queue.add([draft], person_of(request))
+    if added.outcome != "made":
+        response.status_code = 200
+    return StateOut.model_validate({"id": str(added.id), "state": added.state, "outcome": added.outcome})
+
+
+@router.get("", summary="List jobs", responses=refusals("invalid-cursor"))
+@needs("read", reach="route")
+async def list_jobs(
+    request: Request,
+    response: Response,
+    context: In,
+    state: Annotated[JobState | None, Query()] = None,
+    kind: Annotated[str | None, Query(max_length=200, pattern=NO_NUL)] = None,
+    assignee: Annotated[str | None, Query(max_length=200, pattern=NO_NUL, description="`me`: the caller.")] = None,
+    pool: Annotated[bool | None, Query(description="Only jobs that wait for a person to take them.")] = None,
+    uniq: Annotated[str | None, Query(max_length=1024, pattern=NO_NUL)] = None,
+    cursor: Annotated[str | None, Query(max_length=400)] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
+) -> JobPage:
+    """Live and ended jobs, newest first."""
+    before = read_cursor(cursor, [int]) or [_LARGEST]
+    person = person_of(request) if assignee == "me" else assignee
+    rows = await context.database.fetch_filtered(
+        "job.list", before[0], state, kind, person, pool or None, None, uniq, limit + 1
+    )
+    next_cursor = link_next(request, response, [rows[limit - 1]["seq"]] if len(rows) > limit else None)
+    shown = shows_payloads(request)
+    items = [job_out(row, shown=shown) for row in rows[:limit] if may_reach_kind(request, row["kind"])]
+    return JobPage.model_validate({"items": items, "next_cursor": next_cursor})
+
+
+@router.post("/claim", summary="Claim jobs", responses=refusals(*_BODY))
+@needs("work", reach="route")
+async def claim(request: Request, body: ClaimIn, context: In) -> ClaimedList:
+    """Jobs are sorted by priority and age. Settle each within its lease, or extend it, but not past `run_until`."""
+    require_kinds(request, body.kinds)
+    kinds = [queue_name(kind, "kind") for kind in body.kinds] if body.kinds is not None else None
+    until, worker = time.monotonic() + body.wait_seconds, body.worker or person_of(request)
+    jobs = context.jobs
+    with job_refusals():
+        found = await long_poll(
+            request,
+            lambda: jobs.queue.claim(kinds, body.max, worker, body.lease_seconds, body.queue),
+            lambda: jobs.job_waiting.wait_for(body.queue, kinds, until - time.monotonic()),
+        )
+    return ClaimedList.model_validate({"items": [job.as_item() for job in found]})
+
+
+@router.post("/resume", summary="Resume a job that waits for a token", responses=refusals(*_BODY, "unknown-job"))
+@needs("work", reach="route")
+async def resume(body: ResumeIn, context: In) -> StateOut:
+    """The caller needs no other permission for the job than its token. The next claim returns the answer."""
+    with job_refusals():
+        job = await context.jobs.queue.resume(body.token, body.answer)
+    return StateOut(id=str(job), state="available", outcome=None)
+
+
+@router.get("/{job_id}", summary="Get a job and its trail of acts", responses=refusals("unknown-job"))
+@needs("read", reach="route")
+async def get(
+    request: Request,
+    job_id: UUID,
+    context: In,
+    wait_seconds: Annotated[float, Query(ge=0, le=60, description="Wait this long for the job to end.")] = 0,
+) -> JobOut:
+    """The job may be live or ended. An ended job is kept for the `retention_days` of its kind."""
+    until = time.monotonic() + wait_seconds
+    while True:
+        row = await require_job(request, job_id, context)
+        if row["state"] in _ENDED or time.monotonic() >= until or await request.is_disconnected():
+            break
+        await asyncio.sleep(_BLOCKED_SECONDS)
+    rows = await context.database.fetch_filtered("job.list", _LARGEST, None, None, None, None, job_id, None, 1)
+    if not rows:
+        raise Problem("unknown-job", f"There is no job {job_id}.")
+    trail = [dict(act) for act in await context.database.fetch("job.trail", str(job_id))]
+    return JobOut.model_validate({**job_out(rows[0], shown=shows_payloads(request)), "trail": trail})
+
+
+@router.post("/{job_id}/complete", status_code=204, summary="Complete a job with a result", responses=_SETTLE)
+@needs("work", reach="route")
+async def complete(request: Request, job_id: UUID, body: CompleteIn, context: In) -> None:
+    """The result, the state, events and follow-up jobs are stored in one commit."""
+    receipt = await receipt_of(request, job_id, body.receipt, context)
+    require_kinds(request, [kind for job in body.jobs for kind in kinds_of(job)])
+    asked = body.model_dump(mode="json", exclude_none=True)
+    extra = {name: asked[name] for name in ("events", "jobs") if asked[name]}
+    _require_topics(request, [event.topic for event in body.events])
+    with job_refusals():
+        done = await context.jobs.queue.complete([receipt], [body.result], [extra])
+    if not done:
+        raise _stale(receipt)
+
+
+@router.post("/{job_id}/fail", summary="Fail the attempt of a job", responses=_SETTLE)
+@needs("work", reach="route")
+async def fail(request: Request, job_id: UUID, body: FailIn, context: In) -> StateOut:
+    """The kind's settings decide: the job is tried again after its backoff, is discarded, or goes to people."""
+    receipt = await receipt_of(request, job_id, body.receipt, context)
+    with job_refusals():
+        state = await context.jobs.queue.fail(receipt, body.error, dead=body.dead, retry_seconds=body.retry_seconds)
+    return StateOut.model_validate({"id": str(job_id), "state": state})
+
+
+@router.post(
+    "/{job_id}/snooze", status_code=204, summary="Postpone a job", responses={**_SETTLE, **refusals("wrong-state")}
+)
+@needs("work", reach="route")
+async def snooze(request: Request, job_id: UUID, body: SnoozeIn, context: In) -> None:
+    """The attempt does not count. With a token, the job can be resumed earlier."""
+    receipt = await receipt_of(request, job_id, body.receipt, context)
+    with job_refusals():
+        await context.jobs.queue.snooze(receipt, body.seconds, body.token)
+
+
+@router.post("/{job_id}/release", status_code=204, summary="Release a job", responses=_SETTLE)
+@needs("work", reach="route")
+async def release(request: Request, job_id: UUID, body: ReceiptIn, context: In) -> None:
+    """A worker that stops releases its jobs. The attempt does not count. A stale receipt changes nothing."""
+    await context.jobs.queue.release([await receipt_of(request, job_id, body.receipt, context)])
+
+
+@router.post("/{job_id}/progress", summary="Report the progress of a job", responses=_SETTLE)
+@needs("work", reach="route")
+async def progress(request: Request, job_id: UUID, body: ProgressIn, context: In) -> ProgressOut:
+    """`GET /jobs/{id}` shows the progress. It is published if the kind's `events` contain `progress`."""
+    receipt = await receipt_of(request, job_id, body.receipt, context)
+    with job_refusals():
+        cancelled = await context.jobs.queue.progress(receipt, body.done, body.total, body.note)
+    return ProgressOut(is_cancelled=cancelled)
+
+
+@router.post("/{job_id}/extend", summary="Extend the lease of a job", responses=_SETTLE)
+@needs("work", reach="route")
+async def extend(request: Request, job_id: UUID, body: JobExtendIn, context: In) -> ExtendedOut:
+    """The lease counts from now and never exceeds the run limit."""
+    receipt = await receipt_of(request, job_id, body.receipt, context)
+    beat = await context.jobs.queue.extend([receipt], body.lease_seconds)
+    if not beat.held:
+        raise _stale(receipt)
+    return ExtendedOut(leased_until=beat.held[receipt], is_cancelled=receipt in beat.cancelled)
+
+
+def _stale(receipt: JobReceipt) -> Problem:
+    return Problem("stale-receipt", f"The claim of {receipt} is over; nothing was changed.")
+
+
+def _require_topics(request: Request, topics: list[str]) -> None:
+    grant = grant_of(request)
+    for topic in topics:
+        if grant is not None and not (grant.has("publish") and grant.reaches(topic)):
+            raise Problem("forbidden", f"Publishing to {topic[:80]} needs the scope publish for that topic.")
