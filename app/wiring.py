@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 from app.assembly.delivery_options import worker_options
 from app.assembly.hub_options import hub_options
 from app.assembly.jobs import JobsAssembly
-from app.assembly.notifications import Notifications
+from app.assembly.notifications import ProcessNotifications
 from app.assembly.relays import Relaying
 from app.assembly.services import ServicesAssembly
 from app.assembly.sinks import configured_sinks
@@ -165,7 +165,7 @@ class _Builder:
         self._policy: GuardPolicy = guard_policy(settings, *ports)
         self._hub_wake = Wake(is_watched=True)
         self._fetch_wake = Wake(is_watched=True)
-        self._notifications = Notifications()
+        self._notifications = ProcessNotifications()
         self.relaying: Relaying | None = None
         self._on_event = on_event
         self._event_log = EventLog(storage.incarnation, self._notifications.stored) if settings.logs_events else None

@@ -34,10 +34,10 @@ A task (:mod:`jobs.tasks.tasks`)::
 
 The diagram of a job stands in :mod:`jobs.jobs.job_queue`.
 
-Background services keep the states true. The *keeper* promotes, times out and ends jobs, and fires schedules. The
+Background services keep the states true. The *maintainer* promotes, times out and ends jobs, and fires schedules. The
 *reaper* returns messages whose lease is over. The *cleaner* notifies workers again of tasks that none has claimed, and
-recovers tasks whose worker has crashed. The *scaler* computes how many workers should run. :mod:`jobs.queues.waiting` lets any
-number of receivers share one query of the database.
+recovers tasks whose worker has crashed. The *scaler* computes how many workers should run.
+:mod:`jobs.queues.waiting` lets any number of receivers share one query of the database.
 
 Why in the database: the work belongs to data, commits with it, and needs no second system. The rules are SQL functions,
 so that any language can submit and work; the modules here call them. Broker clients belong to ``relay``; a worker is

@@ -1,7 +1,7 @@
 """Job worker: claims jobs of some kinds, runs a handler for each, settles it (JB-62, JB-64, JB-74, JB-78).
 
 A heartbeat extends the leases of running jobs after each third of the lease. Its answer names the jobs to cancel. The
-keeper takes back a job that exceeds its run limit, even while heartbeats go on. A soft stop claims nothing and lets
+maintainer takes back a job that exceeds its run limit, even while heartbeats go on. A soft stop claims nothing and lets
 handlers finish within ``grace_seconds``. It releases the other jobs without counting the attempt.
 """
 
@@ -153,14 +153,14 @@ class JobWorker:
                     try:
                         await settle()
                         return
-                    except Refused as error:  # the receipt is stale or the result invalid: the keeper returns the job
+                    except Refused as error:  # the receipt is stale or the result invalid: the maintainer returns it
                         _log.warning("job_settle_refused", error=str(error))
                         return
                     except DatabaseError as error:
                         _log.warning("job_settle_failed", error=str(error))
                     await asyncio.sleep(_RETRY_SECONDS)
         except TimeoutError:
-            _log.warning("job_outcome_lost", hint="the lease is over; the keeper returns the job")
+            _log.warning("job_outcome_lost", hint="the lease is over; the maintainer returns the job")
 
     async def _hold(self) -> None:
         while True:

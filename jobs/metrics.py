@@ -1,4 +1,4 @@
-"""Metrics of queues: actions of the reaper, the cleaner and the keeper, pushed jobs, settlements."""
+"""Metrics of queues: actions of the reaper, the cleaner and the maintainer, pushed jobs, settlements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class QueueMetrics:
 
         self._reaped = counter("messages_reaped", "Messages whose lease or delay was over, by outcome.", "outcome")
         self._cleaned = counter("tasks_cleaned", "Tasks that the cleaner changed, by action.", "deed")
-        self._kept = counter("jobs_kept", "Jobs that the keeper changed, by action.", "deed")
+        self._kept = counter("jobs_kept", "Jobs that the maintainer changed, by action.", "deed")
         self._posted = counter("job_callbacks", "POSTs of jobs to callbacks, by outcome.", "outcome")
         self._settled = counter("message_receipts", "Receipts that receivers sent, by verb and state.", "verb", "state")
 
@@ -35,7 +35,7 @@ class QueueMetrics:
             self._cleaned.labels(deed).inc(count)
 
     def kept(self, done: Mapping[str, int]) -> None:
-        """Count a pass of the keeper of jobs."""
+        """Count a pass of the maintainer of jobs."""
         for deed, count in done.items():
             self._kept.labels(deed).inc(count)
 

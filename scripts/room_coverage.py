@@ -36,6 +36,7 @@ def rooms() -> dict[str, Room]:
     found.append(Room("sdk", "sdk/src/hookwire", ("tests/sdk",)))
     found += [Room(name, name, (f"tests/{name}",)) for name in _OTHER_ROOMS]
     root = tuple(sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests/app").glob("test_*.py")))
+    root += ("tests/app/assembly", "tests/app/bridges")
     found.append(Room("app (root)", "app", root, tuple(f"{name}/*" for name in _OTHER_ROOMS)))
     return {room.name: room for room in found}
 

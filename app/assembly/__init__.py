@@ -1,4 +1,4 @@
 """assembly builds the parts of the process from the settings: storage, sinks, sources, relays, jobs and services.
 
-``app.wiring`` connects what is built here. Nothing here imports the web server or a command.
+``app.wiring`` connects these parts. Nothing here imports it, or a command.
 """

@@ -1,4 +1,4 @@
-"""Jobs wiring: the parts of the room ``jobs`` in one process, put together for ``app.wiring``."""
+"""Jobs: the parts of the room ``jobs`` in one process, put together for ``app.wiring``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notifications: the notifications between the services of one process. Wiring creates them first and connects every
+"""Notifications between the services of one process. Wiring creates them first and connects every
 listener.
 """
 
@@ -14,7 +14,7 @@ from hub.owed import ANYTHING, Owed
 from hub.publish import Accepted
 from runtime.observable import Observable
 
-__all__ = ["Notifications"]
+__all__ = ["ProcessNotifications"]
 
 _DUE_COLUMNS: Final = ("deliveries", "foreign_topics", "intents", "leases", "rabbithub", "replays", "upstreams")
 
@@ -24,14 +24,14 @@ def _due_observables() -> Mapping[str, Observable[[]]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Notifications:
-    """The signals of a process. ``published_here``: this process committed an event outside of the relay's own work.
+class ProcessNotifications:
+    """The notifications of one process. ``published_here``: it committed an event outside of the relay's own work.
 
     ``stored`` carries each committed draft of this process with its event. ``published``: an event was committed, here
     or elsewhere. It and ``published_here`` carry the shards with new outbox rows. ``deliveries_due`` and ``fanned_out``
     carry the subscriptions with new deliveries. ``polled`` carries the last id drawn, its origin, and whether a hold is
     due for a probe. ``database_silent``: the database does not answer. ``order_scope`` says whether a key is in order
-    across topics. ``due`` has one signal for each column of the due poller's query.
+    across topics. ``due`` has one observable for each column of the due poller's query.
     """
 
     published_here: Observable[[Owed]] = field(default_factory=Observable)

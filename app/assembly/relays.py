@@ -1,4 +1,4 @@
-"""Relaying: builds the relay role from the settings: one relay for each sink, one harvester for each partition group.
+"""Relays: builds the relay role from the settings: one relay for each sink, one harvester for each partition group.
 
 Every group has its own sink, and so its own producer or connection. Groups share the process's membership in the
 election and its connection pool.

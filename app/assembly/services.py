@@ -1,4 +1,4 @@
-"""Services wiring: the parts of the bridge in one process, put together for ``app.wiring``."""
+"""Services: the parts of the bridge in one process, put together for ``app.wiring``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sourcing: builds the role ``source`` from the settings: one service for each AMQP queue that is read."""
+"""Sources: builds the role ``source`` from the settings: one service for each AMQP queue that is read."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@
                   |
             authentication                     which key, and what it may do
                   |
-             application --+-> ingest          POST /topics/{topic}/events
-                           +-> api/            every other route, one noun per file
+             application --+-> publishing/     POST /topics/{topic}/events
+                           +-> api/            every other route, one noun per file; shared parts in route/
                            +-> console/        pages for people
                            '-> pages/          problem pages
 

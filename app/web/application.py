@@ -1,4 +1,4 @@
-"""The HTTP application: FastAPI for everything but publishing, which goes straight to :mod:`app.web.publishing.ingest`."""
+"""The HTTP application: FastAPI for all but publishing, which goes straight to :mod:`app.web.publishing.ingest`."""
 
 from __future__ import annotations
 

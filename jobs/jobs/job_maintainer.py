@@ -1,6 +1,6 @@
-"""Keeper of jobs: handles due dates, deadlines, expired leases and schedules (JB-42, JB-49, JB-63, JB-73).
+"""Maintainer of jobs: handles due dates, deadlines, expired leases and schedules (JB-42, JB-49, JB-63, JB-73).
 
-It runs when the due poller has found something. Any number of keepers may run: rows that another keeper has locked are
+It runs when the due poller has found something. Any number of them may run: rows that another one has locked are
 skipped. One transaction enqueues the job of a tick and stores the schedule's next time.
 """
 
@@ -29,7 +29,7 @@ _MISSED = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True)
 class JobMaintainerOptions:
-    """Intervals and batch sizes of the keeper."""
+    """Intervals and batch sizes of the maintainer."""
 
     poll_seconds: float = 300.0
     batch: int = 500
@@ -38,7 +38,7 @@ class JobMaintainerOptions:
 
 
 class JobMaintainer(Periodic):
-    """Keep in rounds. ``on_kept`` gets the counts of each pass that did something."""
+    """Maintain in rounds. ``on_kept`` gets the counts of each pass that did something."""
 
     name = "job_maintainer"
     expected: ClassVar = (DatabaseError,)

@@ -41,7 +41,7 @@ async def state(sql: asyncpg.Connection, job: str) -> str:
 
 
 async def keep(sql: asyncpg.Connection) -> dict[str, int]:
-    """What one pass of the keeper did."""
+    """What one pass of the maintainer did."""
     row = await sql.fetchrow("SELECT * FROM hookwire.keep_jobs(100)")
     return {name: count for name, count in row.items() if count}
 

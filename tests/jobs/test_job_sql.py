@@ -1,4 +1,4 @@
-"""Jobs and their workers as SQL: enqueue, claim, settle, callbacks, the keeper (JB-40..JB-57, JB-60..JB-75)."""
+"""Jobs and their workers as SQL: enqueue, claim, settle, callbacks, the maintainer (JB-40..JB-57, JB-60..JB-75)."""
 
 from __future__ import annotations
 
@@ -410,7 +410,7 @@ async def test_a_date_that_has_passed_is_not_kept(sql: asyncpg.Connection) -> No
     )  # fmt: skip
 
 
-async def test_two_keepers_at_once_do_everything_once(connect: Any, sql: asyncpg.Connection) -> None:
+async def test_two_maintainers_at_once_do_everything_once(connect: Any, sql: asyncpg.Connection) -> None:
     """JB-34, JB-63, JT-09."""
     await sql.execute("SELECT hookwire.enqueue('k', to_jsonb(n), delay_seconds => 3600) FROM generate_series(1, 300) n")
     await sql.execute("UPDATE hookwire.jobs SET due_at = now() - interval '1 s'")

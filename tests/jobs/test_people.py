@@ -151,7 +151,7 @@ async def test_nothing_of_people_expires_and_a_due_date_does_what_it_says(sql: a
 
 
 async def test_a_running_job_is_cancelled_by_its_worker_or_when_its_grace_is_over(sql: asyncpg.Connection) -> None:
-    """JB-74: the heartbeat tells the worker; the keeper ends what does not listen."""
+    """JB-74: the heartbeat tells the worker; the maintainer ends what does not listen."""
     for n in range(2):
         await enqueue(sql, args={"n": n})
     (polite, _), (deaf, _) = claims = await claim(sql, most=2)

@@ -1,4 +1,4 @@
-"""app/assembly/storage.py: the database, given or embedded, migrated, with its keys; and the watch over the embedded one."""
+"""app/assembly/storage.py: the database, given or embedded, migrated, with its keys; the watch over the latter."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""app/bridges/listener.py: a NOTIFY of somebody's transaction wakes the relays; a lost connection is made again (RR-15, F60)."""
+"""app/bridges/listener.py: a NOTIFY of a transaction wakes the relays; a lost connection is made again (RR-15, F60)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

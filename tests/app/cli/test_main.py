@@ -236,9 +236,7 @@ async def test_a_bad_setting_exits_with_2_and_its_name(command: Sequence[str], n
 async def test_publish_prints_the_id_and_says_when_nobody_listens(
     running_hub: RunHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "app.web.publishing.notice._PATIENCE_SECONDS", 60.0
-    )  # a courtesy, left out where the machine is too busy
+    monkeypatch.setattr("app.web.publishing.notice._PATIENCE_SECONDS", 60.0)  # a courtesy, left out if it is busy
     async with running_hub() as hub:
         finished = await hookwire("publish", "orders.created", '{"n": 1}', "--key", "k", "--url", hub.url)
 

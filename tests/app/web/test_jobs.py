@@ -195,7 +195,7 @@ async def test_a_key_enqueues_no_follow_up_of_another_kind(running_hub: RunHub) 
 
 
 async def test_a_schedule_enqueues_and_a_paused_kind_waits(running_hub: RunHub, database_url: str) -> None:
-    """JB-73, JB-77: the keeper of the hub fires it."""
+    """JB-73, JB-77: the maintainer of the hub fires it."""
     async with running_hub() as hub, opened(database_url) as (_, sql):
         wrong = await hub.client.put("/jobs/periodic/p", json={"cron": "* * *", "job": {"kind": "k"}})
         made = await hub.client.put(

@@ -1,4 +1,4 @@
-"""The keeper of jobs: one schedule or job that is refused does not stop the others (JB-49, JB-73)."""
+"""The maintainer of jobs: one schedule or job that is refused does not stop the others (JB-49, JB-73)."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ async def test_due_jobs_are_handled_even_if_schedules_cannot_be_read(
 ) -> None:
     late = await enqueue(sql, delay_seconds=60)
     await sql.execute(_DUE)
-    keeper = JobMaintainer(database)
+    maintainer = JobMaintainer(database)
 
     async def broken() -> int:
         raise ServerTrouble("XX000", "no")
 
-    keeper.fire = broken  # type: ignore[method-assign]
-    await keeper.once()
+    maintainer.fire = broken  # type: ignore[method-assign]
+    await maintainer.once()
 
     assert await state(sql, late) == "available"
 

@@ -1,4 +1,4 @@
-"""The rule of a topic's jobs: what each of its events enqueues, and the kinds of jobs that follow."""
+"""The rule of a topic's jobs: the job that each event enqueues, and the kinds of jobs that follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""route holds what the routes share: context, strict bodies, pages of lists, preconditions, refusals and audit entries.
+"""route holds the parts that the routes share: context, bodies, paging, preconditions, refusals and audits.
 
 No file here is a route itself.
 """

@@ -1,4 +1,4 @@
-"""The OpenAPI part of ``/hub``, which are plain routes (``app.web.api.subscribing.hub``) and so are written out by hand."""
+"""The OpenAPI part of ``/hub``: plain routes of ``app.web.api.subscribing.hub``, so it is written here."""
 
 from __future__ import annotations
 
