@@ -38,7 +38,7 @@ from relay.amqp.options import AmqpOptions
 from relay.amqp.refused_queue import QueueMissing, RefusedQueue, refused_queue_of
 from relay.amqp.topology import declare_missing
 from relay.sink import SinkUnavailable
-from relay.source import Intake, IntakeRefused, IntakeUnavailable, SourceMessage, SourceRoute, Taken
+from relay.source import Intake, IntakeRefused, IntakeResult, IntakeUnavailable, SourceMessage, SourceRoute
 from runtime.cancellation import TaskGroup, end_if_cancelled
 from runtime.pause import pause
 from runtime.trouble import Trouble
@@ -177,7 +177,7 @@ class AmqpSource:
             await pause(session.ended, seconds)
             seconds = min(seconds * 2, seconds_max)
 
-    async def _acknowledge(self, message: AbstractIncomingMessage, taken: Taken) -> None:
+    async def _acknowledge(self, message: AbstractIncomingMessage, taken: IntakeResult) -> None:
         queue = self._route.queue
         if await _settled(message.ack()):
             self._metrics.taken.labels(queue, taken.outcome).inc()
