@@ -87,7 +87,7 @@ CIRCLES = [
 
 # The most files and folders of a package; a package that is not named has 19 at most.
 CHILDREN_MAX = {
-    "app": 15, "app.chaos": 21, "app.cli": 28, "app.cli.commands": 39, "app.web": 25, "app.web.api": 12,
+    "app": 15, "app.chaos": 22, "app.cli": 28, "app.cli.commands": 39, "app.web": 25, "app.web.api": 12,
     "hookwire.services": 24, "hub": 31, "pipeline": 39, "relay": 20, "webhooks": 31,
 }  # fmt: skip
 
