@@ -70,12 +70,14 @@ class MarkerAhead(Exception):
 class HarvesterOptions:
     """Times of a harvester. ``linger_seconds``: the least pause between two claims, unless much waits. So a slow steady
     flow goes in batches, and a first event at once. ``backoff_seconds_max``: the longest pause while a broker is down.
-    ``refused_seconds``: the pause between two checks of a progress marker that is ahead.
+    ``database_seconds``: the pause while the database fails. ``refused_seconds``: the pause between two checks of a
+    progress marker that is ahead.
     """
 
     linger_seconds: float = 0.005
     backoff_seconds_first: float = 0.2
     backoff_seconds_max: float = 5.0
+    database_seconds: float = 0.5
     refused_seconds: float = 30.0
 
 
@@ -180,8 +182,14 @@ class Harvester:
                 end_if_cancelled()
                 self.state = "backing off"
                 self._report(term, error)
-                await pause(self._asked, self._backoff_seconds)
-                self._backoff_seconds = min(self._backoff_seconds * 2, self._options.backoff_seconds_max)
+                await pause(self._asked, self._seconds_after(error))
+
+    def _seconds_after(self, error: SinkUnavailable | DatabaseError) -> float:
+        if isinstance(error, DatabaseError):
+            return self._options.database_seconds
+        seconds = self._backoff_seconds
+        self._backoff_seconds = min(seconds * 2, self._options.backoff_seconds_max)
+        return seconds
 
     async def _serve(self, term: Term) -> None:
         """Serve one life of the sink, from open to close."""

@@ -111,7 +111,7 @@ async def relay_harness(url: str, sink: str = "kafka", groups: int = 1) -> Async
         finally:
             await database.aclose()
     finally:
-        await connection.close(timeout=5)
+        await connection.close(timeout=60)
 
 
 def relay_of(

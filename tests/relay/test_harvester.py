@@ -14,6 +14,7 @@ import asyncpg
 import pytest
 from prometheus_client import CollectorRegistry
 
+from db.errors import ServerTrouble
 from db.pool import Database
 from relay.election.port import LeadershipLost
 from relay.hold import Holds
@@ -683,3 +684,13 @@ async def test_rr01_a_record_window_never_has_two_records_of_a_key_that_a_crash_
         await all_carried(harness)
     keyed = {key: [i for i, k in zip(ids, "aabbaabb", strict=False) if k == key] for key in "ab"}
     assert (sink.most_of_a_key, broker.ids("a"), broker.ids("b")) == (1, keyed["a"], keyed["b"])
+
+
+async def test_only_a_broker_that_is_away_makes_the_pauses_grow(harness: Harness) -> None:
+    """GB-01: after a failover of ten seconds the relay would have paused for five more."""
+    harvester = relay_of(harness, MemorySink(MemoryBroker(), NUMBERED))._harvester_of(0)
+    pauses = [
+        [harvester._seconds_after(error) for _ in range(3)]
+        for error in (ServerTrouble("25006", "read-only"), SinkUnavailable("away"))
+    ]
+    assert pauses == [[0.5, 0.5, 0.5], [0.02, 0.04, 0.05]]

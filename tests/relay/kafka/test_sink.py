@@ -592,7 +592,7 @@ async def test_a_broker_that_is_killed_in_the_middle_of_a_drain_costs_nothing_an
                 return len(await harness.owed()) < 3_500
 
             await until(begun)
-            mortal_kafka.kill()
+            await asyncio.to_thread(mortal_kafka.kill)
             await asyncio.to_thread(mortal_kafka.start)
             await all_carried(harness)
     arrived: dict[bytes | None, list[int]] = {}
