@@ -15,7 +15,6 @@ returned (no queue is bound)         refusal of the topic, "unroutable"
 exchange missing, not authorised     refusal of the topic, "exchange_unusable" or "refused_by_broker"
 too large, malformed                 refusal of the record
 nack (queue full: reject-publish)    refusal of the topic, "queue_full": back-pressure on it alone (RQ-02)
-no answer, while others have one     refusal of the topic, "no_answer"
 blocked (memory or disk alarm)       SinkUnavailable after a short wait; other sinks continue (RQ-11, F25)
 connection lost, no answer           SinkUnavailable; the outcome is unknown, so it is sent again (RQ-04)
 ===================================  =================================================================================
