@@ -9,4 +9,5 @@ ALTER TABLE parent_table DETACH PARTITION partition_table CONCURRENTLY;
 ALTER TABLE parent_table DETACH PARTITION partition_table FINALIZE;
 
 -- name: drop
-DROP TABLE partition_table;
+-- CASCADE: a column of its row type in a table of any other role would keep it for ever (GS-01).
+DROP TABLE partition_table CASCADE;

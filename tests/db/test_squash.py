@@ -18,6 +18,7 @@ from db.errors import DatabaseError
 from db.migrate import REPLACEMENTS, MigrationRefused, migrate, migrations, pending, replaced_migrations
 from scripts.servers.given import GivenServer
 from scripts.servers.postgres import PostgresServer
+from tests.app.cli.test_main import hookwire
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, receiver, running_hub
 from tests.app.web.test_signing_keys import verifies
 from tests.db.catalog import catalog_of, seeds_of
@@ -148,6 +149,46 @@ async def test_an_upgraded_database_publishes_and_delivers(
                 await receiver.wait_for(len(receiver.delivered) + 1)
     assert (changed.status_code, published.status_code) == (200, 202)
     assert [verifies(delivered, SIGNING_KEY) for delivered in new] == [True]
+
+
+WORK = {
+    "SELECT payload FROM hookwire.receive('mail', 10) ORDER BY id": [b"waiting", b"claimed", b"delayed"],
+    "SELECT payload FROM hookwire.receive_copies('news', 'reader', 10)": [b"copied"],
+    "SELECT args FROM hookwire.claim_jobs('{invoice}', 10, 'w')": ['{"n": 3}'],
+    "SELECT state FROM hookwire.jobs WHERE args = '{\"n\": 2}'": ["retryable"],
+    "SELECT description FROM hookwire.claim_tasks('{resize}', 10, 'w') ORDER BY 1": ['{"n": 1}', '{"n": 2}'],
+    "SELECT body FROM hookwire.claim_requests('greet', 10)": [b"again"],
+    "SELECT body FROM hookwire.answer_of('32d77c38bf8649359ac5cf8486fce8de')": [b"hi"],
+    "SELECT payload FROM hookwire.dead_messages": [b"dead"],
+    "SELECT public_id FROM hookwire.api_keys WHERE revoked_at IS NULL": ["key_609804a320bc"],
+    "SELECT key FROM hookwire.holds": ["k9"],
+}
+"""Statements after the upgrade, and the first column of their rows: all that the release left to do."""
+
+
+async def test_the_command_migrates_and_workers_go_on(postgres: Server) -> None:
+    """GS-01: leases of before have ended, so their messages, tasks and jobs are free again."""
+    alive = "UPDATE hookwire.requests SET deadline_at = now() + interval '1 day', expires_at = now() + interval '1 day'"
+    async with restored(postgres, alive) as url:
+        finished = await hookwire("migrate", DATABASE_URL=url)
+        sql = await asyncpg.connect(url)
+        await sql.execute("SELECT hookwire.reap_messages(9), hookwire.keep_jobs(9), hookwire.clean_tasks(9)")
+        done = {statement: [row[0] for row in await sql.fetch(statement)] for statement in WORK}
+        await sql.close()
+    assert (finished.code, "recorded 0001_publishing" in finished.stdout) == (0, True)
+    assert done == WORK
+
+
+async def test_a_dead_letter_of_before_is_sent_again(
+    postgres18: Server, running_hub: RunHub, receiver: Receiver
+) -> None:
+    """GS-01: to the subscription of before, at its new address."""
+    async with restored(postgres18) as url, running_hub(ALL_ROLES, database_url=url, secret_keys=SECRET_KEYS) as hub:
+        [dead] = [one for one in (await hub.client.get("/dead-letters")).json()["items"] if one["sink"] == "webhooks"]
+        await hub.client.patch(f"/subscriptions/{dead['subscription_id']}", json={"callback": receiver.callback})
+        retried = await hub.client.post(f"/dead-letters/{dead['id']}/retry", json={"reason": "after the upgrade"})
+        await receiver.wait_for(1)
+    assert (retried.status_code, receiver.delivered[0].body) == (200, b'{"n": 1}')
 
 
 async def test_an_idempotency_key_of_before_is_its_event(postgres: Server, running_hub: RunHub) -> None:

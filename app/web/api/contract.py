@@ -27,7 +27,7 @@ from app.web.scopes import OPEN
 __all__ = ["TITLE", "VERSION", "openapi_document", "operation_id"]
 
 TITLE: Final = "hookwire"
-VERSION: Final = "0.1.0"
+VERSION: Final = "0.2.0"
 _SUMMARY = "POST an event once; it reaches every subscribed webhook, Kafka topic and AMQP exchange."
 _DESCRIPTION = """\
 An event is stored in one PostgreSQL transaction and delivered in order per key, at least once. No acknowledged event

@@ -14,6 +14,7 @@ from db.errors import Busy, Unavailable
 from db.pool import Database, PoolOptions, Row, open_database
 from db.statements import STATEMENTS
 from tests.app.conftest import opened
+from tests.project.stranger import stranger
 
 SIZE = 10_000_000
 
@@ -576,6 +577,19 @@ async def test_whole_partitions_that_are_old_are_dropped_and_a_new_one_is_waited
             {"events_00000002", "attempts_00000002"},
             [last],
         )
+
+
+async def test_a_column_of_a_partitions_row_type_keeps_no_partition(database_url_both: str) -> None:
+    """GS-01: any role with USAGE on the schema can make such a column; it goes with the partition."""
+    async with opened(database_url_both) as (database, sql):
+        await busy_past(database, sql)
+        async with stranger(database_url_both) as other:
+            await other.run(
+                "CREATE TABLE traps.kept (n integer, e hookwire.events_00000000); INSERT INTO traps.kept VALUES (7)"
+            )
+            removed = await retention(database).once()
+            left = [dict(row) for row in await sql.fetch("SELECT * FROM traps.kept")]
+        assert (removed.partitions, left) == (4, [{"n": 7}])
 
 
 async def test_a_partition_with_something_that_is_needed_stays_and_the_rest_of_it_is_deleted(
