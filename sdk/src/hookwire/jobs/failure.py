@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from hookwire.jobs.primary import TAKES_NO_WRITES
+
 __all__ = ["is_refusal", "passes", "reason_of"]
 
 _PASSING: Final = ("08", "40", "53", "55", "57", "58")
@@ -16,7 +18,7 @@ _CHARACTERS_MAX: Final = 2000
 def passes(error: Exception) -> bool:
     """Return whether another try may help: the connection, the server or a lock failed."""
     state = _sqlstate_of(error)
-    return isinstance(error, OSError | TimeoutError) or (state[:2] in _PASSING)
+    return isinstance(error, OSError | TimeoutError) or state[:2] in _PASSING or state == TAKES_NO_WRITES
 
 
 def is_refusal(error: Exception) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from hookwire.jobs import wake_up
 from hookwire.jobs.failure import reason_of
 from hookwire.jobs.job import Failed, Job, Snoozed, encode
+from hookwire.jobs.primary import following
 
 __all__ = ["SqlJobs"]
 
@@ -35,7 +36,8 @@ class SqlJobs:
 
     async def claim(self, kinds: Sequence[str], most: int, worker: str, lease_seconds: float, queue: str) -> list[Job]:
         """Claim and return at most ``most`` jobs of these kinds."""
-        rows = await self._pool.fetch(_CLAIM, list(kinds), most, worker, lease_seconds, queue)
+        async with following(self._pool):
+            rows = await self._pool.fetch(_CLAIM, list(kinds), most, worker, lease_seconds, queue)
         return [_job_of(row) for row in rows]
 
     async def complete(self, done: Sequence[tuple[Job, Any]], connection: Any = None) -> set[str]:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from hookwire.jobs.failure import passes, reason_of
 from hookwire.jobs.message_queue import Message, Queue
+from hookwire.jobs.primary import following
 from hookwire.jobs.wake_up import listen
 from hookwire.slots import Ending, Slots
 
@@ -123,9 +124,10 @@ class Worker:
         if time.monotonic() >= until:
             after, until = 0, time.monotonic() + _RESET_SECONDS
         try:
-            found: list[Message] = await self._queue.receive(
-                self._pool, room, lease_seconds=self._lease_seconds, after_id=after
-            )
+            async with following(self._pool):
+                found: list[Message] = await self._queue.receive(
+                    self._pool, room, lease_seconds=self._lease_seconds, after_id=after
+                )
         except Exception as error:
             if not passes(error):
                 raise
