@@ -32,7 +32,7 @@ mysql-tests: dev-environment ## The tests of an outbox in MariaDB on a real MySQ
 	@scripts/mysql-tests
 
 .PHONY: prove
-prove: ## Kill and pause our own processes for at most a minute: PASS or FAIL, and .hookwire/prove.html
+prove: ## Kill and pause our own processes for about a minute, then wait while events arrive: PASS, FAIL or NOT FINISHED
 	@scripts/bootstrap run
 	@mkdir -p .hookwire
 	@.venv/bin/hookwire prove --report .hookwire/prove.html
@@ -42,6 +42,13 @@ test: dev-environment ## Lint, then every test but the long ones, on real server
 	@scripts/install-servers
 	@$(MAKE) --no-print-directory check
 	@$(PYTEST) --dist loadfile -m "not slow and not interop"
+
+.PHONY: pressure
+pressure: PROCESSES = 6
+pressure: dev-environment ## The tests of `make test` under load, in the order of SEED=1, and a list of the failed (an hour)
+	@scripts/install-servers
+	@$(PYTHON_IN_VENV) -m pytest -n $(PROCESSES) --no-loadscope-reorder --dist loadfile --timeout 1200 \
+		-p tests.pressure $(if $(SEED),--seed $(SEED)) -m "not slow and not interop"
 
 .PHONY: unit
 unit: ## The tests that need no server; on another Python: make unit PYTHON=python3.13

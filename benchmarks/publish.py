@@ -4,6 +4,9 @@ One run on one machine measures all of them, with 32 clients on keep-alive conne
 The first yardstick is an empty FastAPI endpoint on uvicorn. It runs once with h11 and asyncio, the default of ``pip
 install uvicorn``, and once with httptools and uvloop, which hookwire uses. The second is one INSERT per commit over 16
 connections to the same server.
+
+At the end other topics are added without ANALYZE, while the hub keeps the plans that it made for ten topics. Publishing
+beside 10, 1,000, 10,000 and 100,000 topics is printed with its ratio to that beside ten.
 """
 
 from __future__ import annotations
@@ -15,11 +18,12 @@ import time
 
 import asyncpg
 
-from benchmarks.harness import cpu_seconds, postgres_cpu_seconds, running_harness
-from benchmarks.load import drive
+from benchmarks.harness import Harness, cpu_seconds, postgres_cpu_seconds, running_harness
+from benchmarks.load import Load, drive
 from runtime.port import free_port
 
 _CLIENTS = 32
+_TOPICS = (10, 1_000, 10_000, 100_000)
 _BODY = b'{"x":"%b"}' % (b"x" * 592)
 _EMPTY_APP = """
 import sys, uvicorn
@@ -45,6 +49,8 @@ async def run(seconds: float = 6.0) -> list[str]:
     async with running_harness() as harness:
         raw = await _raw_inserts(harness.database_url, seconds)
         requests = [_post(f"/topics/bench/events?key=k{n}", harness.port) for n in range(1000)]
+        await _execute(harness, "ALTER TABLE hookwire.topics SET (autovacuum_enabled = false)")
+        await _add_topics(harness, 10)
         await drive("127.0.0.1", harness.port, requests, _CLIENTS, 1.0)
         cpu, database_cpu = cpu_seconds(harness.pid), postgres_cpu_seconds(harness.postmaster)
         wal = await _wal_bytes(harness.database_url)
@@ -53,6 +59,7 @@ async def run(seconds: float = 6.0) -> list[str]:
         cpu = 1e6 * (cpu_seconds(harness.pid) - cpu) / count
         database_cpu = 1e6 * (postgres_cpu_seconds(harness.postmaster) - database_cpu) / count
         wal = (await _wal_bytes(harness.database_url) - wal) // count
+        topics = [await _among_topics(harness, number, requests, seconds / 2) for number in _TOPICS]
     assert ours.refused == 0, "every publish of the benchmark is acknowledged"
     return [
         f"empty FastAPI POST, h11       {plain:8.0f}/s",
@@ -63,7 +70,34 @@ async def run(seconds: float = 6.0) -> list[str]:
         f"{wal} B of WAL (relay and fan-out included)",
         f"  {ours.rate / plain:.2f}x the empty POST on h11, {ours.rate / fast:.2f}x on httptools (bar 0.9); "
         f"{ours.rate / raw:.2f}x raw INSERTs (bar 0.6)",
+        *(
+            f"  beside {number:7,} topics {load.rate:8.0f}/s   p50 {load.percentile(0.5):.1f} ms, "
+            f"{load.percentile(0.5) / topics[0].percentile(0.5):.2f}x that beside ten"
+            for number, load in zip(_TOPICS, topics, strict=True)
+        ),
     ]
+
+
+async def _among_topics(harness: Harness, number: int, requests: list[bytes], seconds: float) -> Load:
+    """Publish to one topic beside so many, none of them analysed."""
+    await _add_topics(harness, number)
+    return await drive("127.0.0.1", harness.port, requests, _CLIENTS, seconds)
+
+
+async def _add_topics(harness: Harness, number: int) -> None:
+    await _execute(
+        harness,
+        f"INSERT INTO hookwire.topics (name) SELECT 'other.' || n FROM generate_series(1, {number}) n"
+        " ON CONFLICT DO NOTHING",
+    )
+
+
+async def _execute(harness: Harness, statement: str) -> None:
+    connection = await asyncpg.connect(harness.database_url)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
 
 
 async def _empty_fastapi(kind: str, seconds: float) -> float:

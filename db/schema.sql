@@ -62,6 +62,9 @@ $$;
 CREATE FUNCTION hookwire.accept_copies(queue text, name text, claim bigint, ids bigint[]) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 BEGIN
@@ -133,6 +136,7 @@ CREATE TABLE hookwire.jobs (
     errors jsonb DEFAULT '[]'::jsonb NOT NULL,
     created_by text,
     created_at timestamp with time zone NOT NULL,
+    releases smallint DEFAULT 0 NOT NULL,
     CONSTRAINT jobs_on_due_check CHECK ((on_due = ANY (ARRAY['remind'::text, 'escalate'::text, 'unassign'::text]))),
     CONSTRAINT jobs_state_check CHECK ((state = ANY (ARRAY['scheduled'::text, 'available'::text, 'assigned'::text, 'running'::text, 'review'::text, 'retryable'::text])))
 )
@@ -191,6 +195,8 @@ COMMENT ON COLUMN hookwire.jobs.resumed IS 'What the resumption brought.';
 COMMENT ON COLUMN hookwire.jobs.errors IS 'Failures so far.';
 
 COMMENT ON COLUMN hookwire.jobs.created_by IS 'The key or role that enqueued it.';
+
+COMMENT ON COLUMN hookwire.jobs.releases IS 'How often in a row it was released or snoozed without an attempt.';
 
 CREATE FUNCTION hookwire.act_on_due_job(job hookwire.jobs) RETURNS void
     LANGUAGE plpgsql
@@ -394,7 +400,9 @@ BEGIN
                    'error', CASE WHEN coalesce(in_state, j.state) IN ('retryable', 'discarded') THEN j.errors -> -1 ->> 'error' END))
                || CASE WHEN hookwire.is_told_result(coalesce(r.result, j.result)) THEN jsonb_build_object('result', coalesce(r.result, j.result)) ELSE '{}' END AS body
         FROM unnest(changed) AS j JOIN policies p ON p.kind = j.kind
-        CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM hookwire.job_requests q WHERE q.job_id = j.id) AS is_called_back) AS c
+        CROSS JOIN LATERAL (
+            SELECT (SELECT q.number FROM hookwire.job_requests q WHERE q.job_id = j.id LIMIT 1) IS NOT NULL AS is_called_back
+        ) AS c
         LEFT JOIN unnest(results_of, results) AS r(id, result) ON r.id = j.id
         WHERE coalesce(in_state, j.state) = ANY (p.events) OR c.is_called_back
     )
@@ -402,7 +410,8 @@ BEGIN
            array_agg(b.body ORDER BY b.seq) FILTER (WHERE b.is_published),
            (SELECT array_agg(jsonb_build_object('kind', hooks.kind, 'args', c.body || jsonb_strip_nulls(jsonb_build_object('requester', r.requester)))
                              ORDER BY r.number)
-            FROM body c JOIN hookwire.job_requests r ON r.job_id = c.id
+            FROM body c
+            CROSS JOIN LATERAL (SELECT q.* FROM hookwire.job_requests q WHERE q.job_id = c.id OFFSET 0) AS r
             CROSS JOIN LATERAL (VALUES
                 (r.callbacks->>'on_status'),
                 (CASE WHEN c.state = 'completed' THEN r.callbacks->>'on_complete' END),
@@ -429,6 +438,9 @@ $$;
 CREATE FUNCTION hookwire.announce_tasks() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 BEGIN
     PERFORM hookwire.notify_tasks(array_agg(a.id), array_agg((hookwire.task_policy(a.kind)).notify))
@@ -444,6 +456,9 @@ CREATE FUNCTION hookwire.answer_bytes_max() RETURNS bigint
 CREATE FUNCTION hookwire.answer_of(id text) RETURNS TABLE(state text, content_type text, body bytea)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
     SELECT r.state, hookwire.frames_type(r.reply_content_type, r.reply_frame_bytes), hookwire.frames_body(r.reply, r.reply_frame_bytes)
     FROM hookwire.requests r WHERE r.id = hookwire.request_id(answer_of.id)
@@ -452,6 +467,9 @@ $$;
 CREATE FUNCTION hookwire.approve_job(id uuid, actor text, why text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 DECLARE
     job CONSTANT hookwire.jobs := hookwire.locked_job(approve_job.id, 'approve', '{review}');
@@ -477,6 +495,9 @@ $$;
 CREATE FUNCTION hookwire.assign_job(id uuid, assignee text, actor text, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, on_due text DEFAULT NULL::text, why text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -525,6 +546,9 @@ $$;
 CREATE FUNCTION hookwire.browse(queue text, count integer DEFAULT 1, after_id bigint DEFAULT 0) RETURNS TABLE(id bigint, created_at timestamp with time zone, content_type text, headers jsonb, payload bytea, type text, key text, priority smallint, deliveries integer)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
     SELECT m.id, m.created_at, m.content_type, m.headers, m.payload, m.type, m.key, m.priority, m.deliveries
     FROM hookwire.messages m
@@ -555,6 +579,9 @@ $$;
 CREATE FUNCTION hookwire.cancel_job(id uuid, actor text, why text DEFAULT NULL::text, grace_seconds double precision DEFAULT 30) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -616,7 +643,7 @@ BEGIN
     IF NOT house.topics_auto_create THEN
         SELECT d.topic INTO wrong FROM unnest(topics) AS d(topic)
         WHERE NOT starts_with(d.topic, 'hookwire.')
-          AND NOT EXISTS (SELECT FROM hookwire.topics t WHERE t.tenant = 'default' AND t.name = d.topic) LIMIT 1;
+          AND (SELECT t.name FROM hookwire.topics t WHERE t.tenant = 'default' AND t.name = d.topic) IS NULL LIMIT 1;
         IF wrong IS NOT NULL THEN
             RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('hookwire.publish: unknown topic %L', wrong);
         END IF;
@@ -662,6 +689,7 @@ BEGIN
         SELECT CASE
                    WHEN h.key = 'hookwire-ttl' THEN 'the header hookwire-ttl is a number of seconds, 1 to 31536000'
                    WHEN h.key = 'hookwire-retry' THEN 'the header hookwire-retry is never, or left out'
+                   WHEN h.key = 'content-encoding' THEN 'the header content-encoding would change the body for subscribers; leave it out'
                    WHEN starts_with(h.key, 'hookwire-') THEN format('the header %s is the hub''s own; leave it out', h.key)
                    ELSE format('the header %s would be sent to every subscriber; leave it out', h.key)
                END
@@ -671,7 +699,7 @@ BEGIN
                   WHEN 'hookwire-ttl' THEN CASE WHEN h.value ~ '^[0-9]{1,8}$' THEN h.value::bigint NOT BETWEEN 1 AND 31536000 ELSE true END
                   WHEN 'hookwire-retry' THEN h.value <> 'never'
                   ELSE starts_with(h.key, 'hookwire-') OR starts_with(h.key, 'proxy-') OR starts_with(h.key, 'x-forwarded-')
-                       OR h.key IN ('authorization', 'cookie', 'set-cookie', 'x-api-key', 'forwarded')
+                       OR h.key IN ('authorization', 'cookie', 'set-cookie', 'x-api-key', 'forwarded', 'content-encoding')
               END
         LIMIT 1;
     END IF;
@@ -727,7 +755,7 @@ BEGIN
     IF NOT (SELECT i.kinds_auto_create FROM hookwire.installation i) THEN
         SELECT n.kind INTO unknown
         FROM (SELECT draft->>'kind' AS kind UNION ALL SELECT c.value FROM jsonb_each_text(nullif(draft->'callbacks', 'null')) AS c) AS n
-        WHERE NOT EXISTS (SELECT FROM hookwire.job_kinds k WHERE k.kind = n.kind) LIMIT 1;
+        WHERE (SELECT k.kind FROM hookwire.job_kinds k WHERE k.kind = n.kind) IS NULL LIMIT 1;
         IF FOUND THEN
             RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('unknown kind %L', unknown),
                 HINT = 'Make it with PUT /jobs/kinds/{kind}, or set HOOKWIRE_KINDS_AUTO_CREATE.';
@@ -834,7 +862,7 @@ DECLARE
 BEGIN
     SELECT w INTO wrong FROM unnest(services) AS w
     WHERE NOT (SELECT i.services_auto_create FROM hookwire.installation i)
-      AND NOT EXISTS (SELECT FROM hookwire.services s WHERE s.name = w) LIMIT 1;
+      AND (SELECT s.name FROM hookwire.services s WHERE s.name = w) IS NULL LIMIT 1;
     IF wrong IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('unknown service %L', left(wrong, 80)),
             HINT = 'Make it with PUT /services/{name}, or set HOOKWIRE_SERVICES_AUTO_CREATE.';
@@ -877,6 +905,9 @@ $$;
 CREATE FUNCTION hookwire.claim_requests(service text, count integer DEFAULT 1, lease_seconds double precision DEFAULT NULL::double precision, worker text DEFAULT NULL::text) RETURNS TABLE(id text, claim bigint, attempts integer, lease_until timestamp with time zone, created_at timestamp with time zone, content_type text, body bytea)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 BEGIN
@@ -897,6 +928,9 @@ CREATE FUNCTION hookwire.claim_task(task_id text, worker text, kinds text[] DEFA
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET lock_timeout TO '1s'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -922,6 +956,9 @@ $$;
 CREATE FUNCTION hookwire.claim_tasks(kinds text[], most integer, worker text) RETURNS TABLE(outcome text, id text, kind text, description text, claim bigint, attempts integer, created_at timestamp with time zone, lease_until timestamp with time zone)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -959,6 +996,7 @@ CREATE FUNCTION hookwire.clean_tasks(most integer) RETURNS TABLE(notified bigint
     AS $$
 #variable_conflict use_column
 DECLARE
+    moment CONSTANT timestamptz := clock_timestamp(); -- an index has no condition on a function that changes
     waiting text[];
     ways text[];
     lost text[];
@@ -971,12 +1009,12 @@ BEGIN
         RETURN;
     END IF;
 
-    waiting := ARRAY(SELECT t.id FROM hookwire.task_rows t WHERE t.due_at <= clock_timestamp() ORDER BY t.due_at LIMIT most FOR UPDATE SKIP LOCKED);
+    waiting := ARRAY(SELECT t.id FROM hookwire.task_rows t WHERE t.due_at <= moment ORDER BY t.due_at LIMIT most FOR UPDATE SKIP LOCKED);
     UPDATE hookwire.task_rows t SET due_at = NULL, notify_at = clock_timestamp() WHERE t.id = ANY (waiting) AND t.start_time IS NULL;
     GET DIAGNOSTICS freed = ROW_COUNT;
 
     waiting := ARRAY(SELECT t.id FROM hookwire.task_rows t
-                     WHERE t.start_time IS NULL AND t.due_at IS NULL AND t.notify_at <= clock_timestamp()
+                     WHERE t.start_time IS NULL AND t.due_at IS NULL AND t.notify_at <= moment
                      ORDER BY t.notify_at LIMIT most FOR UPDATE SKIP LOCKED);
     WITH again AS (
         UPDATE hookwire.task_rows t
@@ -998,10 +1036,10 @@ BEGIN
     SELECT g.id, g.kind, g.description, 'finished', g.created_at, g.start_time, g.finish_time, g.attempts, g.worker FROM gone g;
     GET DIAGNOSTICS archived = ROW_COUNT;
 
-    lost := ARRAY(SELECT w.name FROM hookwire.task_workers w WHERE w.seen_until <= clock_timestamp() ORDER BY w.seen_until LIMIT 100);
+    lost := ARRAY(SELECT w.name FROM hookwire.task_workers w WHERE w.seen_until <= moment ORDER BY w.seen_until LIMIT 100);
     FOR crashed IN
         (SELECT t.* FROM hookwire.task_rows t
-         WHERE t.start_time IS NOT NULL AND t.finish_time IS NULL AND t.lease_until <= clock_timestamp()
+         WHERE t.start_time IS NOT NULL AND t.finish_time IS NULL AND t.lease_until <= moment
          ORDER BY t.lease_until LIMIT most FOR UPDATE SKIP LOCKED)
     LOOP
         done := hookwire.recover_task(crashed);
@@ -1020,7 +1058,7 @@ BEGIN
         abandoned := abandoned + (done = 'abandon')::integer;
     END LOOP;
     DELETE FROM hookwire.task_workers w
-    WHERE w.name = ANY (lost) AND w.seen_until <= clock_timestamp()
+    WHERE w.name = ANY (lost) AND w.seen_until <= moment
       AND NOT EXISTS (SELECT FROM hookwire.task_rows t WHERE t.worker = w.name);
     RETURN NEXT;
 END
@@ -1029,6 +1067,9 @@ $$;
 CREATE FUNCTION hookwire.close_request(id text) RETURNS void
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
     SELECT hookwire.forget_requests(ARRAY[hookwire.request_id(close_request.id)], session_user)
 $$;
@@ -1036,6 +1077,9 @@ $$;
 CREATE FUNCTION hookwire.complete_job(id uuid, claim bigint, result jsonb DEFAULT NULL::jsonb, events jsonb DEFAULT NULL::jsonb, jobs jsonb DEFAULT NULL::jsonb) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM hookwire.complete_jobs(ARRAY[complete_job.id], ARRAY[complete_job.claim], ARRAY[complete_job.result],
@@ -1060,7 +1104,8 @@ DECLARE
 BEGIN
     -- A shorter result has neither 65 levels nor 250 digits.
     PERFORM hookwire.check_job_result(r) FROM unnest(results) AS r WHERE octet_length(r::text) > 128;
-    IF NOT EXISTS (SELECT FROM hookwire.job_kinds k WHERE k.needs_review OR k.automation = 'assisted') THEN
+    IF (SELECT k.kind FROM hookwire.job_kinds k WHERE k.needs_review OR k.automation = 'assisted'
+        ORDER BY k.automation, k.needs_review LIMIT 1) IS NULL THEN
         held := hookwire.end_jobs(ids, 'completed', results, claims => claims);
     ELSE
         held := hookwire.held_jobs(ids, claims);
@@ -1094,6 +1139,9 @@ $$;
 CREATE FUNCTION hookwire.complete_task() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 DECLARE
     policy hookwire.task_kinds;
@@ -1130,6 +1178,9 @@ CREATE FUNCTION hookwire.content_hash(id bigint, accepted_at timestamp with time
 CREATE FUNCTION hookwire.decline_job(id uuid, actor text, why text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 DECLARE
     job CONSTANT hookwire.jobs := hookwire.locked_job(decline_job.id, 'decline', '{review,assigned}');
@@ -1143,6 +1194,9 @@ $$;
 CREATE FUNCTION hookwire.delay_job(id uuid, actor text, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, due_local timestamp without time zone DEFAULT NULL::timestamp without time zone, due_zone text DEFAULT NULL::text, to_pool boolean DEFAULT false, why text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -1279,6 +1333,9 @@ $$;
 CREATE FUNCTION hookwire.enqueue(kind text, args jsonb DEFAULT '{}'::jsonb, uniq text DEFAULT NULL::text, key text DEFAULT NULL::text, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, due_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay_seconds double precision DEFAULT NULL::double precision, attempts_max integer DEFAULT NULL::integer, run_seconds double precision DEFAULT NULL::double precision, deadline_seconds double precision DEFAULT NULL::double precision, assignee text DEFAULT NULL::text, on_conflict text DEFAULT NULL::text, callbacks jsonb DEFAULT NULL::jsonb, requester text DEFAULT NULL::text) RETURNS uuid
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 BEGIN
     RETURN (SELECT a.id FROM hookwire.add_jobs(jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
@@ -1299,7 +1356,7 @@ DECLARE
                    format('evt_%s_%s', incarnation, e.id), e.topic, e.key, e.accepted_at, e.content_type, e.headers, e.payload)) ORDER BY e.id)
         FROM unnest(ids) AS i(id)
         CROSS JOIN LATERAL (SELECT x.* FROM hookwire.events x WHERE x.id BETWEEN i.id AND i.id ORDER BY x.id LIMIT 1) AS e
-        JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
+        CROSS JOIN LATERAL (SELECT x.job FROM hookwire.topics x WHERE x.tenant = e.tenant AND x.name = e.topic LIMIT 1) AS t
         WHERE t.job IS NOT NULL);
 BEGIN
     RETURN (SELECT count(*) FROM hookwire.add_jobs(coalesce(drafts, '[]'), 'topic'));
@@ -1309,6 +1366,9 @@ $$;
 CREATE FUNCTION hookwire.enqueue_task(kind text, args jsonb DEFAULT '{}'::jsonb, delay_seconds double precision DEFAULT 0, is_unique boolean DEFAULT NULL::boolean) RETURNS uuid
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -1477,6 +1537,9 @@ $$;
 CREATE FUNCTION hookwire.extend(ids bigint[], claim bigint, lease_seconds double precision DEFAULT 30) RETURNS integer
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     RETURN hookwire.refuse_stale(ids, ARRAY(SELECT hookwire.extend_held(ids, array_fill(claim, ARRAY[cardinality(ids)]), NULL::text, lease_seconds) AS extend_held), claim);
 
 CREATE FUNCTION hookwire.extend_jobs(ids uuid[], claims bigint[], lease_seconds double precision DEFAULT 30) RETURNS TABLE(id uuid, lease_until timestamp with time zone, is_cancelled boolean)
@@ -1540,6 +1603,9 @@ $$;
 CREATE FUNCTION hookwire.fail_task(task_id text, of_claim bigint, why text, dead boolean DEFAULT false) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -1556,7 +1622,7 @@ BEGIN
         RETURN 'dead';
     END IF;
     UPDATE hookwire.task_rows t
-    SET start_time = NULL, claim = NULL, worker = NULL, lease_until = NULL, last_error = left(why, 2000),
+    SET start_time = NULL, claim = NULL, worker = NULL, lease_until = NULL, last_error = left(why, 2000), releases = 0,
         due_at = clock_timestamp() + make_interval(secs => hookwire.task_backoff_seconds(found.attempts, policy) * (0.8 + 0.4 * random()))
     WHERE t.id = task_id;
     RETURN 'retry';
@@ -1580,6 +1646,9 @@ CREATE FUNCTION hookwire.filter_document(topic text, key text, accepted_at times
 CREATE FUNCTION hookwire.finish_job(id uuid, actor text, result jsonb DEFAULT NULL::jsonb, why text DEFAULT NULL::text) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -1602,6 +1671,9 @@ $$;
 CREATE FUNCTION hookwire.finish_tasks(ids text[], claims bigint[]) RETURNS SETOF text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -2448,7 +2520,8 @@ CREATE TABLE hookwire.messages (
     content_type text,
     headers jsonb DEFAULT '{}'::jsonb NOT NULL,
     payload bytea NOT NULL,
-    last_reason text
+    last_reason text,
+    releases smallint DEFAULT 0 NOT NULL
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000');
 
@@ -2468,9 +2541,14 @@ COMMENT ON COLUMN hookwire.messages.type IS 'A word by which receivers filter.';
 
 COMMENT ON COLUMN hookwire.messages.last_reason IS 'Why it was rejected last.';
 
+COMMENT ON COLUMN hookwire.messages.releases IS 'How often in a row it was returned without counting the delivery.';
+
 CREATE FUNCTION hookwire.message_count(queue text) RETURNS bigint
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     RETURN (SELECT count(*) AS count FROM hookwire.messages m WHERE ((m.queue = message_count.queue) AND (m.claim IS NULL) AND (m.due_at IS NULL)));
 
 CREATE FUNCTION hookwire.next_in_lane(subscription bigint, lane text, event bigint) RETURNS TABLE(place tid)
@@ -2514,6 +2592,9 @@ $$;
 CREATE FUNCTION hookwire.notify_tasks(ids text[], ways text[]) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 DECLARE
     relayed CONSTANT text[] := ARRAY(SELECT w.id FROM unnest(ids, ways) AS w(id, way) WHERE w.way = 'relay');
@@ -2681,7 +2762,7 @@ BEGIN
     END IF;
     RETURN ARRAY(
         SELECT m.id FROM hookwire.messages m
-        WHERE m.id = ANY (found) AND m.claim IS NULL AND m.due_at IS NULL
+        WHERE m.id = ANY (found) AND num_nulls(m.claim, m.due_at) = 2 -- two IS NULL would allow a partial index
           AND (filter->>'key' IS NULL OR m.key = filter->>'key')
           AND m.headers @> coalesce(filter->'headers', '{}')
           AND m.priority >= coalesce((filter->>'priority_min')::numeric, -32768)
@@ -2736,6 +2817,9 @@ $$;
 CREATE FUNCTION hookwire.progress_job(id uuid, claim bigint, done bigint, total bigint DEFAULT NULL::bigint, note text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -2752,6 +2836,9 @@ $$;
 CREATE FUNCTION hookwire.publish(topic text, payload bytea, key text DEFAULT NULL::text, content_type text DEFAULT NULL::text, headers jsonb DEFAULT '{}'::jsonb) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 DECLARE
     house hookwire.installation;
@@ -2789,11 +2876,17 @@ $$;
 CREATE FUNCTION hookwire.publish(topic text, payload jsonb, key text DEFAULT NULL::text, content_type text DEFAULT 'application/json'::text, headers jsonb DEFAULT '{}'::jsonb) RETURNS text
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     RETURN hookwire.publish(topic, convert_to((payload)::text, 'UTF8'::name), key, content_type, headers);
 
 CREATE FUNCTION hookwire.publish(topic text, payload text, key text DEFAULT NULL::text, content_type text DEFAULT 'text/plain; charset=utf-8'::text, headers jsonb DEFAULT '{}'::jsonb) RETURNS text
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     RETURN hookwire.publish(topic, convert_to(payload, 'UTF8'::name), key, content_type, headers);
 
 CREATE FUNCTION hookwire.publish_all(events jsonb) RETURNS void
@@ -2822,7 +2915,7 @@ DECLARE
     has_names CONSTANT boolean := array_remove(publish_batch.idempotency_keys, NULL) <> '{}';
     in_layout smallint;
     default_sinks text[];
-    inner_sinks text[];   -- those of what the hub says of jobs and services: brokers get it only where a topic says so
+    inner_sinks text[];   -- of events about jobs and services: brokers get them only where a topic says so
     orders boolean[];     -- of each draft: does its topic keep order
     routes text[];        -- of each draft: its sinks, with commas
     stripes integer[];    -- of each draft: the lock of its key; NULL without order
@@ -2855,7 +2948,9 @@ BEGIN
                  CASE WHEN d.key IS NOT NULL AND coalesce(t.ordered, true)
                       THEN hookwire.stripe_of(hookwire.lane_digest(d.topic, d.key)) END AS stripe
           FROM unnest(topics, keys) WITH ORDINALITY AS d(topic, key, n)
-          LEFT JOIN hookwire.topics t ON t.tenant = in_tenant AND t.name = d.topic) AS q;
+          LEFT JOIN LATERAL (
+              SELECT x.ordered, x.sinks FROM hookwire.topics x WHERE x.tenant = in_tenant AND x.name = d.topic LIMIT 1
+          ) AS t ON true) AS q;
 
     IF wait THEN
         PERFORM pg_advisory_xact_lock(stripe_class, wanted.stripe)
@@ -2970,7 +3065,10 @@ BEGIN
         IF EXISTS (
             SELECT FROM unnest(units, topics, idempotency_keys, digests) WITH ORDINALITY
                             AS d(unit, topic, idempotency_key, digest, n)
-            JOIN hookwire.idempotency_keys k ON k.tenant = in_tenant AND k.topic = d.topic AND k.key = d.idempotency_key
+            CROSS JOIN LATERAL (
+                SELECT x.fingerprint FROM hookwire.idempotency_keys x
+                WHERE x.tenant = in_tenant AND x.topic = d.topic AND x.key = d.idempotency_key LIMIT 1
+            ) AS k
             WHERE k.fingerprint <> d.digest AND d.n <> ALL (stored_items)
               AND d.unit IN (SELECT units[s.n] FROM unnest(stored_items) AS s(n))
         ) THEN
@@ -2981,7 +3079,10 @@ BEGIN
         SELECT d.n::integer, CASE WHEN k.fingerprint = d.digest THEN 'replayed' ELSE 'conflict' END,
                k.event_id, k.accepted_at, k.ordered, false, false, NULL::bigint, NULL::hookwire.direct_delivery[]
         FROM unnest(units, topics, idempotency_keys, digests) WITH ORDINALITY AS d(unit, topic, idempotency_key, digest, n)
-        JOIN hookwire.idempotency_keys k ON k.tenant = in_tenant AND k.topic = d.topic AND k.key = d.idempotency_key
+        CROSS JOIN LATERAL (
+            SELECT x.* FROM hookwire.idempotency_keys x
+            WHERE x.tenant = in_tenant AND x.topic = d.topic AND x.key = d.idempotency_key LIMIT 1
+        ) AS k
         WHERE d.unit <> ALL (busy) AND d.n <> ALL (stored_items);
     END IF;
 END
@@ -3092,17 +3193,19 @@ CREATE FUNCTION hookwire.reap_messages(most integer) RETURNS TABLE(returned bigi
     AS $$
 #variable_conflict use_column
 DECLARE
+    moment CONSTANT timestamptz := clock_timestamp(); -- an index has no condition on a function that changes
     expired CONSTANT bigint[] := ARRAY(
-        SELECT m.id FROM hookwire.messages m WHERE m.claim IS NOT NULL AND m.lease_until <= clock_timestamp()
+        SELECT m.id FROM hookwire.messages m WHERE m.claim IS NOT NULL AND m.lease_until <= moment
         ORDER BY m.lease_until LIMIT most FOR UPDATE SKIP LOCKED);
     due CONSTANT bigint[] := ARRAY(
-        SELECT m.id FROM hookwire.messages m WHERE m.due_at <= clock_timestamp()
+        SELECT m.id FROM hookwire.messages m WHERE m.due_at <= moment
         ORDER BY m.due_at LIMIT most FOR UPDATE SKIP LOCKED);
 BEGIN
     RETURN QUERY
     WITH worn AS MATERIALIZED (
-        SELECT m.id FROM hookwire.messages m LEFT JOIN hookwire.queues q ON q.name = m.queue
-        WHERE m.id = ANY (expired) AND m.deliveries >= coalesce(q.deliveries_max, 5)
+        SELECT m.id FROM hookwire.messages m
+        WHERE m.id = ANY (expired)
+          AND m.deliveries >= coalesce((SELECT q.deliveries_max FROM hookwire.queues q WHERE q.name = m.queue), 5)
     ), buried AS (
         DELETE FROM hookwire.messages m WHERE m.id = ANY (ARRAY(SELECT w.id FROM worn w)) RETURNING m.*
     ), letters AS (
@@ -3172,6 +3275,9 @@ $$;
 CREATE FUNCTION hookwire.receive_copies(queue text, name text, count integer DEFAULT 1, lease_seconds double precision DEFAULT 30, filter jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, claim bigint, deliveries integer, lease_until timestamp with time zone, created_at timestamp with time zone, content_type text, headers jsonb, payload bytea, type text, key text, priority smallint)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 BEGIN
     RETURN QUERY SELECT * FROM hookwire.take_copies(receive_copies.queue, receive_copies.name, receive_copies.count, receive_copies.lease_seconds, receive_copies.filter);
@@ -3194,6 +3300,7 @@ CREATE TABLE hookwire.task_rows (
     lease_until timestamp with time zone,
     attempts integer DEFAULT 0 NOT NULL,
     last_error text,
+    releases smallint DEFAULT 0 NOT NULL,
     CONSTRAINT task_rows_description_check CHECK ((octet_length(description) <= 1048576)),
     CONSTRAINT task_rows_id_check CHECK ((((octet_length(id) >= 1) AND (octet_length(id) <= 200)) AND (id !~ '[\x01-\x1f\x7f]'::text)))
 )
@@ -3216,6 +3323,8 @@ COMMENT ON COLUMN hookwire.task_rows.notify_at IS 'When the cleaner notifies of 
 COMMENT ON COLUMN hookwire.task_rows.claim IS 'The fence of the worker that has begun it.';
 
 COMMENT ON COLUMN hookwire.task_rows.lease_until IS 'When it counts as crashed.';
+
+COMMENT ON COLUMN hookwire.task_rows.releases IS 'How often in a row it was released without an attempt.';
 
 CREATE FUNCTION hookwire.recover_task(crashed hookwire.task_rows) RETURNS text
     LANGUAGE plpgsql
@@ -3263,6 +3372,9 @@ $$;
 CREATE FUNCTION hookwire.register_consumer(queue text, name text, since timestamp with time zone DEFAULT 'infinity'::timestamp with time zone) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -3295,6 +3407,8 @@ CREATE FUNCTION hookwire.reject_held(ids bigint[], claims bigint[], queue text D
 DECLARE
     in_queue CONSTANT text := reject_held.queue;
     in_reason CONSTANT text := left(reject_held.reason, 500);
+    is_released CONSTANT boolean := NOT (counts OR dead);
+    is_counted CONSTANT boolean := is_released AND in_reason IS DISTINCT FROM 'stop';
     held bigint[];
 BEGIN
     IF delay_seconds NOT BETWEEN 0 AND 315360000 THEN
@@ -3304,19 +3418,22 @@ BEGIN
     RETURN QUERY
     WITH worn AS MATERIALIZED (
         SELECT m.id FROM hookwire.messages m LEFT JOIN hookwire.queues q ON q.name = m.queue
-        WHERE m.id = ANY (held) AND (dead OR (counts AND m.deliveries >= coalesce(q.deliveries_max, 5)))
+        WHERE m.id = ANY (held) AND (dead OR ((counts OR (is_counted AND m.releases >= hookwire.releases_max())) AND m.deliveries >= coalesce(q.deliveries_max, 5)))
     ), buried AS (
         DELETE FROM hookwire.messages m WHERE m.id = ANY (ARRAY(SELECT w.id FROM worn w)) RETURNING m.*
     ), letters AS (
         INSERT INTO hookwire.dead_messages (id, queue, created_at, died_at, deliveries, reason, priority, receiver, type, key,
                                             content_type, headers, payload)
-        SELECT b.id, b.queue, b.created_at, clock_timestamp(), b.deliveries, coalesce(in_reason, 'rejected'), b.priority,
+        SELECT b.id, b.queue, b.created_at, clock_timestamp(), b.deliveries, coalesce(in_reason, CASE WHEN counts OR dead THEN 'rejected' ELSE hookwire.release_limit_text() END), b.priority,
                b.receiver, b.type, b.key, b.content_type, b.headers, b.payload
         FROM buried b
     ), returned AS (
         UPDATE hookwire.messages m
-        SET claim = NULL, lease_until = NULL, claimed_at = NULL, last_reason = in_reason,
-            deliveries = m.deliveries - CASE WHEN counts THEN 0 ELSE 1 END,
+        SET claim = NULL, lease_until = NULL, claimed_at = NULL,
+            last_reason = CASE WHEN is_counted AND m.releases >= hookwire.releases_max() THEN hookwire.release_limit_text() ELSE in_reason END,
+            deliveries = m.deliveries - CASE WHEN is_counted AND m.releases >= hookwire.releases_max() THEN 0 ELSE is_released::integer END,
+            releases = CASE WHEN NOT is_released OR (is_counted AND m.releases >= hookwire.releases_max()) THEN 0
+                            ELSE m.releases + is_counted::integer END,
             due_at = CASE WHEN delay_seconds > 0 THEN clock_timestamp() + make_interval(secs => delay_seconds) END
         WHERE m.id = ANY (ARRAY(SELECT h FROM unnest(held) AS h EXCEPT SELECT w.id FROM worn w))
         RETURNING m.id
@@ -3328,11 +3445,17 @@ $$;
 CREATE FUNCTION hookwire.reject(ids bigint[], claim bigint, delay_seconds double precision DEFAULT 0, reason text DEFAULT NULL::text, dead boolean DEFAULT false, counts boolean DEFAULT true) RETURNS integer
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     RETURN hookwire.refuse_stale(ids, ARRAY(SELECT hookwire.reject_held(ids, array_fill(claim, ARRAY[cardinality(ids)]), NULL::text, delay_seconds, reason, dead, counts) AS reject_held), claim);
 
 CREATE FUNCTION hookwire.release_copies(queue text, name text, claim bigint) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 BEGIN
@@ -3342,7 +3465,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION hookwire.release_jobs(ids uuid[], claims bigint[]) RETURNS SETOF uuid
+CREATE FUNCTION hookwire.release_jobs(ids uuid[], claims bigint[], reason text DEFAULT NULL::text) RETURNS SETOF uuid
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -3353,12 +3476,20 @@ CREATE FUNCTION hookwire.release_jobs(ids uuid[], claims bigint[]) RETURNS SETOF
 DECLARE
     held CONSTANT uuid[] := hookwire.held_jobs(ids, claims);
     cancelled CONSTANT uuid[] := ARRAY(SELECT j.id FROM hookwire.jobs j WHERE j.id = ANY (held) AND j.is_cancelled);
+    is_counted CONSTANT boolean := release_jobs.reason IS DISTINCT FROM 'stop';
+    tired hookwire.jobs;
     moved hookwire.jobs[];
 BEGIN
+    FOR tired IN
+        SELECT j.* FROM hookwire.jobs j
+        WHERE j.id = ANY (held) AND NOT j.is_cancelled AND is_counted AND j.releases >= hookwire.releases_max()
+    LOOP
+        PERFORM hookwire.settle_failure(tired, hookwire.release_limit_text(), false, NULL);
+    END LOOP;
     WITH freed AS (
         UPDATE hookwire.jobs j SET state = 'available', claim = NULL, lease_until = NULL, run_until = NULL, attempts = j.attempts - 1,
-            number = j.number + 1
-        WHERE j.id = ANY (held) AND NOT j.is_cancelled RETURNING j.*
+            number = j.number + 1, releases = j.releases + is_counted::integer
+        WHERE j.id = ANY (held) AND j.state = 'running' AND NOT j.is_cancelled RETURNING j.*
     )
     SELECT coalesce(array_agg(f), '{}') INTO moved FROM freed f;
     PERFORM hookwire.announce_jobs(moved);
@@ -3368,6 +3499,10 @@ BEGIN
     RETURN QUERY SELECT unnest(held);
 END
 $$;
+
+CREATE FUNCTION hookwire.release_limit_text() RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN 'released 100 times in a row without an attempt'::text;
 
 CREATE FUNCTION hookwire.release_request(id uuid, claim bigint, delay_seconds double precision, why text DEFAULT NULL::text) RETURNS text
     LANGUAGE plpgsql
@@ -3399,25 +3534,42 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION hookwire.release_tasks(ids text[], claims bigint[]) RETURNS SETOF text
+CREATE FUNCTION hookwire.release_tasks(ids text[], claims bigint[], reason text DEFAULT NULL::text) RETURNS SETOF text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
     held CONSTANT text[] := hookwire.held_tasks(ids, claims);
+    is_counted CONSTANT boolean := release_tasks.reason IS DISTINCT FROM 'stop';
+    tired CONSTANT text[] := ARRAY(
+        SELECT t.id FROM hookwire.task_rows t WHERE t.id = ANY (held) AND is_counted AND t.releases >= hookwire.releases_max());
+    freed CONSTANT text[] := ARRAY(SELECT h FROM unnest(held) AS h EXCEPT SELECT w FROM unnest(tired) AS w);
 BEGIN
+    PERFORM hookwire.fail_task(t.id, t.claim, hookwire.release_limit_text()) FROM hookwire.task_rows t WHERE t.id = ANY (tired);
+    RETURN QUERY SELECT unnest(tired);
     RETURN QUERY
-    UPDATE hookwire.task_rows t SET start_time = NULL, claim = NULL, worker = NULL, lease_until = NULL, attempts = t.attempts - 1
-    WHERE t.id = ANY (held) RETURNING t.id;
+    UPDATE hookwire.task_rows t SET start_time = NULL, claim = NULL, worker = NULL, lease_until = NULL, attempts = t.attempts - 1,
+        releases = t.releases + is_counted::integer
+    WHERE t.id = ANY (freed) RETURNING t.id;
     PERFORM hookwire.notify_tasks(array_agg(t.id), array_agg((hookwire.task_policy(t.kind)).notify))
-    FROM hookwire.task_rows t WHERE t.id = ANY (held);
+    FROM hookwire.task_rows t WHERE t.id = ANY (freed);
 END
 $$;
+
+CREATE FUNCTION hookwire.releases_max() RETURNS integer
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN 100;
 
 CREATE FUNCTION hookwire.reply(id text, claim bigint, body bytea, content_type text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 BEGIN
     IF coalesce(hookwire.reply_by(hookwire.request_id(reply.id), reply.claim, reply.body, reply.content_type), '') <> 'stored' THEN
@@ -3430,11 +3582,17 @@ $$;
 CREATE FUNCTION hookwire.reply(id text, claim bigint, body jsonb, content_type text DEFAULT 'application/json'::text) RETURNS void
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     RETURN hookwire.reply(id, claim, convert_to((body)::text, 'UTF8'::name), content_type);
 
 CREATE FUNCTION hookwire.reply(id text, claim bigint, body text, content_type text DEFAULT 'text/plain; charset=utf-8'::text) RETURNS void
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     RETURN hookwire.reply(id, claim, convert_to(body, 'UTF8'::name), content_type);
 
 CREATE FUNCTION hookwire.reply_by(id uuid, claim bigint, body bytea, content_type text) RETURNS text
@@ -3473,16 +3631,25 @@ $$;
 CREATE FUNCTION hookwire.request(service text, body bytea, content_type text DEFAULT NULL::text, client text DEFAULT NULL::text, number text DEFAULT NULL::text, expiry_seconds double precision DEFAULT NULL::double precision) RETURNS text
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     RETURN (SELECT translate((r.id)::text, '-'::text, ''::text) AS translate FROM hookwire.request_by(request.service, request.body, request.content_type, 'sql'::text, NULL::text, request.client, request.number, request.expiry_seconds) r(id, repeated));
 
 CREATE FUNCTION hookwire.request(service text, body jsonb, content_type text DEFAULT 'application/json'::text, client text DEFAULT NULL::text, number text DEFAULT NULL::text, expiry_seconds double precision DEFAULT NULL::double precision) RETURNS text
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     RETURN hookwire.request(service, convert_to((body)::text, 'UTF8'::name), content_type, client, number, expiry_seconds);
 
 CREATE FUNCTION hookwire.request(service text, body text, content_type text DEFAULT 'text/plain; charset=utf-8'::text, client text DEFAULT NULL::text, number text DEFAULT NULL::text, expiry_seconds double precision DEFAULT NULL::double precision) RETURNS text
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     RETURN hookwire.request(service, convert_to(body, 'UTF8'::name), content_type, client, number, expiry_seconds);
 
 CREATE FUNCTION hookwire.request_id(id text) RETURNS uuid
@@ -3492,6 +3659,9 @@ CREATE FUNCTION hookwire.request_id(id text) RETURNS uuid
 CREATE FUNCTION hookwire.resume_job(token text, answer jsonb DEFAULT 'true'::jsonb) RETURNS uuid
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -3511,6 +3681,9 @@ $$;
 CREATE FUNCTION hookwire.retry_job(id uuid, actor text, why text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -3564,6 +3737,9 @@ CREATE FUNCTION hookwire.scope_of(layout smallint) RETURNS text
 CREATE FUNCTION hookwire.send_back_job(id uuid, actor text, why text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -3605,7 +3781,7 @@ DECLARE
     moved hookwire.jobs;
 BEGIN
     UPDATE hookwire.jobs j
-    SET errors = CASE WHEN jsonb_array_length(j.errors) >= 20 THEN j.errors - 0 ELSE j.errors END || failure
+    SET releases = 0, errors = CASE WHEN jsonb_array_length(j.errors) >= 20 THEN j.errors - 0 ELSE j.errors END || failure
     WHERE j.id = job.id;
     IF policy.automation <> 'mostly' AND (for_good OR job.attempts >= job.attempts_max) THEN
         PERFORM hookwire.end_jobs(ARRAY[job.id], 'discarded', NULL, why);
@@ -3692,6 +3868,7 @@ CREATE FUNCTION hookwire.snooze_job(id uuid, claim bigint, seconds double precis
 #variable_conflict use_column
 DECLARE
     job CONSTANT hookwire.jobs := hookwire.running_job(snooze_job.id, snooze_job.claim);
+    is_counted CONSTANT boolean := seconds < 60 AND snooze_job.token IS NULL;
     moved hookwire.jobs;
 BEGIN
     IF seconds NOT BETWEEN 0 AND 315360000 OR octet_length(snooze_job.token) NOT BETWEEN 16 AND 200 THEN
@@ -3701,10 +3878,15 @@ BEGIN
         PERFORM hookwire.end_jobs(ARRAY[job.id], 'cancelled', NULL, 'cancelled while it ran');
         RETURN;
     END IF;
+    IF is_counted AND job.releases >= hookwire.releases_max() THEN
+        PERFORM hookwire.settle_failure(job, hookwire.release_limit_text(), false, NULL);
+        RETURN;
+    END IF;
     BEGIN
         UPDATE hookwire.jobs j
         SET state = 'scheduled', due_at = clock_timestamp() + make_interval(secs => seconds), attempts = j.attempts - 1, claim = NULL,
-            lease_until = NULL, run_until = NULL, number = j.number + 1, token = snooze_job.token, resumed = NULL
+            lease_until = NULL, run_until = NULL, number = j.number + 1, token = snooze_job.token, resumed = NULL,
+            releases = j.releases + is_counted::integer
         WHERE j.id = job.id RETURNING j.* INTO moved;
     EXCEPTION WHEN unique_violation THEN
         RAISE EXCEPTION USING ERRCODE = 'HW002', MESSAGE = 'another job waits for this token';
@@ -4190,6 +4372,9 @@ $$;
 CREATE FUNCTION hookwire.unassign_job(id uuid, actor text, why text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -6255,6 +6440,8 @@ CREATE INDEX former_audiences_patterns ON hookwire.former_audiences USING btree 
 
 CREATE INDEX held_id ON hookwire.held USING btree (sink, id);
 
+CREATE INDEX holds_due ON hookwire.holds USING btree (probe_at);
+
 CREATE INDEX idempotency_keys_age ON hookwire.idempotency_keys USING btree (accepted_at);
 
 CREATE INDEX intents_decided ON hookwire.intents USING btree (decided_at) WHERE (decided_at IS NOT NULL);
@@ -6272,6 +6459,8 @@ CREATE INDEX intents_pair ON hookwire.intents USING btree (tenant, identity, id)
 CREATE INDEX job_archive_age ON hookwire.job_archive USING btree (kind, ended_at);
 
 CREATE INDEX job_archive_uniq ON hookwire.job_archive USING btree (kind, uniq, ended_at) WHERE (uniq IS NOT NULL);
+
+CREATE INDEX job_kinds_reviewed ON hookwire.job_kinds USING btree (automation, needs_review) WHERE (needs_review OR (automation = 'assisted'::text));
 
 CREATE INDEX job_requests_job ON hookwire.job_requests USING btree (job_id);
 

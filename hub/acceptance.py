@@ -115,9 +115,10 @@ async def ping(hub: Hub, request: Pinging) -> None:
         for topic in topics:
             await _check_allowed(hub, session, topic, "hub.url")
         foreign = [topic.name for topic in topics if topic.is_foreign]
-        if foreign:
-            # A topic that never had a subscription has no row, and nothing is fetched for it (WS-79).
-            await session.execute("foreign.ping", hub.tenant, foreign, hub.options.fetch_pause_seconds)
+        # A topic that never had a subscription has no row, and nothing is fetched for it (WS-79). The same order in all
+        # pings prevents deadlocks.
+        for name in sorted(foreign):
+            await session.execute("foreign.ping", hub.tenant, name, hub.options.fetch_pause_seconds)
     if foreign:
         hub.wake_fetching()
 

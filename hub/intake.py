@@ -29,7 +29,8 @@ from hub.publish import IdempotencyConflict, IdempotencyInFlight, KeyBusy, Overl
 from hub.rabbithub.exchange import RoutingError, topic_of_key
 from hub.rabbithub.resource import Place, Resource, ensure_topic, find
 from hub.topics import Topics, UnknownTopic
-from relay.source import IntakeOutcome, IntakeRefused, IntakeUnavailable, SourceMessage, SourceRoute
+from relay.amqp.incoming_header import encode_controls
+from relay.source import IntakeRefused, IntakeResult, IntakeUnavailable, SourceMessage, SourceRoute
 from webhooks.custom_header import is_private
 
 __all__ = ["EventIntake"]
@@ -49,20 +50,19 @@ class EventIntake:
         self._own_ids = f"evt_{hub.incarnation}_"
         self._ensured: set[str] = set()
 
-    async def take(self, route: SourceRoute, message: SourceMessage) -> IntakeOutcome:
+    async def take(self, route: SourceRoute, message: SourceMessage) -> IntakeResult:
         """Publish one message; raises ``IntakeRefused``, ``IntakeUnavailable``."""
         if message.message_id.startswith(self._own_ids):
-            return "returned"
+            return IntakeResult("returned")
         hops = hops_of(message.hops)
         if hops is None or hops + 1 >= HOPS_MAX:
             raise IntakeRefused("too_many_hops", f"it has passed {HOPS_MAX} hubs or more: they make a loop")
-        for name in filter(is_private, message.headers):
-            raise IntakeRefused("header", f"the header {name} would be sent to every subscriber")
+        message = _without_private(message)
         try:
             topic, about = await self._topic(route, message)
             if route.rabbithub_exchange and message.content_type is None:
                 message = dataclasses.replace(message, content_type="application/octet-stream")  # RH-12
-            drafts = await _drafts(topic, message, {**about, HOPS_HEADER: str(hops + 1)})
+            drafts, message = await _drafts(topic, message, {**about, HOPS_HEADER: str(hops + 1)})
             fingerprint = _identify(drafts, route, message)
             accepted = await self._publisher.publish(drafts, fingerprint) if drafts else []
         except IdempotencyConflict:
@@ -72,13 +72,15 @@ class EventIntake:
             raise IntakeRefused("refused", str(error)) from None
         except (DatabaseError, IdempotencyInFlight, KeyBusy, Overloaded) as error:
             raise IntakeUnavailable(str(error) or type(error).__name__) from error
-        return "repeated" if accepted and all(one.replayed for one in accepted) else "stored"
+        is_repeat = accepted and all(one.replayed for one in accepted)
+        return IntakeResult("repeated" if is_repeat else "stored", message.left_out)
 
     async def _topic(self, route: SourceRoute, message: SourceMessage) -> tuple[str, dict[str, str]]:
         """Return the event's topic, made if it is new, and the headers that name the message's origin."""
-        about = {"x-amqp-exchange": message.exchange, "x-amqp-routing-key": message.routing_key}
-        if not all(value.isprintable() for value in about.values()):
-            raise IntakeRefused("routing_key", "the routing key is no printable text")
+        about = {
+            "x-amqp-exchange": encode_controls(message.exchange),
+            "x-amqp-routing-key": encode_controls(message.routing_key),
+        }
         if route.rabbithub_exchange:
             resource = await self._exchange(route.rabbithub_exchange)
             topic = await self._rabbithub_topic(resource, message.routing_key)
@@ -114,24 +116,43 @@ class EventIntake:
         return topic
 
 
-async def _drafts(topic: str, message: SourceMessage, about: dict[str, str]) -> list[Draft]:
-    """Return the event of a message, or those of a CloudEvents batch."""
+def _without_private(message: SourceMessage) -> SourceMessage:
+    """Leave out headers that may hold a secret, because the event goes to every subscriber."""
+    private = tuple(filter(is_private, message.headers))
+    kept = {name: value for name, value in message.headers.items() if name not in private}
+    return dataclasses.replace(message, headers=kept, left_out=message.left_out + ("private",) * len(private))
+
+
+async def _drafts(topic: str, message: SourceMessage, about: dict[str, str]) -> tuple[list[Draft], SourceMessage]:
+    """Return the event of a message, or those of a CloudEvents batch; and the message, which names omitted headers.
+
+    CloudEvents attributes in headers are left out if they make no CloudEvent. A body that announces a CloudEvent and
+    holds none is refused.
+    """
+    is_parsed = (message.content_type or "").lower().startswith("application/cloudevents")
+    own = {name: value for name, value in message.headers.items() if not name.startswith(HEADER_PREFIX)}
+    try:
+        if is_parsed and len(message.body) > _PARSED_HERE_BYTES_MAX:
+            drafts = await asyncio.to_thread(_decoded, topic, message)
+        else:
+            drafts = _decoded(topic, message)
+    except CloudEventError as error:
+        if is_parsed or len(own) == len(message.headers):
+            raise IntakeRefused("cloudevent", error.detail) from None
+        drafts = _decoded(topic, dataclasses.replace(message, headers=own))
+    known = own.keys() | {name for draft in drafts for name in draft.headers}
+    lost = message.left_out + ("cloudevent",) * len(message.headers.keys() - known)
+    found = [dataclasses.replace(draft, headers={**draft.headers, **own, **about}) for draft in drafts]
+    return found, dataclasses.replace(message, left_out=lost)
+
+
+def _decoded(topic: str, message: SourceMessage) -> list[Draft]:
     attributes = [
         (name.encode(), encode_header_value(value).encode())
         for name, value in message.headers.items()
         if name.startswith(HEADER_PREFIX)
     ]
-    decoding = (topic, message.key, message.content_type, attributes, message.body)
-    is_parsed = (message.content_type or "").lower().startswith("application/cloudevents")
-    try:
-        if is_parsed and len(message.body) > _PARSED_HERE_BYTES_MAX:
-            drafts = await asyncio.to_thread(decode_http, *decoding)
-        else:
-            drafts = decode_http(*decoding)
-    except CloudEventError as error:
-        raise IntakeRefused("cloudevent", error.detail) from None
-    own = {name: value for name, value in message.headers.items() if not name.startswith(HEADER_PREFIX)}
-    return [dataclasses.replace(draft, headers={**draft.headers, **own, **about}) for draft in drafts]
+    return decode_http(topic, message.key, message.content_type, attributes, message.body)
 
 
 def _identify(drafts: list[Draft], route: SourceRoute, message: SourceMessage) -> bytes | None:

@@ -28,7 +28,7 @@ class Topics:
         if self._auto_create:
             # Outside every publishing transaction: a topic's row is shared by all its publishers (RR-04).
             await self._database.execute("topic.ensure", "default", [name])
-        elif not await self._database.fetch("topic.known", "default", [name]):
+        elif not await self._database.fetch("topic.known", "default", name):
             raise UnknownTopic(name)
         if len(self._known) >= _KNOWN_MAX:
             self._known.clear()

@@ -14,7 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-__all__ = ["Intake", "IntakeOutcome", "IntakeRefused", "IntakeUnavailable", "SourceMessage", "SourceRoute"]
+__all__ = [
+    "Intake",
+    "IntakeOutcome",
+    "IntakeRefused",
+    "IntakeResult",
+    "IntakeUnavailable",
+    "SourceMessage",
+    "SourceRoute",
+]
 
 IntakeOutcome = Literal["stored", "repeated", "returned"]
 """stored: a new event. repeated: its message id was stored before. returned: it is an event of this hub."""
@@ -26,6 +34,8 @@ class SourceRoute:
 
     ``exchange``: the queue is bound to it by ``binding_key``; '': the existing bindings stay. ``topic``: of each event;
     '': the routing key. ``rabbithub_exchange``: messages are published to this exchange of RabbitHub instead.
+    ``refused``: keep messages that cannot be events in the queue ``<queue>.refused``, or reject them. The broker
+    dead-letters rejected messages by the queue's own arguments or policy.
     """
 
     queue: str
@@ -34,6 +44,7 @@ class SourceRoute:
     binding_key: str = "#"
     topic: str = ""
     rabbithub_exchange: str = ""
+    refused: Literal["keep", "reject"] = "keep"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +52,8 @@ class SourceMessage:
     """One message. ``headers`` have lower-case names and plain text, CloudEvents attributes as ``ce-*``.
 
     ``key`` is the ordering key. ``message_id`` is its publisher's; '' if it has none, and then a repeat is not
-    recognised. ``hops`` is how many hubs it has passed, as text.
+    recognised. ``hops`` is how many hubs it has passed, as text. ``left_out`` has a reason for each header that no
+    event can have.
     """
 
     exchange: str
@@ -52,6 +64,15 @@ class SourceMessage:
     content_type: str | None
     headers: Mapping[str, str]
     body: bytes
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IntakeResult:
+    """The outcome of a message. ``left_out`` has a reason for each header that the event lacks."""
+
+    outcome: IntakeOutcome
+    left_out: tuple[str, ...] = ()
 
 
 class IntakeRefused(Exception):
@@ -69,7 +90,7 @@ class IntakeUnavailable(Exception):
 class Intake(Protocol):
     """The port. It is called for several messages at once, but for one message of a key at a time."""
 
-    async def take(self, route: SourceRoute, message: SourceMessage) -> IntakeOutcome:
+    async def take(self, route: SourceRoute, message: SourceMessage) -> IntakeResult:
         """Return when the message is an event and its transaction is committed.
 
         Raises :class:`IntakeRefused`, :class:`IntakeUnavailable`.

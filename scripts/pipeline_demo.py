@@ -11,7 +11,7 @@ Then it shows six things:
     6. the audit names all three, and nothing else
 
 Everything that it starts ends with it; the report stays, and `--lake FOLDER` keeps the lake. Exit codes: 0 all seen, 1
-a step failed, 2 wrong use.
+a step failed, 2 wrong use, 4 not finished: something is still on its way.
 """
 
 import argparse
@@ -39,10 +39,11 @@ from app.cli.database import database_url
 from app.maintenance.ledger import Ledger
 from app.settings.settings import load_settings
 from db.pool import PoolOptions, open_database
-from pipeline.lake import Change, DataFile, bronze
+from pipeline.lake import bronze
+from pipeline.snapshot import Change, DataFile
 from pipeline.storage import LakeStorage
 from runtime.port import free_port
-from scripts.demo_stage import DemoFailed, running_hub, serving
+from scripts.demo_stage import DemoFailed, DemoUnfinished, running_hub, serving
 from scripts.servers.fleet import take_server
 from scripts.servers.missing import MissingServerError
 from scripts.servers.process import ServerFailedError
@@ -112,7 +113,7 @@ async def _carried(hub: httpx.AsyncClient, event_id: str) -> None:
         if is_sent and [one["state"] for one in event["deliveries"]] == ["delivered"]:
             return
         if time.monotonic() > deadline:
-            raise DemoFailed(f"the hub says of {event_id}: {event['summary']}")
+            raise DemoUnfinished(f"the hub says of {event_id}: {event['summary']}")
         await asyncio.sleep(0.05)
 
 
@@ -259,6 +260,9 @@ def main() -> int:
     except (DemoFailed, MissingServerError, ServerFailedError, TimeoutError) as error:
         print(f"\nNot as it should be: {error or type(error).__name__}", file=sys.stderr)
         return 1
+    except DemoUnfinished as error:
+        print(f"\nNot finished: {error}", file=sys.stderr)
+        return 4
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     say(f"\nAll seen, in {time.monotonic() - started:.0f} s. Open the report in a browser: {wanted.report.absolute()}")

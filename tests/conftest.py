@@ -34,14 +34,16 @@ from scripts.servers.given import GivenServer
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.mariadb import MariaServer
 from scripts.servers.missing import MissingServerError
-from scripts.servers.postgres import PostgresServer
+from scripts.servers.postgres import PostgresServer, embedded_bin_dir, system_bin_dir
 from scripts.servers.process import ServerFailedError, ServerOverdueError, ServerProcess
 from scripts.servers.prosody import ProsodyServer
 from scripts.servers.rabbitmq import RabbitServer
 from scripts.servers.warden import WARDEN
 from tests.databases import Databases
 from tests.examples import load_profile
-from tests.overdue import MAY_RUN_AGAIN
+from tests.overdue import MAY_RUN_AGAIN, reason
+from tests.pair import Pair, booted_pair
+from tests.shares import share
 from tests.storeys import is_unit_folder, mark_storeys
 
 load_profile()
@@ -107,7 +109,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Mark storeys. Long shares first; with `--reruns`, what may run again after an overdue wait (ADR 25)."""
     mark_storeys(items)
     rank = {name: number for number, name in enumerate(_LONG_SHARES)}
-    items.sort(key=lambda item: rank.get(_share(item.nodeid), len(rank)))
+    items.sort(key=lambda item: rank.get(share(item.nodeid), len(rank)))
     if config.getoption("reruns"):
         for item in items:
             item.add_marker(MAY_RUN_AGAIN)
@@ -126,18 +128,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         output["servers"] = session.config.stash.get(_used_servers, [])
 
 
-def _share(nodeid: str) -> str:
-    """What goes to one process: a file; or the pipeline's files, which then make one Spark session."""
-    file = nodeid.partition("::")[0]
-    return "tests/pipeline" if file.startswith("tests/pipeline/") else file
-
-
 class _Shares(LoadFileScheduling):
     """A share goes to one process."""
 
     @override
     def _split_scope(self, nodeid: str) -> str:
-        return _share(nodeid)
+        return share(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -156,7 +152,7 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Says which waits ran past their deadline, and on which servers the suite ran (EC-K06)."""
     repeated = terminalreporter.stats.get("rerun", [])
-    _section(terminalreporter, "overdue waits, each repeated once", map(_overdue_line, repeated))
+    _section(terminalreporter, "overdue waits, each repeated once", map(reason, repeated))
     _section(terminalreporter, "servers", sorted(terminalreporter.config.stash.get(_used_servers, [])))
 
 
@@ -165,11 +161,6 @@ def _section(terminalreporter: pytest.TerminalReporter, title: str, lines: Itera
         if number == 0:
             terminalreporter.section(title)
         terminalreporter.write_line(line)
-
-
-def _overdue_line(report: pytest.TestReport) -> str:
-    crash = getattr(report.longrepr, "reprcrash", None)
-    return f"{report.nodeid}: {crash.message.splitlines()[0] if crash else 'no details'}"
 
 
 # --- logging ----------------------------------------------------------------------------------------------------
@@ -253,6 +244,13 @@ def postgres15(request: pytest.FixtureRequest) -> Iterator[PostgresServer | Give
 def postgres(request: pytest.FixtureRequest) -> PostgresServer | GivenServer:
     """Both PostgreSQL servers, one after the other."""
     return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(params=[embedded_bin_dir, system_bin_dir], ids=["postgres18", "postgres15"])
+def pair(request: pytest.FixtureRequest, servers_folder: Path) -> Iterator[Pair]:
+    """A primary and a standby of this test's own, once of each PostgreSQL."""
+    with booted_pair(servers_folder, request.param()) as servers:
+        yield servers
 
 
 @pytest.fixture(scope="session")

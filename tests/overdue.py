@@ -24,3 +24,9 @@ def is_overdue(error: BaseException | None) -> bool:
 
 MAY_RUN_AGAIN = pytest.mark.flaky(reruns=1, condition=is_overdue, rerun_except=AssertionError)
 """For every test of a run with `--reruns`: once more after an overdue wait, never after a wrong result."""
+
+
+def reason(report: pytest.TestReport) -> str:
+    """Return one line: the test, and the first line of what ended it."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return f"{report.nodeid}: {crash.message.splitlines()[0] if crash else 'no details'}"

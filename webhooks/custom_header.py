@@ -7,7 +7,7 @@ from typing import Final
 
 from egress.header import OWNED_HEADERS, HeaderRefused, check_header
 
-__all__ = ["HEADERS_BYTES_MAX", "HEADERS_MAX", "checked_headers", "is_ours", "is_private"]
+__all__ = ["HEADERS_BYTES_MAX", "HEADERS_MAX", "checked_headers", "is_coding", "is_ours", "is_private"]
 
 HEADERS_MAX: Final = 20
 HEADERS_BYTES_MAX: Final = 8192
@@ -24,6 +24,13 @@ def is_ours(name: str) -> bool:
     return name in _OUR_NAMES or name.startswith(_OUR_PREFIXES)
 
 
+def is_coding(name: str) -> bool:
+    """Return whether a header says how the body is encoded. No event or delivery may have it, because subscribers
+    get the very bytes that were published (GS-08). ``name`` is in lower case.
+    """
+    return name == "content-encoding"
+
+
 def is_private(name: str) -> bool:
     """Return whether a header is between publisher and hub, such as credentials; no event carries it (FS-13, FS-14).
 
@@ -38,7 +45,7 @@ def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
     for name, value in headers.items():
         check_header(name, value)
         lower = name.lower()
-        if is_ours(lower):
+        if is_ours(lower) or is_coding(lower):
             raise HeaderRefused(f"the header {lower} is set by the hub")
         if lower in checked:
             raise HeaderRefused(f"the header {lower} is given twice")

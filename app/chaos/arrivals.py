@@ -1,4 +1,7 @@
-"""Records that the sinks received: one line per record in the order of arrival, and the dead letters (OR-02, OR-12)."""
+"""Records that the sinks received: one line per record in the order of arrival (OR-02, OR-12).
+
+Also the events that a sink did not get: dead letters, and events on their way.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,6 +37,14 @@ class DeadLetter:
     sink: str
     mark: Mark
     event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OnItsWay:
+    """An event that the database still owes to a sink: it waits, is held or is being sent. It is not lost."""
+
+    sink: str
+    mark: Mark
 
 
 class ArrivalWriter:

@@ -5,12 +5,13 @@ The counts, per sink:
     accepted                 events whose publish was answered ok
     delivered                accepted events that arrived
     dead_lettered            accepted events that the system gave up with a reason (they may have arrived too)
-    lost                     accepted, and neither arrived nor given up                                       (I1)
+    on_their_way             accepted, not arrived yet, and still owed to the sink by the database
+    lost                     accepted, and neither arrived, nor given up, nor on its way                      (I1)
     invented                 arrived or given up, and never published, or refused, or a second event of one mark (I2)
     duplicate_adjacent       repeats that follow directly on the same event, per key
     duplicate_non_adjacent   all other repeats
     duplicate_forbidden      repeats that the sink's promise does not allow                               (I3, RR-01)
-    inverted                 first occurrences that come after a later one of their key                       (I3)
+    inverted                 first occurrences that come after a later one of their key, or will              (I3)
     sequence_disorder        hookwire's sequence does not rise with the key's commit order, or changes      (RR-13)
     stale_term               records of an older term after the first of a newer one                          (I5)
 
@@ -33,7 +34,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from app.chaos.arrivals import Arrival, DeadLetter
+from app.chaos.arrivals import Arrival, DeadLetter, OnItsWay
 from app.chaos.history import Attempt, PublishOutcome
 from app.chaos.mark import Mark
 
@@ -71,6 +72,7 @@ class SinkReport:
     accepted: int = 0
     delivered: int = 0
     dead_lettered: int = 0
+    on_their_way: int = 0
     lost: int = 0
     invented: int = 0
     duplicate_adjacent: int = 0
@@ -82,7 +84,7 @@ class SinkReport:
 
     @property
     def holds(self) -> bool:
-        """Return whether the sink kept its promise."""
+        """Return whether the sink kept its promise so far; events may still be on their way."""
         return not any(getattr(self, kind) for kind in VIOLATIONS)
 
 
@@ -105,7 +107,7 @@ class Report:
 
     @property
     def holds(self) -> bool:
-        """Return whether every sink kept its promise and the sinks agree about unknown events."""
+        """Return whether every sink kept its promise so far and the sinks agree about unknown events."""
         return self.unknown_half_present == 0 and all(sink.holds for sink in self.sinks)
 
     def total(self, kind: str) -> int:
@@ -118,11 +120,13 @@ def check(
     arrivals: Iterable[Arrival],
     dead_letters: Iterable[DeadLetter],
     promises: Mapping[str, Promise],
+    on_their_way: Iterable[OnItsWay] = (),
 ) -> Report:
     """Judge a run in which every published event was due at every sink of ``promises``.
 
     For sinks that get a part of the topics, check them apart with that part of the history.  Arrivals of one sink come
-    in the order of their index; ValueError for logs that do not, or that name an unknown sink.
+    in the order of their index; ValueError for logs that do not, or that name an unknown sink. ``on_their_way`` and
+    ``dead_letters`` were read before the arrivals, so that none falls between them.
     """
     published = _fold(history)
     benches = {sink: _Bench(sink, promise, published) for sink, promise in promises.items()}
@@ -130,6 +134,8 @@ def check(
         _bench_of(benches, arrival.sink).hear(arrival)
     for letter in dead_letters:
         _bench_of(benches, letter.sink).hear_dead_letter(letter)
+    for event in on_their_way:
+        _bench_of(benches, event.sink).await_arrival(event.mark)
     reports = tuple(bench.close() for bench in benches.values())
     half = [
         HistoryFinding("unknown_half_present", sink, mark, "present here, absent elsewhere")
@@ -199,13 +205,14 @@ class _Bench:
     def __init__(self, sink: str, promise: Promise, published: Mapping[Mark, _Published]) -> None:
         self.sink = sink
         self.present: set[Mark] = set()
-        """Marks that arrived or were given up."""
+        """Marks that arrived, were given up or are on their way."""
         self.findings: list[HistoryFinding] = []
         self._promise = promise
         self._published = published
         self._counts: Counter[str] = Counter()
         self._arrived: set[Mark] = set()
         self._given_up: set[Mark] = set()
+        self._awaited: set[Mark] = set()
         self._event_ids: dict[Mark, str] = {}
         self._inventions: set[tuple[Mark, str | None]] = set()
         self._lanes: dict[tuple[str, str, str | None], _Lane] = {}
@@ -228,12 +235,19 @@ class _Bench:
         if not self._is_invented(letter.mark, letter.event_id):
             self._given_up.add(letter.mark)
 
+    def await_arrival(self, mark: Mark) -> None:
+        """Take an event that is still on its way here."""
+        self._awaited.add(mark)
+
     def close(self) -> SinkReport:
         """Find missing events and write the report."""
-        self.present = self._arrived | self._given_up
+        here = self._arrived | self._given_up
+        self.present = here | self._awaited
         accepted = {mark for mark, one in self._published.items() if one.outcome is PublishOutcome.OK}
         for mark in sorted(accepted - self.present, key=repr):
             self._find("lost", mark)
+        on_their_way = (accepted & self._awaited) - here
+        self._check_overtaken(on_their_way)
         for group, lane in self._lanes.items():
             self._check_sequences(group, lane)
         return SinkReport(
@@ -242,6 +256,7 @@ class _Bench:
             accepted=len(accepted),
             delivered=len(accepted & self._arrived),
             dead_lettered=len(accepted & self._given_up),
+            on_their_way=len(on_their_way),
             **self._counts,
         )
 
@@ -291,6 +306,15 @@ class _Bench:
             return
         if lane.sequences.setdefault(mark.n, arrival.sequence) != arrival.sequence:
             self._find("sequence_disorder", mark, "two sequences for one event")
+
+    def _check_overtaken(self, on_their_way: Iterable[Mark]) -> None:
+        """Find events that are out of order whenever they arrive: a later event of their key is here already."""
+        if self._promise is Promise.UNORDERED:
+            return
+        for mark in sorted(on_their_way, key=repr):
+            lane = self._lanes.get((mark.run, mark.topic, mark.key))
+            if lane is not None and mark.n < lane.n_highest:
+                self._find("inverted", mark, f"still on its way, after n={lane.n_highest}")
 
     def _is_forbidden(self, placement: _Placement) -> bool:
         return placement.starts_below if self._promise is Promise.BATCH else not placement.is_adjacent

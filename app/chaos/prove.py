@@ -1,4 +1,4 @@
-"""``hookwire prove``: kill, stop and starve two own processes for a minute, then check the clients' logs.
+"""``hookwire prove``: kill, stop and starve two own processes for a while, then check the clients' logs.
 
 ::
 
@@ -6,9 +6,11 @@
          --> faults, one after the other, under load --> quiet --> kill and start everything once more --> verdict
 
 The verdict is the witness's, from the writers' history and the sinks' arrival logs alone (OR-02). It is ``0`` lost and
-``0`` reordered or the exit code is 1; repeats are counted and bounded (RR-01, I4). All is seeded: a failed run prints
-the command that repeats it. ``legend`` explains the terms of the line and the table. In the line ``lost``,
-``duplicated`` and ``reordered`` are summed over the sinks.
+``0`` reordered or the exit code is 1; repeats are counted and bounded (RR-01, I4). No time-out decides it: the run
+waits while the number of events on their way falls. If it stops falling, they are on their way and not lost, by a look
+into the database, and the exit code is 4. All is seeded: a failed run prints the command that repeats it. ``legend``
+explains the terms of the line and the table. In the line ``lost``, ``duplicated`` and ``reordered`` are summed over the
+sinks.
 """
 
 from __future__ import annotations
@@ -29,12 +31,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.chaos.broker import open_broker
-from app.chaos.checker import Promise
-from app.chaos.child import ChildFailed
-from app.chaos.nemesis import HarmFailed, Nemesis
-from app.chaos.plan import INDISPENSABLE, FaultKind, make_plan
+from app.chaos.checker import Promise, Report
+from app.chaos.child import ChildFailed, ChildOverdue
+from app.chaos.nemesis import Harm, HarmFailed, HarmOverdue, Nemesis
+from app.chaos.patience import PatienceOptions
+from app.chaos.plan import INDISPENSABLE, Fault, FaultKind, make_plan
 from app.chaos.scenario import NotQuiet, Scenario, ScenarioOptions, open_scenario
-from app.chaos.verdict import ProveRun, document, duplicated, evidence, legend, reordered, sentence, summary, table
+from app.chaos.verdict import (
+    ProveOutcome,
+    ProveRun,
+    document,
+    duplicated,
+    evidence,
+    legend,
+    reordered,
+    sentence,
+    summary,
+    table,
+)
 from app.chaos.verdict_page import verdict_page
 from app.failpoints import POINTS
 from app.settings.settings import SettingsRefused
@@ -46,11 +60,12 @@ __all__ = ["ProveOptions", "prove"]
 _BASELINE_SECONDS = 4.0
 _TAIL_SECONDS = 2.0
 """Load after the last fault, to notice records that the last term forgets."""
-_QUIET_SECONDS_MAX = 16.0
-_QUIET_SHARE = 0.25
-"""A delivery that a dead process had claimed is due again after 8 s; a held topic is probed after 2 and 4 s more. A
-long run with a kill every few seconds leaves a backlog in lanes, which takes a share of its length.
+_PATIENCE = PatienceOptions(seconds_max=600.0, still_seconds_max=20.0)
+"""A delivery that a dead process had claimed is due again after 8 s; a held topic is probed after 2 and 4 s more. In
+between their number may stay.
 """
+_PROGRESS_SECONDS = 5.0
+_FIRST_ARRIVALS_SECONDS_MAX = 60.0
 _LATE_SECONDS_MAX = 8.0
 """The largest factor by which a run may take longer on a busy machine, so that no kind of fault is left out."""
 _QUIET_SECONDS = 11.0
@@ -85,8 +100,8 @@ _POINTS = tuple(point for point in POINTS if not point.endswith("_manifest"))
 
 @dataclass(frozen=True, slots=True)
 class ProveOptions:
-    """Options of a run. ``seconds``: about how long the whole run takes; below 42, not every kind of fault has its
-    turn.
+    """Options of a run. ``seconds``: about how long the run takes on a quiet machine; below 42, not every kind of fault
+    has its turn.
 
     ``seed`` None: a new one. ``seed_bug``: the name of a seeded bug. ``report``: where an HTML page of it goes.
     """
@@ -99,7 +114,9 @@ class ProveOptions:
 
 
 async def prove(options: ProveOptions) -> int:
-    """Run and print; return 0 if the promise held, 1 if not, 2 if it failed without finding the seeded bug.
+    """Run and print; return 0 if the promise held, 1 if not, and 4 if the run is not finished.
+
+    Return 2 if it failed without finding the seeded bug.
 
     Raises SettingsRefused, ``EmbeddedError``, ``DatabaseError``.
     """
@@ -125,14 +142,21 @@ async def prove(options: ProveOptions) -> int:
     _print(options, run, folder)
     if run.holds:
         shutil.rmtree(folder)
-        return 0
-    return 1 if options.seed_bug is None or run.is_broken else 2
+    return _exit_code(run, options.seed_bug)
+
+
+def _exit_code(run: ProveRun, seed_bug: str | None) -> int:
+    if run.outcome is ProveOutcome.FAIL:
+        return 1 if seed_bug is None or run.is_broken else 2
+    return 4 if run.outcome is ProveOutcome.NOT_FINISHED else 0
 
 
 async def _run_to_the_end(options: ProveOptions, run: ProveRun, folder: Path) -> None:
-    """Run to the end; a child that does not start ends the run early, as its result."""
+    """Run to the end; a child that does not start ends the run early, as its result, and one that is slow too."""
     try:
         await _run(options, run, folder)
+    except* ChildOverdue as overdue:
+        run.unfinished += map(str, _leaves(overdue))
     except* ChildFailed as failed:
         run.crashes += map(str, _leaves(failed))
 
@@ -179,7 +203,7 @@ async def _run(options: ProveOptions, run: ProveRun, folder: Path) -> None:
             finally:
                 await nemesis.heal()
             await asyncio.sleep(_TAIL_SECONDS)
-        await _conclude(scenario, run, max(_QUIET_SECONDS_MAX, _QUIET_SHARE * options.seconds))
+        await _conclude(scenario, run)
 
 
 @contextmanager
@@ -215,13 +239,25 @@ async def _stand_baseline(scenario: Scenario, run: ProveRun) -> None:
     On a busy machine attempts may time out; their repeats are no fault of the system.
     """
     await asyncio.sleep(_BASELINE_SECONDS)
-    report = scenario.judge_so_far()
+    report = await _first_arrivals(scenario)
     unanswered = await scenario.unanswered()
     # Missing events may still be in flight: the count of lost events is valid only when all is quiet.
     counts = summary(report).replace("lost=", "on_the_way=")
     _say(f"{_BASELINE_SECONDS:5.1f} s  baseline: {counts}")
-    if duplicated(report) > unanswered or reordered(report) or not all(sink.delivered for sink in report.sinks):
-        run.failures.append(f"the baseline is not clean: {summary(report)}")
+    if not all(sink.delivered for sink in report.sinks):
+        run.unfinished.append(f"a sink got nothing in {_FIRST_ARRIVALS_SECONDS_MAX:g} s without a fault: {counts}")
+    if duplicated(report) > unanswered or reordered(report):
+        run.failures.append(f"the baseline is not clean: {counts}")
+
+
+async def _first_arrivals(scenario: Scenario) -> Report:
+    """Return a report as soon as each sink got something, or after so long."""
+    deadline = time.monotonic() + _FIRST_ARRIVALS_SECONDS_MAX
+    while True:
+        report = scenario.judge_so_far()
+        if all(sink.delivered for sink in report.sinks) or time.monotonic() > deadline:
+            return report
+        await asyncio.sleep(1.0)
 
 
 async def _do_harm(nemesis: Nemesis, run: ProveRun, seconds: float) -> None:
@@ -235,34 +271,56 @@ async def _do_harm(nemesis: Nemesis, run: ProveRun, seconds: float) -> None:
         late = seconds + (_LATE_SECONDS_MAX if number < len(FaultKind) else 0)
         if number >= len(INDISPENSABLE) and at_seconds > late:
             return
-        try:
-            harm = await nemesis.do(fault, at_seconds)
-        except HarmFailed as failure:
-            run.failures.append(str(failure))
-            _say(f"{at_seconds:5.1f} s  {fault}: {failure}")
-            await nemesis.heal()
-            continue
-        run.harms.append(harm)
-        _say(f"{at_seconds:5.1f} s  {fault}: {harm.note} ({harm.accepted} accepted in {harm.seconds:.1f} s)")
+        if harm := await _harm(nemesis, run, fault, at_seconds):
+            run.harms.append(harm)
+            _say(f"{at_seconds:5.1f} s  {fault}: {harm.note} ({harm.accepted} accepted in {harm.seconds:.1f} s)")
 
 
-async def _conclude(scenario: Scenario, run: ProveRun, quiet_seconds_max: float) -> None:
+async def _harm(nemesis: Nemesis, run: ProveRun, fault: Fault, at_seconds: float) -> Harm | None:
+    try:
+        return await nemesis.do(fault, at_seconds)
+    except HarmFailed as failure:
+        run.failures.append(str(failure))
+        told: Exception = failure
+    except HarmOverdue as overdue:
+        run.unfinished.append(str(overdue))
+        told = overdue
+    _say(f"{at_seconds:5.1f} s  {fault}: {told}")
+    await nemesis.heal()
+    return None
+
+
+async def _conclude(scenario: Scenario, run: ProveRun, patience: PatienceOptions = _PATIENCE) -> None:
     """Wait for quiet, kill and restart everything, wait again, and judge (OR-10)."""
     try:
-        seconds = await scenario.quiet(quiet_seconds_max)
-        _say(f"quiet after {seconds:.1f} s")
+        await _quiet(scenario, patience)
         for child in scenario.children:
             await child.kill()
         async with asyncio.TaskGroup() as starting:
             for child in scenario.children:
                 starting.create_task(child.start())
-        await scenario.quiet(_QUIET_SECONDS_MAX)
-    except NotQuiet as failure:
-        run.failures.append(str(failure))
+        await _quiet(scenario, patience)
+    except NotQuiet as still:
+        run.unfinished.append(str(still))
     run.report = await scenario.judge()
-    duplicates_max = _DUPLICATES_PER_FAULT_MAX * len(run.harms) + await scenario.unanswered()
+    faults = len(run.harms) + len(run.unfinished) + len(run.failures)
+    duplicates_max = _DUPLICATES_PER_FAULT_MAX * faults + await scenario.unanswered()
     if duplicated(run.report) > duplicates_max:
         run.failures.append(f"{duplicated(run.report)} repeats, more than {duplicates_max} can have been in flight")
+
+
+async def _quiet(scenario: Scenario, patience: PatienceOptions) -> None:
+    """Wait for quiet and say how it goes. Raises NotQuiet."""
+    told_at = 0.0
+
+    def tell(told: str, seconds: float) -> None:
+        nonlocal told_at
+        if seconds - told_at >= _PROGRESS_SECONDS:
+            told_at = seconds
+            _say(f"{seconds:5.1f} s  waiting, {patience}: {told}")
+
+    seconds = await scenario.quiet(patience.seconds_max, patience.still_seconds_max, tell)
+    _say(f"quiet after {seconds:.1f} s")
 
 
 def _print(options: ProveOptions, run: ProveRun, folder: Path) -> None:
@@ -279,7 +337,9 @@ def _print(options: ProveOptions, run: ProveRun, folder: Path) -> None:
         _say(f"FAILED: {failure}")
     for line in evidence(run.report) if run.report is not None else ():
         _say(f"FAILED: {line}")
-    if options.seed_bug and not run.is_broken:
+    for line in run.unfinished:
+        _say(f"NOT FINISHED: {line}")
+    if options.seed_bug and not run.is_broken and run.outcome is ProveOutcome.FAIL:
         _say(f"FAILED: the witness has not found {options.seed_bug}")
     _say(f"again:  {again}")
     _say(f"logs:   {folder}")

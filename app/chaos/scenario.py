@@ -19,18 +19,19 @@ import json
 import random
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.chaos.arrivals import Arrival, DeadLetter, read_arrivals
+from app.chaos.arrivals import Arrival, DeadLetter, OnItsWay, read_arrivals
 from app.chaos.checker import Promise, Report, check
 from app.chaos.child import Child
 from app.chaos.client import ChaosClient
 from app.chaos.history import Attempt, HistoryWriter, PublishOutcome, read_history
 from app.chaos.log import LineLog
 from app.chaos.mark import Mark
+from app.chaos.patience import Patience, PatienceOptions
 from app.chaos.receiver import Receiver, open_receiver
 from app.chaos.transactor import Transactor
 from app.chaos.writer import Writer, WriterOptions
@@ -45,7 +46,9 @@ _DATABASE_SECONDS = 5.0
 
 
 class NotQuiet(TimeoutError):
-    """The system still has work after the time in which it should have finished. The text names the work (I13)."""
+    """The system still has work, and it was waited for long enough. The text names the work (I13); nothing in it is
+    lost.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,27 +164,37 @@ class Scenario:
         """Return how many attempts got no answer in time; each may repeat its event, also without any fault."""
         return int(await self.database.fetchval("witness.unanswered"))
 
-    async def quiet(self, seconds_max: float) -> float:
-        """Wait until no event is in flight; return the seconds that it took. Raises :class:`NotQuiet`."""
-        began = time.monotonic()
-        pending: object = "the database does not answer"
-        while time.monotonic() - began < seconds_max:
-            try:
-                row = await self._pending()
-            except (DatabaseError, TimeoutError):
-                await asyncio.sleep(_POLL_SECONDS)
-                continue
-            if not any(row.values()):
-                return time.monotonic() - began
-            pending = {name: count for name, count in row.items() if count}
-            await asyncio.sleep(_POLL_SECONDS)
-        raise NotQuiet(f"still on its way after {seconds_max:g} s: {pending}")
+    async def quiet(
+        self, seconds_max: float, still_seconds_max: float | None = None,
+        on_progress: Callable[[str, float], None] = lambda _told, _seconds: None,
+    ) -> float:  # fmt: skip
+        """Wait until no event is in flight, as long as their number falls; return the seconds that it took.
 
-    async def _pending(self) -> Row:
-        async with asyncio.timeout(_DATABASE_SECONDS):
-            row = await self.database.fetchrow("witness.pending")
-        assert row is not None
-        return row
+        ``still_seconds_max``: the limit without a lower number, by default the limit of the whole. ``on_progress`` gets
+        the open work in words, and the seconds so far. Raises :class:`NotQuiet`.
+        """
+        began = now = time.monotonic()
+        patience = Patience(PatienceOptions(seconds_max, still_seconds_max or seconds_max), began)
+        told = "the database does not answer"
+        number: int | None = None
+        while patience.lasts(number, now):
+            row = await self._pending()
+            if row is not None and not any(row.values()):
+                return time.monotonic() - began
+            if row is not None:
+                number, told = row["on_their_way"], _told(row)
+            await asyncio.sleep(_POLL_SECONDS)
+            now = time.monotonic()
+            on_progress(told, now - began)
+        raise NotQuiet(f"{told} after {now - began:.0f} s")
+
+    async def _pending(self) -> Row | None:
+        """Return the counts of open work; None while the database does not answer."""
+        try:
+            async with asyncio.timeout(_DATABASE_SECONDS):
+                return await self.database.fetchrow("witness.pending")
+        except (DatabaseError, TimeoutError):
+            return None
 
     @property
     def crashes(self) -> Sequence[str]:
@@ -191,10 +204,15 @@ class Scenario:
     # --- judging
 
     async def judge(self) -> Report:
-        """Return the witness's verdict over all sinks and the archive."""
+        """Return the witness's verdict over all sinks and the archive.
+
+        Events on their way are read first, then dead letters, then arrivals: an event that moves is seen twice.
+        """
         promises = {**self._receivers(), "archive": Promise.RECORD, **self.options.promises}
+        on_their_way = await self._on_their_way()
+        dead_letters = await self._dead_letters()
         arrivals = [*await self._archive(), *self._arrivals()]
-        return check(self._attempts(), arrivals, await self._dead_letters(), promises)
+        return check(self._attempts(), arrivals, dead_letters, promises, on_their_way)
 
     def judge_so_far(self) -> Report:
         """Return a verdict on the arrivals up to now; ``lost`` means nothing yet."""
@@ -219,9 +237,31 @@ class Scenario:
         ]
 
     async def _dead_letters(self) -> list[DeadLetter]:
-        sinks = {receiver.callback: receiver.sink for receiver in self.receivers.values()}
         rows = await self.database.fetch("witness.dead_letters", TOPIC)
-        return [DeadLetter(sinks[row["callback"]], Mark.from_payload(row["payload"])) for row in rows]
+        return [DeadLetter(self._sinks[row["callback"]], Mark.from_payload(row["payload"])) for row in rows]
+
+    async def _on_their_way(self) -> list[OnItsWay]:
+        """Return the events that the database owes to the judged sinks; other sinks may have no reader."""
+        rows = await self.database.fetch("witness.on_their_way", TOPIC)
+        return [OnItsWay(sink, Mark.from_payload(row["payload"])) for row in rows for sink in self._owed_to(row)]
+
+    def _owed_to(self, row: Row) -> Sequence[str]:
+        if row["callback"] is not None:
+            return (self._sinks[row["callback"]],) if row["callback"] in self._sinks else ()
+        if row["sink"] == "webhooks":
+            return tuple(self.receivers)
+        return (row["sink"],) if row["sink"] in self.options.promises else ()
+
+    @property
+    def _sinks(self) -> Mapping[str, str]:
+        """Return the sink of each callback."""
+        return {receiver.callback: receiver.sink for receiver in self.receivers.values()}
+
+
+def _told(row: Row) -> str:
+    """Return the open work in words: events on their way, and other work by its name."""
+    others = [f"{count:,} {name}" for name, count in row.items() if count and name != "on_their_way"]
+    return ", ".join([f"{row['on_their_way']:,} on their way", *others])
 
 
 @asynccontextmanager

@@ -2,28 +2,31 @@
 
 ::
 
-    PASS  the promise held               every accepted event arrived at every sink, each key in order
-    FAIL  a promise was broken, or a process failed
+    PASS          the promise held: every accepted event arrived at every sink, each key in order
+    FAIL          a promise was broken, or a process failed
+    NOT FINISHED  no promise was broken, but events are on their way, or a fault could not take place in time
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 
 from app.chaos.checker import VIOLATIONS, Promise, Report, SinkReport
 from app.chaos.nemesis import Harm
 from app.chaos.plan import FaultKind
 
 __all__ = [
-    "COLUMNS", "FAULTS", "LEGEND", "PROMISES", "SINKS", "ProveRun", "document", "duplicated", "evidence", "legend",
-    "reordered", "sentence", "summary", "table",
+    "COLUMNS", "FAULTS", "LEGEND", "PROMISES", "SINKS", "ProveOutcome", "ProveRun", "document", "duplicated",
+    "evidence", "legend", "reordered", "sentence", "summary", "table",
 ]  # fmt: skip
 
 _ORDER = ("inverted", "duplicate_forbidden", "sequence_disorder", "stale_term")
 COLUMNS = {
     "delivered": "delivered",
     "dead_lettered": "dead letters",
+    "on_their_way": "on their way",
     "lost": "lost",
     "invented": "invented",
     "duplicate_adjacent": "repeated",
@@ -38,11 +41,12 @@ LEGEND = {
     "accepted": "answered with 2xx, or committed by SQL",
     "delivered": "accepted events that arrived",
     "dead letters": "events that were given up with a reason",
-    "lost": "accepted events that neither arrived nor became dead letters; must be 0",
+    "on their way": "accepted events that have yet to arrive; by the database, the sink is still owed them",
+    "lost": "accepted events that neither arrived, nor became dead letters, nor are on their way; must be 0",
     "invented": "arrivals without a publish, or whose publish was refused; must be 0",
     "repeated": "repeats that directly follow their event; allowed after a fault",
     "repeated later": "other repeats; allowed where the sink's promise says so",
-    "out of order": "first arrivals behind a later event of the same key; must be 0",
+    "out of order": "first arrivals behind a later event of the same key, also if still to come; must be 0",
     "forbidden repeats": "repeats that the sink's promise excludes; must be 0",
     "wrong sequence": "sequence numbers that do not rise with the commits of a key; must be 0",
     "stale leader": "records of a former leader behind those of its successor; must be 0",
@@ -58,7 +62,7 @@ SINKS = {
 FAULTS = {
     FaultKind.KILL: "SIGKILL to the process that relays, which is started again",
     FaultKind.TAKE_OVER: "that process is paused until another relays, then goes on and has to be refused",
-    FaultKind.DRAIN: "SIGTERM to that process, which has to hand over within ten seconds",
+    FaultKind.DRAIN: "SIGTERM to that process, which has to hand over and end",
     FaultKind.FAILPOINT: "that process dies at a step of its work, at the named passing",
     FaultKind.DATABASE: "the database's server ends, and is started again",
     FaultKind.UNBIND: "for a while no queue takes the messages of the AMQP exchange",
@@ -72,9 +76,17 @@ PROMISES = {
 }
 
 
+class ProveOutcome(StrEnum):
+    """The verdict in a word; its name in JSON is in lower case."""
+
+    PASS = "PASS"  # noqa: S105 - no password
+    FAIL = "FAIL"
+    NOT_FINISHED = "NOT FINISHED"
+
+
 @dataclass(slots=True)
 class ProveRun:
-    """The result of a run."""
+    """The result of a run. ``unfinished``: waits that reached their limit; a busy machine may be the reason."""
 
     seed: int
     seconds: float = 0.0
@@ -82,11 +94,21 @@ class ProveRun:
     failures: list[str] = field(default_factory=list)
     crashes: list[str] = field(default_factory=list)
     report: Report | None = None
+    unfinished: list[str] = field(default_factory=list)
+
+    @property
+    def outcome(self) -> ProveOutcome:
+        """Return the verdict: PASS only for a run that is finished, and FAIL only for a defect that was seen."""
+        if self.failures or self.crashes or (self.report is not None and not self.report.holds):
+            return ProveOutcome.FAIL
+        if self.unfinished or (self.report is not None and self.report.total("on_their_way")):
+            return ProveOutcome.NOT_FINISHED
+        return ProveOutcome.FAIL if self.report is None else ProveOutcome.PASS
 
     @property
     def holds(self) -> bool:
-        """Return whether the promise held and no process failed."""
-        return not (self.failures or self.crashes) and self.report is not None and self.report.holds
+        """Return whether the promise held, the run is finished, and no process failed."""
+        return self.outcome is ProveOutcome.PASS
 
     @property
     def is_broken(self) -> bool:
@@ -107,15 +129,19 @@ def reordered(report: Report) -> int:
 def summary(report: Report) -> str:
     """Return the counts in one line, also for programs."""
     delivered = min(sink.delivered for sink in report.sinks)
+    on_their_way = report.total("on_their_way")
     return (
         f"accepted={report.accepted} delivered={delivered} lost={report.total('lost')} "
         f"duplicated={duplicated(report)} reordered={reordered(report)}"
+        + (f" on_their_way={on_their_way}" if on_their_way else "")
     )
 
 
 def sentence(run: ProveRun) -> str:
     """Return the verdict as a sentence."""
     report, faults = run.report, f"{len(run.harms)} fault{'' if len(run.harms) == 1 else 's'}"
+    if run.outcome is ProveOutcome.NOT_FINISHED:
+        return _unfinished(report, faults)
     if run.holds and report is not None:
         arrived = "arrived at every sink" + (" or became a dead letter" if report.total("dead_lettered") else "")
         return (
@@ -130,6 +156,15 @@ def sentence(run: ProveRun) -> str:
     if report.unknown_half_present:
         broken.append(f"at some sinks only: {report.unknown_half_present}")
     return f"FAIL: a promise was broken during {faults}: {', '.join(broken)}."
+
+
+def _unfinished(report: Report | None, faults: str) -> str:
+    if report is None:
+        return f"NOT FINISHED: the run ended before its events could be counted, after {faults}."
+    return (
+        f"NOT FINISHED: {report.total('on_their_way'):,} on their way; {report.accepted:,} events were accepted during "
+        f"{faults}, nothing was lost, and all arrivals were in order."
+    )
 
 
 def legend(run: ProveRun) -> dict[str, str]:
@@ -164,11 +199,13 @@ def document(run: ProveRun) -> dict[str, object]:
     """Return the whole result as a JSON-ready mapping."""
     return {
         "holds": run.holds,
+        "outcome": run.outcome.lower(),
         "verdict": sentence(run),
         "seed": run.seed,
         "seconds": round(run.seconds, 1),
         "failures": run.failures,
         "crashes": run.crashes,
+        "unfinished": run.unfinished,
         "faults": [asdict(harm) for harm in run.harms],
         "report": asdict(run.report) if run.report is not None else None,
     }

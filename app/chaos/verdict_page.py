@@ -7,7 +7,7 @@ from html import escape
 from string import Template
 from typing import Final
 
-from app.chaos.verdict import ProveRun, evidence, legend, sentence, summary, table
+from app.chaos.verdict import ProveOutcome, ProveRun, evidence, legend, sentence, summary, table
 
 __all__ = ["verdict_page"]
 
@@ -19,7 +19,7 @@ _PAGE: Final = Template("""<!doctype html>
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
 .verdict { padding: .8rem 1rem; border-radius: .5rem; border-left: .4rem solid; background: var(--soft); }
-.good { border-color: #2e8b57; } .bad { border-color: #c0392b; }
+.good { border-color: #2e8b57; } .bad { border-color: #c0392b; } .open { border-color: #b8860b; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; min-width: 100%; font-size: .92rem; }
 th, td { text-align: left; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 code { overflow-wrap: anywhere; }
@@ -32,19 +32,21 @@ $parts
 """)
 
 
+_TONES: Final = {ProveOutcome.PASS: "good", ProveOutcome.FAIL: "bad", ProveOutcome.NOT_FINISHED: "open"}
+
+
 def verdict_page(run: ProveRun, again: str) -> str:
     """Return the whole document; ``again`` is the command that repeats the run."""
     parts = [_faults(run)]
     if run.report is not None:
         parts += [_part("Counts of each sink", _table(table(run.report.sinks))), _legend(run)]
-    problems = [*run.failures, *run.crashes, *(evidence(run.report) if run.report is not None else ())]
-    if problems:
-        items = "".join(f"<li><code>{escape(problem)}</code></li>" for problem in problems)
-        parts.append(_part("Failures", f"<ul>{items}</ul>"))
+    failures = [*run.failures, *run.crashes, *(evidence(run.report) if run.report is not None else ())]
+    lists = {"Failures": failures, "Not finished": run.unfinished}
+    parts += [_list(title, texts) for title, texts in lists.items() if texts]
     counts = f"<code>{escape(summary(run.report))}</code><br>" if run.report is not None else ""
     return _PAGE.substitute(
-        word="PASS" if run.holds else "FAIL",
-        tone="good" if run.holds else "bad",
+        word=run.outcome,
+        tone=_TONES[run.outcome],
         sentence=escape(sentence(run)),
         facts=f"{counts}{run.seconds:.0f} s, seed {run.seed}; repeat it with <code>{escape(again)}</code>",
         parts="\n".join(parts),
@@ -67,6 +69,10 @@ def _legend(run: ProveRun) -> str:
 
 def _part(title: str, content: str) -> str:
     return f'<h2>{escape(title)}</h2><div class="wide">{content}</div>'
+
+
+def _list(title: str, texts: Iterable[str]) -> str:
+    return _part(title, "<ul>" + "".join(f"<li><code>{escape(text)}</code></li>" for text in texts) + "</ul>")
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:

@@ -1,4 +1,6 @@
-"""The command ``hookwire``. Exit codes: 0 done, 1 findings or failures, 2 wrong use, 3 a dependency is unreachable."""
+"""The command ``hookwire``. Exit codes: 0 done, 1 findings or failures, 2 wrong use, 3 a dependency is unreachable, 4
+not finished.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ __all__ = ["application", "main"]
 
 _HELP: Final = """POST an event once; it reaches every webhook, Kafka topic and AMQP exchange that asked for it.
 
-Exit codes: 0 done, 1 findings or failures, 2 wrong use, 3 a server is unreachable, 75 stopped by force, 130 Ctrl-C.
+Exit codes: 0 done, 1 findings or failures, 2 wrong use, 3 a server is unreachable, 4 not finished: events are still on
+their way, 75 stopped by force, 130 Ctrl-C.
 """
 _INTERRUPTED: Final = 130
 _STANDARD_ERROR: Final = 2

@@ -21,8 +21,10 @@ _FIELDS: Final = {
     "key": "binding_key",
     "topic": "topic",
     "rabbithub": "rabbithub_exchange",
+    "refused": "refused",
 }
 _TYPES: Final = ("direct", "fanout", "topic", "headers")
+_REFUSED: Final = ("keep", "reject")
 _NAME_BYTES_MAX = 240
 """AMQP allows 255; the queue for refused messages has a longer name."""
 
@@ -38,7 +40,8 @@ class AmqpSourceSettings(BaseSettings):
     amqp_sources: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
         description="Queues whose messages become events, comma separated: `QUEUE`, or `QUEUE?exchange=E&key=K` to "
-        "bind it; `topic=T` names the topic (else the routing key), `rabbithub=X` an exchange of RabbitHub's URLs. "
+        "bind it; `topic=T` names the topic (else the routing key), `rabbithub=X` an exchange of RabbitHub's URLs; "
+        "`refused=reject` rejects messages that cannot be events (default: they are kept in `QUEUE.refused`). "
         "Values are percent-encoded, a comma is %2C.",
     )
     amqp_source_url: SecretStr | None = Field(
@@ -76,7 +79,9 @@ def route_of(text: str) -> SourceRoute:
     given = dict(pairs)
     if len(given) < len(pairs) or not given.keys() <= _FIELDS.keys():
         raise ValueError(f"{text!r}: after the queue come {', '.join(_FIELDS)}, each at most once")
-    route = SourceRoute(unquote(queue), **{_FIELDS[name]: value for name, value in given.items()})
+    route = SourceRoute(unquote(queue), **{_FIELDS[name]: value for name, value in given.items()})  # type: ignore[arg-type]
+    if route.refused not in _REFUSED:
+        raise ValueError(f"{text!r}: refused is one of {', '.join(_REFUSED)}")
     names = (route.queue, route.exchange, route.binding_key, route.topic, route.rabbithub_exchange)
     if not route.queue or any(len(name.encode()) > _NAME_BYTES_MAX for name in names):
         raise ValueError(f"{text!r}: a queue has a name, and no name has more than {_NAME_BYTES_MAX} bytes")

@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings
 
-from webhooks.custom_header import is_ours, is_private
+from webhooks.custom_header import is_coding, is_ours, is_private
 
 __all__ = ["RabbitHubSettings"]
 
@@ -61,7 +61,7 @@ class RabbitHubSettings(BaseSettings):
     @field_validator("rabbithub_message_id_header", "rabbithub_correlation_id_header")
     @classmethod
     def _check_header(cls, value: str) -> str:
-        if is_ours(value.lower()):
+        if is_ours(value.lower()) or is_coding(value.lower()):
             raise ValueError("must not be a header that the hub sets itself")
         if is_private(value.lower()):
             raise ValueError("must not be a header that may hold a publisher's secret, such as Authorization")

@@ -96,3 +96,8 @@ CREATE TABLE IF NOT EXISTS compat_outbox (
 INSERT INTO compat_outbox (create_time, kafka_topic, kafka_key, kafka_value, kafka_header_keys, kafka_header_values)
 SELECT now(), $1, r.key, r.value, ARRAY['Seq', 'Run'], ARRAY[r.seq::text, $5]
 FROM unnest($2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY AS r(key, value, seq, n) ORDER BY r.n;
+
+-- name: pump_owed
+-- Return the numbers of a run of `hookwire pump` that still wait in the table; it knows no record that was given up.
+SELECT o.kafka_header_values[1]::bigint AS number, false AS is_given_up
+FROM compat_outbox o WHERE o.kafka_topic = $1 AND o.kafka_header_values[2] = $2;

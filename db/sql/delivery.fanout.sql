@@ -246,13 +246,13 @@ WITH term_held AS MATERIALIZED (
     ON CONFLICT (event_id) DO UPDATE SET last_subscription_id = excluded.last_subscription_id
 ), purged AS (
     DELETE FROM hookwire.outbox o USING event e, full_slice f
-    WHERE NOT f.more AND o.sink = 'webhooks' AND o.shard = $3 AND o.id = e.id
+    WHERE NOT f.more AND o.sink = 'webhooks' AND o.shard = $3 AND o.id = $4
     RETURNING o.id
 ), noted AS (
     INSERT INTO hookwire.ledger_entries (sink, outcome, ids)
     SELECT 'webhooks', 'sent', array_agg(id) FROM purged HAVING count(*) > 0
 ), finished AS (
-    DELETE FROM hookwire.fanout_cursors c USING event e, full_slice f WHERE NOT f.more AND c.event_id = e.id
+    DELETE FROM hookwire.fanout_cursors c USING event e, full_slice f WHERE NOT f.more AND c.event_id = $4
 ), woken AS (
     UPDATE hookwire.deliveries d
     SET due_at = now(), woken_at = now(), planned_at = d.due_at, free_attempts = d.free_attempts + 1

@@ -68,10 +68,10 @@ WITH result AS MATERIALIZED (
     SELECT r.subscription_id FROM result r WHERE r.failed IS NOT NULL
     GROUP BY r.subscription_id
     HAVING bool_or(r.decision <> 'delivered')
-        OR EXISTS (SELECT FROM hookwire.delivery_failures f WHERE f.subscription_id = r.subscription_id)
+        OR (SELECT f.subscription_id FROM hookwire.delivery_failures f WHERE f.subscription_id = r.subscription_id) IS NOT NULL
 ), counted AS MATERIALIZED (
     SELECT s.subscription_id, s.tenant, r.place, r.decision, r.outcome, r.status,
-           CASE WHEN NOT EXISTS (SELECT FROM hookwire.delivery_gates g WHERE g.subscription_id = s.subscription_id AND g.trips > 0)
+           CASE WHEN (SELECT g.subscription_id FROM hookwire.delivery_gates g WHERE g.subscription_id = s.subscription_id AND g.trips > 0) IS NULL
                 THEN r.failed END AS failed,
            max(r.place) FILTER (WHERE r.decision = 'delivered') OVER (PARTITION BY s.subscription_id) AS success
     FROM settled s JOIN result r USING (event_id, subscription_id, fence)

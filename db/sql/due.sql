@@ -6,7 +6,7 @@
 -- no notification, so the latest order scope is polled too. The query does not block on a change in progress.
 SELECT CASE WHEN drawn.is_called THEN drawn.last_value ELSE drawn.last_value - 1 END AS last_id,
        hookwire.origin() AS origin,
-       EXISTS (SELECT FROM hookwire.holds h WHERE h.probe_at <= now()) AS holds,
+       (SELECT h.id FROM hookwire.holds h WHERE h.probe_at <= now() ORDER BY h.probe_at LIMIT 1) IS NOT NULL AS holds,
        (SELECT d.subscription_id FROM hookwire.deliveries d ORDER BY d.subscription_id, d.due_at LIMIT 1) IS NOT NULL AS deliveries,
        EXISTS (SELECT FROM hookwire.replays r WHERE r.state = 'running' AND r.due_at <= now()) AS replays,
        EXISTS (SELECT FROM hookwire.intents i WHERE i.state IN ('requested', 'verifying') AND i.due_at <= now()) AS intents,

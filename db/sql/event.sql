@@ -71,8 +71,12 @@ CROSS JOIN LATERAL unnest(e.sinks) AS s(sink)
 LEFT JOIN hookwire.sinks k ON k.name = s.sink
 LEFT JOIN LATERAL (
     -- Where keys are in order across topics, the event may wait behind another topic's hold.
-    SELECT h.id, o.detail, o.probe_at FROM hookwire.held h LEFT JOIN hookwire.holds o USING (sink, grp, tenant, topic, key)
-    WHERE h.sink = s.sink AND h.id BETWEEN e.id AND e.id ORDER BY h.id LIMIT 1
+    SELECT h.id, o.detail, o.probe_at
+    FROM (SELECT x.* FROM hookwire.held x WHERE x.sink = s.sink AND x.id BETWEEN e.id AND e.id ORDER BY x.id LIMIT 1) AS h
+    LEFT JOIN LATERAL (
+        SELECT y.detail, y.probe_at FROM hookwire.holds y
+        WHERE y.sink = h.sink AND y.grp = h.grp AND y.tenant = h.tenant AND y.topic = h.topic AND y.key = h.key LIMIT 1
+    ) AS o ON true
 ) AS w ON true
 WHERE e.tenant = $1 AND e.id = $2
 ORDER BY s.sink;
@@ -89,6 +93,15 @@ WHERE ctid = ANY (ARRAY(
 SELECT hookwire.publish($1, convert_to(coalesce(r.value, ''), 'UTF8'), key => r.key,
                         headers => jsonb_build_object('seq', r.seq::text, 'run', $5::text))
 FROM unnest($2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY AS r(key, value, seq, n) ORDER BY r.n;
+
+-- name: pump_owed
+-- Return the numbers of a run of `hookwire pump` that the topic's Kafka topic has yet to get, and those that were given up.
+SELECT (e.headers ->> 'seq')::bigint AS number, o.is_given_up
+FROM (SELECT id, false AS is_given_up FROM hookwire.outbox WHERE sink = 'kafka'
+      UNION SELECT id, false FROM hookwire.held WHERE sink = 'kafka'
+      UNION SELECT event_id, true FROM hookwire.relay_dead_letters WHERE sink = 'kafka') o
+JOIN hookwire.events e ON e.id = o.id
+WHERE e.topic = $1 AND e.headers ->> 'run' = $2;
 
 -- name: key_holders
 -- Return which other sessions hold one of these locks of ordering keys (FS-07).

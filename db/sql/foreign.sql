@@ -16,7 +16,7 @@ SELECT EXISTS (SELECT FROM hookwire.foreign_topics WHERE tenant = $1 AND topic =
 UPDATE hookwire.foreign_topics f
 SET pings = f.pings + 1, failures = 0,
     due_at = greatest(clock_timestamp(), f.fetched_at + make_interval(secs => $3::double precision))
-WHERE f.tenant = $1 AND f.topic = ANY ($2::text[]);
+WHERE f.tenant = $1 AND f.topic = $2;
 
 -- name: claim
 WITH chosen AS MATERIALIZED (

@@ -41,16 +41,17 @@ SELECT count(*) FROM (SELECT FROM hookwire.intents i
 
 -- name: renews
 -- Return whether the pair has a subscription, or a request that may become one.
-SELECT EXISTS (SELECT FROM hookwire.subscriptions s
-               WHERE s.tenant = $1 AND s.identity = $2 AND s.protocol = 'websub' AND s.state IN ('active', 'disabled'))
+SELECT EXISTS (SELECT FROM (SELECT x.state FROM hookwire.subscriptions x
+                            WHERE x.tenant = $1 AND x.identity = $2 AND x.protocol = 'websub' OFFSET 0) AS s
+               WHERE s.state IN ('active', 'disabled'))
     OR EXISTS (SELECT FROM hookwire.intents i
                WHERE i.tenant = $1 AND i.identity = $2 AND i.mode = 'subscribe' AND i.state IN ('requested', 'verifying'));
 
 -- name: subscriptions_of_host
 -- Count the subscriptions of a callback host, and requests that may become subscriptions; counting ends at $2.
 SELECT (SELECT count(*) FROM (SELECT FROM hookwire.subscriptions s
-                              WHERE s.callback_host = $1 AND s.protocol = 'websub' AND s.state IN ('active', 'disabled')
-                              LIMIT $2) AS made)
+                              WHERE s.callback_host BETWEEN $1 AND $1 AND s.protocol = 'websub' AND s.state IN ('active', 'disabled')
+                              ORDER BY s.callback_host LIMIT $2) AS made)
      + (SELECT count(*) FROM (SELECT FROM hookwire.intents i
                               WHERE i.callback_host = $1 AND i.mode = 'subscribe' AND i.state IN ('requested', 'verifying')
                               LIMIT $2) AS open);
@@ -220,7 +221,11 @@ INSERT INTO hookwire.subscription_secrets (subscription_id, number, tenant, key_
 -- name: withdraw
 UPDATE hookwire.subscriptions
 SET state = 'deleted', state_reason = 'unsubscribed', version = version + 1, updated_at = clock_timestamp()
-WHERE tenant = $1 AND identity = $2 AND protocol = 'websub' AND state IN ('active', 'disabled')
+WHERE id = (SELECT s.id
+            FROM (SELECT x.id, x.state FROM hookwire.subscriptions x
+                  WHERE x.tenant = $1 AND x.identity = $2 AND x.protocol = 'websub' OFFSET 0) AS s
+            WHERE s.state IN ('active', 'disabled'))
+  AND state IN ('active', 'disabled')
 RETURNING id;
 
 -- name: expire
@@ -261,11 +266,12 @@ JOIN hookwire.subscriptions s ON s.id = hosts.id AND NOT s.pshb03;
 DELETE FROM hookwire.deliveries
 WHERE ctid = ANY (ARRAY(
     SELECT q.place
-    FROM hookwire.subscriptions s CROSS JOIN LATERAL (
+    FROM (SELECT y.id FROM hookwire.subscriptions y
+          WHERE y.protocol = 'websub' AND y.state IN ('expired', 'denied', 'deleted')
+            AND y.updated_at > now() - interval '1 hour' ORDER BY y.updated_at) AS s
+    CROSS JOIN LATERAL (
         SELECT x.ctid AS place FROM hookwire.deliveries x WHERE x.subscription_id = s.id LIMIT $1 FOR UPDATE SKIP LOCKED
     ) AS q
-    WHERE s.protocol = 'websub' AND s.state IN ('expired', 'denied', 'deleted')
-      AND s.updated_at > now() - interval '1 hour'
     LIMIT $1));
 
 -- name: drop_deliveries_of

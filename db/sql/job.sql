@@ -34,7 +34,7 @@ SELECT hookwire.snooze_job($1, $2, $3, $4);
 SELECT hookwire.resume_job($1, $2::text::jsonb);
 
 -- name: release
-SELECT r.id FROM hookwire.release_jobs($1, $2) AS r(id);
+SELECT r.id FROM hookwire.release_jobs($1, $2, $3) AS r(id);
 
 -- name: extend
 SELECT e.id, e.lease_until, e.is_cancelled FROM hookwire.extend_jobs($1, $2, $3) AS e;

@@ -9,7 +9,10 @@ WITH told AS MATERIALIZED (
                'at', to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
                'about', jsonb_build_object('kind', 'subscription', 'id', s.public_id), 'subscription_id', s.public_id, 'topic', s.topic, 'callback', s.callback))::text, 'UTF8')) AS payloads
     FROM jsonb_array_elements($1::text::jsonb) AS n(notice)
-    JOIN hookwire.subscriptions s ON s.id = (n.notice->>'subscription')::bigint
+    CROSS JOIN LATERAL (
+        SELECT x.tenant, x.public_id, x.topic, x.callback FROM hookwire.subscriptions x
+        WHERE x.id = (n.notice->>'subscription')::bigint LIMIT 1
+    ) AS s
     WHERE EXISTS (SELECT FROM hookwire.subscriptions x
                   WHERE x.tenant = s.tenant AND x.state = 'active' AND x.topic_regex IS NULL AND x.topic = 'hookwire.operator')
        OR EXISTS (SELECT FROM hookwire.subscriptions x

@@ -37,7 +37,10 @@ FROM (
         SELECT x.tenant, x.topic, x.key, x.content_type, x.headers, x.payload, x.accepted_at, x.ordered
         FROM hookwire.events x WHERE x.id BETWEEN c.id AND c.id ORDER BY x.id LIMIT 1
     ) AS e ON true
-    LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
+    LEFT JOIN LATERAL (
+        SELECT x.name, x.kafka_topic, x.amqp_exchange, x.amqp_routing_key, x.amqp_exchange_type
+        FROM hookwire.topics x WHERE x.tenant = e.tenant AND x.name = e.topic LIMIT 1
+    ) AS t ON true
 ) AS batch
 WHERE before < $9
 ORDER BY id;
@@ -59,7 +62,9 @@ FROM (
 LEFT JOIN LATERAL (
     SELECT x.tenant, x.topic, x.key FROM hookwire.events x WHERE x.id BETWEEN c.id AND c.id ORDER BY x.id LIMIT 1
 ) AS e ON true
-LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
+LEFT JOIN LATERAL (
+    SELECT x.name FROM hookwire.topics x WHERE x.tenant = e.tenant AND x.name = e.topic LIMIT 1
+) AS t ON true
 ORDER BY c.id;
 
 -- name: purge

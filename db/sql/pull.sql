@@ -18,7 +18,7 @@ WITH asked AS (
 ), picked AS MATERIALIZED (
     SELECT q.event_id FROM hookwire.deliveries q
     WHERE q.subscription_id = $1 AND q.due_at <= now()
-      AND EXISTS (SELECT FROM hookwire.subscriptions s WHERE s.id = $1 AND s.state = 'active' AND s.protocol = 'pull')
+      AND (SELECT s.state = 'active' AND s.protocol = 'pull' FROM hookwire.subscriptions s WHERE s.id = $1)
       AND (q.lane IS NULL OR NOT EXISTS (
             SELECT FROM hookwire.deliveries x
             WHERE x.subscription_id = q.subscription_id AND x.lane = q.lane AND x.event_id < q.event_id))

@@ -42,8 +42,10 @@ WITH resource AS (
 )
 UPDATE hookwire.subscriptions s
 SET state = 'deleted', state_reason = 'the resource was deleted', version = s.version + 1, updated_at = clock_timestamp()
-WHERE s.id IN (SELECT r.subscription_id FROM hookwire.rabbithub_subscriptions r WHERE r.resource_id = $1 OR r.queue_id = $1)
-   OR s.id = (SELECT source FROM resource);
+WHERE s.id = ANY (ARRAY(
+    SELECT r.subscription_id FROM hookwire.rabbithub_subscriptions r WHERE r.resource_id = $1
+    UNION ALL SELECT r.subscription_id FROM hookwire.rabbithub_subscriptions r WHERE r.queue_id = $1
+    UNION ALL SELECT source FROM resource));
 
 -- name: ensure_topic
 -- Events published here go to subscribers, and to AMQP where the exchange is mirrored. $3 names the exchange there.
@@ -162,11 +164,15 @@ ORDER BY s.id LIMIT $3;
 
 -- name: expiring
 -- Return leases that end within $1 seconds, and for which no operator event was published yet (RH-56).
-UPDATE hookwire.rabbithub_subscriptions r SET told_until = s.lease_until
-FROM hookwire.subscriptions s
-WHERE s.id = r.subscription_id AND s.protocol = 'rabbithub' AND s.state = 'active'
-  AND s.lease_until <= now() + make_interval(secs => $1::double precision) AND r.told_until IS DISTINCT FROM s.lease_until
-RETURNING s.id, s.lease_until;
+WITH ending AS MATERIALIZED (
+    SELECT s.id, s.lease_until FROM hookwire.subscriptions s
+    WHERE s.protocol = 'rabbithub' AND s.state = 'active' AND s.lease_until <= now() + make_interval(secs => $1::double precision)
+    ORDER BY s.lease_until
+)
+UPDATE hookwire.rabbithub_subscriptions r SET told_until = (SELECT e.lease_until FROM ending e WHERE e.id = r.subscription_id)
+WHERE r.subscription_id = ANY (ARRAY(SELECT e.id FROM ending e))
+  AND r.told_until IS DISTINCT FROM (SELECT e.lease_until FROM ending e WHERE e.id = r.subscription_id)
+RETURNING r.subscription_id AS id, r.told_until AS lease_until;
 
 -- name: import
 -- As activate, for a subscription that was verified elsewhere. An inactive subscription stays inactive (RH-49).
@@ -190,20 +196,31 @@ VALUES ($1, $2, 'import', 'RabbitHub subscriptions', NULL, $3);
 -- Unsubscribe: keep the row, so that subscribing activates it again.
 UPDATE hookwire.subscriptions
 SET state = 'disabled', state_reason = 'unsubscribed', version = version + 1, updated_at = clock_timestamp()
-WHERE tenant = $1 AND identity = $2 AND protocol = 'rabbithub' AND state = 'active'
+WHERE id = (SELECT s.id FROM hookwire.subscriptions s
+            WHERE s.tenant = $1 AND s.identity = $2 AND s.protocol = 'rabbithub' AND s.state <> 'deleted')
+  AND state = 'active'
 RETURNING id;
 
 -- name: delete_subscription
 UPDATE hookwire.subscriptions
 SET state = 'deleted', state_reason = 'deleted', version = version + 1, updated_at = clock_timestamp()
-WHERE tenant = $1 AND identity = $2 AND protocol IN ('rabbithub', 'pull') AND state <> 'deleted'
+WHERE id = ANY (ARRAY(
+    SELECT s.id FROM hookwire.subscriptions s
+    WHERE s.tenant = $1 AND s.identity = $2 AND s.protocol = 'rabbithub' AND s.state <> 'deleted'
+    UNION ALL
+    SELECT s.id FROM hookwire.subscriptions s
+    WHERE s.tenant = $1 AND s.identity = $2 AND s.protocol = 'pull' AND s.state <> 'deleted' AND s.identity IS NOT NULL))
+  AND state <> 'deleted'
 RETURNING id;
 
 -- name: expire
 -- Make a subscription whose lease has ended inactive (RH-28).
 UPDATE hookwire.subscriptions s
 SET state = 'disabled', state_reason = 'the lease has ended', version = s.version + 1, updated_at = clock_timestamp()
-WHERE s.protocol = 'rabbithub' AND s.state = 'active' AND s.lease_until <= now();
+WHERE s.id = ANY (ARRAY(
+    SELECT x.id FROM hookwire.subscriptions x
+    WHERE x.protocol = 'rabbithub' AND x.state = 'active' AND x.lease_until <= now() ORDER BY x.lease_until))
+  AND s.state = 'active' AND s.lease_until <= now();
 
 -- name: dispatch_lock
 -- Let one process dispatch at a time, so that it sees all earlier dispatches: a consumer holds one message (RH-27).

@@ -10,7 +10,7 @@ ON CONFLICT DO NOTHING;
 INSERT INTO hookwire.services AS s (name, workers_until)
 SELECT u.name, clock_timestamp() + make_interval(secs => $2::double precision) FROM unnest($1::text[]) AS u(name)
 WHERE hookwire.is_queue_name(u.name)
-  AND ((SELECT i.services_auto_create FROM hookwire.installation i) OR EXISTS (SELECT FROM hookwire.services x WHERE x.name = u.name))
+  AND ((SELECT i.services_auto_create FROM hookwire.installation i) OR (SELECT x.name FROM hookwire.services x WHERE x.name = u.name) IS NOT NULL)
 ORDER BY u.name
 ON CONFLICT (name) DO UPDATE SET workers_until = greatest(s.workers_until, excluded.workers_until);
 

@@ -13,7 +13,7 @@ SELECT c.* FROM hookwire.claim_tasks($1, $2, $3) AS c;
 SELECT f.id FROM hookwire.finish_tasks($1, $2) AS f(id);
 
 -- name: release
-SELECT f.id FROM hookwire.release_tasks($1, $2) AS f(id);
+SELECT f.id FROM hookwire.release_tasks($1, $2, 'stop') AS f(id);
 
 -- name: fail
 SELECT hookwire.fail_task($1, $2, $3, $4);

@@ -9,7 +9,7 @@ INSERT INTO hookwire.topics (tenant, name, sinks, ordered, retention_days) VALUE
 ON CONFLICT DO NOTHING;
 
 -- name: known
-SELECT name FROM hookwire.topics WHERE tenant = $1 AND name = ANY ($2::text[]);
+SELECT name FROM hookwire.topics WHERE tenant = $1 AND name = $2;
 
 -- name: moved_to
 SELECT moved_to FROM hookwire.topics WHERE tenant = $1 AND name = $2;

@@ -13,13 +13,31 @@ FROM unnest($2::text[], $3::bytea[]) WITH ORDINALITY AS item (key, payload, plac
 SELECT coalesce(sum(cardinality(ids)), 0) FROM hookwire.relay_batches WHERE sink = $1;
 
 -- name: pending
--- Count everything that is still open; all zero is quiescence (I13).
-SELECT (SELECT count(*) FROM hookwire.outbox) AS outbox,
-       (SELECT count(*) FROM hookwire.held) AS held,
+-- Count everything that is still open; all zero is quiescence (I13). ``on_their_way`` counts each event for each sink and
+-- receiver that it is owed to. Before its fan-out, an event is owed to every subscription, so that the count only falls.
+WITH owed AS (
+    SELECT sink FROM hookwire.outbox UNION ALL SELECT sink FROM hookwire.held
+), receivers AS (
+    SELECT count(*) AS count FROM hookwire.subscriptions WHERE state = 'active'
+)
+SELECT (SELECT coalesce(sum(CASE WHEN o.sink = 'webhooks' THEN greatest(r.count, 1) ELSE 1 END), 0)::bigint
+        FROM owed o, receivers r) + (SELECT count(*) FROM hookwire.deliveries) AS on_their_way,
        (SELECT count(*) FROM hookwire.holds) AS holds,
        (SELECT count(*) FROM hookwire.relay_batches) AS manifests,
-       (SELECT count(*) FROM hookwire.deliveries) AS deliveries,
        (SELECT count(*) FROM hookwire.fanout_cursors) AS fanouts;
+
+-- name: on_their_way
+-- Return the events of a topic that a sink is still owed: in the outbox, behind a hold, or as open deliveries. Only
+-- deliveries have a callback; other events of webhooks have yet to be fanned out to all of them.
+SELECT o.sink, NULL AS callback, e.payload
+FROM (SELECT sink, id FROM hookwire.outbox UNION SELECT sink, id FROM hookwire.held) o
+JOIN hookwire.events e ON e.id = o.id WHERE e.topic = $1
+UNION ALL
+SELECT 'webhooks', s.callback, e.payload
+FROM hookwire.deliveries d
+JOIN hookwire.events e ON e.id = d.event_id
+JOIN hookwire.subscriptions s ON s.id = d.subscription_id
+WHERE e.topic = $1;
 
 -- name: archive
 -- Return every stored event of a topic in id order, as the arrival log of one more sink.

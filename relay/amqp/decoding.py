@@ -3,7 +3,8 @@
 RabbitMQ does not check all properties of a message. The client raises an error for a time beyond the calendar, an
 unknown type of value, a name that is not UTF-8, or deep nesting. Then its connection ends, and the broker delivers
 the same message again, for ever. :func:`tolerate_unreadable` makes the client deliver such a message without
-properties. It then has the header :data:`UNREADABLE`, so that the source can reject it.
+properties. It then has the header :data:`UNREADABLE` with the reason, so that the source can refuse it, and the header
+:data:`RAW_PROPERTIES` with the bytes.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from typing import Final
 
 from pamqp import commands, decode, header
 
-__all__ = ["UNREADABLE", "tolerate_unreadable"]
+__all__ = ["RAW_PROPERTIES", "UNREADABLE", "tolerate_unreadable"]
 
 UNREADABLE: Final = "x-unreadable-properties"
+RAW_PROPERTIES: Final = "x-raw-properties"
+_FIXED_BYTES: Final = 12
 _read_properties = header.ContentHeader.unmarshal
 
 
@@ -29,8 +32,13 @@ def _unmarshal(self: header.ContentHeader, data: bytes) -> None:
     try:
         _read_properties(self, data)
     except Exception as error:  # noqa: BLE001 - also a RecursionError
-        self.class_id, self.weight, self.body_size = struct.unpack(">HHQ", data[:12])
-        self.properties = commands.Basic.Properties(headers={UNREADABLE: f"{type(error).__name__}: {error}"[:200]})
+        self.class_id, self.weight, self.body_size = struct.unpack(">HHQ", data[:_FIXED_BYTES])
+        self.properties = commands.Basic.Properties(
+            headers={
+                UNREADABLE: f"{type(error).__name__}: {error}"[:200],
+                RAW_PROPERTIES: bytearray(data[_FIXED_BYTES:]),
+            }
+        )
 
 
 def _short_string(value: bytes) -> tuple[int, str]:

@@ -1,43 +1,36 @@
 """Parsing of AMQP messages that become events; :mod:`relay.amqp.message` builds messages from events.
 
 ============================  ==================================================================================
-body, ``content_type``        unchanged
+body, ``content_type``        unchanged; a type that no event can have is left out
 ``message_id``                the message's identity, which detects repetitions
 ``cloudEvents_<name>``        CloudEvents attributes; also ``cloudEvents:<name>`` and ``ce-<name>``
 ``hookwire-key``              the ordering key; without it, the CloudEvents attribute ``partitionkey``
 ``hookwire-hops``             the number of hubs that the message has passed
-other headers                 text, numbers, booleans and times become text; their names become lower case
 ``correlation_id``, ...       ``x-amqp-correlation-id``, ``x-amqp-type``, ``x-amqp-app-id``, ``x-amqp-reply-to``
+other headers                 lower-case names, and text: see :mod:`relay.amqp.incoming_header`
 left out                      another hub's ``hookwire-*`` headers, and headers of the broker (``x-death``)
 ============================  ==================================================================================
 
-A message is refused for a header that some sink cannot carry: a table, a list, a control character, or too many bytes.
+A message is refused only if its body is too large, if its key cannot be a key, or if its properties cannot be read.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from datetime import datetime
-from decimal import Decimal
 from typing import Final
 
 from aio_pika.abc import AbstractIncomingMessage
 
 from event.attribute import CloudEventError, check_content_type
 from event.hops import HOPS_HEADER
-from event.timestamp import format_timestamp
 from event.tombstone import TOMBSTONE_HEADER, is_tombstone
 from event.topic import TopicError, validate_key
 from relay.amqp.decoding import UNREADABLE
+from relay.amqp.incoming_header import MessageHeaders, text_of
 from relay.source import IntakeRefused, SourceMessage
 
 __all__ = ["read_incoming"]
 
-_HEADERS_MAX = 64
-_HEADERS_BYTES_MAX = 16_384
-_NAME = re.compile(r"[a-z0-9_.-]{1,200}")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _ATTRIBUTE_PREFIXES: Final = ("cloudevents_", "cloudevents:", "ce-")
 _KEY = "hookwire-key"
 _OTHER_HUBS: Final = frozenset(
@@ -54,50 +47,41 @@ def read_incoming(message: AbstractIncomingMessage, body_bytes_max: int) -> Sour
         raise IntakeRefused("properties", f"its properties cannot be read: {message.headers[UNREADABLE]!s}")
     if len(message.body) > body_bytes_max:
         raise IntakeRefused("too_large", f"the body has {len(message.body)} bytes, more than {body_bytes_max}")
-    try:
-        check_content_type(message.content_type)
-    except CloudEventError as error:
-        raise IntakeRefused("content_type", error.detail) from None
-    headers = _headers(message)
-    key = _key(message, headers)
-    if TOMBSTONE_HEADER in headers and (not is_tombstone(headers) or message.body or key is None):
-        raise IntakeRefused("tombstone", "a tombstone has a key, an empty body and the header hookwire-tombstone: true")
+    headers = MessageHeaders()
+    headers.add_all(_properties(message))
+    headers.add_all(sorted(_named(message, headers.left_out), key=_is_no_attribute))
+    content_type = _content_type(message, headers.left_out)
+    key = _key(message, headers.kept)
+    _check_tombstone(message, headers, key)
     return SourceMessage(
         message.exchange or "",
         message.routing_key or "",
         message.message_id or "",
         key,
-        str(message.headers.get(HOPS_HEADER) or "0"),
-        message.content_type or None,
-        headers,
+        _hops(message, headers.left_out),
+        content_type,
+        headers.kept,
         message.body,
+        tuple(headers.left_out),
     )
 
 
-def _headers(message: AbstractIncomingMessage) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    for name, value in (*_named(message), *_properties(message)):
-        text = _text(name, value)
-        if name in headers or not _NAME.fullmatch(name) or _CONTROL.search(text):
-            detail = f"the header {name[:80]!a} occurs twice, has an invalid name, or holds a control character"
-            raise IntakeRefused("header", detail)
-        headers[name] = text
-    if len(headers) > _HEADERS_MAX or sum(len(n) + len(v.encode()) for n, v in headers.items()) > _HEADERS_BYTES_MAX:
-        detail = f"there are more than {_HEADERS_MAX} headers, or they have more than {_HEADERS_BYTES_MAX} bytes"
-        raise IntakeRefused("headers_too_large", detail)
-    return headers
-
-
-def _named(message: AbstractIncomingMessage) -> Iterator[tuple[str, object]]:
+def _named(message: AbstractIncomingMessage, left_out: list[str]) -> Iterator[tuple[str, object]]:
     """Yield the publisher's headers under the hub's names for them."""
     for given, value in message.headers.items():
         name = given.lower()
         if name in _OTHER_HUBS or name in _BROKERS_EXACTLY or name.startswith(_BROKERS) or value is None:
             continue
         if name.startswith("hookwire-") and name != TOMBSTONE_HEADER:
-            raise IntakeRefused("header", f"the header {name[:80]!a} is the hub's own; leave it out")
+            left_out.append("reserved")
+            continue
         prefix = next((prefix for prefix in _ATTRIBUTE_PREFIXES if name.startswith(prefix)), None)
         yield (name if prefix is None else f"ce-{name.removeprefix(prefix)}"), value
+
+
+def _is_no_attribute(header: tuple[str, object]) -> bool:
+    """Sort CloudEvents attributes to the front, so that large headers do not displace them."""
+    return not header[0].startswith("ce-")
 
 
 def _properties(message: AbstractIncomingMessage) -> Iterator[tuple[str, object]]:
@@ -107,27 +91,38 @@ def _properties(message: AbstractIncomingMessage) -> Iterator[tuple[str, object]
             yield "content-encoding" if name == "content_encoding" else f"x-amqp-{name.replace('_', '-')}", value
 
 
-def _text(name: str, value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str | int | float | Decimal):
-        return str(value)
-    if isinstance(value, datetime):
-        return format_timestamp(value)
-    if isinstance(value, bytes | bytearray):
-        try:
-            return bytes(value).decode()
-        except UnicodeDecodeError:
-            raise IntakeRefused("header", f"the header {name[:80]!a} is not UTF-8") from None
-    raise IntakeRefused("header", f"the header {name[:80]!a} is a table or a list; use text")
+def _content_type(message: AbstractIncomingMessage, left_out: list[str]) -> str | None:
+    try:
+        check_content_type(message.content_type)
+    except CloudEventError:
+        left_out.append("content_type")
+        return None
+    return message.content_type or None
+
+
+def _hops(message: AbstractIncomingMessage, left_out: list[str]) -> str:
+    text = str(message.headers.get(HOPS_HEADER) or "0")
+    if text.isascii() and text.isdigit():
+        return text
+    left_out.append("hops")
+    return "0"
 
 
 def _key(message: AbstractIncomingMessage, headers: dict[str, str]) -> str | None:
     given = message.headers.get(_KEY)
-    key = headers.get("ce-partitionkey") if given is None else _text(_KEY, given)
+    if isinstance(given, dict | list):
+        raise IntakeRefused("key", "the header hookwire-key is a table or a list; use text")
+    key = headers.get("ce-partitionkey") if given is None else text_of(given)
     if not key:
         return None
     try:
         return validate_key(key)
     except TopicError as error:
         raise IntakeRefused("key", str(error)) from None
+
+
+def _check_tombstone(message: AbstractIncomingMessage, headers: MessageHeaders, key: str | None) -> None:
+    """Leave out the header of a tombstone from a message that is none: it needs a key and an empty body."""
+    if TOMBSTONE_HEADER in headers.kept and (not is_tombstone(headers.kept) or message.body or key is None):
+        del headers.kept[TOMBSTONE_HEADER]
+        headers.left_out.append("tombstone")

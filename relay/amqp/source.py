@@ -5,8 +5,7 @@
     connect --> declare if missing -------> consume --> read --> intake: COMMIT --> acknowledge
        ^                                      |           |          |
        |  connection, channel or queue lost   |           |          '-- unavailable: again after a pause
-       +--------------------------------------+           '-- refused for good: rejected, so that the broker
-                                                              dead-letters it
+       +--------------------------------------+           '-- refused for good: kept in <queue>.refused --> acknowledge
 
 The source holds at most ``prefetch`` messages. If a connection is lost, or the process stops, the broker delivers the
 unacknowledged messages again. A message id that is stored already causes no second event (`hub.intake`); a message
@@ -14,8 +13,9 @@ without an id may become two events.
 
 Messages of one key are stored one after the other, in the order of the queue. Other messages continue meanwhile.
 
-A missing queue is declared as durable, with a queue ``<queue>.refused`` for refused messages. An existing queue is not
-changed: refused messages go to its own dead-letter exchange, or are dropped.
+A missing queue is declared as durable. An existing queue is not changed. A refused message is kept in the queue
+``<queue>.refused`` (:mod:`relay.amqp.refused_queue`). While that queue is missing and cannot be declared, nothing is
+consumed. A route with ``refused="reject"`` leaves refused messages to the broker.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from aio_pika.exceptions import ChannelNotFoundEntity
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from relay.amqp.connection_check import connect
@@ -36,8 +35,10 @@ from relay.amqp.error import line_of, translated
 from relay.amqp.incoming import read_incoming
 from relay.amqp.link import close_in_time
 from relay.amqp.options import AmqpOptions
+from relay.amqp.refused_queue import QueueMissing, RefusedQueue, refused_queue_of
+from relay.amqp.topology import declare_missing
 from relay.sink import SinkUnavailable
-from relay.source import Intake, IntakeRefused, IntakeUnavailable, SourceMessage, SourceRoute
+from relay.source import Intake, IntakeRefused, IntakeResult, IntakeUnavailable, SourceMessage, SourceRoute
 from runtime.cancellation import TaskGroup, end_if_cancelled
 from runtime.pause import pause
 from runtime.trouble import Trouble
@@ -50,6 +51,7 @@ __all__ = ["AmqpSource", "SourceMetrics"]
 _log = structlog.get_logger(__name__)
 _ANSWER_SECONDS = 10.0
 _PAUSE_SECONDS = (0.2, 10.0)
+_INTAKE_SECONDS = (0.2, 1.0)  # the database is asked every second anyway
 
 
 class SourceMetrics:
@@ -61,7 +63,11 @@ class SourceMetrics:
             ["queue", "outcome"], registry=registry,
         )  # fmt: skip
         self.refused = Counter(
-            "hookwire_amqp_source_refused_total", "Messages of a queue that were rejected for good, by reason.",
+            "hookwire_amqp_source_refused_total", "Messages of a queue that cannot be events, by reason.",
+            ["queue", "reason"], registry=registry,
+        )  # fmt: skip
+        self.left_out = Counter(
+            "hookwire_amqp_source_headers_left_out_total", "Headers that events of a queue lack, by reason.",
             ["queue", "reason"], registry=registry,
         )  # fmt: skip
         self.connected = Gauge(
@@ -85,6 +91,7 @@ class AmqpSource:
         self._body_bytes_max = body_bytes_max
         self._stopping = asyncio.Event()
         self._session: _Session | None = None
+        self._must_keep = False
         self._trouble = Trouble("amqp_source_waits", "amqp_source_goes_on")
         tolerate_unreadable()
         metrics.connected.labels(route.queue).set(0)
@@ -115,7 +122,11 @@ class AmqpSource:
         """Consume on one connection until stopped. Raise SinkUnavailable, or _ConsumerLost after it was consumed."""
         queue = self._route.queue
         async with _connected(self._options, f"hookwire source {queue}") as connection:
-            session = self._session = _Session(self._take)
+            refused = RefusedQueue(connection, queue)
+            if self._must_keep:
+                await refused.ensure()
+                self._must_keep = False
+            session = self._session = _Session(self._take, refused)
             connection.close_callbacks.add(lambda _, error=None: session.end(error))
             with translated(f"cannot consume the AMQP queue {queue}"):
                 async with asyncio.timeout(_ANSWER_SECONDS):
@@ -148,33 +159,55 @@ class AmqpSource:
     async def _take(
         self, session: _Session, message: AbstractIncomingMessage, read: SourceMessage | IntakeRefused
     ) -> None:
-        """Store and acknowledge one message, or reject it. Retry until the session ends if the hub cannot store it."""
-        seconds, seconds_max = _PAUSE_SECONDS
+        """Store and acknowledge one message, or refuse it. Retry until the session ends if the hub cannot store it."""
+        seconds, seconds_max = _INTAKE_SECONDS
         while not session.ended.is_set():
             try:
                 if isinstance(read, IntakeRefused):
                     raise read
-                outcome = await self._intake.take(self._route, read)
+                taken = await self._intake.take(self._route, read)
             except IntakeRefused as refused:
-                await self._reject(message, refused)
-                return
+                if await self._refuse(session, message, refused):
+                    return
             except IntakeUnavailable as error:
                 self._trouble.tell(error, queue=self._route.queue)
-                await pause(session.ended, seconds)
-                seconds = min(seconds * 2, seconds_max)
-                continue
-            self._trouble.over(queue=self._route.queue)
-            if await _settled(message.ack()):
-                self._metrics.taken.labels(self._route.queue, outcome).inc()
-            if outcome == "returned":
-                _log.warning("amqp_source_loop", queue=self._route.queue, message_id=message.message_id)
-            return
+            else:
+                self._trouble.over(queue=self._route.queue)
+                await self._acknowledge(message, taken)
+                return
+            await pause(session.ended, seconds)
+            seconds = min(seconds * 2, seconds_max)
 
-    async def _reject(self, message: AbstractIncomingMessage, refused: IntakeRefused) -> None:
-        if await _settled(message.reject(requeue=False)):
-            queue = self._route.queue
+    async def _acknowledge(self, message: AbstractIncomingMessage, taken: IntakeResult) -> None:
+        queue = self._route.queue
+        if await _settled(message.ack()):
+            self._metrics.taken.labels(queue, taken.outcome).inc()
+            for reason in taken.left_out:
+                self._metrics.left_out.labels(queue, reason).inc()
+        if taken.outcome == "returned":
+            _log.warning("amqp_source_loop", queue=queue, message_id=message.message_id)
+
+    async def _refuse(self, session: _Session, message: AbstractIncomingMessage, refused: IntakeRefused) -> bool:
+        """Keep a message, or leave it to the broker; return whether it is settled. It is not settled while it cannot be
+        kept, and the session ends if that needs a person.
+        """
+        queue, kept_in = self._route.queue, None
+        if self._route.refused == "keep":
+            kept_in = refused_queue_of(queue)
+            try:
+                await session.refused.keep(message, refused)
+            except SinkUnavailable as error:
+                end_if_cancelled()
+                self._trouble.tell(error, queue=queue)
+                if isinstance(error, QueueMissing):
+                    self._must_keep = True
+                    session.end(error)
+                return False
+        if await _settled(message.reject(requeue=False) if kept_in is None else message.ack()):
             self._metrics.refused.labels(queue, refused.reason).inc()
-            _log.warning("amqp_source_refused", queue=queue, reason=refused.reason, detail=str(refused)[:300])
+            detail = str(refused)[:300]
+            _log.warning("amqp_source_refused", queue=queue, reason=refused.reason, detail=detail, kept_in=kept_in)
+        return True
 
 
 class _ConsumerLost(Exception):
@@ -187,7 +220,9 @@ class _Session:
     def __init__(
         self,
         take: Callable[[_Session, AbstractIncomingMessage, SourceMessage | IntakeRefused], Coroutine[Any, Any, None]],
+        refused: RefusedQueue,
     ) -> None:
+        self.refused = refused
         self.ended = asyncio.Event()
         self.reason = "the broker ended it"
         self._take = take
@@ -242,7 +277,7 @@ async def _settled(answer: Awaitable[None]) -> bool:
 
 async def _declare(connection: AbstractConnection, route: SourceRoute) -> None:
     """Declare the queue and exchange if they are missing. Leave existing ones, which may have other arguments."""
-    dead = f"{route.queue}.refused"
+    dead = refused_queue_of(route.queue)
     rule = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
 
     async def exchange(channel: AbstractChannel, passive: bool) -> None:
@@ -255,21 +290,11 @@ async def _declare(connection: AbstractConnection, route: SourceRoute) -> None:
             route.queue, durable=True, passive=passive, arguments=None if passive else dict(rule)
         )
 
-    await _ensure(connection, queue)
+    await declare_missing(connection, queue)
     if route.exchange:
-        await _ensure(connection, exchange)
+        await declare_missing(connection, exchange)
         async with connection.channel() as channel:
             await (await channel.get_queue(route.queue)).bind(route.exchange, route.binding_key)
-
-
-async def _ensure(connection: AbstractConnection, declare: Callable[[AbstractChannel, bool], Awaitable[None]]) -> None:
-    """Check passively, then declare a missing queue or exchange on a new channel: a failed check closes the channel."""
-    with suppress(ChannelNotFoundEntity):
-        async with connection.channel() as channel:
-            await declare(channel, True)
-        return
-    async with connection.channel() as channel:
-        await declare(channel, False)
 
 
 @asynccontextmanager

@@ -202,7 +202,10 @@ async def test_the_receiver_refuses_what_the_hub_did_not_sign_and_shows_an_event
         return (await client.post("/", content=b"{}", headers=headers)).status_code
 
     words = (sys.executable, ROOT / "examples/receiver.py", "--port", str(free_port), "--secret", secret, "--json")
-    async with running(*words) as receiver, httpx.AsyncClient(base_url=f"http://127.0.0.1:{free_port}") as client:
+    async with (
+        running(*words) as receiver,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{free_port}", timeout=60) as client,
+    ):
         await receiver.line("receiving at")
         statuses = [
             await post(client, Webhook(secret), "evt_1"),

@@ -93,7 +93,7 @@ def running_hub(database_url: str, tmp_path: Path) -> RunHub:
                 tasks.create_task(process.run())
                 try:
                     reached = f"http://{loaded.listen}" if loaded.public_url else assembly.public_url
-                    async with httpx.AsyncClient(base_url=reached, trust_env=False, verify=False, timeout=20) as client:
+                    async with httpx.AsyncClient(base_url=reached, trust_env=False, verify=False, timeout=80) as client:
                         hub = RunningHub(assembly.public_url, client, loaded, database_url)
                         await hub.until("/readyz", lambda answer: answer["database"] == "ok")
                         yield hub

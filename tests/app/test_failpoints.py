@@ -92,7 +92,7 @@ async def test_each_stall_blocks_the_loop_for_as_long_as_its_point_says() -> Non
     points = Failpoints("relay.mid_send:stall=0.1,relay.mid_purge:stall=9")
     began = asyncio.get_running_loop().time()
     await points.reach("relay.mid_send")
-    assert 0.1 <= asyncio.get_running_loop().time() - began < 3
+    assert 0.1 <= asyncio.get_running_loop().time() - began < 9
 
 
 async def test_a_point_in_the_middle_is_passed_while_there_is_no_answer_yet() -> None:

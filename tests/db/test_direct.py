@@ -23,7 +23,7 @@ async def sql(database_url_both: str) -> AsyncIterator[asyncpg.Connection]:
     connection = await asyncpg.connect(database_url_both)
     await connection.execute("INSERT INTO hookwire.topics (name) VALUES ('t'), ('u')")
     yield connection
-    await connection.close(timeout=2)
+    await connection.close(timeout=60)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ async def other(sql: asyncpg.Connection, database_url_both: str) -> AsyncIterato
     """A second session."""
     connection = await asyncpg.connect(database_url_both)
     yield connection
-    await connection.close(timeout=2)
+    await connection.close(timeout=60)
 
 
 async def publish(

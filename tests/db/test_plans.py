@@ -95,7 +95,7 @@ async def sql(database_url_both: str) -> AsyncIterator[asyncpg.Connection]:
     connection = await asyncpg.connect(database_url_both)
     await connection.execute("SET jit = off")
     yield connection
-    await connection.close(timeout=2)
+    await connection.close(timeout=60)
 
 
 def literal(value: object) -> str:

@@ -227,7 +227,7 @@ async def sql(database_url_both: str) -> AsyncIterator[asyncpg.Connection]:
     await connection.execute(for_outbox("public.compat")["compat.create_table"])
     await connection.execute("SET jit = off; SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan")
     yield connection
-    await connection.close(timeout=2)
+    await connection.close(timeout=60)
 
 
 @pytest.mark.parametrize("state", _STATES)

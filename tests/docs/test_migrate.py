@@ -135,7 +135,7 @@ async def opened(folder: Path, url: str, kafka: str) -> AsyncIterator[Shop]:
             if relay.returncode is None:
                 relay.kill()
                 await relay.wait()
-        await sql.close(timeout=5)
+        await sql.close(timeout=60)
 
 
 class Writer:
@@ -181,7 +181,7 @@ async def writer_of(shop: Shop, topic: str) -> AsyncIterator[Writer]:
         await sql.execute("UPDATE outbox SET leader_id = gen_random_uuid() WHERE id <= 100")
         yield writer
     finally:
-        await sql.close(timeout=5)
+        await sql.close(timeout=60)
 
 
 async def follow_all(shop: Shop, pump: str) -> None:

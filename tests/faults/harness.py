@@ -11,7 +11,7 @@ import random
 import secrets
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -203,12 +203,12 @@ class Kafka:
         found = defaultdict(list)
         try:
             ends = await self._ends()
-            with suppress(TimeoutError):  # a transaction that stays open hides the rest, which is lost then
-                async with asyncio.timeout(_MARKERS_SECONDS_MAX) as patience:
-                    while any([await consumer.position(one) < end for one, end in ends.items()]):
-                        for partition, records in (await consumer.getmany(timeout_ms=500)).items():
-                            found[partition] += records
-                            patience.reschedule(asyncio.get_running_loop().time() + _MARKERS_SECONDS_MAX)
+            # A transaction that stays open hides the rest. That is a TimeoutError, because nothing is known to be lost.
+            async with asyncio.timeout(_MARKERS_SECONDS_MAX) as patience:
+                while any([await consumer.position(one) < end for one, end in ends.items()]):
+                    for partition, records in (await consumer.getmany(timeout_ms=500)).items():
+                        found[partition] += records
+                        patience.reschedule(asyncio.get_running_loop().time() + _MARKERS_SECONDS_MAX)
         finally:
             await consumer.stop()
         for record in heapq.merge(*found.values(), key=_moment):

@@ -99,9 +99,10 @@ async def test_a_kill_between_commit_and_acknowledgement_makes_one_event_of_each
 async def test_a_broker_that_restarts_while_it_is_read_costs_nothing(
     database_url: str, rabbitmq: RabbitServer, tmp_path: Path
 ) -> None:
-    """FM-03."""
+    """FM-03, GU-20: the queue's declaration is on the disk before the kill."""
     feed = Feed(rabbitmq, database_url, tmp_path)
     await feed.declare()
+    await asyncio.to_thread(rabbitmq.sync_declarations)
     await feed.publish(2_000)
     await feed.child.start(wait=False)
 

@@ -91,7 +91,7 @@ async def hubs(database_url: str, folder: Path, count: int = 1, failpoints: str 
     children = [Child(f"hub-{number}", folder, settings) for number in range(count)]
     sql = await asyncpg.connect(database_url)
     try:
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             for child in children:
                 await child.start(failpoints)
             yield Hubs(children, client, sql)

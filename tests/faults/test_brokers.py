@@ -43,7 +43,7 @@ async def test_with_kafka_down_at_the_start_and_again_later_everything_else_goes
     down_seconds: int, database_url: str, kafka: KafkaServer, tmp_path: Path, seed: int
 ) -> None:
     """RR-09, F19 F27: I1 I3 I6 I7, T5"""
-    kafka.kill()
+    await asyncio.to_thread(kafka.kill)
     try:
         async with open_harness(
             database_url, tmp_path, seed, Kafka(kafka.bootstrap), pause_seconds=0.1, **CALM
@@ -61,7 +61,7 @@ async def test_with_kafka_down_at_the_start_and_again_later_everything_else_goes
                 await asyncio.to_thread(kafka.start)
             assert await harness.concluded(duplicates_max=0, quiet_seconds_max=120) == CLEAN
     finally:
-        kafka.start()
+        await asyncio.to_thread(kafka.start)
 
 
 async def test_a_kafka_that_hangs_delays_neither_amqp_nor_webhooks(
@@ -185,7 +185,7 @@ async def test_a_commit_that_had_begun_when_kafka_was_killed_is_whole_or_nothing
         await starting
         read = Counter(message.headers["group"] for message in await read_committed(kafka.bootstrap, topic))
     finally:
-        kafka.start()
+        await asyncio.to_thread(kafka.start)
         for sink in sinks:
             await sink.close()
     print(f"seed {seed}: acknowledged {sorted(acknowledged)}, markers {markers}")

@@ -46,6 +46,7 @@ class Mirror:
         subscribed = await self._client.post(f"/rabbithub/subscribe/x/{self.exchange}", data=form(callbacks, "push"))
         assert subscribed.status_code == 204, subscribed.text
         self.queue = await bound(self.server, self.exchange, "direct", "push")
+        await asyncio.to_thread(self.server.sync_declarations)  # a test may kill the broker
         await self.child.kill()
 
     async def close(self) -> None:

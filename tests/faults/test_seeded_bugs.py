@@ -7,8 +7,8 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from relay.amqp.sink import AmqpOptions, AmqpSink
 from relay.harvester import Harvester
 from relay.record import Record
 from relay.sink import Batch, SinkUnavailable, Term
-from tests.faults.harness import CLEAN, Harness, Verdict, verdict
+from tests.faults.harness import CLEAN, Harness, verdict
 from tests.waiting import lasts, until
 
 
@@ -98,8 +98,11 @@ SCENES: list[tuple[str, Scenario, str, dict[str, Any]]] = [
     ("no-key-lock", only_load, "reordered", {"processes": 1, "transactors": 4}),
     ("no-term-check", stop_the_leader_and_kill_its_successor, "stale_term", {"processes": 2}),
     ("unroutable-as-sent", unbind_for_a_second, "lost", {"processes": 1}),
-    ("cursor", only_load, "lost", {"processes": 1, "transactors": 4}),
+    ("cursor", only_load, "reordered", {"processes": 1, "transactors": 4}),
 ]
+
+ROUNDS_MAX = 10
+"""So many scenarios without the breach mean that the witness does not notice it."""
 
 
 @pytest.mark.parametrize(("bug", "scenario", "broken", "options"), SCENES, ids=[scene[0] for scene in SCENES])
@@ -108,26 +111,25 @@ async def test_a_seeded_bug_breaks_its_promise_and_without_it_the_same_scenario_
     seeded: bool, bug: str, scenario: Scenario, broken: str, options: dict[str, Any], database_url: str,
     tmp_path: Path, seed: int,
 ) -> None:  # fmt: skip
-    """RL-02, MU-01 MU-02 MU-03 MU-04 MU-05 MU-09, T18, OR-06"""
+    """RL-02, MU-01 MU-02 MU-03 MU-04 MU-05 MU-09, T18, OR-06, GU-20
+
+    A bug is a race; where it has not shown itself, as on a slow machine, the same scenario is played again.
+    """
     async with open_broker(tmp_path) as broker:
         where = {"settings": {"AMQP_URL": broker.url}, "promises": {"amqp": Promise.RECORD}}
         arranged = ScenarioOptions(database_url, tmp_path, seed, seeded_bug=bug if seeded else None, **where, **options)
         async with open_scenario(arranged) as opened:
             harness = Harness(opened)
-            async with harness.scenario.load():
-                await scenario(Scene(harness, broker))
-            found = await found_after(harness, 5 if seeded else 30)
+            for _ in range(ROUNDS_MAX if seeded else 1):
+                async with harness.scenario.load():
+                    await scenario(Scene(harness, broker))
+                with suppress(NotQuiet if seeded else ()):  # a bug may keep events on their way for ever
+                    await harness.scenario.quiet(5 if seeded else 60)
+                found = verdict(await harness.scenario.judge(), 500)
+                if getattr(found, broken):
+                    break
             assert not opened.crashes, "a crash is not what was to be found"
     assert getattr(found, broken) > 0 if seeded else found == CLEAN, found
-
-
-async def found_after(harness: Harness, quiet_seconds_max: float) -> Verdict:
-    """The verdict; what is still on its way counts as lost, which a bug may well cause."""
-    try:
-        await harness.scenario.quiet(quiet_seconds_max)
-    except NotQuiet as still:
-        return replace(verdict(await harness.scenario.judge(), 500), evidence=(str(still),))
-    return verdict(await harness.scenario.judge(), 500)
 
 
 # --- bugs that are shown without a scenario ---------------------------------------------------------------------

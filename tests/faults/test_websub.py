@@ -74,14 +74,15 @@ async def service(
 ) -> AsyncIterator[Service]:
     settings = {
         "DATABASE_URL": database_url, "DATA_DIR": str(folder), "PROFILE": "development", "LOG_LEVEL": "warning",
-        "EGRESS_ALLOW_CIDRS": "127.0.0.0/8", "DELIVERY_TIMEOUT_SECONDS": "2", "RETRY_SCHEDULE_SECONDS": "1,1,1",
+        "EGRESS_ALLOW_CIDRS": "127.0.0.0/8", "DELIVERY_TIMEOUT_SECONDS": "30", "RETRY_SCHEDULE_SECONDS": "1,1,1",
         "DIRECT_DELIVERIES": str(direct),
     }  # fmt: skip
     child = Child("hub", folder, settings)
     sql = await asyncpg.connect(database_url)
     base_url = f"http://127.0.0.1:{child.port}"
     try:
-        async with serve_callbacks() as callbacks, httpx.AsyncClient(base_url=base_url, trust_env=False) as client:
+        talking = httpx.AsyncClient(base_url=base_url, trust_env=False, timeout=60)
+        async with serve_callbacks() as callbacks, talking as client:
             await child.start(failpoints)
             yield Service(child, callbacks, sql, client)
     finally:
@@ -102,7 +103,7 @@ def is_signed(post: tuple[str, dict[str, str], bytes], secret: str) -> bool:
 async def test_requests_are_decided_as_asked_although_the_service_dies(
     point: str, database_url: str, tmp_path: Path
 ) -> None:
-    """WS-04, WS-05, WS-18, WS-19, WS-84, F38: a subscription, a renewal, one that is refused, an unsubscription.
+    """WS-04, WS-05, WS-18, WS-19, WS-84, F38, GU-20: a subscription, a renewal, one that is refused, an unsubscription.
 
     Killed when they are accepted; while their callbacks are asked; when one has answered; before that is committed.
     """

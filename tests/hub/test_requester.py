@@ -120,19 +120,25 @@ async def test_subscriptions_of_a_host_and_of_a_requester_have_a_number(database
 
 
 async def test_a_stranger_keeps_nobody_from_being_verified(database_url_both: str) -> None:
-    """FS-04: 40 slow callbacks wait, two are asked at a time; a request that comes later takes the next turn."""
+    """FS-04, GU-20: 40 slow callbacks wait, two are asked at a time; a request that comes later takes the next turn.
+
+    One of the two slow callbacks answers and the other does not: the next turn is one GET, which has no competitor.
+    """
     async with hub_harness(database_url_both, verification_slots=4, verification_deadline_seconds=300.0) as harness:
-        gate = asyncio.Event()
-        harness.callbacks.script["/slow"] = after(gate, answers(200))
+        first, others = asyncio.Event(), asyncio.Event()
+        gates = iter([first])
+        harness.callbacks.script["/slow"] = lambda *answer: after(next(gates, others), answers(200))(*answer)
         strange = [await ask(harness, number, path="/slow") for number in range(40)]
         async with harness.verifying():
             await harness.callbacks.wait_for(2)
             victim = await ask(harness, 250, "198.51.100.7", path="/victim")
-            gate.set()
+            first.set()
+            await harness.callbacks.wait_for(3)
+            next_asked = harness.callbacks.targets[2].partition("?")[0]
+            others.set()
             states = await harness.decided(*strange, victim)
 
-        asked = [target.partition("?")[0] for target in harness.callbacks.targets]
-        assert (set(states), asked.index("/victim") in (2, 3)) == ({"verified"}, True)
+        assert (set(states), next_asked) == ({"verified"}, "/victim")
 
 
 async def test_hosts_that_have_confirmed_do_not_wait_for_strangers(database_url: str) -> None:

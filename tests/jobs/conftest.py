@@ -19,7 +19,7 @@ async def connect(database_url_both: str) -> AsyncIterator[Connect]:
 
         async def opened() -> asyncpg.Connection:
             connection = await asyncpg.connect(database_url_both)
-            stack.push_async_callback(connection.close, timeout=2)
+            stack.push_async_callback(connection.close, timeout=60)
             await connection.execute("SET enable_seqscan = off; SET jit = off")  # as the pool does
             return connection
 

@@ -29,7 +29,7 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 async def sql(database_url: str) -> AsyncIterator[asyncpg.Connection]:
     connection = await asyncpg.connect(database_url)
     yield connection
-    await connection.close(timeout=2)
+    await connection.close(timeout=60)
 
 
 async def test_promise_1_every_committed_task_runs_eventually_though_its_notification_is_lost(

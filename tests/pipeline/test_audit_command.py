@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 from app.cli.main import application
 from db.statements import STATEMENTS
 from pipeline.audit.selftest import SelftestRecord, bronze_of
-from pipeline.lake import Change, bronze
+from pipeline.lake import bronze
 from pipeline.runs import runs
+from pipeline.snapshot import Change
 from pipeline.storage import LakeStorage
 from scripts.servers.kafka import KafkaServer
 from tests.app.maintenance.test_ledger import carry, close_hours
@@ -63,6 +64,31 @@ def test_a_whole_lake_is_clean(spark: SparkSession, lake_uri: str, events: list[
     assert [(run.job, run.state, run.counts["records"]) for run in runs(LakeStorage(lake_uri))] == [
         ("audit", "done", 8)
     ]
+
+
+def test_what_leaves_the_outbox_while_kafka_is_read_is_not_lost(
+    spark: SparkSession, lake_uri: str, events: list[SelftestRecord], database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GU-21: the audit saw no record of it in Kafka, where it was not yet, and then no row in the outbox."""
+    archived(spark, lake_uri, events[1:])
+    owe = "INSERT INTO hookwire.outbox (id, layout, shard, sink) VALUES ($1, 1, 0, 'kafka')"
+    asyncio.run(_execute(database_url, owe, events[0].number))
+
+    def relayed_behind_our_back(*_: object) -> int:
+        asyncio.run(_execute(database_url, "DELETE FROM hookwire.outbox WHERE id = $1", events[0].number))
+        return 0
+
+    monkeypatch.setattr("app.cli.pipeline.audit._add_unarchived", relayed_behind_our_back)
+    _, report = audit(lake_uri)
+    assert (report["unequal"], report["findings"]) == (1, [])
+
+
+async def _execute(database_url: str, statement: str, *values: object) -> None:
+    connection = await asyncpg.connect(database_url)
+    try:
+        await connection.execute(statement, *values)
+    finally:
+        await connection.close()
 
 
 def test_what_is_missing_doubled_and_out_of_order_is_named(

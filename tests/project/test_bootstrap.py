@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-TOOLS = ("sh", "dirname", "cat", "sha256sum", "cut", "sed", "flock", "mkdir", "cp", "rm", "awk", "grep")
+TOOLS = ("sh", "dirname", "cat", "sha256sum", "cut", "sed", "flock", "mkdir", "cp", "rm", "awk", "grep", "mktemp")
 
 _PYTHON = """#!/bin/sh
 echo "python $*" >>"{folder}/log"
@@ -38,6 +38,16 @@ echo "apt-get $*" >>"{folder}/log"
 case "$*" in *install*) : >"{folder}/has-venv" ;; esac
 """
 
+# Another process holds the lock the first time.
+_LOCKED_APT_GET = """#!/bin/sh
+if [ ! -e "{folder}/log" ] || ! grep -q apt-get "{folder}/log"; then
+    echo "apt-get $*" >>"{folder}/log"
+    echo "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 4711 (apt-get)" >&2
+    exit 100
+fi
+case "$*" in *install*) : >"{folder}/has-venv" ;; esac
+"""
+
 
 class Machine:
     """A checkout with the script, and a PATH with nothing but stand-ins and the tools that every system has."""
@@ -48,7 +58,8 @@ class Machine:
         self._folder = folder
         for path in ("scripts", "requirements", "sdk"):
             (self.checkout / path).mkdir(parents=True)
-        shutil.copy(ROOT / "scripts" / "bootstrap", self.checkout / "scripts")
+        for script in ("bootstrap", "apt"):
+            shutil.copy(ROOT / "scripts" / script, self.checkout / "scripts")
         for name in (
             "requirements/run.txt",
             "requirements/demo.txt",
@@ -183,6 +194,16 @@ def test_root_on_debian_gets_the_missing_venv_module(machine: Machine) -> None:
     ]
 
 
+def test_the_missing_venv_module_is_installed_after_a_lock_was_held(machine: Machine) -> None:
+    """GU-17."""
+    machine.has("python3", _PYTHON)
+    machine.has("sleep", "#!/bin/sh\n")
+    machine.has("apt-get", _LOCKED_APT_GET)
+    code, said = machine.bootstrap("run")
+    waited = "Waiting for at most 10 minutes. Could not get lock /var/lib/apt/lists/lock." in said
+    assert (code, waited) == (0, True), said
+
+
 def test_others_are_told_what_to_install(machine: Machine) -> None:
     machine.has("python3", _PYTHON)
     machine.has("apt-get", _APT_GET)
@@ -209,6 +230,7 @@ PROMISED = {
     "demo",
     "prove",
     "test",
+    "pressure",
     "faults",
     "bench",
     "servers",

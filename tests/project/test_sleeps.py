@@ -16,6 +16,13 @@ HARNESS = {
 }
 """Where a sleep with a literal is allowed, and why; tests/waiting.py has none."""
 
+SERVERS = ("kafka", "mortal_kafka", "mariadb", "postgres15", "postgres18", "prosody", "rabbitmq")
+SERVER_VERBS = (
+    "close_all_connections", "ctl", "delete_queue", "restart", "set_vm_memory_high_watermark", "start", "start_app",
+    "stop", "stop_app", "sync_declarations", "wait_ready",
+)  # fmt: skip
+"""The fixtures of the root conftest.py, and those methods of a server that wait for a program."""
+
 
 def sleeps(tree: ast.AST) -> Iterator[int]:
     """Yield the line of each call of a `sleep` whose argument holds a number above 0."""
@@ -43,6 +50,29 @@ def is_poll(step: ast.stmt) -> bool:
     if not isinstance(call, ast.Call) or ast.unparse(call) == "asyncio.sleep(0)":
         return False
     return ast.unparse(call.func).rpartition(".")[2] in ("poll", "block_poll", "sleep")
+
+
+def blocking(tree: ast.AST) -> Iterator[int]:
+    """Yield the line of each call in a coroutine, or in a lambda of one, that blocks its event loop for long."""
+    for coroutine in ast.walk(tree):
+        if isinstance(coroutine, ast.AsyncFunctionDef):
+            yield from (node.lineno for node in own_nodes(coroutine) if isinstance(node, ast.Call) and blocks(node))
+
+
+def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what runs in a coroutine's loop: no function that is defined in it, and no lambda but one of `until`."""
+    polls = isinstance(node, ast.Call) and ast.unparse(node.func) == "until"
+    for child in ast.iter_child_nodes(node):
+        if polls or not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield child
+            yield from own_nodes(child)
+
+
+def blocks(call: ast.Call) -> bool:
+    """Return whether a call waits for a server's program, or for a condition, without an event loop."""
+    receiver, _, name = ast.unparse(call.func).rpartition(".")
+    is_server = receiver in SERVERS or receiver.endswith(".server")
+    return name == "block_until" or (is_server and name in SERVER_VERBS)
 
 
 def only_looks(step: ast.stmt) -> bool:
@@ -81,6 +111,37 @@ def test_a_planted_wait_is_found(loop: str) -> None:
 def test_a_loop_that_acts_is_no_wait() -> None:
     acting = "async def f():\n    while not done():\n        await fold()\n        await poll()\n"
     assert list(hand_made_waits(ast.parse(acting))) == []
+
+
+def test_no_coroutine_of_a_test_blocks_its_loop() -> None:
+    """GU-20: the hub or client under test runs in that loop, and its deadlines pass meanwhile."""
+    assert found_in(ROOT, blocking) == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "await until(lambda: 'q' in corner.server.ctl('list_queues'))",
+        "rabbitmq.start()",
+        "block_until(lambda: done())",
+    ],
+)
+def test_a_planted_call_that_blocks_is_found(call: str) -> None:
+    assert list(blocking(ast.parse(f"async def f():\n    {call}\n"))) == [2]
+
+
+def test_a_call_in_a_thread_blocks_no_loop() -> None:
+    in_threads = (
+        "async def f():\n    await asyncio.to_thread(rabbitmq.start)\n\n    def harm():\n        rabbitmq.start()\n"
+    )
+    assert list(blocking(ast.parse(in_threads))) == []
+
+
+def test_a_file_that_kills_rabbitmq_has_its_declarations_synced_before() -> None:
+    """GU-20: RabbitMQ answers `declare` before it is on the disk (docs/adr/0019-own-test-servers.md)."""
+    texts = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")}
+    killing = {name for name, text in texts.items() if "rabbitmq" + ".kill" in text}
+    assert {name for name in killing if "sync_declarations" not in texts[name]} == set()
 
 
 def test_no_test_sleeps_for_a_literal_time() -> None:

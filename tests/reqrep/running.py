@@ -14,6 +14,10 @@ from reqrep.majordomo.program import BrokerProgram
 WAIT_SECONDS = 60
 FREE = "tcp://127.0.0.1:*"
 FAST = HeartbeatOptions(interval_seconds=0.2)
+"""Who is silent for 0.6 s counts as gone."""
+PATIENT = HeartbeatOptions(interval_seconds=20.0)
+PATIENT_BROKER = BrokerOptions(heartbeat_seconds=20.0)
+"""For tests whose subject is no death: on a slow machine, silence for 0.6 s means nothing."""
 
 
 @contextmanager

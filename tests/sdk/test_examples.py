@@ -26,7 +26,7 @@ async def sql(database_url15: str) -> AsyncIterator[asyncpg.Connection]:
     connection = await asyncpg.connect(database_url15)
     await connection.execute("CREATE TABLE orders (id bigint PRIMARY KEY, customer text, total numeric)")
     yield connection
-    await connection.close(timeout=2)
+    await connection.close(timeout=60)
 
 
 def load(name: str) -> ModuleType:

@@ -81,7 +81,7 @@ async def test_blocking_handlers_do_not_stop_the_heartbeat() -> None:
 
     @handlers.job("work")
     def work(_job: Job) -> None:
-        held.append(hub.extended.wait(10))
+        held.append(hub.extended.wait(WAIT_SECONDS))
 
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
     with serving(hub) as url:

@@ -25,7 +25,7 @@ QUEUE = Queue("q")
 async def sql(database_url_both: str) -> AsyncIterator[asyncpg.Connection]:
     connection = await asyncpg.connect(database_url_both)
     yield connection
-    await connection.close(timeout=2)
+    await connection.close(timeout=60)
 
 
 async def with_asyncpg(url: str, commit: bool) -> None:

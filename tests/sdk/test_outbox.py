@@ -24,7 +24,7 @@ async def sql(database_url_both: str) -> AsyncIterator[asyncpg.Connection]:
     connection = await asyncpg.connect(database_url_both)
     await connection.execute("CREATE TABLE orders (id bigint PRIMARY KEY)")
     yield connection
-    await connection.close(timeout=2)
+    await connection.close(timeout=60)
 
 
 async def contents(sql: asyncpg.Connection) -> tuple[object, ...]:

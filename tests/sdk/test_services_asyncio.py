@@ -15,7 +15,16 @@ from hookwire.services.pipeline import Pipeline, Reply
 from hookwire.services.pipeline_machine import PipelineMachine
 from hookwire.services.retry_client import RetryOptions
 from hookwire.services.worker import Worker
-from tests.reqrep.running import FAST, WAIT_SECONDS, client_of, running_broker, running_worker, threaded
+from tests.reqrep.running import (
+    FAST,
+    PATIENT,
+    PATIENT_BROKER,
+    WAIT_SECONDS,
+    client_of,
+    running_broker,
+    running_worker,
+    threaded,
+)
 
 A, B = "tcp://a:1", "tcp://b:2"
 
@@ -72,7 +81,8 @@ def test_a_reply_without_a_number_is_a_stray(frames: list[bytes]) -> None:
 
 def test_many_outstanding_requests_are_all_answered_once() -> None:
     """MD-24, ZD-13, ZL-04: far more requests than the window and the high-water marks; none is lost."""
-    with running_broker() as broker, running_worker(*broker.endpoints, concurrency=3):
+    patient = running_broker(options=PATIENT_BROKER)
+    with patient as broker, running_worker(*broker.endpoints, concurrency=3, heartbeat=PATIENT):
         client = Pipeline(*broker.endpoints, window=100, timeout_seconds=WAIT_SECONDS)
         sent = {client.send("echo", b"%d" % number): b"%d" % number for number in range(5_000)}
         received = [client.receive() for _ in sent]
@@ -84,9 +94,9 @@ def test_many_outstanding_requests_are_all_answered_once() -> None:
 
 @pytest.mark.parametrize("kind", [AsyncClient, AsyncPipeline])
 async def test_concurrent_calls_of_asyncio_get_their_own_replies(kind: type[AsyncClient | AsyncPipeline]) -> None:
-    """MD-24: one socket for each stream, or one socket and numbers."""
-    with running_broker() as broker:
-        worker = AsyncWorker(*broker.endpoints, heartbeat=FAST)
+    """MD-24, GU-20: one socket for each stream, or one socket and numbers."""
+    with running_broker(options=PATIENT_BROKER) as broker:
+        worker = AsyncWorker(*broker.endpoints, heartbeat=PATIENT)
 
         @worker.service("echo", concurrency=4)
         async def echo(body: bytes) -> bytes:

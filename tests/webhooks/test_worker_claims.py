@@ -111,6 +111,7 @@ async def test_a_late_settlement_changes_nothing(database_url: str) -> None:
         async with harness.working(lease_margin_seconds=0.1, **late) as worker:
             worker.mark_due([subscription])
             await arrived(server, 1)
+            await harness.sql.execute("UPDATE hookwire.subscriptions SET timeout_seconds = 60")  # w2 may be slow
             async with harness.working(lease_margin_seconds=0.1, name="w2"):
                 await harness.drained()
             first.gates["delivery.settle"].set()
@@ -511,7 +512,7 @@ async def tried(gated: Gated, name: str, times: int) -> bool:
 @pytest.mark.parametrize("name", ["delivery.claim", "delivery.due_subscriptions", "delivery.events"])
 async def test_a_database_that_was_away_is_asked_again(database_url: str, name: str) -> None:
     async with delivery_harness(database_url) as harness, hostile_server() as server:
-        await harness.subscribe(server.url("/ok"), timeout_seconds=0.2)
+        await harness.subscribe(server.url("/ok"), timeout_seconds=3.0)
         gated = Gated(harness.database)
         gated.failing[name] = Unavailable("the test has taken the database away")
         await harness.deliver(b"{}")
@@ -525,7 +526,7 @@ async def test_a_database_that_was_away_is_asked_again(database_url: str, name: 
 async def test_a_poll_that_failed_late_is_repeated_soon(database_url: str) -> None:
     """A poll rests for twenty times its duration; one that the database did not answer is no measure of that."""
     async with delivery_harness(database_url) as harness, hostile_server() as server:
-        await harness.subscribe(server.url("/ok"), timeout_seconds=0.2)
+        await harness.subscribe(server.url("/ok"), timeout_seconds=60.0)
         gated = Gated(harness.database)
         name = "delivery.due_subscriptions"
         gated.gates[name], gated.failing[name] = asyncio.Event(), Unavailable("the test has taken the database away")

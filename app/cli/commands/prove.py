@@ -12,7 +12,7 @@ from app.settings.settings import SettingsRefused
 
 __all__ = ["prove"]
 
-Seconds = Annotated[float, typer.Option("--seconds", help="The approximate time of the whole run.")]
+Seconds = Annotated[float, typer.Option("--seconds", help="The approximate time of a run on a quiet machine.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Repeat a run: the same faults in the same order.")]
 SeedBug = Annotated[
     str | None, typer.Option("--seed-bug", help="Run the services with this known bug, which the run then has to find.")
@@ -25,12 +25,17 @@ def prove(
     seconds: Seconds = 45.0, seed: Seed = None, seed_bug: SeedBug = None, former_seed_bug: FormerSeedBug = None,
     report: Report = None, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
-    """Kill and pause own services under load, then count the events that their clients got: PASS or FAIL.
+    """Kill and pause own services under load, then count the events that their clients got: PASS, FAIL or NOT FINISHED.
 
-    It starts two services on a database of its own, so it touches none of your data. A run takes some 45 seconds.
+    It starts two services on a database of its own, so it touches none of your data. On a quiet machine a run takes
+    some 45 seconds. After the faults, and again after a last restart, it waits for events that are on their way. It
+    waits as long as their number falls, and at most ten minutes each time. It gives up after 20 seconds without a
+    lower number.
 
     Exit code 0: nothing lost, nothing reordered. 1: a promise was broken. 2: with --seed-bug, a run that failed
-    although the counts did not find the bug, for example by the crash of a process.
+    although the counts did not find the bug, for example by the crash of a process. 4: not finished, because events are
+    still on their way, or because a fault took too long. Then nothing is known to be wrong; run it again on a machine
+    that is less busy.
 
     Examples:
 

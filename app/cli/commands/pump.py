@@ -22,7 +22,7 @@ from db.mariadb.database import for_outbox as maria_statements
 from db.mariadb.database import maria_options
 
 if TYPE_CHECKING:
-    from app.cli.goharvest.pump import PumpOptions, Stash, Verified
+    from app.cli.goharvest.pump import PumpOptions, PumpOutbox, Verified
     from db.mariadb.database import MariaDatabase
     from db.pool import Database
 
@@ -55,7 +55,7 @@ Verify = Annotated[
 ]
 Idle = Annotated[
     float,
-    typer.Option("--idle", min=0.1, help="With --verify: give up if no record arrives for this number of seconds."),
+    typer.Option("--idle", min=0.1, help="With --verify: give up if nothing moves for this number of seconds."),
 ]
 
 
@@ -66,7 +66,8 @@ def pump(
 ) -> None:  # fmt: skip
     """Write numbered records for a relay, and verify the records that arrive in Kafka.
 
-    Exit code 1 when a record is lost or a key's order is broken; repeats are counted and allowed.
+    Exit code 1 when a record is lost or given up, or a key's order is broken; repeats are counted and allowed. 4: not
+    finished, because records still wait in the outbox, and their number has not changed for the time of --idle.
 
     Examples:
 
@@ -126,37 +127,39 @@ async def _pump(
 
     try:
         async with AsyncExitStack() as stack:
-            stash = await _stash(stack, settings, source, outbox, options, create=create)
-            pumped = await write(stash, options, _progress("written", options.records))
+            written = await _outbox(stack, settings, source, outbox, options, create=create)
+            pumped = await write(written.stash, options, _progress("written", options.records))
+            verified = None
+            if idle_seconds is not None:
+                verified = await _verified(settings, written, options, idle_seconds)
     except DatabaseError as error:
         if source.named == "HOOKWIRE_DATABASE_URL":
             raise
         raise CommandFailed(f"the database of {source.named} cannot be used: {error}", 3) from None
-    verified = await _verified(settings, options, idle_seconds) if idle_seconds is not None else None
     found = {**asdict(pumped), **(asdict(verified) if verified is not None else {})}
     say(json.dumps(found) if as_json else "\n".join(f"{name:<10} {_shown(value)}" for name, value in found.items()))
-    return 0 if verified is None or verified.holds else 1
+    return 0 if verified is None else verified.exit_code
 
 
-async def _stash(
+async def _outbox(
     stack: AsyncExitStack, settings: Settings, source: _Source, outbox: str | None, options: PumpOptions, *,
     create: bool,
-) -> Stash:  # fmt: skip
-    """Return a writer to the database, which stays open until the stack is closed."""
+) -> PumpOutbox:  # fmt: skip
+    """Return the outbox in the database, which stays open until the stack is closed."""
     from app.cli.database import database_url
-    from app.cli.goharvest.pump import stash_in_maria, stash_in_postgres
+    from app.cli.goharvest.pump import outbox_in_maria, outbox_in_postgres
 
     if source.maria is not None:
         assert outbox is not None, "asked for a table there"
         maria = await _maria(stack, source.maria, outbox)
         if create:
             await maria.execute("outbox.create_table")
-        return stash_in_maria(maria, options)
+        return outbox_in_maria(maria, options)
     url = source.postgres if source.postgres is not None else await stack.enter_async_context(database_url(settings))
     database = await _database(stack, url, outbox)
     if create:
         await database.execute("compat.create_table")
-    return stash_in_postgres(database, options)
+    return outbox_in_postgres(database, options)
 
 
 async def _maria(stack: AsyncExitStack, settings: Settings, outbox: str) -> MariaDatabase:
@@ -182,14 +185,15 @@ async def _database(stack: AsyncExitStack, url: str, outbox: str | None) -> Data
     return pool.with_statements(statements)
 
 
-async def _verified(settings: Settings, options: PumpOptions, idle_seconds: float) -> Verified:
+async def _verified(settings: Settings, outbox: PumpOutbox, options: PumpOptions, idle_seconds: float) -> Verified:
     from app.assembly.sinks import kafka_options
     from app.cli.goharvest.pump import verify
     from relay.kafka.reader import KafkaReader
 
     topic = options.topic if options.compat else settings.kafka_topic_prefix + options.topic
     async with KafkaReader(kafka_options(settings, "pump"), topic) as reader:
-        return await verify(reader.arrivals(), options, idle_seconds, _progress("arrived", options.records))
+        progress = _progress("arrived", options.records)
+        return await verify(reader.arrivals(), outbox.owed, options, idle_seconds, progress)
 
 
 def _progress(doing: str, total: int) -> Callable[[int], None]:

@@ -3,6 +3,7 @@
 It writes numbered records (header ``Seq``) of random keys, 20 in a transaction, to goharvest's table or through
 ``hookwire.publish``. There is one writer, so the numbers of a key rise in the order of its commits. The reader checks a
 relay's promise in the Kafka topic (RR-01): per key the first occurrences rise and none is missing; repeats are counted.
+A record that has not arrived is lost only if the outbox does not hold it any more.
 """
 
 from __future__ import annotations
@@ -12,19 +13,31 @@ import random
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from db.mariadb.database import MariaDatabase, as_json
 from db.pool import Database
 from relay.kafka.reader import KafkaArrival
 
-__all__ = ["PumpOptions", "Pumped", "Stash", "Verified", "pump", "stash_in_maria", "stash_in_postgres", "verify"]
+__all__ = [
+    "PumpOptions", "PumpOutbox", "Pumped", "Verified", "outbox_in_maria", "outbox_in_postgres", "pump", "verify",
+]  # fmt: skip
 
 _IN_TRANSACTION = 20
 
 Stash = Callable[[Sequence[str], Sequence[str | None], Sequence[int]], Awaitable[object]]
-"""Writes records with these keys, values and numbers in one transaction. Raises DatabaseError."""
+Owed = Callable[[], Awaitable[Mapping[int, bool]]]
+
+
+@dataclass(frozen=True, slots=True)
+class PumpOutbox:
+    """Where the records go. ``stash`` writes records with these keys, values and numbers in one transaction. ``owed``
+    returns the numbers that Kafka has yet to get, and whether each was given up. Both raise DatabaseError.
+    """
+
+    stash: Stash
+    owed: Owed
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,39 +66,52 @@ class Pumped:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The verified arrivals. ``arrived`` counts different records; ``lost`` counts written records that did not arrive.
-    ``disordered`` are first occurrences below an earlier one of their key; ``repeated`` are further occurrences.
+    """The verified arrivals. ``arrived`` counts different records. ``on_their_way`` still wait in the outbox, and
+    ``given_up`` are its dead letters; ``lost`` counts all others that did not arrive. ``disordered`` are first
+    occurrences below an earlier one of their key; ``repeated`` are further occurrences.
     """
 
     arrived: int
     lost: int
     disordered: int
     repeated: int
+    on_their_way: int = 0
+    given_up: int = 0
 
     @property
-    def holds(self) -> bool:
-        """Return whether the relay kept its promise."""
-        return self.lost == 0 and self.disordered == 0
+    def exit_code(self) -> int:
+        """Return 1 if the relay broke its promise or gave up a record, 4 if it is not finished, else 0."""
+        if self.lost or self.disordered or self.given_up:
+            return 1
+        return 4 if self.on_their_way else 0
 
 
-def stash_in_postgres(database: Database, options: PumpOptions) -> Stash:
-    """Writes records by ``hookwire.publish``, or to goharvest's table that the statements of ``database`` name."""
-    statement = "compat.stash" if options.compat else "event.pump"
+def outbox_in_postgres(database: Database, options: PumpOptions) -> PumpOutbox:
+    """Return that of ``hookwire.publish``, or goharvest's table that the statements of ``database`` name."""
+    stashes, owes = ("compat.stash", "compat.pump_owed") if options.compat else ("event.pump", "event.pump_owed")
 
     async def stash(keys: Sequence[str], values: Sequence[str | None], numbers: Sequence[int]) -> None:
-        await database.execute(statement, options.topic, keys, values, numbers, options.run)
+        await database.execute(stashes, options.topic, keys, values, numbers, options.run)
 
-    return stash
+    async def owed() -> Mapping[int, bool]:
+        rows = await database.fetch(owes, options.topic, options.run)
+        return {row["number"]: row["is_given_up"] for row in rows}
+
+    return PumpOutbox(stash, owed)
 
 
-def stash_in_maria(database: MariaDatabase, options: PumpOptions) -> Stash:
-    """Writes records to the table in MariaDB or MySQL that the statements of ``database`` name."""
+def outbox_in_maria(database: MariaDatabase, options: PumpOptions) -> PumpOutbox:
+    """Return the table in MariaDB or MySQL that the statements of ``database`` name."""
 
     async def stash(keys: Sequence[str], values: Sequence[str | None], numbers: Sequence[int]) -> None:
         rows = as_json([_row(*record) for record in zip(keys, values, numbers, strict=True)])
         await database.execute("outbox.stash", topic=options.topic, rows=rows, run=options.run)
 
-    return stash
+    async def owed() -> Mapping[int, bool]:
+        rows = await database.fetch("outbox.pump_owed", topic=options.topic, run=options.run)
+        return {row["number"]: bool(row["is_given_up"]) for row in rows}
+
+    return PumpOutbox(stash, owed)
 
 
 def _row(key: str, value: str | None, number: int) -> dict[str, object]:
@@ -109,22 +135,29 @@ async def pump(stash: Stash, options: PumpOptions, progress: Callable[[int], Non
 
 async def verify(
     arrivals: AsyncIterable[KafkaArrival | None],
+    owed: Owed,
     options: PumpOptions,
     idle_seconds: float,
     progress: Callable[[int], None],
 ) -> Verified:
-    """Read until every record of the run has arrived, or no record of it has arrived for ``idle_seconds``."""
+    """Read until every record of the run has arrived, or neither Kafka nor the outbox has changed for
+    ``idle_seconds``. A record that left the outbox before the last look had as long to be read.
+    """
     seen: set[int] = set()
     highest: dict[str | None, int] = defaultdict(int)
     disordered = repeated = 0
+    left: Mapping[int, bool] | None = None
     idle_until = time.monotonic() + idle_seconds
     async for arrival in arrivals:
         number = _number(arrival, options.run) if arrival is not None else None
         if arrival is None or number is None:
             if time.monotonic() > idle_until:
-                break
+                before, left = left, await owed()
+                if left == before:
+                    break
+                idle_until = time.monotonic() + idle_seconds
             continue
-        idle_until = time.monotonic() + idle_seconds
+        left, idle_until = None, time.monotonic() + idle_seconds
         if number in seen:
             repeated += 1
             continue
@@ -134,7 +167,11 @@ async def verify(
         progress(len(seen))
         if len(seen) == options.records:
             break
-    return Verified(len(seen), options.records - len(seen), disordered, repeated)
+    missing = set(range(1, options.records + 1)) - seen
+    kept = [is_given_up for number, is_given_up in (left or {}).items() if number in missing]
+    return Verified(
+        len(seen), len(missing) - len(kept), disordered, repeated, kept.count(False), kept.count(True)
+    )  # fmt: skip
 
 
 def _number(arrival: KafkaArrival, run: str) -> int | None:

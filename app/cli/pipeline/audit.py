@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -159,13 +159,16 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
         tell(f"ledger: {ledger.findings} findings; reading the lake from {span}")
         spark = await asyncio.to_thread(session, "audit", settings)
         audit = LakeAudit(spark, storage, incarnation, begin, until, question.late_seconds)
+        differences = await asyncio.to_thread(audit.differences_seen, question.examples_max)
         cells = await asyncio.to_thread(audit.compare, owed)
         asked = in_question(cells, contents=question.contents)
         tell(f"{len(cells)} cells compared, {len(asked)} to compare event by event")
+        # Read before Kafka's ends: an event that leaves the outbox in between is not lost.
+        waiting = await _waiting(connection, settings.kafka_topic_prefix, incarnation, asked)
         if unarchived := await asyncio.to_thread(_add_unarchived, settings, audit, asked):
             cells = await asyncio.to_thread(audit.compare, owed)
             asked = in_question(cells, contents=question.contents)
-        accepted, unjudged = await _accepted(connection, settings.kafka_topic_prefix, incarnation, asked)
+        accepted, unjudged = await _accepted(connection, settings.kafka_topic_prefix, incarnation, asked, waiting)
         judged = [cell for cell in asked if cell not in unjudged]
         findings = await asyncio.to_thread(
             audit.inquire, accepted, judged, repeats_are_legal=repeats_are_legal,
@@ -183,6 +186,7 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
         report = AuditReport(
             since, until, ledger, len(cells), hours, records, remembered, outside - remembered, unarchived, unequal,
             unproved + (0 if memory is None else memory.unproved), unjudged, findings,
+            differences,
         )  # fmt: skip
         if memory is not None and report.exit_code == 0:
             await memory.store(connection, audit.snapshot, begin, until, cells)
@@ -217,10 +221,19 @@ async def _hours(connection: Session, question: Question) -> tuple[datetime, dat
     return since, until
 
 
+async def _waiting(connection: Session, prefix: str, incarnation: str, cells: Sequence[Cell]) -> frozenset[int]:
+    """Return the ids of the events of these cells that Kafka has yet to get."""
+    accepted, _ = await _accepted(connection, prefix, incarnation, cells)
+    return frozenset(event.id for event in accepted if event.state == "waiting")
+
+
 async def _accepted(
-    connection: Session, prefix: str, incarnation: str, cells: Sequence[Cell]
+    connection: Session, prefix: str, incarnation: str, cells: Sequence[Cell], waiting: Container[int] = frozenset()
 ) -> tuple[list[Accepted], list[Cell]]:
-    """Return the events of these cells, and the cells that cannot be judged: their events are gone or too many."""
+    """Return the events of these cells, and the cells that cannot be judged: their events are gone or too many.
+
+    ``waiting``: the ids of events that waited before Kafka was read, and may have been sent since.
+    """
     from event.identity import format_event_id
     from pipeline.audit.lake_audit import Accepted
 
@@ -235,8 +248,8 @@ async def _accepted(
                 "lake.accepted", prefix, cell.topic, cell.hour, cell.bucket, above, cell.owed_high, _PAGE
             )
             found += [
-                Accepted(row["id"], format_event_id(incarnation, row["id"]), cell.topic, cell.hour, row["state"],
-                         row["digest"])
+                Accepted(row["id"], format_event_id(incarnation, row["id"]), cell.topic, cell.hour,
+                         "waiting" if row["id"] in waiting else row["state"], row["digest"])
                 for row in rows
             ]  # fmt: skip
             if len(rows) < _PAGE:

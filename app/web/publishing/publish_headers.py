@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from app.web.problem import Problem
-from webhooks.custom_header import is_ours, is_private
+from webhooks.custom_header import is_coding, is_ours, is_private
 
 __all__ = ["OWN_PREFIX", "add_own_header"]
 
@@ -26,8 +26,8 @@ def add_own_header(own: dict[str, str], field: bytes, value: bytes) -> None:
     if not _NAME.fullmatch(name) or name in own:
         detail = f"{parameter} names no header, or names it twice: 1-200 of a-z 0-9 _ . - follow Hookwire-Header-."
         raise Problem("invalid-header", detail, parameter=parameter)
-    if is_ours(name) or is_private(name):
-        detail = f"{name} is the hub's own header, or one that would be sent to every subscriber; leave it out."
+    if is_ours(name) or is_private(name) or is_coding(name):
+        detail = f"{name} is the hub's own header, or one that would mislead or reach every subscriber; leave it out."
         raise Problem("invalid-header", detail, parameter=parameter)
     try:
         own[name] = value.decode("utf-8")

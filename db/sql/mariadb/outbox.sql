@@ -114,3 +114,9 @@ FROM JSON_TABLE(%(rows)s, '$[*]' COLUMNS (
          n FOR ORDINALITY, seq bigint PATH '$.seq', kafka_key text CHARACTER SET utf8mb4 PATH '$.key',
          kafka_value mediumtext CHARACTER SET utf8mb4 PATH '$.value')) AS r
 ORDER BY r.n;
+
+-- name: pump_owed
+-- Return the numbers of a run of `hookwire pump` that still wait in the table; it knows no record that was given up.
+SELECT CAST(JSON_UNQUOTE(JSON_EXTRACT(o.kafka_header_values, '$[0]')) AS SIGNED) AS number, 0 AS is_given_up
+FROM compat_outbox o
+WHERE o.kafka_topic = %(topic)s AND JSON_UNQUOTE(JSON_EXTRACT(o.kafka_header_values, '$[1]')) = %(run)s;

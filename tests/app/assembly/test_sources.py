@@ -76,6 +76,33 @@ async def test_what_an_amqp_program_publishes_reaches_a_webhook_and_a_repeat_is_
     }  # fmt: skip
 
 
+async def test_headers_that_come_along_cost_no_event(running_hub: RunHub, rabbitmq: RabbitServer) -> None:
+    """GW-02: a secret, attributes of no CloudEvent, quotes up to the limit, and a routing key that is no topic."""
+    queue = f"along-{secrets.token_hex(4)}"
+    messages = {
+        b"secret": {"Authorization": "Basic eDp5", "a": "1"},
+        b"attributes": {"cloudEvents_type": "t", "cloudEvents_specversion": "1.0", "a": "1"},
+        b"quotes": {f"h{n:02}": '"' * 100 for n in range(70)},
+        b"lines": {"a": "1\n2"},
+    }
+    settings = {"amqp_source_url": rabbitmq.url, "amqp_sources": f"{queue}?topic=t&exchange=amq.topic&key=odd.%23"}
+    async with running_hub(ROLES, **settings) as hub, serve_callbacks() as callbacks:
+        await hub.subscribe("t", callbacks.url())
+        await counted(hub, "connected", queue=queue)
+        for body, headers in messages.items():
+            await publish(rabbitmq, "amq.topic", "odd.\tkey", aio_pika.Message(body, headers=headers))
+        posts = await callbacks.wait_for_posts(len(messages))
+        for reason in ("private", "cloudevent", "limit"):
+            await counted(hub, "headers_left_out_total", queue=queue, reason=reason)
+
+    sent = {body: headers for _, headers, body in posts}
+    assert {body: headers.get("a") for body, headers in sent.items()} == {
+        b"secret": "1", b"attributes": "1", b"quotes": None, b"lines": "1%0A2",
+    }  # fmt: skip
+    assert ("h00" in sent[b"quotes"], "authorization" in sent[b"secret"]) == (True, False)
+    assert {headers["x-amqp-routing-key"] for headers in sent.values()} == {"odd.%09key"}
+
+
 async def test_a_queue_may_feed_an_exchange_of_rabbithub(running_hub: RunHub, rabbitmq: RabbitServer) -> None:
     """FM-03: messages wait until the exchange is made; its subscribers get them as if they had been POSTed."""
     name = f"feed-{secrets.token_hex(4)}"

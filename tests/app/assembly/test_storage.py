@@ -100,7 +100,7 @@ async def until_answered(storage: Storage) -> Any:
     failures = 0
     while True:
         try:
-            rows = await storage.database.fetch("topic.known", "default", ["kept"])
+            rows = await storage.database.fetch("topic.known", "default", "kept")
         except DatabaseError:
             failures += 1
             await poll()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.chaos import checker
-from app.chaos.arrivals import Arrival, DeadLetter
+from app.chaos.arrivals import Arrival, DeadLetter, OnItsWay
 from app.chaos.checker import FINDINGS_PER_KIND_MAX, HistoryFinding, Promise, Report, SinkReport, check
 from app.chaos.history import Attempt, PublishOutcome
 from app.chaos.mark import Mark
@@ -296,6 +296,39 @@ def test_an_unknown_event_may_not_be_half_there(at_amqp: str, given_up: list[str
     )
 
     assert (report.unknown_half_present, report.holds) == (half, half == 0)
+
+
+def test_an_unknown_event_that_is_on_its_way_elsewhere_is_not_half_there() -> None:
+    """GU-21, OR-01"""
+    report = check(
+        [*a_history(1), Attempt(a_mark(2), UNKNOWN)],
+        a_log("1 2", "kafka") + a_log("1", "amqp"),
+        [],
+        {"kafka": Promise.BATCH, "amqp": Promise.RECORD},
+        [OnItsWay("amqp", a_mark(2))],
+    )
+
+    assert (report.unknown_half_present, report.holds) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "promise", "report"),
+    [
+        ("1 2", Promise.RECORD, {"delivered": 2, "on_their_way": 1, "lost": 1}),
+        ("1 2 3", Promise.RECORD, {"delivered": 3, "lost": 1}),
+        ("1 2 4", Promise.RECORD, {"delivered": 3, "on_their_way": 1, "inverted": 1}),
+        ("1 2 4", Promise.BATCH, {"delivered": 3, "on_their_way": 1, "inverted": 1}),
+        ("1 2 4", Promise.UNORDERED, {"delivered": 3, "on_their_way": 1}),
+    ],
+    ids=["waits", "arrived since", "overtaken", "overtaken in a batch", "without order"],
+)
+def test_what_the_database_still_owes_is_on_its_way_and_not_lost(
+    numbers: str, promise: Promise, report: dict[str, int]
+) -> None:
+    """GU-21: of an ordered sink it breaks the promise only if a later event of its key is there already."""
+    found = check(a_history(4), a_log(numbers), [], {"sink": promise}, [OnItsWay("sink", a_mark(3))])
+
+    assert found.sinks[0] == a_sink_report(promise, accepted=4, **report)
 
 
 def test_an_unknown_event_that_became_two_is_invented() -> None:

@@ -345,7 +345,9 @@ async def test_a_slow_client_is_cut(name: str) -> None:
 
 
 async def test_hundreds_of_slow_clients_are_cut_while_a_healthy_one_is_served() -> None:
-    """B-13, T12 (smaller): 200 slow headers, 50 slow bodies, 50 silent connections."""
+    """B-13, T12 (smaller), GU-20: 200 slow headers, 50 slow bodies and 50 silent connections; how many are open at once
+    is the machine's pace.
+    """
     app = Echo()
     async with serving(app) as server, asyncio.timeout(60):
         slow = (
@@ -355,7 +357,6 @@ async def test_hundreds_of_slow_clients_are_cut_while_a_healthy_one_is_served() 
         )
         async with asyncio.TaskGroup() as clients:
             dripping = [clients.create_task(drip(server.port, first, drop, 0.2)) for first, drop, _ in slow]
-            await until(lambda: server.connection_count >= 100)
             healthy = []
             while not all(task.done() for task in dripping):
                 healthy.append((await ask(server.port, GET)).status)

@@ -45,7 +45,7 @@ async def reply(hub: RunningHub, item: dict[str, Any], body: str = "done", **hea
 
 async def work(hub: RunningHub, service: str = "echo", body: str = "done", **headers: str) -> dict[str, Any]:
     """Wait for one request and answer it."""
-    [item] = await claim(hub, service, wait_seconds=20)
+    [item] = await until(lambda: claim(hub, service, wait_seconds=20))
     assert await reply(hub, item, body, **headers) == 204
     return item
 

@@ -26,7 +26,7 @@ from db.embedded.postmaster import Postmaster, read_record
 from db.embedded.server import EmbeddedError, EmbeddedOptions, EmbeddedServer
 from db.embedded.socket import socket_dir_for
 from db.embedded.user import account_for
-from tests.waiting import block_until
+from tests.waiting import block_until, until
 
 CURES = r"HOOKWIRE_DATA_DIR.*HOOKWIRE_DATABASE_URL"
 NOBODY = 65534
@@ -214,7 +214,7 @@ async def test_data_that_are_lost_while_the_service_runs_never_become_a_new_clus
     await server.start()
     record = postmaster(data_dir)
     record.send(signal.SIGKILL, data_dir / "postgres")
-    block_until(lambda: not record.serves(data_dir / "postgres"))
+    await until(lambda: not record.serves(data_dir / "postgres"))
     shutil.rmtree(data_dir / lost)
     with pytest.raises(ClusterLost, match=r"holds no PostgreSQL data any more.*cluster\.id"):
         await server.start()
@@ -336,7 +336,7 @@ async def test_a_server_that_was_only_asked_ends_by_itself(data_dir: Path) -> No
     await server.start()
     record = postmaster(data_dir)
     asked = server.ask_to_stop()
-    block_until(lambda: not record.serves(data_dir / "postgres"))
+    await until(lambda: not record.serves(data_dir / "postgres"))
     await server.stop()
     assert (asked, server.ask_to_stop()) == (True, False)
 
@@ -360,7 +360,7 @@ async def test_ctrl_c_at_the_terminal_misses_the_server(data_dir: Path) -> None:
 
 async def test_a_service_killed_during_initdb_leaves_nothing_half_made(data_dir: Path) -> None:
     with a_service(data_dir) as service:
-        block_until(lambda: list(data_dir.glob("postgres.new-*/PG_VERSION")))
+        await until(lambda: list(data_dir.glob("postgres.new-*/PG_VERSION")))
         service.kill()
         service.wait(20)
     server = a_server(data_dir)

@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 
 from relay.amqp.options import AmqpOptions
 from relay.amqp.source import AmqpSource, SourceMetrics
-from relay.source import IntakeOutcome, IntakeRefused, IntakeUnavailable, SourceMessage, SourceRoute
+from relay.source import IntakeRefused, IntakeResult, IntakeUnavailable, SourceMessage, SourceRoute
 from scripts.servers.rabbitmq import RabbitServer
 from tests.faults.proxy import proxied
 from tests.waiting import poll, until
@@ -38,7 +38,7 @@ class Recorder:
     closed: bool = False
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def take(self, route: SourceRoute, message: SourceMessage) -> IntakeOutcome:
+    async def take(self, route: SourceRoute, message: SourceMessage) -> IntakeResult:
         self._changed.set()
         await asyncio.sleep(0)
         if self.closed:
@@ -47,7 +47,7 @@ class Recorder:
             raise IntakeRefused("bad", "it is bad")
         self.taken.append(message)
         self._changed.set()
-        return "stored"
+        return IntakeResult("stored", message.left_out)
 
     async def until(self, count: int) -> list[SourceMessage]:
         """The messages taken, once there are so many different ones."""
@@ -109,10 +109,15 @@ class Corner:
 
 
 @asynccontextmanager
-async def reading(server: RabbitServer, url: str = "", prefetch: int = 10, **route: str) -> AsyncIterator[Corner]:
-    """A source that consumes a queue of its own."""
+async def reading(
+    server: RabbitServer, url: str = "", prefetch: int = 10, *, is_foreign: bool = False, **route: str
+) -> AsyncIterator[Corner]:
+    """A source that consumes a queue of its own; ``is_foreign``: which was there before, without arguments."""
     registry, intake = CollectorRegistry(), Recorder()
     where = SourceRoute(f"source-{secrets.token_hex(4)}", **route)
+    if is_foreign:
+        async with await aio_pika.connect(server.url) as connection, connection.channel() as channel:
+            await channel.declare_queue(where.queue, durable=True)
     options = AmqpOptions(url or server.url, "abcdefgh", heartbeat_seconds=1)
     source = AmqpSource(options, where, intake, SourceMetrics(registry), prefetch, 1_000)
     corner = Corner(server.url, where, source, intake, registry)
@@ -151,37 +156,159 @@ async def test_a_message_is_read_with_all_that_it_says(rabbitmq: RabbitServer) -
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("bad", "reason"),
-    [
-        (message(b"x" * 1_001), "too_large"),
-        (message(b"", headers={"table": {"a": 1}}), "header"),
-        (message(b"", headers={"list": [1]}), "header"),
-        (message(b"", headers={"hookwire-link": "x"}), "header"),
-        (message(b"", headers={"two\nlines": "x"}), "header"),
-        (message(b"", headers={"a": "1", "A": "2"}), "header"),
-        (message(b"", headers={"bytes": bytearray(b"\xff")}), "header"),
-        (message(b"", headers={f"h{n}": "x" for n in range(65)}), "headers_too_large"),
-        (message(b"", headers={"h": "x" * 20_000}), "headers_too_large"),
-        (message(b"", headers={"hookwire-key": "k" * 1_025}), "key"),
-        (message(b"", content_type="text/\x01"), "content_type"),
-        (message(b"bad"), "bad"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-async def test_what_is_refused_for_good_is_dead_lettered_and_counted(
+ARRIVING = {
+    "a list, as Celery sends": ({"headers": {"shadow": None, "argsrepr": "()", "stamps": {"a": [1, None]}}},
+                                {"argsrepr": "()", "stamps": '{"a":[1,null]}'}, ()),
+    "a table of a shovel": ({"headers": {"x-shovelled": [{"n": 1, "src-uri": "amqp://a"}]}},
+                            {"x-shovelled": '[{"n":1,"src-uri":"amqp://a"}]'}, ()),
+    "bytes and times in a table": ({"headers": {"t": {"b": bytearray(b"\xff"), "u": bytearray(b"x"),
+                                                      "at": datetime(2026, 1, 1, tzinfo=UTC)}}},
+                                   {"t": '{"at":"2026-01-01T00:00:00Z","b":"/w==","u":"x"}'}, ()),
+    "line breaks of a stack trace": ({"headers": {"x-exception-stacktrace": "a: 50%\n\tat b"}},
+                                     {"x-exception-stacktrace": "a: 50%25%0A%09at b"}, ()),
+    "per cent in one line": ({"headers": {"a": "50%"}}, {"a": "50%"}, ()),
+    "bytes that are not UTF-8": ({"headers": {"a": bytearray(b"\xff a")}}, {"a": "%FF a"}, ()),
+    "a blank in a name": ({"headers": {"a b": "1", "c": "2"}}, {"c": "2"}, ("name",)),
+    "a name in two cases": ({"headers": {"X-Id": "1", "x-id": "2"}}, {"x-id": "1"}, ("twice",)),
+    "one of the hub's names": ({"headers": {"hookwire-link": "x"}}, {}, ("reserved",)),
+    "hops that are no number": ({"headers": {"hookwire-hops": "many"}}, {}, ("hops",)),
+    "more headers than an event has": ({"headers": {f"h{n:02}": "x" for n in range(65)}},
+                                       {f"h{n:02}": "x" for n in range(60)}, ("limit",) * 5),
+    "a header that is too large": ({"headers": {"h": "x" * 20_000, "cloudEvents_type": "t", "i": "1"}},
+                                   {"i": "1", "ce-type": "t"}, ("limit",)),
+    "a type that is no type": ({"content_type": "text/\x01"}, {}, ("content_type",)),
+    "a tombstone with a body": ({"headers": {"hookwire-tombstone": "true", "hookwire-key": "k"}}, {}, ("tombstone",)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("about", "headers", "left_out"), ARRIVING.values(), ids=list(ARRIVING))
+async def test_the_content_arrives_whatever_comes_along(
+    rabbitmq: RabbitServer, about: dict[str, object], headers: dict[str, str], left_out: tuple[str, ...]
+) -> None:
+    """GW-02: such messages were refused, and RabbitMQ deleted them."""
+    async with reading(rabbitmq) as corner:
+        await corner.publish(message(b"content", **about))
+        (found,) = await corner.intake.until(1)
+        await corner.count(corner.route.queue, 0)
+
+    assert (found.body, found.headers, found.left_out) == (b"content", headers, left_out)
+    assert {reason: corner.counted("headers_left_out_total", reason=reason) for reason in left_out} == {
+        reason: float(left_out.count(reason)) for reason in left_out
+    }
+
+
+REFUSED = [
+    (message(b"x" * 1_001), "too_large"),
+    (message(b"", headers={"hookwire-key": "k" * 1_025}), "key"),
+    (message(b"", headers={"hookwire-key": ["k"]}), "key"),
+    (message(b"bad"), "bad"),
+]
+
+
+@pytest.mark.parametrize(("bad", "reason"), REFUSED, ids=lambda value: value if isinstance(value, str) else "")
+async def test_a_message_that_cannot_be_an_event_is_kept_and_counted(
     rabbitmq: RabbitServer, bad: aio_pika.Message, reason: str
 ) -> None:
-    """FM-03: by the broker's own means, with all that it said; what follows goes on."""
-    async with reading(rabbitmq) as corner:
+    """GW-02, FM-03: with all that it said, also of a queue without a dead-letter exchange; later messages go on."""
+    async with reading(rabbitmq, is_foreign=True) as corner:
         await corner.publish(bad, message(b"good"))
         await corner.intake.until(1)
         await corner.count(f"{corner.route.queue}.refused", 1)
+        (kept,) = await corner.rest(f"{corner.route.queue}.refused")
+
+    told = {name.removeprefix("x-refused-"): value for name, value in kept.headers.items() if "refused" in name}
+    assert (kept.body, told["reason"], told["routing-key"], corner.counted("refused_total", reason=reason)) == (
+        bad.body, reason, corner.route.queue, 1.0,
+    )  # fmt: skip
+
+
+async def test_a_kept_message_stays_until_a_person_removes_it(rabbitmq: RabbitServer) -> None:
+    """GW-02: the broker would let it expire, refuse it for its user, or route it by CC to another queue again."""
+    async with reading(rabbitmq, is_foreign=True) as corner:
+        other = f"{corner.route.queue}.other"
+        about = {
+            "headers": {"CC": [other], "a": [1]}, "expiration": 60, "user_id": "guest", "message_id": "m", "type": "t",
+            "content_type": "text/plain", "correlation_id": "c",
+        }  # fmt: skip
+        await corner.publish(message(b"bad", **about))
+        await corner.count(f"{corner.route.queue}.refused", 1)
+        (kept,) = await corner.rest(f"{corner.route.queue}.refused")
+
+    assert (kept.expiration, kept.user_id, kept.message_id, kept.type, kept.content_type, kept.correlation_id) == (
+        None, None, "m", "t", "text/plain", "c",
+    )  # fmt: skip
+    assert kept.headers == {
+        "a": [1], "x-refused-reason": "bad", "x-refused-detail": "it is bad", "x-refused-exchange": "",
+        "x-refused-routing-key": corner.route.queue, "x-refused-expiration": "60.0", "x-refused-user-id": "guest",
+        "x-refused-cc": [other],
+    }  # fmt: skip
+
+
+async def test_a_message_whose_refused_queue_is_full_waits(rabbitmq: RabbitServer) -> None:
+    """GW-02: it is neither lost nor in the way of other messages, and it is kept when there is room."""
+    with capture_logs() as logs:
+        async with reading(rabbitmq, is_foreign=True) as corner:
+            full = f"{corner.route.queue}.refused"
+            async with await aio_pika.connect(rabbitmq.url) as connection, connection.channel() as channel:
+                arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}
+                declared = await channel.declare_queue(full, durable=True, arguments=arguments)
+                await channel.default_exchange.publish(message(b"first"), full)
+                await corner.publish(message(b"bad"), message(b"good"))
+                await corner.intake.until(1)
+                await until(lambda: [one for one in logs if full in str(one.get("error"))], DEADLINE_SECONDS)
+                counted = corner.counted("refused_total", reason="bad")
+                await declared.purge()
+            await corner.count(corner.route.queue, 0)
+            await until(lambda: corner.counted("refused_total", reason="bad"), DEADLINE_SECONDS)
+            kept = await corner.rest(full)
+
+    assert (counted, [one.body for one in kept]) == (0.0, [b"bad"])
+
+
+async def test_a_refused_queue_that_was_deleted_is_declared_again(rabbitmq: RabbitServer) -> None:
+    """GW-02: a person may delete it after a look; the next refused message is not lost."""
+    async with reading(rabbitmq, is_foreign=True) as corner:
+        kept_in = f"{corner.route.queue}.refused"
+        await corner.publish(message(b"bad"))
+        await corner.count(kept_in, 1)
+        async with await aio_pika.connect(rabbitmq.url) as connection, connection.channel() as channel:
+            await channel.queue_delete(kept_in)
+        await corner.publish(message(b"bad"))
+        await until(lambda: corner.counted("refused_total", reason="bad") == 2, DEADLINE_SECONDS)
+        kept = await corner.rest(kept_in)
+
+    assert [one.body for one in kept] == [b"bad"]
+
+
+async def test_a_source_that_cannot_keep_refused_messages_stops_and_names_the_cure(rabbitmq: RabbitServer) -> None:
+    """GW-02: its user may not declare the queue. The message stays until it is there; then the source goes on."""
+    user = f"reader-{secrets.token_hex(4)}"
+    await asyncio.to_thread(rabbitmq.ctl, "add_user", user, "secret")
+    await asyncio.to_thread(rabbitmq.ctl, "set_permissions", user, "^$", "^amq.default$", ".*")
+    url = rabbitmq.url.replace("guest:guest", f"{user}:secret")
+    with capture_logs() as logs:
+        async with reading(rabbitmq, url, is_foreign=True) as corner:
+            kept_in = f"{corner.route.queue}.refused"
+            await corner.publish(message(b"bad"))
+            await until(lambda: [one for one in logs if "refused=reject" in str(one.get("error"))], DEADLINE_SECONDS)
+            await corner.count(corner.route.queue, 1)
+            connected = corner.counted("connected")
+            async with await aio_pika.connect(rabbitmq.url) as connection, connection.channel() as channel:
+                await channel.declare_queue(kept_in, durable=True)
+            await corner.count(kept_in, 1)
+            await corner.count(corner.route.queue, 0)
+
+    assert connected == 0.0
+
+
+async def test_a_route_may_leave_refused_messages_to_the_broker(rabbitmq: RabbitServer) -> None:
+    """GW-02: refused=reject, for a queue whose dead-letter exchange is set by a policy, which a client cannot see."""
+    async with reading(rabbitmq, refused="reject") as corner:
+        await corner.publish(message(b"bad"))
+        await corner.count(f"{corner.route.queue}.refused", 1)
         (dead,) = await corner.rest(f"{corner.route.queue}.refused")
 
-    assert (dead.body, dead.headers["x-death"][0]["reason"], corner.counted("refused_total", reason=reason)) == (  # type: ignore[index,call-overload]
-        bad.body, "rejected", 1.0,
-    )  # fmt: skip
+    assert (dead.headers["x-death"][0]["reason"], corner.counted("refused_total", reason="bad")) == ("rejected", 1.0)  # type: ignore[index,call-overload]
 
 
 class RawProperties(Basic.Properties):
@@ -229,10 +356,12 @@ async def test_properties_that_cannot_be_read_are_refused_and_hold_up_nothing(
         await corner.publish(message(b"good"))
         await corner.intake.until(1)
         await corner.count(f"{corner.route.queue}.refused", 1)
+        (kept,) = await corner.rest(f"{corner.route.queue}.refused")
 
     assert ([one.body for one in corner.intake.taken], corner.counted("refused_total", reason="properties")) == (
         [b"good"], 1.0,
     )  # fmt: skip
+    assert (kept.body, bytes(kept.headers["x-raw-properties"])) == (b"raw", raw)  # type: ignore[arg-type]
 
 
 async def test_an_id_that_is_no_text_is_an_id(rabbitmq: RabbitServer) -> None:

@@ -150,7 +150,7 @@ class PostgresHarness(Harness):
             async with connection.transaction():
                 yield connection
         finally:
-            await connection.close(timeout=5)
+            await connection.close(timeout=60)
 
     async def insert(
         self, writer: asyncpg.Connection, topic: str, key: str, value: str | None, headers: Headers = ((), ())
@@ -294,7 +294,7 @@ async def on_postgres(url: str) -> AsyncIterator[PostgresHarness]:
         yield PostgresHarness(database, sql)
     finally:
         await pool.aclose()
-        await sql.close(timeout=5)
+        await sql.close(timeout=60)
 
 
 async def connected(url: str) -> aiomysql.Connection:

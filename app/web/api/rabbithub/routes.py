@@ -35,6 +35,7 @@ from starlette.types import Scope
 from app.web.api.rabbithub.words import description, error_record, imported, read_import, read_wish, record
 from app.web.api.route.actor import actor_of
 from app.web.api.route.context import context_of
+from app.web.header_text import header_text
 from app.web.rabbithub_path import parts_of
 from app.web.scopes import OPEN, Need, default_need, needs_by
 from db.errors import DatabaseError
@@ -60,7 +61,8 @@ from hub.rabbithub.resource import (
     subscribe,
 )
 from hub.rabbithub.token import generate, is_right
-from webhooks.custom_header import is_ours, is_private
+from webhooks.custom_header import is_coding, is_ours, is_private
+from webhooks.message import as_sent
 
 __all__ = ["RABBITHUB_ROUTES"]
 
@@ -194,13 +196,13 @@ async def _publish(hub: Hub, call: _Call) -> Response:
     resource = await find(hub, call.named())
     body = await _body(call.request, hub.options.fetch_bytes_max)
     try:
-        headers = parse_headers(call.request.headers.get("x-rabbithub-msg_header", ""))
+        headers = parse_headers(header_text(call.request, "x-rabbithub-msg_header") or "")
     except RoutingError as error:
         raise FormRefused(400, "x-rabbithub-msg_header", str(error)) from None
     correlation = _correlation(hub, call)
     id_header = _chosen_header(call, "set_message_id", hub.options.message_id_header)
     message = RabbitHubMessage(
-        body, call.query.get("hub.topic", ""), call.request.headers.get("content-type"), {**headers, **correlation},
+        body, call.query.get("hub.topic", ""), header_text(call.request, "content-type"), {**headers, **correlation},
         id_header,
     )  # fmt: skip
     if resource.is_default_exchange:
@@ -211,13 +213,14 @@ async def _publish(hub: Hub, call: _Call) -> Response:
         # The caller chose the names of the headers, so they must not be keyword arguments of the logger (FS-11).
         ids = {"message_id": identified, "correlation_id": correlation}
         _log.info("rabbithub_published", sequence=number, resource=resource.place.name, **ids)
-    return Response(status_code=202, headers={**correlation, **identified, "Hookwire-Sequence": str(number)})
+    returned = {name: as_sent(value) for name, value in correlation.items()}
+    return Response(status_code=202, headers={**returned, **identified, "Hookwire-Sequence": str(number)})
 
 
 def _correlation(hub: Hub, call: _Call) -> dict[str, str]:
     """Read the header that ``set_correlation_id=HEADER`` names; it is logged, returned and forwarded (RH-11)."""
     name = _chosen_header(call, "set_correlation_id", hub.options.correlation_id_header)
-    value = call.request.headers.get(name) if name is not None else None
+    value = header_text(call.request, name) if name is not None else None
     return {} if name is None or value is None else {name: value}
 
 
@@ -226,7 +229,7 @@ def _chosen_header(call: _Call, parameter: str, configured: str) -> str | None:
     name = call.query.get(parameter, configured).lower()
     if not name:
         return None
-    if not _HEADER_NAME.fullmatch(name) or is_ours(name):
+    if not _HEADER_NAME.fullmatch(name) or is_ours(name) or is_coding(name):
         raise FormRefused(400, parameter, "is no header's name, or one that the hub sets itself")
     if is_private(name):
         raise FormRefused(400, parameter, f"is {name}, which may hold a secret of the publisher and is never forwarded")
@@ -235,7 +238,7 @@ def _chosen_header(call: _Call, parameter: str, configured: str) -> str | None:
 
 async def _subscribe(hub: Hub, call: _Call) -> Response:
     body = await _body(call.request, 64 * 1024)
-    wish = read_wish(call.request.headers.get("content-type", ""), body)
+    wish = read_wish(header_text(call.request, "content-type") or "", body)
     resource = await find(hub, call.named())
     if resource.is_default_exchange:
         raise FormRefused(403, "", "the default exchange takes no subscription: subscribe to a queue")

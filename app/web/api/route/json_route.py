@@ -1,4 +1,7 @@
-"""JsonRoute: a route whose JSON answer ends with a line feed, so that a prompt begins on a line of its own (FT-17)."""
+"""JsonRoute: a route whose JSON answer ends with a line feed, so that a prompt begins on a line of its own (FT-17).
+
+Content of users leaves as it came.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import override
 
+from app.web.api.route.user_content import UserContent
+
 __all__ = ["JsonRoute"]
 
 
 class JsonRoute(APIRoute):
-    """Add the line feed to the framework's serialised answer."""
+    """Add the line feed to an answer in JSON that is our own."""
 
     @override
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -29,7 +34,7 @@ class JsonRoute(APIRoute):
 
 def _ended(response: Response) -> Response:
     body = getattr(response, "body", b"")  # a streamed answer has no body yet
-    if body and response.headers.get("content-type") == "application/json":
+    if body and not isinstance(response, UserContent) and response.headers.get("content-type") == "application/json":
         response.body = bytes(body) + b"\n"
         response.headers["content-length"] = str(len(response.body))
     return response

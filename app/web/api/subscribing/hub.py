@@ -21,6 +21,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from app.web.api.route.context import context_of
+from app.web.header_text import header_text
 from app.web.scopes import needs, open_to_all
 from db.errors import DatabaseError
 from event.hops import HOPS_HEADER
@@ -78,7 +79,7 @@ async def _answer(hub: Hub, request: Request) -> Response:
         return _help(hub, request)
     if request.method != "POST":
         return _not_allowed("GET, HEAD, POST")
-    asked = read(request.headers.get("content-type"), await _body(request, FORM_BYTES_MAX), hub.options.dialect)
+    asked = read(header_text(request, "content-type"), await _body(request, FORM_BYTES_MAX), hub.options.dialect)
     if isinstance(asked, Pinging):
         return await _ping(hub, asked)
     if hub.options.moved_to:
@@ -105,7 +106,7 @@ async def _content(hub: Hub, request: Request) -> Response:
         raise FormRefused(400, "hub.topic", "must be given once, in the query")
     body = await _body(request, hub.options.fetch_bytes_max)
     hops = check_hops(request.headers.get(HOPS_HEADER))
-    return await _distributed(hub, named[0], body, request.headers.get("content-type"), hops)
+    return await _distributed(hub, named[0], body, header_text(request, "content-type"), hops)
 
 
 async def _upstream(hub: Hub, request: Request) -> Response:
@@ -118,7 +119,7 @@ async def _upstream(hub: Hub, request: Request) -> Response:
     signatures = request.headers.getlist("x-hub-signature")
     hops = check_hops(request.headers.get(HOPS_HEADER))
     read = partial(_body, request, hub.options.fetch_bytes_max)
-    await receive(hub, token, read, request.headers.get("content-type"), signatures, hops)
+    await receive(hub, token, read, header_text(request, "content-type"), signatures, hops)
     return Response(status_code=202)
 
 

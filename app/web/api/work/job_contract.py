@@ -31,6 +31,7 @@ __all__ = [
     "ProgressIn",
     "ProgressOut",
     "ReceiptIn",
+    "ReleaseIn",
     "ResumeIn",
     "SnoozeIn",
     "StateOut",
@@ -215,6 +216,14 @@ class ReceiptIn(BaseModel):
     model_config = _example({"receipt": _RECEIPT})
 
     receipt: Receipt
+
+
+class ReleaseIn(ReceiptIn):
+    """The receipt of the claim, and why the job is released."""
+
+    reason: Literal["stop"] | None = Field(
+        None, description="`stop`: the worker stops. Such a release is not counted; of others 100 in a row are allowed."
+    )
 
 
 class EventIn(BaseModel):

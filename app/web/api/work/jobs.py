@@ -29,7 +29,7 @@ from app.web.api.work.job_contract import (
     JobState,
     ProgressIn,
     ProgressOut,
-    ReceiptIn,
+    ReleaseIn,
     ResumeIn,
     SnoozeIn,
     StateOut,
@@ -192,9 +192,12 @@ async def snooze(request: Request, job_id: UUID, body: SnoozeIn, context: In) ->
 
 @router.post("/{job_id}/release", status_code=204, summary="Release a job", responses=_SETTLE)
 @needs("work", reach="route")
-async def release(request: Request, job_id: UUID, body: ReceiptIn, context: In) -> None:
-    """A worker that stops releases its jobs. The attempt does not count. A stale receipt changes nothing."""
-    await context.jobs.queue.release([await receipt_of(request, job_id, body.receipt, context)])
+async def release(request: Request, job_id: UUID, body: ReleaseIn, context: In) -> None:
+    """Release a job. The attempt does not count. A stale receipt changes nothing.
+
+    After 100 releases in a row the attempt fails. A worker that stops gives the reason `stop`, which is not counted.
+    """
+    await context.jobs.queue.release([await receipt_of(request, job_id, body.receipt, context)], body.reason)
 
 
 @router.post("/{job_id}/progress", summary="Report the progress of a job", responses=_SETTLE)

@@ -20,6 +20,7 @@ from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.work.queue_refusal import queue_name, refused_as_problems
 from app.web.authentication import shows_payloads
+from app.web.header_text import header_text
 from app.web.problem import Problem
 from app.web.publishing.ndjson import MEDIA_TYPE, PARSED_HERE_BYTES_MAX, lines_of
 from app.web.scopes import needs
@@ -217,7 +218,7 @@ async def submit(
     key = key and _utf8("hookwire-key", key)
     drafts = [
         MessageDraft(payload, kind, headers, message_type, key, priority, delay_seconds)
-        for payload, kind in await _bodies(body, request.headers.get("content-type"))
+        for payload, kind in await _bodies(body, header_text(request, "content-type"))
     ]
     with refused_as_problems():
         ids = await context.jobs.queues.submit(name, drafts)

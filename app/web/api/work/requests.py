@@ -17,8 +17,10 @@ from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cur
 from app.web.api.route.prefer import Preference, preference_of
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.user_content import UserContent
 from app.web.api.work.service_refusal import service_name, service_refusals
 from app.web.authentication import grant_of, may_reach_service
+from app.web.header_text import header_text
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -36,7 +38,6 @@ Id = Annotated[str, Path(description="32 hexadecimal digits, in upper or lower c
 State = Literal["waiting", "delayed", "leased", "answered", "expired", "failed"]
 _ID: Final = re.compile(r"[0-9A-Fa-f]{32}", re.ASCII)
 _LAST: Final = 2**62
-_INERT: Final = {"Content-Security-Policy": "default-src 'none'; sandbox", "Cache-Control": "no-store"}
 _MISSING: Final = "There is no such request, or it was closed or forgotten."
 _PENDING: dict[str, Any] = {
     "id": "6f1e0c7ab5f84e0d9c2b7a51d0e3f482", "service": "echo", "state": "waiting", "attempts": 0,
@@ -175,7 +176,7 @@ async def reply(
     if held is not None and held.request_id == request_id.lower():
         await _require_service(request, held.request_id, context)
         with service_refusals():
-            outcome = await context.services.requests.reply(held, body, request.headers.get("content-type"))
+            outcome = await context.services.requests.reply(held, body, header_text(request, "content-type"))
     context.services.metrics.replied(outcome)
     if outcome != STORED:
         raise Problem("stale-receipt", "Nothing was stored: this receipt does not hold the request.")
@@ -224,10 +225,8 @@ def _answer(row: Row, preference: Preference) -> Response:
     if row["state"] == "failed":
         detail = f"{row['attempts']} tries have failed; the last one: {row['last_error'] or 'no reason was given'}."
         raise Problem("request-failed", detail)
-    response = Response(row["reply"], headers={**_headers(row, preference), **_INERT})
-    if row["content_type"] is not None:
-        response.headers["Content-Type"] = row["content_type"].encode().decode("latin-1")
-    return response
+    headers = {**_headers(row, preference), "Cache-Control": "no-store"}
+    return UserContent(row["reply"], row["content_type"], headers)
 
 
 def _pending(row: Row, preference: Preference) -> Response:

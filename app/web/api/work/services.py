@@ -20,6 +20,7 @@ from app.web.api.route.strict_route import StrictRoute
 from app.web.api.work.requests import ANSWERS, REPLY_BODY, Prefer, answer_within
 from app.web.api.work.service_refusal import service_name, service_refusals
 from app.web.authentication import grant_of, may_reach_service
+from app.web.header_text import header_text
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -209,7 +210,7 @@ async def call(
     grant = grant_of(request)
     caller = grant.key_id if grant is not None else None
     client = f"http {caller or 'anyone'}" if number is not None else None
-    draft = RequestDraft(body, request.headers.get("content-type"), caller, client, number, expiry_seconds)
+    draft = RequestDraft(body, header_text(request, "content-type"), caller, client, number, expiry_seconds)
     with service_refusals():
         request_id, repeated = await context.services.requests.make(service, draft)
     try:

@@ -96,6 +96,11 @@ class Corner:
                 messages.append(message)
         return messages
 
+    async def is_durable(self) -> bool:
+        """Whether the queue is there and durable."""
+        listed = await asyncio.to_thread(self.server.ctl, "list_queues", "name", "durable")
+        return f"{self.name}\ttrue" in listed.splitlines()
+
     async def start(self, *arguments: str, **changes: Any) -> asyncio.subprocess.Process:
         """The command in a process of its own."""
         program = (
@@ -158,9 +163,10 @@ async def test_a_program_gets_the_body_and_is_told_about_the_event(corner: Corne
 
 
 async def test_what_is_missing_is_made_durable_and_only_what_is_asked_for_is_bound(corner: Corner):
+    """GU-20."""
     options = corner.options("note $HOOKWIRE_EVENT_ID", count=1, bindings=("git.*", "site.#"))
     consuming = asyncio.create_task(done(options))
-    await until(lambda: f"{corner.name}\ttrue" in corner.server.ctl("list_queues", "name", "durable").splitlines())
+    await until(corner.is_durable)
     await corner.publish_when_bound("evt_1")
     with pytest.raises(aio_pika.exceptions.PublishError):
         await corner.publish("evt_2", topic="audit")
@@ -301,7 +307,7 @@ async def test_a_connection_that_is_cut_is_made_again(corner: Corner):
     await corner.publish("evt_1")
     consuming = asyncio.create_task(done(corner.options("note $HOOKWIRE_EVENT_ID", count=2)))
     await corner.until_logged("evt_1")
-    corner.server.close_all_connections("a test cuts every connection")
+    await asyncio.to_thread(corner.server.close_all_connections, "a test cuts every connection")
     await corner.publish("evt_2")
     assert (await consuming, corner.log()) == (0, ["evt_1", "evt_2"])
 
@@ -312,7 +318,7 @@ async def test_a_queue_that_is_deleted_is_made_and_bound_again(corner: Corner):
     await corner.publish("evt_1")
     consuming = asyncio.create_task(done(corner.options("note $HOOKWIRE_EVENT_ID", count=2)))
     await corner.until_logged("evt_1")
-    corner.server.delete_queue(corner.name)
+    await asyncio.to_thread(corner.server.delete_queue, corner.name)
     await corner.publish_when_bound("evt_2")
     assert (await consuming, corner.log()) == (0, ["evt_1", "evt_2"])
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli.failure import CommandFailed
-from app.cli.goharvest.pump import PumpOptions, Verified, pump, stash_in_maria, stash_in_postgres, verify
+from app.cli.goharvest.pump import PumpOptions, Verified, outbox_in_maria, outbox_in_postgres, pump, verify
 from app.cli.main import application
 from app.settings.settings import SettingsRefused
 from db.mariadb.database import for_outbox
@@ -37,22 +37,46 @@ async def arriving(text: str) -> AsyncIterator[KafkaArrival | None]:
 
 
 @pytest.mark.parametrize(
-    ("text", "verified", "holds"),
+    ("text", "left", "verified", "exit_code"),
     [
-        ("a1 b2 a3 b4", Verified(4, 0, 0, 0), True),
-        ("b2 a1 . x b4 a3", Verified(4, 0, 0, 0), True),
-        ("a1 a3 a1 a3 b2 b4", Verified(4, 0, 0, 2), True),
-        ("a3 a1 b2 b4", Verified(4, 0, 1, 0), False),
-        ("a1 b2 b4", Verified(3, 1, 0, 0), False),
-        ("", Verified(0, 4, 0, 0), False),
+        ("a1 b2 a3 b4", {}, Verified(4, 0, 0, 0), 0),
+        ("b2 a1 . x b4 a3", {}, Verified(4, 0, 0, 0), 0),
+        ("a1 a3 a1 a3 b2 b4", {}, Verified(4, 0, 0, 2), 0),
+        ("a3 a1 b2 b4", {}, Verified(4, 0, 1, 0), 1),
+        ("a1 b2 b4", {}, Verified(3, 1, 0, 0), 1),
+        ("", {}, Verified(0, 4, 0, 0), 1),
+        ("a1 b2", {2: False, 3: False, 4: False}, Verified(2, 0, 0, 0, 2), 4),
+        ("a1 b2", {3: False}, Verified(2, 1, 0, 0, 1), 1),
+        ("a1 b2 b4", {3: True}, Verified(3, 0, 0, 0, 0, 1), 1),
     ],
-    ids=["all", "keys apart", "repeated", "disordered", "lost", "nothing"],
-)
+    ids=[
+        "all", "keys apart", "repeated", "disordered", "lost", "nothing", "on their way", "one lost, one on its way",
+        "given up",
+    ],
+)  # fmt: skip
 async def test_the_pump_tells_an_event_that_is_altered_or_out_of_order(
-    text: str, verified: Verified, holds: bool
+    text: str, left: dict[int, bool], verified: Verified, exit_code: int
 ) -> None:
-    found = await verify(arriving(text), OPTIONS, 0.05, lambda _: None)
-    assert (found, found.holds) == (verified, holds)
+    """GU-21: a record that the outbox still has is not lost, whatever the time."""
+
+    async def owed() -> Mapping[int, bool]:
+        return left
+
+    found = await verify(arriving(text), owed, OPTIONS, 0.01, lambda _: None)
+    assert (found, found.exit_code) == (verified, exit_code)
+
+
+async def test_the_pump_waits_while_records_leave_the_outbox() -> None:
+    """GU-21: a look that finds fewer of them begins the wait anew."""
+    looks = [{1: False, 2: False}, {2: False}, {}, {}]
+    asked: list[dict[int, bool]] = []
+
+    async def owed() -> Mapping[int, bool]:
+        asked.append(looks[len(asked)])
+        return asked[-1]
+
+    found = await verify(arriving(""), owed, OPTIONS, 0.01, lambda _: None)
+    assert (asked, found.lost) == (looks, 4)
 
 
 async def test_events_of_our_own_are_pumped_too(database_url: str) -> None:
@@ -60,7 +84,14 @@ async def test_events_of_our_own_are_pumped_too(database_url: str) -> None:
     sql = await asyncpg.connect(database_url)
     try:
         options = PumpOptions(keys=3, records=50, topic="load", run="r")
-        await pump(stash_in_postgres(database, options), options, lambda _: None)
+        outbox = outbox_in_postgres(database, options)
+        await pump(outbox.stash, options, lambda _: None)
+        await sql.execute("UPDATE hookwire.outbox SET sink = 'kafka' WHERE id > (SELECT min(id) FROM hookwire.outbox)")
+        await sql.execute(
+            "INSERT INTO hookwire.relay_dead_letters (sink, event_id, tenant, topic, shard, layout, reason, detail) "
+            "SELECT 'kafka', min(id), 'default', 'load', 0, 1, 'refused', '' FROM hookwire.events"
+        )
+        owed = await outbox.owed()
         rows = await sql.fetch(
             "SELECT topic, headers::jsonb->>'seq' AS seq, xmin::text FROM hookwire.events ORDER BY id"
         )
@@ -69,6 +100,7 @@ async def test_events_of_our_own_are_pumped_too(database_url: str) -> None:
         await database.aclose()
     assert [(r["topic"], int(r["seq"])) for r in rows] == [("load", n) for n in range(1, 51)]
     assert len({r["xmin"] for r in rows}) == 3
+    assert owed == {1: True, **dict.fromkeys(range(2, 51), False)}
 
 
 async def test_the_database_may_be_named_as_goharvest_names_it(database_url: str) -> None:
@@ -100,12 +132,14 @@ async def test_what_is_pumped_into_mariadb_is_relayed_whole_and_in_order(mariadb
     """20 in a transaction, and ids in the order of the numbers."""
     options = PumpOptions(keys=3, records=50, topic="load", blank=blank, compat=True)
     async with on_mariadb(mariadb_url) as harness:
-        stash = stash_in_maria(harness.database.with_statements(for_outbox(MARIA_TABLE)[1]), options)
+        outbox = outbox_in_maria(harness.database.with_statements(for_outbox(MARIA_TABLE)[1]), options)
         progress: list[int] = []
-        await pump(stash, options, progress.append)
+        await pump(outbox.stash, options, progress.append)
+        owed = await outbox.owed()
         written = await harness.select("SELECT kafka_topic, kafka_header_values, kafka_value FROM _outbox_ ORDER BY id")
-        verified = await verify(carried(harness), options, 60, lambda _: None)
+        verified = await verify(carried(harness), outbox.owed, options, 60, lambda _: None)
     assert (progress, verified) == ([20, 40, 50], Verified(50, 0, 0, 0))
+    assert owed == dict.fromkeys(range(1, 51), False)
     assert [(topic, json.loads(values), value) for topic, values, value in written] == [
         ("load", [str(n), options.run], None if blank else f"value-{n:x}") for n in range(1, 51)
     ]

@@ -39,6 +39,7 @@ async def test_a_publisher_s_own_headers_reach_the_webhook(running_hub: RunHub) 
         [(b"hookwire-header-a!", b"x")],
         [(b"hookwire-header-a", b"1"), (b"Hookwire-Header-A", b"2")],
         [(b"hookwire-header-authorization", b"x")],
+        [(b"hookwire-header-content-encoding", b"gzip")],
         [(b"hookwire-header-hookwire-hops", b"1")],
         [(b"hookwire-header-ce-id", b"1")],
         [(b"hookwire-header-content-type", b"a/b")],

@@ -422,3 +422,16 @@ REVOKE EXECUTE ON FUNCTION
     hookwire.take_copies(text, text, integer, double precision, jsonb, bigint),
     hookwire.lease_requests(text, integer, double precision, text, double precision, bigint)
 FROM PUBLIC;
+
+-- The functions that were made anew since migration 0016 need its settings, too.
+DO $$
+DECLARE
+    signature regprocedure;
+BEGIN
+    FOR signature IN SELECT p.oid FROM pg_proc p WHERE p.pronamespace = 'hookwire'::regnamespace AND p.prosecdef LOOP
+        EXECUTE format('ALTER FUNCTION %s SET enable_seqscan TO off', signature);
+        EXECUTE format('ALTER FUNCTION %s SET plan_cache_mode TO force_generic_plan', signature);
+        EXECUTE format('ALTER FUNCTION %s SET jit TO off', signature);
+    END LOOP;
+END
+$$;
