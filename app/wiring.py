@@ -34,6 +34,7 @@ from app.maintenance.due_poller import DuePoller
 from app.maintenance.retention import Retention, RetentionOptions
 from app.settings.egress_policy import egress_proxy, guard_policy
 from app.settings.settings import Settings
+from app.web.api.route.answers import Answers
 from app.web.api.route.context import Context
 from app.web.application import build_operations, build_web
 from app.web.backlog import Backlog
@@ -385,6 +386,7 @@ class _Builder:
             pull=Pull(
                 self._database, Contents(self._database, self._storage.incarnation), f"pull at {socket.gethostname()}"
             ),
+            answers=Answers(),
             jobs=self._jobs.api,
             services=self._services.api,
             registry=self._registry,

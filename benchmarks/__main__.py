@@ -16,11 +16,11 @@ import time
 NAMES = (
     "publish", "deliver", "hub", "latency", "isolation", "standing", "footprint", "idle", "gap", "outbound", "relay",
     "backlog", "sustained", "mariadb", "amqp", "pipeline", "commits", "archive", "services", "titanic", "calls",
-    "queues", "jobs", "pickup", "depth", "cost",
+    "queues", "jobs", "pickup", "depth", "cost", "answers", "destinations",
 )  # fmt: skip
 _WITH_OWN_COMMAND = (
     "standing", "idle", "gap", "outbound", "relay", "backlog", "sustained", "mariadb", "amqp", "pipeline", "commits",
-    "archive", "services", "titanic", "queues", "jobs", "pickup", "depth", "cost",
+    "archive", "services", "titanic", "queues", "jobs", "pickup", "depth", "cost", "answers", "destinations",
 )  # fmt: skip
 
 

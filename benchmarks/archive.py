@@ -32,9 +32,10 @@ from pipeline.archive import ArchiveOptions, archive, batch_rows, unarchived
 from pipeline.kafka_jars import kafka_jars
 from pipeline.kafka_options import SparkKafkaOptions
 from pipeline.kafka_reader import source_rows
-from pipeline.lake import Snapshot, bronze
+from pipeline.lake import bronze
 from pipeline.schema import BRONZE_PARTITIONS
 from pipeline.session import SessionOptions, spark_session
+from pipeline.snapshot import Snapshot
 from pipeline.storage import LakeStorage
 from scripts.servers.fleet import take_server
 from scripts.servers.kafka_jars import cache_folder

@@ -27,8 +27,9 @@ from pyspark.sql import SparkSession
 from benchmarks.pipeline import INCARNATION, generated, ledger_of, seconds
 from pipeline.audit.evidence import evidence
 from pipeline.audit.lake_audit import LakeAudit
-from pipeline.lake import Change, DataFile, Snapshot, State, Table, bronze
+from pipeline.lake import Table, bronze
 from pipeline.session import SessionOptions, spark_session
+from pipeline.snapshot import Change, DataFile, Snapshot, State
 from pipeline.storage import LakeStorage
 
 DAYS = 30
@@ -44,7 +45,7 @@ Step = tuple[list[DataFile], list[DataFile]]
 
 def named(number: int, day: int) -> DataFile:
     """Name a file that the log alone knows, with events behind those of the audited day."""
-    path = f"data/batch={number:06d}-a1b2c3/dt={FIRST_DAY + timedelta(day)}/topic=orders/part-0.snappy.parquet"
+    path = f"data/{number:06d}-a1b2c3/dt={FIRST_DAY + timedelta(day)}/topic=orders/part-0.snappy.parquet"
     low = EVENTS + 1 + number * FILE_ROWS
     return DataFile(path, FILE_ROWS, FILE_BYTES, "0" * 64, (low, low + FILE_ROWS - 1))
 

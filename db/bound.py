@@ -21,7 +21,7 @@ from db.errors import (
 from db.foreign import origin
 from db.statements import STATEMENTS
 
-__all__ = ["Bound", "connecting", "is_client_failure", "translated"]
+__all__ = ["Bound", "connecting", "is_client_failure", "lost_its_server", "takes_no_writes", "translated"]
 
 _CONNECTION_CLASSES = (
     asyncpg.PostgresConnectionError,
@@ -36,6 +36,16 @@ _OURS = "hookwire."
 """Prefix of the message of each error that our own SQL functions raise: the schema of the function."""
 _DATA = "22"
 _NOT_NULL, _CHECK = "23502", "23514"
+_READ_ONLY = "25006"
+_GONE = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.InternalClientError,
+    ConnectionError,
+)
+"""Errors of a session whose server ends, starts or does not answer."""
 _BUSY_CLASSES = (
     asyncpg.LockNotAvailableError,
     asyncpg.DeadlockDetectedError,
@@ -89,9 +99,9 @@ def _answered(error: Any, *, sent: bool) -> DatabaseError:
 
 
 def _is_raised_by_us(error: Any) -> bool:
-    """Return whether a RAISE in a function of our schema made this error."""
+    """Return whether a RAISE in a function of our schema made this error. The server may speak any language."""
     where = (error.context or "").partition("\n")[0]
-    return bool(where.startswith("PL/pgSQL function hookwire.") and where.endswith(" at RAISE"))
+    return error.server_source_function == "exec_stmt_raise" and " hookwire." in where
 
 
 def _breaks_a_check(error: Any) -> bool:
@@ -105,6 +115,16 @@ def _breaks_a_check(error: Any) -> bool:
 def is_client_failure(error: Exception) -> bool:
     """Return whether asyncpg's own code has failed."""
     return isinstance(error, asyncpg.InternalClientError) or bool(origin(error, "asyncpg"))
+
+
+def takes_no_writes(error: DatabaseError) -> bool:
+    """Return whether the server has become a standby or read-only (HA-02)."""
+    return isinstance(error, ServerTrouble) and error.sqlstate == _READ_ONLY
+
+
+def lost_its_server(error: DatabaseError) -> bool:
+    """Return whether the session has ended because of its server or the way there (HA-02)."""
+    return isinstance(error, Unavailable | OutcomeUnknown) and isinstance(error.__cause__, _GONE)
 
 
 @contextmanager

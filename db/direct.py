@@ -8,9 +8,10 @@ from typing import Any
 
 import asyncpg
 
-from db.bound import Bound, connecting, translated
+from db.bound import Bound, translated
 from db.errors import DatabaseError
-from db.pool import PoolOptions
+from db.pool_options import PoolOptions
+from db.session import open_session
 
 __all__ = ["Direct", "connect_direct"]
 
@@ -21,12 +22,17 @@ class Direct(Bound):
     def __init__(self, connection: Any) -> None:
         super().__init__(connection)
         self.lost = asyncio.Event()
+        self.generation: int = connection.generation
         connection.add_termination_listener(lambda _connection: self.lost.set())
 
     async def listen(self, channel: str, callback: Callable[[], None]) -> None:
         """Call ``callback`` without arguments at every notification of the channel, while the connection lives."""
         with translated(sent=True):
             await self._connection.add_listener(channel, lambda *_notification: callback())
+
+    def end(self) -> None:
+        """Close at once, because another server may have taken over. Its locks are gone (HA-03)."""
+        self._connection.terminate()
 
     async def aclose(self) -> None:
         """Close within two seconds. The server then releases everything that the session held."""
@@ -39,11 +45,6 @@ class Direct(Bound):
 
 async def connect_direct(options: PoolOptions) -> Direct:
     """Open the connection; raise :class:`db.errors.Unavailable` when the server cannot be reached."""
-    with connecting():
-        connection = await asyncpg.connect(
-            options.url,
-            timeout=options.connect_seconds,
-            command_timeout=options.statement_seconds + 1,
-            server_settings=options.server_settings(),
-        )
-    return Direct(connection)
+    direct = Direct(await open_session(options))
+    options.primary.attach(direct)
+    return direct

@@ -5,6 +5,8 @@
     DatabaseError
     ├── Unavailable        no connection, or none in time: nothing was done
     │   ├── TooManyConnections   its server runs and has none left for us
+    │   ├── CannotServe          its server answers, and is a standby, read-only, or the primary of the past
+    │   ├── PrimaryChanged       another server has taken over; the next try goes there
     │   └── ServerTrouble        the server cannot run it now: rolled back, may be repeated
     ├── OutcomeUnknown     the connection or the deadline went while a statement ran: it may have committed
     ├── Busy               a lock time-out, deadlock or serialisation failure: rolled back, may be repeated
@@ -20,9 +22,11 @@ from __future__ import annotations
 
 __all__ = [
     "Busy",
+    "CannotServe",
     "DatabaseError",
     "OutcomeUnknown",
     "Overdue",
+    "PrimaryChanged",
     "Refused",
     "ServerTrouble",
     "TooManyConnections",
@@ -40,6 +44,14 @@ class Unavailable(DatabaseError):
 
 class TooManyConnections(Unavailable):
     """The server accepts no more connections: its own limit, or that of our role or database, is reached (53300)."""
+
+
+class CannotServe(Unavailable):
+    """The server takes no writes from us: a standby, a read-only server or database, or the primary of the past."""
+
+
+class PrimaryChanged(Unavailable):
+    """Another server has taken over. Nothing was asked of it, so that owners of locks and leases step down first."""
 
 
 class ServerTrouble(Unavailable):

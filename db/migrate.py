@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import asyncpg
-
 from db.bound import translated
 from db.errors import DatabaseError
+from db.pool_options import PoolOptions
+from db.session import open_session
 from db.statements import STATEMENTS
 
 __all__ = [
@@ -150,8 +150,8 @@ async def _applied(connection: Any) -> dict[int, str]:
 
 async def pending(database_url: str, folder: Path = _FOLDER) -> MigrationPlan:
     """Return the plan of :func:`migrate`; raise :class:`MigrationRefused`."""
+    connection = await open_session(_options(database_url, 60))
     with translated(sent=False):
-        connection = await asyncpg.connect(database_url, timeout=5, command_timeout=60)
         try:
             return _plan(migrations(folder), await _applied(connection))
         finally:
@@ -161,8 +161,8 @@ async def pending(database_url: str, folder: Path = _FOLDER) -> MigrationPlan:
 async def migrate(database_url: str, folder: Path = _FOLDER) -> MigrationPlan:
     """Apply missing migrations and return them; raise :class:`MigrationRefused` or :class:`DatabaseError`."""
     ours = migrations(folder)
+    connection = await open_session(_options(database_url, 600))
     with translated(sent=False):
-        connection = await asyncpg.connect(database_url, timeout=5, command_timeout=600)
         try:
             await connection.execute(STATEMENTS["migration.lock"])
             # IF NOT EXISTS needs the right to CREATE, which a role may lack when everything exists.
@@ -177,6 +177,14 @@ async def migrate(database_url: str, folder: Path = _FOLDER) -> MigrationPlan:
         finally:
             await connection.close(timeout=2)
     return plan
+
+
+def _options(database_url: str, seconds: float) -> PoolOptions:
+    """Return those of a session that may wait for other processes' migrations, and may read whole tables."""
+    return PoolOptions(
+        database_url, application_name="migrations of hookwire", statement_seconds=seconds, lock_seconds=seconds,
+        idle_in_transaction_seconds=seconds, reads_whole_tables=True,
+    )  # fmt: skip
 
 
 async def _replace_history(connection: Any, replacements: Sequence[Migration]) -> None:

@@ -11,60 +11,18 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from copy import copy
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import asyncpg
 
 from db.bound import Bound, connecting, translated
 from db.errors import DatabaseError
-from db.statements import STATEMENTS
+from db.pool_options import PoolOptions
+from db.session import ServerSession, open_session
 
 __all__ = ["Database", "PoolOptions", "Row", "Session", "open_database"]
 
 Row = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class PoolOptions:
-    """The database's address and time limits.
-
-    ``statement_seconds`` limits a statement in the server and, with a second added, in the client. ``lock_seconds``
-    limits any wait for a lock, and ``idle_in_transaction_seconds`` a forgotten transaction. ``connect_seconds`` limits
-    a new connection, and ``acquire_seconds`` the wait for a free one.
-
-    ``plan_seconds`` is how long a prepared statement and its plan are kept. A plan made for empty tables reads whole
-    tables, and must not serve the first burst after a quiet day for long (RP-03).
-    """
-
-    url: str
-    application_name: str = "hookwire"
-    connections_min: int = 2
-    connections_max: int = 12
-    connect_seconds: float = 5.0
-    acquire_seconds: float = 5.0
-    statement_seconds: float = 30.0
-    lock_seconds: float = 5.0
-    idle_in_transaction_seconds: float = 30.0
-    plan_seconds: int = 10
-
-    def server_settings(self) -> dict[str, str]:
-        """Return the session settings that every connection starts with, in PostgreSQL's units (milliseconds)."""
-        return {
-            "application_name": self.application_name,
-            "statement_timeout": str(int(self.statement_seconds * 1000)),
-            "lock_timeout": str(int(self.lock_seconds * 1000)),
-            "idle_in_transaction_session_timeout": str(int(self.idle_in_transaction_seconds * 1000)),
-            "tcp_keepalives_idle": "10",
-            "tcp_keepalives_interval": "3",
-            "tcp_keepalives_count": "3",
-            "timezone": "UTC",
-            "jit": "off",
-            # Every statement has its index. A plan made for an empty table must not scan the full table later.
-            "enable_seqscan": "off",
-            # Planning a statement at every call costs more than running it. ``fetch_filtered`` is the exception.
-            "plan_cache_mode": "force_generic_plan",
-        }
 
 
 class Session(Protocol):
@@ -103,26 +61,41 @@ class Database:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:
-        with connecting():
-            connection = await self._pool.acquire(timeout=self.options.acquire_seconds)
+        connection = await self._lent()
+        generation = connection.generation
         try:
             yield connection
+        except DatabaseError as error:
+            self.options.primary.hear(error, generation)
+            raise
         finally:
-            await self._release(connection)
+            await self._release(connection, generation)
 
-    async def _release(self, connection: Any) -> None:
-        """Return a connection to the pool, or drop it where that fails (FC-05).
+    async def _lent(self) -> Any:
+        """Return a free connection. End those of an older generation, which are free until one of them is asked for."""
+        while True:
+            with connecting():
+                connection = await self._pool.acquire(timeout=self.options.acquire_seconds)
+            if connection.generation >= self.options.primary.generation:
+                return connection
+            connection.terminate()
+
+    async def _release(self, connection: Any, generation: int) -> None:
+        """Return a connection to the pool, or drop it where that fails (FC-05), or where it is not to be lent again.
 
         Only the outcome of its use counts: a result, an error or a cancellation. So this raises nothing for a lost
         connection.
         """
+        primary = self.options.primary
         try:
             with translated(sent=False):
-                await self._pool.release(connection)
+                if generation >= primary.generation and not primary.wants_a_look():
+                    await self._pool.release(connection)
+                    return
         except DatabaseError:
-            # The pool has dropped it already, unless it failed before that.
-            with suppress(DatabaseError, asyncpg.InterfaceError), translated(sent=False):
-                connection.terminate()
+            pass  # The pool has dropped it already, unless it failed before that.
+        with suppress(DatabaseError, asyncpg.InterfaceError), translated(sent=False):
+            connection.terminate()
 
     async def fetch(self, name: str, *args: object) -> Sequence[Row]:
         """Return all rows of a named statement, in a transaction of its own."""
@@ -188,24 +161,19 @@ async def _keep(_connection: object) -> None:
     """Replace asyncpg's reset, a round trip after every statement: our statements leave no state in the session."""
 
 
-async def _keep_commits_durable(connection: Any) -> None:
-    """Give the session its own ``synchronous_commit``, which a server-wide ``off`` does not change (FC-11)."""
-    await connection.execute(STATEMENTS["plan.keep_commits_durable"])
-
-
 async def open_database(options: PoolOptions) -> Database:
     """Open the pool; raise :class:`Unavailable` when the server cannot be reached."""
+
+    async def connect(*_arguments: object, **_options: object) -> ServerSession:
+        return await open_session(options)
+
     with connecting():
         pool = await asyncpg.create_pool(
-            options.url,
             min_size=options.connections_min,
             max_size=options.connections_max,
-            timeout=options.connect_seconds,
-            command_timeout=options.statement_seconds + 1,
-            server_settings=options.server_settings(),
-            init=_keep_commits_durable,
+            connect=connect,
+            connection_class=ServerSession,
             max_inactive_connection_lifetime=300,
-            max_cached_statement_lifetime=options.plan_seconds,
             reset=_keep,
         )
     return Database(pool, options)

@@ -136,6 +136,7 @@ CREATE TABLE hookwire.jobs (
     errors jsonb DEFAULT '[]'::jsonb NOT NULL,
     created_by text,
     created_at timestamp with time zone NOT NULL,
+    releases smallint DEFAULT 0 NOT NULL,
     CONSTRAINT jobs_on_due_check CHECK ((on_due = ANY (ARRAY['remind'::text, 'escalate'::text, 'unassign'::text]))),
     CONSTRAINT jobs_state_check CHECK ((state = ANY (ARRAY['scheduled'::text, 'available'::text, 'assigned'::text, 'running'::text, 'review'::text, 'retryable'::text])))
 )
@@ -194,6 +195,8 @@ COMMENT ON COLUMN hookwire.jobs.resumed IS 'What the resumption brought.';
 COMMENT ON COLUMN hookwire.jobs.errors IS 'Failures so far.';
 
 COMMENT ON COLUMN hookwire.jobs.created_by IS 'The key or role that enqueued it.';
+
+COMMENT ON COLUMN hookwire.jobs.releases IS 'How often in a row it was released or snoozed without an attempt.';
 
 CREATE FUNCTION hookwire.act_on_due_job(job hookwire.jobs) RETURNS void
     LANGUAGE plpgsql
@@ -445,6 +448,10 @@ BEGIN
     RETURN NULL;
 END
 $$;
+
+CREATE FUNCTION hookwire.answer_bytes_max() RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN 8388608;
 
 CREATE FUNCTION hookwire.answer_of(id text) RETURNS TABLE(state text, content_type text, body bytea)
     LANGUAGE sql STABLE SECURITY DEFINER
@@ -893,77 +900,8 @@ CREATE FUNCTION hookwire.claim_jobs(kinds text[], most integer, worker text, lea
     SET plan_cache_mode TO 'force_generic_plan'
     SET jit TO 'off'
     AS $$
-#variable_conflict use_column
-DECLARE
-    in_queue CONSTANT text := claim_jobs.queue;
-    in_worker CONSTANT text := left(claim_jobs.worker, 200);
-    in_lease CONSTANT double precision := claim_jobs.lease_seconds;
-    in_most CONSTANT integer := claim_jobs.most;
-    policy hookwire.job_kinds;
-    one text;
-    open_kinds text[] := '{}';
-    picked uuid[] := '{}';
-    is_told boolean := false;
 BEGIN
-    IF in_most NOT BETWEEN 1 AND 10000 OR in_lease NOT BETWEEN 0.05 AND 43200 THEN
-        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.claim_jobs: most is 1 to 10000, lease_seconds 0.05 to 43200';
-    END IF;
-    IF EXISTS (SELECT FROM hookwire.queues q WHERE q.name = in_queue AND q.paused) THEN
-        RETURN;
-    END IF;
-    FOREACH one IN ARRAY coalesce(kinds, hookwire.available_kinds(in_queue)) LOOP
-        policy := hookwire.job_policy(one);
-        CONTINUE WHEN policy.is_paused;
-        is_told := is_told OR 'running' = ANY (policy.events);
-        IF num_nonnulls(policy.running_max, policy.key_running_max, policy.key_rate_per_second) = 0 THEN
-            open_kinds := open_kinds || one;
-        ELSIF cardinality(picked) < in_most
-          AND EXISTS (SELECT FROM hookwire.jobs j WHERE j.queue = in_queue AND j.kind = one AND j.state = 'available' AND NOT j.for_people)
-          AND hookwire.lock_job_kind(one) THEN
-            picked := picked || hookwire.pick_limited_jobs(policy, in_queue, in_most - cardinality(picked));
-        END IF;
-    END LOOP;
-    IF cardinality(open_kinds) = 1 AND cardinality(picked) < in_most THEN
-        one := open_kinds[1];
-        picked := picked || ARRAY(
-            SELECT j.id FROM hookwire.jobs j
-            WHERE j.queue = in_queue AND j.kind = one AND j.state = 'available' AND NOT j.for_people
-            ORDER BY j.rank_at, j.seq LIMIT in_most - cardinality(picked) FOR NO KEY UPDATE SKIP LOCKED);
-    ELSIF open_kinds <> '{}' AND cardinality(picked) < in_most THEN
-        -- Choose the best jobs of all kinds. Jobs that other claims have locked are skipped, so each kind offers more
-        -- than are wanted.
-        picked := picked || ARRAY(
-            SELECT j.id FROM hookwire.jobs j
-            WHERE j.state = 'available' AND j.id = ANY (ARRAY(
-                SELECT c.id FROM unnest(open_kinds) AS k(kind) CROSS JOIN LATERAL (
-                    SELECT j.id FROM hookwire.jobs j
-                    WHERE j.queue = in_queue AND j.kind = k.kind AND j.state = 'available' AND NOT j.for_people
-                    ORDER BY j.rank_at, j.seq LIMIT 4 * in_most
-                ) AS c))
-            ORDER BY j.rank_at, j.seq LIMIT in_most - cardinality(picked) FOR NO KEY UPDATE SKIP LOCKED);
-    END IF;
-    IF picked = '{}' THEN
-        RETURN;
-    END IF;
-    RETURN QUERY
-    WITH policies AS MATERIALIZED (
-        SELECT k.kind, p.lease_seconds
-        FROM (SELECT DISTINCT j.kind FROM hookwire.jobs j WHERE j.id = ANY (picked)) AS k CROSS JOIN LATERAL hookwire.job_policy(k.kind) AS p
-    ), taken AS (
-        UPDATE hookwire.jobs j
-        SET state = 'running', claim = nextval('hookwire.lease_fence'), worker = in_worker, attempts = j.attempts + 1,
-            number = j.number + 1, claimed_at = clock_timestamp(), progress_done = NULL, progress_total = NULL, progress_note = NULL,
-            run_until = clock_timestamp() + make_interval(secs => j.run_seconds),
-            lease_until = least(clock_timestamp() + make_interval(secs => least(j.run_seconds, coalesce(in_lease, (SELECT p.lease_seconds FROM policies p WHERE p.kind = j.kind)))),
-                                j.deadline_at)
-        WHERE j.id = ANY (picked)
-        RETURNING j.*
-    )
-    SELECT t.id, t.claim, t.attempts, t.lease_until, t.run_until, t.kind, t.args, t.key, t.attempts_max, t.created_at, t.resumed
-    FROM taken t ORDER BY t.rank_at, t.seq;
-    IF is_told OR EXISTS (SELECT FROM hookwire.job_requests r WHERE r.job_id = ANY (picked)) THEN
-        PERFORM hookwire.announce_jobs(ARRAY(SELECT j FROM hookwire.jobs j WHERE j.id = ANY (picked) ORDER BY j.rank_at, j.seq));
-    END IF;
+    RETURN QUERY SELECT * FROM hookwire.take_jobs(claim_jobs.kinds, claim_jobs.most, claim_jobs.worker, claim_jobs.lease_seconds, claim_jobs.queue);
 END
 $$;
 
@@ -1030,12 +968,19 @@ DECLARE
     in_worker CONSTANT text := left(claim_tasks.worker, 200);
     picked text[] := '{}';
     one text;
+    bytes_left bigint := hookwire.answer_bytes_max();
 BEGIN
     FOREACH one IN ARRAY coalesce(kinds, ARRAY(SELECT k FROM hookwire.waiting_kinds() AS k)) LOOP
-        EXIT WHEN cardinality(picked) >= most;
-        picked := picked || ARRAY(
-            SELECT t.id FROM hookwire.task_rows t WHERE t.kind = one AND t.start_time IS NULL AND t.due_at IS NULL
-            ORDER BY t.seq LIMIT most - cardinality(picked) FOR UPDATE SKIP LOCKED);
+        EXIT WHEN cardinality(picked) >= most OR bytes_left <= 0;
+        SELECT picked || coalesce(array_agg(s.id), '{}'), bytes_left - coalesce(sum(s.size), 0) INTO picked, bytes_left
+        FROM (
+            SELECT w.id, w.size, sum(w.size) OVER (ORDER BY w.seq ROWS UNBOUNDED PRECEDING) - w.size AS before
+            FROM (
+                SELECT t.id, t.seq, octet_length(t.description) AS size FROM hookwire.task_rows t
+                WHERE t.kind = one AND t.start_time IS NULL AND t.due_at IS NULL
+                ORDER BY t.seq LIMIT most - cardinality(picked) FOR UPDATE SKIP LOCKED
+            ) AS w
+        ) AS s WHERE s.before < bytes_left;
     END LOOP;
     RETURN QUERY
     WITH taken AS (
@@ -1680,7 +1625,7 @@ BEGIN
         RETURN 'dead';
     END IF;
     UPDATE hookwire.task_rows t
-    SET start_time = NULL, claim = NULL, worker = NULL, lease_until = NULL, last_error = left(why, 2000),
+    SET start_time = NULL, claim = NULL, worker = NULL, lease_until = NULL, last_error = left(why, 2000), releases = 0,
         due_at = clock_timestamp() + make_interval(secs => hookwire.task_backoff_seconds(found.attempts, policy) * (0.8 + 0.4 * random()))
     WHERE t.id = task_id;
     RETURN 'retry';
@@ -2342,6 +2287,32 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.jobs_within(ids uuid[], bytes_max bigint, OUT count integer, OUT bytes bigint) RETURNS record
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    one record;
+BEGIN
+    count := 0;
+    bytes := 0;
+    FOR one IN
+        SELECT c.args, c.result, c.errors, c.resumed
+        FROM unnest(ids) WITH ORDINALITY AS w(id, n) CROSS JOIN LATERAL (
+            SELECT j.args, j.result, j.errors, j.resumed FROM hookwire.jobs j WHERE j.id = w.id
+            UNION ALL
+            SELECT a.args, a.result, a.errors, NULL FROM hookwire.job_archive a WHERE a.id = w.id
+            LIMIT 1
+        ) AS c
+        ORDER BY w.n
+    LOOP
+        EXIT WHEN bytes >= bytes_max;
+        count := count + 1;
+        bytes := bytes + octet_length(one.args::text) + octet_length(one.errors::text)
+                 + coalesce(octet_length(one.result::text), 0) + coalesce(octet_length(one.resumed::text), 0);
+    END LOOP;
+END
+$$;
+
 CREATE FUNCTION hookwire.keep_jobs(most integer) RETURNS TABLE(promoted bigint, returned bigint, discarded bigint, cancelled bigint)
     LANGUAGE plpgsql
     AS $$
@@ -2447,7 +2418,7 @@ CREATE FUNCTION hookwire.last_batch_no(sink text, layout smallint, grp smallint)
     LANGUAGE sql
     RETURN COALESCE((SELECT n.batch_no FROM hookwire.relay_batch_numbers n WHERE ((n.sink = last_batch_no.sink) AND (n.layout = last_batch_no.layout) AND (n.grp = last_batch_no.grp)) ORDER BY n.batch_no DESC LIMIT 1), (0)::bigint);
 
-CREATE FUNCTION hookwire.lease_requests(service text, most integer, lease_seconds double precision, worker text, presence_seconds double precision) RETURNS TABLE(id uuid, claim bigint, attempts integer, lease_until timestamp with time zone, created_at timestamp with time zone, caller text, content_type text, frame_bytes integer[], body bytea)
+CREATE FUNCTION hookwire.lease_requests(service text, most integer, lease_seconds double precision, worker text, presence_seconds double precision, bytes_max bigint DEFAULT hookwire.answer_bytes_max()) RETURNS TABLE(id uuid, claim bigint, attempts integer, lease_until timestamp with time zone, created_at timestamp with time zone, caller text, content_type text, frame_bytes integer[], body bytea)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -2470,9 +2441,14 @@ BEGIN
         room := least(room, settings.concurrency_max - (SELECT count(*) FROM hookwire.requests r WHERE r.service = in_service AND r.state = 'leased'));
     END IF;
     picked := ARRAY(
-        SELECT r.id FROM hookwire.requests r
-        WHERE r.service = in_service AND r.state = 'waiting' AND r.deadline_at > clock_timestamp()
-        ORDER BY r.number LIMIT greatest(room, 0) FOR UPDATE SKIP LOCKED);
+        SELECT s.id FROM (
+            SELECT w.id, w.number, sum(w.size) OVER (ORDER BY w.number ROWS UNBOUNDED PRECEDING) - w.size AS before
+            FROM (
+                SELECT r.id, r.number, octet_length(r.body) AS size FROM hookwire.requests r
+                WHERE r.service = in_service AND r.state = 'waiting' AND r.deadline_at > clock_timestamp()
+                ORDER BY r.number LIMIT greatest(room, 0) FOR UPDATE SKIP LOCKED
+            ) AS w
+        ) AS s WHERE s.before < bytes_max);
     IF picked = '{}' THEN
         RETURN;
     END IF;
@@ -2547,7 +2523,8 @@ CREATE TABLE hookwire.messages (
     content_type text,
     headers jsonb DEFAULT '{}'::jsonb NOT NULL,
     payload bytea NOT NULL,
-    last_reason text
+    last_reason text,
+    releases smallint DEFAULT 0 NOT NULL
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000');
 
@@ -2566,6 +2543,8 @@ COMMENT ON COLUMN hookwire.messages.receiver IS 'The client that holds it.';
 COMMENT ON COLUMN hookwire.messages.type IS 'A word by which receivers filter.';
 
 COMMENT ON COLUMN hookwire.messages.last_reason IS 'Why it was rejected last.';
+
+COMMENT ON COLUMN hookwire.messages.releases IS 'How often in a row it was returned without counting the delivery.';
 
 CREATE FUNCTION hookwire.message_count(queue text) RETURNS bigint
     LANGUAGE sql STABLE SECURITY DEFINER
@@ -2795,7 +2774,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION hookwire.pick_limited_jobs(policy hookwire.job_kinds, in_queue text, most integer) RETURNS uuid[]
+CREATE FUNCTION hookwire.pick_limited_jobs(policy hookwire.job_kinds, in_queue text, most integer, bytes_max bigint) RETURNS uuid[]
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -2811,14 +2790,17 @@ BEGIN
     IF room <= 0 THEN
         RETURN '{}';
     ELSIF policy.key_running_max IS NULL AND policy.key_rate_per_second IS NULL THEN
-        RETURN ARRAY(SELECT j.id FROM hookwire.jobs j
-                     WHERE j.queue = in_queue AND j.kind = policy.kind AND j.state = 'available' AND NOT j.for_people
-                     ORDER BY j.rank_at, j.seq LIMIT room FOR NO KEY UPDATE SKIP LOCKED);
+        candidates := ARRAY(SELECT j.id FROM hookwire.jobs j
+                            WHERE j.queue = in_queue AND j.kind = policy.kind AND j.state = 'available' AND NOT j.for_people
+                            ORDER BY j.rank_at, j.seq LIMIT room FOR NO KEY UPDATE SKIP LOCKED);
+        RETURN candidates[1:(hookwire.jobs_within(candidates, bytes_max)).count];
     END IF;
     candidates := hookwire.pick_at_head(policy, in_queue, room, moment);
     IF candidates IS NULL THEN
         candidates := hookwire.pick_by_key(policy, in_queue, room, moment);
     END IF;
+    -- Each job takes a token of its key, so those that do not fit go before that.
+    candidates := candidates[1:(hookwire.jobs_within(candidates, bytes_max)).count];
     WITH chosen AS MATERIALIZED (
         SELECT j.id, j.key FROM hookwire.jobs j WHERE j.id = ANY (candidates) AND j.state = 'available'
         FOR NO KEY UPDATE SKIP LOCKED
@@ -3291,51 +3273,8 @@ CREATE FUNCTION hookwire.receive(queue text, count integer DEFAULT 1, lease_seco
     SET plan_cache_mode TO 'force_generic_plan'
     SET jit TO 'off'
     AS $$
-#variable_conflict use_column
-DECLARE
-    in_queue CONSTANT text := receive.queue;
-    in_receiver CONSTANT text := left(receive.receiver, 200);
-    most CONSTANT integer := receive.count;
-    settings hookwire.queues;
-    until timestamptz;
-    picked bigint[];
 BEGIN
-    settings := hookwire.queue_settings(in_queue);
-    IF most NOT BETWEEN 1 AND 10000 OR receive.lease_seconds NOT BETWEEN 0.05 AND 43200 THEN
-        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
-            MESSAGE = 'hookwire.receive: count is 1 to 10000, lease_seconds 0.05 to 43200';
-    END IF;
-    IF settings.expires_at < clock_timestamp() + make_interval(secs => settings.lifetime_seconds * 0.9) THEN
-        UPDATE hookwire.queues q SET expires_at = clock_timestamp() + make_interval(secs => q.lifetime_seconds) WHERE q.id = settings.id;
-    END IF;
-    IF settings.paused THEN
-        RETURN;
-    END IF;
-    IF filter IS NULL THEN
-        picked := ARRAY(
-            SELECT m.id FROM hookwire.messages m
-            WHERE m.queue = in_queue AND m.claim IS NULL AND m.due_at IS NULL AND m.id > after_id
-            ORDER BY m.id LIMIT most FOR UPDATE SKIP LOCKED);
-    ELSE
-        PERFORM hookwire.check_filter(filter);
-        picked := hookwire.pick_filtered(in_queue, most, filter, after_id);
-    END IF;
-    IF picked = '{}' THEN
-        RETURN;
-    END IF;
-    until := clock_timestamp() + make_interval(secs => coalesce(receive.lease_seconds, settings.lease_seconds));
-    RETURN QUERY
-    WITH fence AS MATERIALIZED (
-        SELECT nextval('hookwire.lease_fence') AS value
-    ), taken AS (
-        UPDATE hookwire.messages m
-        SET claim = (SELECT f.value FROM fence f), lease_until = until, claimed_at = clock_timestamp(),
-            deliveries = m.deliveries + 1, receiver = in_receiver
-        WHERE m.id = ANY (picked)
-        RETURNING m.id, m.claim, m.deliveries, m.lease_until, m.created_at, m.content_type, m.headers, m.payload,
-                  m.type, m.key, m.priority
-    )
-    SELECT * FROM taken t ORDER BY t.id;
+    RETURN QUERY SELECT * FROM hookwire.take_messages(receive.queue, receive.count, receive.lease_seconds, receive.filter, receive.receiver, receive.after_id);
 END
 $$;
 
@@ -3346,63 +3285,8 @@ CREATE FUNCTION hookwire.receive_copies(queue text, name text, count integer DEF
     SET plan_cache_mode TO 'force_generic_plan'
     SET jit TO 'off'
     AS $$
-#variable_conflict use_column
-DECLARE
-    in_queue CONSTANT text := receive_copies.queue;
-    in_name CONSTANT text := receive_copies.name;
-    most CONSTANT integer := receive_copies.count;
-    until CONSTANT timestamptz := clock_timestamp() + make_interval(secs => coalesce(lease_seconds, 30));
-    consumer hookwire.consumers;
-    seen record;
 BEGIN
-    IF hookwire.queue_settings(in_queue) IS NULL OR most NOT BETWEEN 1 AND 10000 OR lease_seconds NOT BETWEEN 0.05 AND 43200 THEN
-        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
-            MESSAGE = 'hookwire.receive_copies: count is 1 to 10000, lease_seconds 0.05 to 43200';
-    END IF;
-    IF filter IS NOT NULL THEN
-        PERFORM hookwire.check_filter(filter);
-        IF filter ? 'age_seconds_min' THEN
-            RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
-                MESSAGE = 'a consumer of copies reads in order and goes past what its filter leaves: no age_seconds_min';
-        END IF;
-    END IF;
-    UPDATE hookwire.consumers c SET claim = nextval('hookwire.lease_fence'), lease_until = until
-    WHERE c.queue = in_queue AND c.name = in_name AND (c.claim IS NULL OR c.lease_until <= clock_timestamp())
-    RETURNING c.* INTO consumer;
-    IF consumer.name IS NULL THEN
-        IF NOT EXISTS (SELECT FROM hookwire.consumers c WHERE c.queue = in_queue AND c.name = in_name) THEN
-            RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('the queue %L has no consumer %L', in_queue, in_name);
-        END IF;
-        RETURN;
-    END IF;
-    RETURN QUERY
-    WITH batch AS MATERIALIZED (
-        SELECT l.* FROM hookwire.message_log l
-        WHERE l.queue = in_queue AND (l.xid, l.id) > (consumer.xid, consumer.id)
-          AND l.xid < pg_snapshot_xmin(pg_current_snapshot())
-          AND l.id > consumer.after_id AND l.created_at >= consumer.since
-        ORDER BY l.xid, l.id LIMIT most
-    )
-    SELECT b.id, consumer.claim, 1, until, b.created_at, b.content_type, b.headers, b.payload, b.type, b.key, b.priority
-    FROM batch b
-    WHERE filter IS NULL
-       OR ((filter->>'type' IS NULL OR b.type = filter->>'type') AND (filter->>'key' IS NULL OR b.key = filter->>'key')
-           AND b.headers @> coalesce(filter->'headers', '{}')
-           AND b.priority >= coalesce((filter->>'priority_min')::numeric, -32768))
-    ORDER BY b.xid, b.id;
-    IF NOT FOUND THEN
-        -- Nothing of the batch passes the filter: go on behind it, and let go.
-        SELECT b.xid, b.id INTO seen
-        FROM (SELECT l.xid, l.id FROM hookwire.message_log l
-              WHERE l.queue = in_queue AND (l.xid, l.id) > (consumer.xid, consumer.id)
-                AND l.xid < pg_snapshot_xmin(pg_current_snapshot())
-                AND l.id > consumer.after_id AND l.created_at >= consumer.since
-              ORDER BY l.xid, l.id LIMIT most) AS b
-        WHERE filter IS NOT NULL ORDER BY b.xid DESC, b.id DESC LIMIT 1;
-        UPDATE hookwire.consumers c
-        SET claim = NULL, lease_until = NULL, xid = coalesce(seen.xid, c.xid), id = coalesce(seen.id, c.id)
-        WHERE c.queue = in_queue AND c.name = in_name AND c.claim = consumer.claim;
-    END IF;
+    RETURN QUERY SELECT * FROM hookwire.take_copies(receive_copies.queue, receive_copies.name, receive_copies.count, receive_copies.lease_seconds, receive_copies.filter);
 END
 $$;
 
@@ -3422,6 +3306,7 @@ CREATE TABLE hookwire.task_rows (
     lease_until timestamp with time zone,
     attempts integer DEFAULT 0 NOT NULL,
     last_error text,
+    releases smallint DEFAULT 0 NOT NULL,
     CONSTRAINT task_rows_description_check CHECK ((octet_length(description) <= 1048576)),
     CONSTRAINT task_rows_id_check CHECK ((((octet_length(id) >= 1) AND (octet_length(id) <= 200)) AND (id !~ '[\x01-\x1f\x7f]'::text)))
 )
@@ -3444,6 +3329,8 @@ COMMENT ON COLUMN hookwire.task_rows.notify_at IS 'When the cleaner notifies of 
 COMMENT ON COLUMN hookwire.task_rows.claim IS 'The fence of the worker that has begun it.';
 
 COMMENT ON COLUMN hookwire.task_rows.lease_until IS 'When it counts as crashed.';
+
+COMMENT ON COLUMN hookwire.task_rows.releases IS 'How often in a row it was released without an attempt.';
 
 CREATE FUNCTION hookwire.recover_task(crashed hookwire.task_rows) RETURNS text
     LANGUAGE plpgsql
@@ -3526,6 +3413,8 @@ CREATE FUNCTION hookwire.reject_held(ids bigint[], claims bigint[], queue text D
 DECLARE
     in_queue CONSTANT text := reject_held.queue;
     in_reason CONSTANT text := left(reject_held.reason, 500);
+    is_released CONSTANT boolean := NOT (counts OR dead);
+    is_counted CONSTANT boolean := is_released AND in_reason IS DISTINCT FROM 'stop';
     held bigint[];
 BEGIN
     IF delay_seconds NOT BETWEEN 0 AND 315360000 THEN
@@ -3535,19 +3424,22 @@ BEGIN
     RETURN QUERY
     WITH worn AS MATERIALIZED (
         SELECT m.id FROM hookwire.messages m LEFT JOIN hookwire.queues q ON q.name = m.queue
-        WHERE m.id = ANY (held) AND (dead OR (counts AND m.deliveries >= coalesce(q.deliveries_max, 5)))
+        WHERE m.id = ANY (held) AND (dead OR ((counts OR (is_counted AND m.releases >= hookwire.releases_max())) AND m.deliveries >= coalesce(q.deliveries_max, 5)))
     ), buried AS (
         DELETE FROM hookwire.messages m WHERE m.id = ANY (ARRAY(SELECT w.id FROM worn w)) RETURNING m.*
     ), letters AS (
         INSERT INTO hookwire.dead_messages (id, queue, created_at, died_at, deliveries, reason, priority, receiver, type, key,
                                             content_type, headers, payload)
-        SELECT b.id, b.queue, b.created_at, clock_timestamp(), b.deliveries, coalesce(in_reason, 'rejected'), b.priority,
+        SELECT b.id, b.queue, b.created_at, clock_timestamp(), b.deliveries, coalesce(in_reason, CASE WHEN counts OR dead THEN 'rejected' ELSE hookwire.release_limit_text() END), b.priority,
                b.receiver, b.type, b.key, b.content_type, b.headers, b.payload
         FROM buried b
     ), returned AS (
         UPDATE hookwire.messages m
-        SET claim = NULL, lease_until = NULL, claimed_at = NULL, last_reason = in_reason,
-            deliveries = m.deliveries - CASE WHEN counts THEN 0 ELSE 1 END,
+        SET claim = NULL, lease_until = NULL, claimed_at = NULL,
+            last_reason = CASE WHEN is_counted AND m.releases >= hookwire.releases_max() THEN hookwire.release_limit_text() ELSE in_reason END,
+            deliveries = m.deliveries - CASE WHEN is_counted AND m.releases >= hookwire.releases_max() THEN 0 ELSE is_released::integer END,
+            releases = CASE WHEN NOT is_released OR (is_counted AND m.releases >= hookwire.releases_max()) THEN 0
+                            ELSE m.releases + is_counted::integer END,
             due_at = CASE WHEN delay_seconds > 0 THEN clock_timestamp() + make_interval(secs => delay_seconds) END
         WHERE m.id = ANY (ARRAY(SELECT h FROM unnest(held) AS h EXCEPT SELECT w.id FROM worn w))
         RETURNING m.id
@@ -3579,7 +3471,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION hookwire.release_jobs(ids uuid[], claims bigint[]) RETURNS SETOF uuid
+CREATE FUNCTION hookwire.release_jobs(ids uuid[], claims bigint[], reason text DEFAULT NULL::text) RETURNS SETOF uuid
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -3590,12 +3482,20 @@ CREATE FUNCTION hookwire.release_jobs(ids uuid[], claims bigint[]) RETURNS SETOF
 DECLARE
     held CONSTANT uuid[] := hookwire.held_jobs(ids, claims);
     cancelled CONSTANT uuid[] := ARRAY(SELECT j.id FROM hookwire.jobs j WHERE j.id = ANY (held) AND j.is_cancelled);
+    is_counted CONSTANT boolean := release_jobs.reason IS DISTINCT FROM 'stop';
+    tired hookwire.jobs;
     moved hookwire.jobs[];
 BEGIN
+    FOR tired IN
+        SELECT j.* FROM hookwire.jobs j
+        WHERE j.id = ANY (held) AND NOT j.is_cancelled AND is_counted AND j.releases >= hookwire.releases_max()
+    LOOP
+        PERFORM hookwire.settle_failure(tired, hookwire.release_limit_text(), false, NULL);
+    END LOOP;
     WITH freed AS (
         UPDATE hookwire.jobs j SET state = 'available', claim = NULL, lease_until = NULL, run_until = NULL, attempts = j.attempts - 1,
-            number = j.number + 1
-        WHERE j.id = ANY (held) AND NOT j.is_cancelled RETURNING j.*
+            number = j.number + 1, releases = j.releases + is_counted::integer
+        WHERE j.id = ANY (held) AND j.state = 'running' AND NOT j.is_cancelled RETURNING j.*
     )
     SELECT coalesce(array_agg(f), '{}') INTO moved FROM freed f;
     PERFORM hookwire.announce_jobs(moved);
@@ -3605,6 +3505,10 @@ BEGIN
     RETURN QUERY SELECT unnest(held);
 END
 $$;
+
+CREATE FUNCTION hookwire.release_limit_text() RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN 'released 100 times in a row without an attempt'::text;
 
 CREATE FUNCTION hookwire.release_request(id uuid, claim bigint, delay_seconds double precision, why text DEFAULT NULL::text) RETURNS text
     LANGUAGE plpgsql
@@ -3636,7 +3540,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION hookwire.release_tasks(ids text[], claims bigint[]) RETURNS SETOF text
+CREATE FUNCTION hookwire.release_tasks(ids text[], claims bigint[], reason text DEFAULT NULL::text) RETURNS SETOF text
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -3646,14 +3550,25 @@ CREATE FUNCTION hookwire.release_tasks(ids text[], claims bigint[]) RETURNS SETO
 #variable_conflict use_column
 DECLARE
     held CONSTANT text[] := hookwire.held_tasks(ids, claims);
+    is_counted CONSTANT boolean := release_tasks.reason IS DISTINCT FROM 'stop';
+    tired CONSTANT text[] := ARRAY(
+        SELECT t.id FROM hookwire.task_rows t WHERE t.id = ANY (held) AND is_counted AND t.releases >= hookwire.releases_max());
+    freed CONSTANT text[] := ARRAY(SELECT h FROM unnest(held) AS h EXCEPT SELECT w FROM unnest(tired) AS w);
 BEGIN
+    PERFORM hookwire.fail_task(t.id, t.claim, hookwire.release_limit_text()) FROM hookwire.task_rows t WHERE t.id = ANY (tired);
+    RETURN QUERY SELECT unnest(tired);
     RETURN QUERY
-    UPDATE hookwire.task_rows t SET start_time = NULL, claim = NULL, worker = NULL, lease_until = NULL, attempts = t.attempts - 1
-    WHERE t.id = ANY (held) RETURNING t.id;
+    UPDATE hookwire.task_rows t SET start_time = NULL, claim = NULL, worker = NULL, lease_until = NULL, attempts = t.attempts - 1,
+        releases = t.releases + is_counted::integer
+    WHERE t.id = ANY (freed) RETURNING t.id;
     PERFORM hookwire.notify_tasks(array_agg(t.id), array_agg((hookwire.task_policy(t.kind)).notify))
-    FROM hookwire.task_rows t WHERE t.id = ANY (held);
+    FROM hookwire.task_rows t WHERE t.id = ANY (freed);
 END
 $$;
+
+CREATE FUNCTION hookwire.releases_max() RETURNS integer
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN 100;
 
 CREATE FUNCTION hookwire.reply(id text, claim bigint, body bytea, content_type text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -3872,7 +3787,7 @@ DECLARE
     moved hookwire.jobs;
 BEGIN
     UPDATE hookwire.jobs j
-    SET errors = CASE WHEN jsonb_array_length(j.errors) >= 20 THEN j.errors - 0 ELSE j.errors END || failure
+    SET releases = 0, errors = CASE WHEN jsonb_array_length(j.errors) >= 20 THEN j.errors - 0 ELSE j.errors END || failure
     WHERE j.id = job.id;
     IF policy.automation <> 'mostly' AND (for_good OR job.attempts >= job.attempts_max) THEN
         PERFORM hookwire.end_jobs(ARRAY[job.id], 'discarded', NULL, why);
@@ -3959,6 +3874,7 @@ CREATE FUNCTION hookwire.snooze_job(id uuid, claim bigint, seconds double precis
 #variable_conflict use_column
 DECLARE
     job CONSTANT hookwire.jobs := hookwire.running_job(snooze_job.id, snooze_job.claim);
+    is_counted CONSTANT boolean := seconds < 60 AND snooze_job.token IS NULL;
     moved hookwire.jobs;
 BEGIN
     IF seconds NOT BETWEEN 0 AND 315360000 OR octet_length(snooze_job.token) NOT BETWEEN 16 AND 200 THEN
@@ -3968,10 +3884,15 @@ BEGIN
         PERFORM hookwire.end_jobs(ARRAY[job.id], 'cancelled', NULL, 'cancelled while it ran');
         RETURN;
     END IF;
+    IF is_counted AND job.releases >= hookwire.releases_max() THEN
+        PERFORM hookwire.settle_failure(job, hookwire.release_limit_text(), false, NULL);
+        RETURN;
+    END IF;
     BEGIN
         UPDATE hookwire.jobs j
         SET state = 'scheduled', due_at = clock_timestamp() + make_interval(secs => seconds), attempts = j.attempts - 1, claim = NULL,
-            lease_until = NULL, run_until = NULL, number = j.number + 1, token = snooze_job.token, resumed = NULL
+            lease_until = NULL, run_until = NULL, number = j.number + 1, token = snooze_job.token, resumed = NULL,
+            releases = j.releases + is_counted::integer
         WHERE j.id = job.id RETURNING j.* INTO moved;
     EXCEPTION WHEN unique_violation THEN
         RAISE EXCEPTION USING ERRCODE = 'HW002', MESSAGE = 'another job waits for this token';
@@ -4140,6 +4061,231 @@ CREATE FUNCTION hookwire.submit(queue text, payload text, content_type text DEFA
     SET plan_cache_mode TO 'force_generic_plan'
     SET jit TO 'off'
     RETURN hookwire.submit(queue, convert_to(payload, 'UTF8'::name), content_type, headers, type, key, priority, delay_seconds);
+
+CREATE FUNCTION hookwire.take_copies(queue text, name text, count integer, lease_seconds double precision, filter jsonb, bytes_max bigint DEFAULT hookwire.answer_bytes_max()) RETURNS TABLE(id bigint, claim bigint, deliveries integer, lease_until timestamp with time zone, created_at timestamp with time zone, content_type text, headers jsonb, payload bytea, type text, key text, priority smallint)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    in_queue CONSTANT text := take_copies.queue;
+    in_name CONSTANT text := take_copies.name;
+    most CONSTANT integer := take_copies.count;
+    until CONSTANT timestamptz := clock_timestamp() + make_interval(secs => coalesce(lease_seconds, 30));
+    consumer hookwire.consumers;
+    seen record;
+BEGIN
+    IF hookwire.queue_settings(in_queue) IS NULL OR most NOT BETWEEN 1 AND 10000 OR lease_seconds NOT BETWEEN 0.05 AND 43200 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = 'hookwire.receive_copies: count is 1 to 10000, lease_seconds 0.05 to 43200';
+    END IF;
+    IF filter IS NOT NULL THEN
+        PERFORM hookwire.check_filter(filter);
+        IF filter ? 'age_seconds_min' THEN
+            RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+                MESSAGE = 'a consumer of copies reads in order and goes past what its filter leaves: no age_seconds_min';
+        END IF;
+    END IF;
+    UPDATE hookwire.consumers c SET claim = nextval('hookwire.lease_fence'), lease_until = until
+    WHERE c.queue = in_queue AND c.name = in_name AND (c.claim IS NULL OR c.lease_until <= clock_timestamp())
+    RETURNING c.* INTO consumer;
+    IF consumer.name IS NULL THEN
+        IF NOT EXISTS (SELECT FROM hookwire.consumers c WHERE c.queue = in_queue AND c.name = in_name) THEN
+            RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('the queue %L has no consumer %L', in_queue, in_name);
+        END IF;
+        RETURN;
+    END IF;
+    RETURN QUERY
+    WITH batch AS MATERIALIZED (
+        SELECT l.* FROM hookwire.message_log l
+        WHERE l.queue = in_queue AND (l.xid, l.id) > (consumer.xid, consumer.id)
+          AND l.xid < pg_snapshot_xmin(pg_current_snapshot())
+          AND l.id > consumer.after_id AND l.created_at >= consumer.since
+        ORDER BY l.xid, l.id LIMIT most
+    ), passed AS (
+        SELECT b.*, sum(w.size) OVER (ORDER BY b.xid, b.id ROWS UNBOUNDED PRECEDING) - w.size AS before
+        FROM batch b CROSS JOIN LATERAL (SELECT octet_length(b.payload) + octet_length(b.headers::text) AS size) AS w
+        WHERE filter IS NULL
+           OR ((filter->>'type' IS NULL OR b.type = filter->>'type') AND (filter->>'key' IS NULL OR b.key = filter->>'key')
+               AND b.headers @> coalesce(filter->'headers', '{}')
+               AND b.priority >= coalesce((filter->>'priority_min')::numeric, -32768))
+    )
+    SELECT p.id, consumer.claim, 1, until, p.created_at, p.content_type, p.headers, p.payload, p.type, p.key, p.priority
+    FROM passed p WHERE p.before < bytes_max ORDER BY p.xid, p.id;
+    IF NOT FOUND THEN
+        -- Nothing of the batch passes the filter: go on behind it, and let go.
+        SELECT b.xid, b.id INTO seen
+        FROM (SELECT l.xid, l.id FROM hookwire.message_log l
+              WHERE l.queue = in_queue AND (l.xid, l.id) > (consumer.xid, consumer.id)
+                AND l.xid < pg_snapshot_xmin(pg_current_snapshot())
+                AND l.id > consumer.after_id AND l.created_at >= consumer.since
+              ORDER BY l.xid, l.id LIMIT most) AS b
+        WHERE filter IS NOT NULL ORDER BY b.xid DESC, b.id DESC LIMIT 1;
+        UPDATE hookwire.consumers c
+        SET claim = NULL, lease_until = NULL, xid = coalesce(seen.xid, c.xid), id = coalesce(seen.id, c.id)
+        WHERE c.queue = in_queue AND c.name = in_name AND c.claim = consumer.claim;
+    END IF;
+END
+$$;
+
+CREATE FUNCTION hookwire.take_jobs(kinds text[], most integer, worker text, lease_seconds double precision, queue text, bytes_max bigint DEFAULT hookwire.answer_bytes_max()) RETURNS TABLE(id uuid, claim bigint, attempts integer, lease_until timestamp with time zone, run_until timestamp with time zone, kind text, args jsonb, key text, attempts_max integer, created_at timestamp with time zone, resumed jsonb)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    in_queue CONSTANT text := take_jobs.queue;
+    in_worker CONSTANT text := left(take_jobs.worker, 200);
+    in_lease CONSTANT double precision := take_jobs.lease_seconds;
+    in_most CONSTANT integer := take_jobs.most;
+    policy hookwire.job_kinds;
+    one text;
+    open_kinds text[] := '{}';
+    picked uuid[] := '{}';
+    more uuid[];
+    bytes_left bigint := bytes_max;
+    is_told boolean := false;
+BEGIN
+    IF in_most NOT BETWEEN 1 AND 10000 OR in_lease NOT BETWEEN 0.05 AND 43200 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.claim_jobs: most is 1 to 10000, lease_seconds 0.05 to 43200';
+    END IF;
+    IF EXISTS (SELECT FROM hookwire.queues q WHERE q.name = in_queue AND q.paused) THEN
+        RETURN;
+    END IF;
+    FOREACH one IN ARRAY coalesce(kinds, hookwire.available_kinds(in_queue)) LOOP
+        policy := hookwire.job_policy(one);
+        CONTINUE WHEN policy.is_paused;
+        is_told := is_told OR 'running' = ANY (policy.events);
+        IF num_nonnulls(policy.running_max, policy.key_running_max, policy.key_rate_per_second) = 0 THEN
+            open_kinds := open_kinds || one;
+        ELSIF cardinality(picked) < in_most AND bytes_left > 0
+          AND EXISTS (SELECT FROM hookwire.jobs j WHERE j.queue = in_queue AND j.kind = one AND j.state = 'available' AND NOT j.for_people)
+          AND hookwire.lock_job_kind(one) THEN
+            more := hookwire.pick_limited_jobs(policy, in_queue, in_most - cardinality(picked), bytes_left);
+            bytes_left := bytes_left - (hookwire.jobs_within(more, bytes_left)).bytes;
+            picked := picked || more;
+        END IF;
+    END LOOP;
+    more := '{}';
+    IF cardinality(picked) >= in_most OR bytes_left <= 0 THEN
+        NULL;
+    ELSIF cardinality(open_kinds) = 1 THEN
+        one := open_kinds[1];
+        more := ARRAY(
+            SELECT j.id FROM hookwire.jobs j
+            WHERE j.queue = in_queue AND j.kind = one AND j.state = 'available' AND NOT j.for_people
+            ORDER BY j.rank_at, j.seq LIMIT in_most - cardinality(picked) FOR NO KEY UPDATE SKIP LOCKED);
+    ELSIF open_kinds <> '{}' THEN
+        -- Choose the best jobs of all kinds. Jobs that other claims have locked are skipped, so each kind offers more
+        -- than are wanted.
+        more := ARRAY(
+            SELECT j.id FROM hookwire.jobs j
+            WHERE j.state = 'available' AND j.id = ANY (ARRAY(
+                SELECT c.id FROM unnest(open_kinds) AS k(kind) CROSS JOIN LATERAL (
+                    SELECT j.id FROM hookwire.jobs j
+                    WHERE j.queue = in_queue AND j.kind = k.kind AND j.state = 'available' AND NOT j.for_people
+                    ORDER BY j.rank_at, j.seq LIMIT 4 * in_most
+                ) AS c))
+            ORDER BY j.rank_at, j.seq LIMIT in_most - cardinality(picked) FOR NO KEY UPDATE SKIP LOCKED);
+    END IF;
+    IF cardinality(more) > 1 THEN
+        more := more[1:(hookwire.jobs_within(more, bytes_left)).count];
+    END IF;
+    picked := picked || more;
+    IF picked = '{}' THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    WITH policies AS MATERIALIZED (
+        SELECT k.kind, p.lease_seconds
+        FROM (SELECT DISTINCT j.kind FROM hookwire.jobs j WHERE j.id = ANY (picked)) AS k CROSS JOIN LATERAL hookwire.job_policy(k.kind) AS p
+    ), taken AS (
+        UPDATE hookwire.jobs j
+        SET state = 'running', claim = nextval('hookwire.lease_fence'), worker = in_worker, attempts = j.attempts + 1,
+            number = j.number + 1, claimed_at = clock_timestamp(), progress_done = NULL, progress_total = NULL, progress_note = NULL,
+            run_until = clock_timestamp() + make_interval(secs => j.run_seconds),
+            lease_until = least(clock_timestamp() + make_interval(secs => least(j.run_seconds, coalesce(in_lease, (SELECT p.lease_seconds FROM policies p WHERE p.kind = j.kind)))),
+                                j.deadline_at)
+        WHERE j.id = ANY (picked)
+        RETURNING j.*
+    )
+    SELECT t.id, t.claim, t.attempts, t.lease_until, t.run_until, t.kind, t.args, t.key, t.attempts_max, t.created_at, t.resumed
+    FROM taken t ORDER BY t.rank_at, t.seq;
+    IF is_told OR EXISTS (SELECT FROM hookwire.job_requests r WHERE r.job_id = ANY (picked)) THEN
+        PERFORM hookwire.announce_jobs(ARRAY(SELECT j FROM hookwire.jobs j WHERE j.id = ANY (picked) ORDER BY j.rank_at, j.seq));
+    END IF;
+END
+$$;
+
+CREATE FUNCTION hookwire.take_messages(queue text, count integer, lease_seconds double precision, filter jsonb, receiver text, after_id bigint, bytes_max bigint DEFAULT hookwire.answer_bytes_max()) RETURNS TABLE(id bigint, claim bigint, deliveries integer, lease_until timestamp with time zone, created_at timestamp with time zone, content_type text, headers jsonb, payload bytea, type text, key text, priority smallint)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    in_queue CONSTANT text := take_messages.queue;
+    in_receiver CONSTANT text := left(take_messages.receiver, 200);
+    most CONSTANT integer := take_messages.count;
+    settings hookwire.queues;
+    until timestamptz;
+    picked bigint[];
+BEGIN
+    settings := hookwire.queue_settings(in_queue);
+    IF most NOT BETWEEN 1 AND 10000 OR take_messages.lease_seconds NOT BETWEEN 0.05 AND 43200 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = 'hookwire.receive: count is 1 to 10000, lease_seconds 0.05 to 43200';
+    END IF;
+    IF settings.expires_at < clock_timestamp() + make_interval(secs => settings.lifetime_seconds * 0.9) THEN
+        UPDATE hookwire.queues q SET expires_at = clock_timestamp() + make_interval(secs => q.lifetime_seconds) WHERE q.id = settings.id;
+    END IF;
+    IF settings.paused THEN
+        RETURN;
+    END IF;
+    IF filter IS NULL THEN
+        picked := ARRAY(
+            SELECT s.id FROM (
+                SELECT w.id, sum(w.size) OVER (ORDER BY w.id ROWS UNBOUNDED PRECEDING) - w.size AS before
+                FROM (
+                    SELECT m.id, octet_length(m.payload) + octet_length(m.headers::text) AS size FROM hookwire.messages m
+                    WHERE m.queue = in_queue AND m.claim IS NULL AND m.due_at IS NULL AND m.id > after_id
+                    ORDER BY m.id LIMIT most FOR UPDATE SKIP LOCKED
+                ) AS w
+            ) AS s WHERE s.before < bytes_max);
+    ELSE
+        PERFORM hookwire.check_filter(filter);
+        picked := hookwire.pick_filtered(in_queue, most, filter, after_id);
+        picked := ARRAY(
+            SELECT s.id FROM (
+                SELECT m.id, sum(w.size) OVER (ORDER BY m.id ROWS UNBOUNDED PRECEDING) - w.size AS before
+                FROM hookwire.messages m CROSS JOIN LATERAL (
+                    SELECT octet_length(m.payload) + octet_length(m.headers::text) AS size) AS w
+                WHERE m.id = ANY (picked)
+            ) AS s WHERE s.before < bytes_max);
+    END IF;
+    IF picked = '{}' THEN
+        RETURN;
+    END IF;
+    until := clock_timestamp() + make_interval(secs => coalesce(take_messages.lease_seconds, settings.lease_seconds));
+    RETURN QUERY
+    WITH fence AS MATERIALIZED (
+        SELECT nextval('hookwire.lease_fence') AS value
+    ), taken AS (
+        UPDATE hookwire.messages m
+        SET claim = (SELECT f.value FROM fence f), lease_until = until, claimed_at = clock_timestamp(),
+            deliveries = m.deliveries + 1, receiver = in_receiver
+        WHERE m.id = ANY (picked)
+        RETURNING m.id, m.claim, m.deliveries, m.lease_until, m.created_at, m.content_type, m.headers, m.payload,
+                  m.type, m.key, m.priority
+    )
+    SELECT * FROM taken t ORDER BY t.id;
+END
+$$;
 
 CREATE TABLE hookwire.task_kinds (
     kind text NOT NULL COLLATE pg_catalog."C",

@@ -30,7 +30,7 @@ from hub.rabbithub.exchange import RoutingError, topic_of_key
 from hub.rabbithub.resource import Place, Resource, ensure_topic, find
 from hub.topics import Topics, UnknownTopic
 from relay.amqp.incoming_header import encode_controls
-from relay.source import IntakeRefused, IntakeUnavailable, SourceMessage, SourceRoute, Taken
+from relay.source import IntakeRefused, IntakeResult, IntakeUnavailable, SourceMessage, SourceRoute
 from webhooks.custom_header import is_private
 
 __all__ = ["EventIntake"]
@@ -50,10 +50,10 @@ class EventIntake:
         self._own_ids = f"evt_{hub.incarnation}_"
         self._ensured: set[str] = set()
 
-    async def take(self, route: SourceRoute, message: SourceMessage) -> Taken:
+    async def take(self, route: SourceRoute, message: SourceMessage) -> IntakeResult:
         """Publish one message; raises ``IntakeRefused``, ``IntakeUnavailable``."""
         if message.message_id.startswith(self._own_ids):
-            return Taken("returned")
+            return IntakeResult("returned")
         hops = hops_of(message.hops)
         if hops is None or hops + 1 >= HOPS_MAX:
             raise IntakeRefused("too_many_hops", f"it has passed {HOPS_MAX} hubs or more: they make a loop")
@@ -73,7 +73,7 @@ class EventIntake:
         except (DatabaseError, IdempotencyInFlight, KeyBusy, Overloaded) as error:
             raise IntakeUnavailable(str(error) or type(error).__name__) from error
         is_repeat = accepted and all(one.replayed for one in accepted)
-        return Taken("repeated" if is_repeat else "stored", message.left_out)
+        return IntakeResult("repeated" if is_repeat else "stored", message.left_out)
 
     async def _topic(self, route: SourceRoute, message: SourceMessage) -> tuple[str, dict[str, str]]:
         """Return the event's topic, made if it is new, and the headers that name the message's origin."""
@@ -124,7 +124,7 @@ def _without_private(message: SourceMessage) -> SourceMessage:
 
 
 async def _drafts(topic: str, message: SourceMessage, about: dict[str, str]) -> tuple[list[Draft], SourceMessage]:
-    """Return the event of a message, or those of a CloudEvents batch, and the message with what was left out.
+    """Return the event of a message, or those of a CloudEvents batch; and the message, which names omitted headers.
 
     CloudEvents attributes in headers are left out if they make no CloudEvent. A body that announces a CloudEvent and
     holds none is refused.

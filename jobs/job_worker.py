@@ -2,12 +2,14 @@
 
 A heartbeat extends the leases of running jobs after each third of the lease. Its answer names the jobs to cancel. The
 maintainer takes back a job that exceeds its run limit, even while heartbeats go on. A soft stop claims nothing and lets
-handlers finish within ``grace_seconds``. It releases the other jobs without counting the attempt.
+handlers finish within ``grace_seconds``. It releases the other jobs without counting the attempt. However a handler
+ends, its attempt ends, and the worker goes on; after a KeyboardInterrupt it stops softly.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +17,8 @@ from typing import Any
 import structlog
 
 from db.errors import DatabaseError, Refused
-from jobs.jobs.job import ClaimedJob, JobReceipt
+from jobs.ending import Ending, ending_of, reason_of
+from jobs.jobs.job import ClaimedJob
 from jobs.jobs.job_queue import JobQueue
 from runtime.drain import finish_or_cancel
 from runtime.pause import pause
@@ -24,10 +27,13 @@ __all__ = ["JobFailed", "JobOutcome", "JobWorker", "JobWorkerOptions"]
 
 _log = structlog.get_logger(__name__)
 _RETRY_SECONDS = 0.5
+_STALE = "HW001"
 
 
 class JobFailed(Exception):
     """Raised by a handler: the attempt failed. ``dead``: no further attempt."""
+
+    dead: bool = False
 
     def __init__(self, reason: str, *, dead: bool = False) -> None:
         super().__init__(reason)
@@ -71,7 +77,6 @@ class JobWorker:
         self._handler = handler
         self._options = options
         self._running: dict[asyncio.Task[None], ClaimedJob] = {}
-        self._cancelled: set[JobReceipt] = set()
         self._wake = asyncio.Event()
         self._stopping = False
 
@@ -115,22 +120,42 @@ class JobWorker:
 
     async def _run(self, job: ClaimedJob) -> None:
         try:
-            outcome = await self._handler(job)
-            await self._patiently(lambda: self._complete(job, outcome))
-        except JobFailed as failed:
-            reason, dead = str(failed), failed.dead
-            await self._patiently(lambda: self._fail(job, reason, dead=dead))
-        except asyncio.CancelledError:
-            await asyncio.shield(self._patiently(lambda: self._give_up(job)))
-            if job.receipt not in self._cancelled:
-                raise
+            ending = await ending_of(self._handled(job))
+            await asyncio.shield(self._settle(job, ending))
         finally:
-            self._cancelled.discard(job.receipt)
             del self._running[asyncio.current_task()]  # type: ignore[arg-type]  # this runs in a task
             self._wake.set()
 
+    async def _handled(self, job: ClaimedJob) -> JobOutcome:
+        """Run the handler. Raise TypeError or ValueError for a result that is not JSON."""
+        outcome = await self._handler(job)
+        if not isinstance(outcome, JobOutcome):
+            raise TypeError(f"a handler returns a JobOutcome, not {type(outcome).__name__}")
+        json.dumps([outcome.result, outcome.extra or None])
+        return outcome
+
+    async def _settle(self, job: ClaimedJob, ending: Ending) -> None:
+        error = ending.error
+        if ending.is_left:
+            _log.warning("job_handler_left", job=str(job.receipt.job_id), hint="it does not end; its lease does")
+        elif ending.was_cancelled:
+            await self._patiently(lambda: self._give_up(job))
+        elif error is None:
+            await self._patiently(lambda: self._complete(job, ending.result))
+        else:
+            if isinstance(error, KeyboardInterrupt):
+                self.stop()
+            dead = isinstance(error, JobFailed) and bool(error.dead)
+            await self._patiently(lambda: self._fail(job, reason_of(error), dead=dead))
+
     async def _complete(self, job: ClaimedJob, outcome: JobOutcome) -> None:
-        done = await self._queue.complete([job.receipt], [outcome.result], [outcome.extra or None])
+        try:
+            done = await self._queue.complete([job.receipt], [outcome.result], [outcome.extra or None])
+        except Refused as error:
+            if error.sqlstate == _STALE:
+                raise
+            await self._fail(job, f"refused: {error.message}", dead=False)
+            return
         self.completed += len(done)
         if not done:
             _log.warning("job_settled_late", job=str(job.receipt.job_id))
@@ -143,7 +168,7 @@ class JobWorker:
     async def _give_up(self, job: ClaimedJob) -> None:
         """Release the job: a job that must be cancelled ends, any other is available again."""
         self.released += 1
-        await self._queue.release([job.receipt])
+        await self._queue.release([job.receipt], "stop")
 
     async def _patiently(self, settle: Callable[[], Awaitable[object]]) -> None:
         """Settle; try again while the database does not answer, for at most the length of the lease."""
@@ -174,5 +199,4 @@ class JobWorker:
                 continue
             for task, job in held.items():
                 if job.receipt not in beat.held or job.receipt in beat.cancelled:
-                    self._cancelled.add(job.receipt)
                     task.cancel()

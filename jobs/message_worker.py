@@ -1,7 +1,8 @@
 """Message worker: receives messages of one queue, runs a handler for each, accepts or rejects it (JB-09, JB-62, JB-64).
 
 The worker extends the leases of running messages after each third of the lease. A soft stop receives nothing more and
-lets the handlers finish within ``grace_seconds``. It returns the other messages without counting the delivery.
+lets the handlers finish within ``grace_seconds``. It returns the other messages without counting the delivery. However
+a handler ends, its delivery ends, and the worker goes on; after a KeyboardInterrupt it stops softly.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 import structlog
 
 from db.errors import DatabaseError, Refused
+from jobs.ending import Ending, ending_of, reason_of
 from jobs.queues.message import Received
 from jobs.queues.queues import Queues
 from jobs.queues.receipt import ClaimReceipt
@@ -29,6 +31,8 @@ _DELAY_SECONDS_MAX = 300.0
 
 class MessageRefused(Exception):
     """Raised by a handler that did not handle its message. The message is delivered again; ``dead``: dead letter."""
+
+    dead: bool = False
 
     def __init__(self, reason: str, *, dead: bool = False) -> None:
         super().__init__(reason)
@@ -113,24 +117,37 @@ class MessageWorker:
         return min(free, max(left, 0))
 
     async def _handle(self, received: Received) -> None:
-        queue, receipts = self._options.queue, [received.receipt]
         try:
-            await self._handler(received)
-            if await self._patiently(lambda: self._queues.accept(queue, receipts)):
-                self.accepted += 1
-        except MessageRefused as refused:
-            reason, dead = str(refused), refused.dead
-            delay = min(float(2 ** (received.attempts - 1)), _DELAY_SECONDS_MAX)
-            if await self._patiently(
-                lambda: self._queues.reject(queue, receipts, delay_seconds=delay, reason=reason, dead=dead)
-            ):
-                self.rejected += 1
-        except asyncio.CancelledError:
-            await asyncio.shield(self._patiently(lambda: self._queues.reject(queue, receipts, counts=False)))
-            raise
+            ending = await ending_of(self._handled(received))
+            await asyncio.shield(self._settle(received, ending))
         finally:
             del self._running[asyncio.current_task()]  # type: ignore[arg-type]  # this runs in a task
             self._freed.set()
+
+    async def _handled(self, received: Received) -> None:
+        await self._handler(received)
+
+    async def _settle(self, received: Received, ending: Ending) -> None:
+        queue, receipts, error = self._options.queue, [received.receipt], ending.error
+        if ending.is_left:
+            _log.warning("message_handler_left", message=received.message.id, hint="it does not end; its lease does")
+        elif ending.was_cancelled:
+            await self._patiently(lambda: self._queues.reject(queue, receipts, reason="stop", counts=False))
+        elif error is None:
+            self.accepted += await self._patiently(lambda: self._queues.accept(queue, receipts))
+        else:
+            if isinstance(error, KeyboardInterrupt):
+                self.stop()
+            self.rejected += await self._reject(received, error)
+
+    async def _reject(self, received: Received, error: BaseException) -> bool:
+        dead = isinstance(error, MessageRefused) and bool(error.dead)
+        delay = min(2.0 ** min(received.attempts - 1, 30), _DELAY_SECONDS_MAX)
+        return await self._patiently(
+            lambda: self._queues.reject(
+                self._options.queue, [received.receipt], delay_seconds=delay, reason=reason_of(error), dead=dead
+            )
+        )
 
     async def _patiently(self, settle: Callable[[], Awaitable[object]]) -> bool:
         """Settle; try again while the database does not answer, for at most the length of the lease.

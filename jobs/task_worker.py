@@ -12,7 +12,8 @@ task that runs longer than the crash interval of its kind is recovered even whil
 recovered claim is stale and changes nothing.
 
 A soft stop claims nothing more and lets the running tasks finish within ``grace_seconds``. It cancels the others and
-releases them without counting the attempt.
+releases them without counting the attempt. However a handler ends, its attempt ends, and the worker goes on; after a
+KeyboardInterrupt it stops softly.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from functools import partial
 import structlog
 
 from db.errors import DatabaseError
+from jobs.ending import Ending, ending_of, reason_of
 from jobs.tasks.notification import Notification, Notifications
 from jobs.tasks.task import RecoveryPolicy, Task, TaskFailed
 from jobs.tasks.tasks import Tasks
@@ -220,20 +222,29 @@ class TaskWorker:
 
     async def _run(self, task: Task) -> None:
         try:
-            try:
-                await self._handler(task)
-            except TaskFailed as failed:
-                await self._fail(task, str(failed), dead=failed.dead)
-            else:
-                self._finished.append(task)
-                self._flush.set()
-        except asyncio.CancelledError:
-            await self._release(task)
-            raise
+            ending = await ending_of(self._handled(task))
+            await asyncio.shield(self._end(task, ending))
         finally:
             del self._running[asyncio.current_task()]  # type: ignore[arg-type]  # this runs in a task
             self._slots.give_back()
             self._look.set()
+
+    async def _handled(self, task: Task) -> None:
+        await self._handler(task)
+
+    async def _end(self, task: Task, ending: Ending) -> None:
+        error = ending.error
+        if ending.is_left:
+            _log.warning("task_handler_left", task=task.id, hint="it does not end; the cleaner recovers the task")
+        elif ending.was_cancelled:
+            await self._release(task)
+        elif error is None:
+            self._finished.append(task)
+            self._flush.set()
+        else:
+            if isinstance(error, KeyboardInterrupt):
+                self.stop()
+            await self._fail(task, reason_of(error), dead=isinstance(error, TaskFailed) and bool(error.dead))
 
     async def _fail(self, task: Task, reason: str, *, dead: bool) -> None:
         _log.info("task_failed", task=task.id, kind=task.kind, attempt=task.attempt, reason=reason[:200])
@@ -248,7 +259,7 @@ class TaskWorker:
 
     async def _release(self, task: Task) -> None:
         self.tally.released += 1
-        await asyncio.shield(self._patiently(lambda: self._tasks.release([task])))
+        await self._patiently(lambda: self._tasks.release([task]))
 
     # --- settling ---
 

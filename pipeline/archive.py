@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -29,7 +29,8 @@ from pipeline.failure import sentence
 from pipeline.kafka_options import SparkKafkaOptions
 from pipeline.kafka_range import Bounds, Range, RangePlan, RangeProblem, planned
 from pipeline.kafka_reader import bounds_of, incarnations_of, read_ranges, topics_of
-from pipeline.lake import Change, DataFile, LakeConflict, Snapshot, State, Table
+from pipeline.lake import LakeConflict, Table
+from pipeline.snapshot import Change, DataFile, Snapshot
 
 __all__ = ["ArchiveFailed", "ArchiveOptions", "Archived", "archive", "batch_rows", "plan_archive", "unarchived"]
 
@@ -118,6 +119,7 @@ def archive(
 
     Raises :class:`ArchiveFailed`, KafkaUnreachable, LakeConflict and LakeDamaged. Earlier batches stay in the lake.
     """
+    table.upgrade()
     held, snapshot = _held(kafka, options), table.snapshot()
     plan = _plan(snapshot, held, options)
     done = Archived(waiting=plan.size + plan.waiting, problems=plan.problems)
@@ -156,7 +158,7 @@ def _batch(
     basis: Snapshot, run: str,
 ) -> tuple[Snapshot, int, int]:  # fmt: skip
     """Run one batch from its plan to its commit; return the new snapshot, the rows and the quarantined rows."""
-    files, quarantined = _written(session(), table, kafka, plan, basis) if plan.size else ((), 0)
+    files, quarantined = _written(session(), table, kafka, plan, held, basis) if plan.size else ((), 0)
     offsets = {topic: dict(of) for topic, of in basis.offsets.items()}
     for of in plan.ranges:
         offsets.setdefault(of.topic, {})[of.partition] = of.until
@@ -166,8 +168,9 @@ def _batch(
     for problem in plan.problems:
         if (problem.topic, problem.partition) in read:
             notes.setdefault(problem.kind, []).append(list(problem[1:]))
-    state = State(offsets, incarnations, basis.state.kept, basis.state.days)
+    state = replace(basis.state, offsets=offsets, incarnations=incarnations)
     rows = sum(file.rows for file in files)
+    table.refuse_deleted(files)
     try:
         return table.commit(basis, Change("archive", run, files, state=state, notes=notes)), rows, quarantined
     except LakeConflict:
@@ -176,17 +179,23 @@ def _batch(
 
 
 def _written(
-    spark: SparkSession, table: Table, kafka: SparkKafkaOptions, plan: RangePlan, basis: Snapshot
+    spark: SparkSession, table: Table, kafka: SparkKafkaOptions, plan: RangePlan, held: _Held, basis: Snapshot
 ) -> tuple[tuple[DataFile, ...], int]:
     seen = Observation()
-    rows = batch_rows(spark, kafka, plan.ranges).observe(seen, F.count("quarantine").alias("quarantined"))
-    files = table.write(rows, basis.version + 1)  # records of a range stay in the order of their offsets
+    ids = {of.topic: held.incarnations[of.topic] for of in plan.ranges}
+    rows = batch_rows(spark, kafka, plan.ranges, ids).observe(seen, F.count("quarantine").alias("quarantined"))
+    files = table.write(rows, basis.number + 1)  # records of a range stay in the order of their offsets
     return files, seen.get["quarantined"]
 
 
-def batch_rows(spark: SparkSession, kafka: SparkKafkaOptions, ranges: Collection[Range]) -> DataFrame:
-    """Return the records of the ranges as rows of bronze, in tasks that are worth a file each."""
+def batch_rows(
+    spark: SparkSession, kafka: SparkKafkaOptions, ranges: Collection[Range], ids: Mapping[str, str] | None = None
+) -> DataFrame:
+    """Return the records of the ranges as rows of bronze, in tasks that are worth a file each.
+
+    ``ids``: the id that Kafka gave each topic.
+    """
     full = [of for of in ranges if of.start < of.until]
     size = sum(of.until - of.start for of in full)
     records = read_ranges(spark, kafka, full).coalesce(max(2, size // _TASK_RECORDS_MIN))
-    return to_bronze(records, datetime.now(UTC))
+    return to_bronze(records, datetime.now(UTC), ids)

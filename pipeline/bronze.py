@@ -27,25 +27,31 @@ REASONS: Final = {
     "event_id": "no header hookwire-event-id, or no event id: no relay of this hub sent it",
     "sequence": "the header hookwire-sequence is no number",
     "term": "no header hookwire-term, or no number",
-    "accepted_at": "no header hookwire-accepted-at, or no time",
+    "accepted_at": "no header hookwire-accepted-at, or no time of the years 1 to 9999",
     "future": "accepted more than an hour after it was archived",
     "past": "accepted before 2020",
+    "timestamp": "Kafka's timestamp lies outside the years 1 to 9999",
     "headers": "a header of the envelope came twice",
     "value": "no value at all: a tombstone",
 }
 """The values of ``quarantine`` and their meanings."""
 
 
-def to_bronze(records: DataFrame, archived_at: datetime) -> DataFrame:
-    """Return each row of ``schema.RECORD`` as one row of ``schema.BRONZE``."""
+def to_bronze(records: DataFrame, archived_at: datetime, topic_ids: Mapping[str, str] | None = None) -> DataFrame:
+    """Return each row of ``schema.RECORD`` as one row of ``schema.BRONZE``.
+
+    ``topic_ids``: the id that Kafka gave each topic.
+    """
     archived = F.lit(archived_at)
     named = records.withColumns(
         {
+            "timestamp": _readable(F.col("timestamp")),
             "timestamp_type": F.col("timestampType"),
+            "kafka_topic_id": _topic_id(topic_ids or {}),
             "event_id": F.when(_text("hookwire-event-id").rlike(_EVENT_ID), _text("hookwire-event-id")),
             "sequence": _text("hookwire-sequence").try_cast("bigint"),
             "term": _text("hookwire-term").try_cast("bigint"),
-            "accepted_at": _text("hookwire-accepted-at").try_cast("timestamp"),
+            "accepted_at": _readable(_text("hookwire-accepted-at").try_cast("timestamp")),
             "content_type": _text("content-type"),
             **{name: last_header(name).cast("string") for name in CLOUDEVENT},
             "archived_at": archived,
@@ -59,6 +65,20 @@ def to_bronze(records: DataFrame, archived_at: datetime) -> DataFrame:
 def believed_at(archived: Column) -> Column:
     """Return the time of acceptance, or the time of archiving if the former is missing or impossible."""
     return F.coalesce(F.when(~_is_unbelievable(archived), F.col("accepted_at")), archived)
+
+
+def _readable(moment: Column) -> Column:
+    """Return a time, or null for one that Python's readers of the lake cannot hold in every zone."""
+    first, last = (F.lit(day).cast("timestamp") for day in ("0001-01-02", "9999-12-31"))
+    return F.when((moment >= first) & (moment < last), moment)
+
+
+def _topic_id(ids: Mapping[str, str]) -> Column:
+    if not ids:
+        return F.lit(None).cast("string")
+    if len(ids) == 1:
+        return F.lit(next(iter(ids.values())))
+    return F.try_element_at(F.create_map(*(F.lit(part) for pair in ids.items() for part in pair)), F.col("topic"))
 
 
 def _text(name: str) -> Column:
@@ -102,6 +122,7 @@ def _quarantine(archived: Column) -> Column:
         "accepted_at": F.col("accepted_at").isNull(),
         "future": F.col("accepted_at") > archived + F.expr(f"INTERVAL {_FUTURE_SECONDS} SECONDS"),
         "past": _is_past(),
+        "timestamp": F.col("timestamp").isNull(),
         "headers": is_twice(names) & is_twice(_ours(names)),
         "value": F.col("value").isNull(),
     }

@@ -8,7 +8,8 @@ from datetime import date
 
 from pyspark.sql import DataFrame
 
-from pipeline.lake import Change, DataFile, Snapshot, Table
+from pipeline.lake import Table
+from pipeline.snapshot import Change, DataFile, Snapshot
 
 __all__ = ["counts_of_days", "put_days", "sources_of_days", "written"]
 
@@ -17,8 +18,7 @@ def counts_of_days(snapshot: Snapshot) -> dict[date, int]:
     """Return the number of rows of each day."""
     counts: dict[date, int] = {}
     for file in snapshot.files:
-        day = date.fromisoformat(file.values["dt"])
-        counts[day] = counts.get(day, 0) + file.rows
+        counts[file.day] = counts.get(file.day, 0) + file.rows
     return counts
 
 
@@ -47,4 +47,4 @@ def sources_of_days(table: Table) -> dict[date, int]:
 
 def written(table: Table, frame: DataFrame) -> tuple[DataFile, ...]:
     """Write rows into few files that are not part of the table yet."""
-    return table.write(frame.coalesce(1), table.snapshot().version + 1)
+    return table.write(frame.coalesce(1), table.snapshot().number + 1)

@@ -19,22 +19,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
-from urllib.parse import unquote
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructType
 
-from pipeline.lake import Change, DataFile, Snapshot, Table
+from pipeline.lake import Table
 from pipeline.remnant import Remnant, remnants, remove
 from pipeline.rewrite import rewrite
 from pipeline.schema import BRONZE
-from pipeline.storage import LakeStorage
+from pipeline.snapshot import Change, DataFile, Snapshot
+from pipeline.storage import LakeStorage, is_uri
 
 __all__ = ["Erased", "Subject", "erase", "erased_table", "find", "find_beside"]
 
-_NUMBERS = ("event_id", "event_number", "partition", "offset", "accepted_at")
+_NUMBERS = ("event_id", "event_number", "kafka_topic_id", "partition", "offset", "accepted_at")
 _ERASED = (*_NUMBERS, "dt", "topic")
 
 
@@ -77,13 +77,11 @@ def erased_table(lake: LakeStorage) -> Table:
 
 def find(spark: SparkSession, table: Table, subject: Subject) -> dict[DataFile, int]:
     """Return the table's files that hold records of the subject, each with the number of these records."""
-    snapshot = table.snapshot()
-    name = F.input_file_name().alias("file")
-    rows = table.read(spark, snapshot).where(subject.matches()).select(name).groupBy("file").count().collect()
-    counts = {unquote(row["file"]): row["count"] for row in rows}
-    return {
-        file: count for path, count in counts.items() for file in snapshot.files if path.endswith(unquote(file.path))
-    }
+    files = {file.path: file for file in table.snapshot().files}
+    if not files:
+        return {}
+    rows = table.read_with_files(spark, list(files.values())).where(subject.matches())
+    return {files[row["file"]]: row["count"] for row in rows.groupBy("file").count().collect()}
 
 
 def find_beside(lake: LakeStorage, table: Table, subject: Subject) -> list[Remnant]:
@@ -102,6 +100,7 @@ def erase(spark: SparkSession, lake: LakeStorage, table: Table, subject: Subject
         rows = table.read(spark, Snapshot(files=files))
         _note(erased_table(lake), rows.where(subject.matches()), run)
         rewrite(table, files, rows.where(~subject.matches()), "erase", run, fewer_rows=records)
+        table.discard(file for file in files if is_uri(file.path))  # vacuum deletes in the table's folder only
     replaced = table.vacuum(0, unnamed=False)
     remaining = sum(find(spark, table, subject).values())
     gone = [] if remaining else _erase_beside(spark, lake, table, subject, run)
@@ -113,14 +112,15 @@ def _erase_beside(spark: SparkSession, lake: LakeStorage, table: Table, subject:
     """Erase records from files that cannot become part of the table, because another commit has their batch's number.
 
     An archive that is writing now fails to commit and reads its records again. A compaction fails too, because the
-    files that it read are no longer in the table.
+    files that it read are no longer in the table. A young file of another tool stays, and counts as remaining.
     """
     found = find_beside(lake, table, subject)
-    if any(one.batch > table.snapshot().version for one in found):
+    if any(one.is_pending(lake, table.snapshot()) for one in found):
         table.amend(lambda _: Change("erase", run))
     snapshot = table.snapshot()
-    listed = {f"{table.name}/{file.path}" for file in snapshot.files}
-    gone = [one for one in found if one.batch <= snapshot.version and one.path not in listed]
+    unlisted = set(table.unlisted(snapshot))
+    pending = {one.path for one in found if one.is_pending(lake, snapshot)}
+    gone = [one for one in found if one.is_in_quarantine or one.path in unlisted - pending]
     if noted := [_numbers(one) for one in gone if one.is_in_quarantine and one.found is not None]:
         erased = erased_table(lake)
         _note(erased, spark.createDataFrame(pa.concat_tables(noted), erased.schema), run)
@@ -135,10 +135,13 @@ def _numbers(one: Remnant) -> pa.Table:
     at = rows["accepted_at"].cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
     rows = rows.set_column(rows.schema.get_field_index("accepted_at"), "accepted_at", at)
     rows = rows.append_column("dt", pa.repeat(date.fromisoformat(place["dt"]), rows.num_rows))
-    return rows.append_column("topic", pa.repeat(place["topic"], rows.num_rows))
+    rows = rows.append_column("topic", pa.repeat(place["topic"], rows.num_rows))
+    for name in {*_ERASED} - {*rows.column_names}:  # an older version did not write it
+        rows = rows.append_column(name, pa.nulls(rows.num_rows, pa.string()))
+    return rows.select(list(_ERASED))
 
 
 def _note(table: Table, rows: DataFrame, run: str) -> None:
     """Note records before they are removed. A repeated run notes them twice, which is harmless."""
-    added = table.write(rows, table.snapshot().version + 1)
+    added = table.write(rows, table.snapshot().number + 1)
     table.amend(lambda _: Change("erase", run, added))

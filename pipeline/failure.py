@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 import pyspark
 from py4j.protocol import Py4JJavaError
@@ -22,6 +23,7 @@ _UNREADABLE: Final = re.compile(
     r"FAILED_READ_FILE|CANNOT_READ_FILE|PATH_NOT_FOUND|ParquetDecodingException|is not a Parquet file"
     r"|[Cc]ould not read (?:page|footer)|[Cc]orrupt"
 )
+_FILE: Final = re.compile(r"\b[a-z0-9]+:/[^\s'\"]+\.parquet\b")
 _NO_PACKAGE: Final = re.compile(r"Class org\.apache\.hadoop\.fs\.(\S+) not found|No FileSystem for scheme \"?(\w+)")
 
 _PACKAGES: Final = (
@@ -48,10 +50,10 @@ def named() -> Iterator[None]:
     except (AnalysisException, ParseException) as error:
         if "PATH_NOT_FOUND" not in str(error):
             raise
-        raise _damaged() from error
+        raise _damaged(str(error)) from error
     except (PySparkException, Py4JJavaError) as error:
         if _UNREADABLE.search(str(error)):
-            raise _damaged() from error
+            raise _damaged(str(error)) from error
         raise SparkFailed(sentence(error)) from error
 
 
@@ -84,5 +86,10 @@ def hadoop_version() -> str:
     return next(names, "hadoop-client-api-3.4.1.jar").removeprefix("hadoop-client-api-").removesuffix(".jar")
 
 
-def _damaged() -> LakeDamaged:
-    return LakeDamaged("a file of the lake cannot be read: hookwire pipeline check --deep names it")
+def _damaged(text: str) -> LakeDamaged:
+    file = _FILE.search(text)
+    name = unquote(file[0]) if file else "a file of the lake"
+    return LakeDamaged(
+        f"{name} cannot be read ({sentence(Exception(text))}): if another job has just replaced it, run this command "
+        "again; else hookwire pipeline check says what is wrong with it, and --quarantine moves it out of the table"
+    )

@@ -30,9 +30,11 @@ class Insight:
         self._span = (since.isoformat(), until.isoformat())
         self._days = self._of_span(bronze(lake))
 
-    def _of_span(self, table: Table) -> DataFrame:
+    def _of_span(self, table: Table, topic: str | None = None) -> DataFrame:
         first, last = self._span
-        return table.read(self._spark, table.snapshot().where(lambda file: first <= file.values["dt"] <= last))
+        days = table.snapshot().where(lambda file: first <= file.values["dt"] <= last)
+        wanted = days if topic is None else days.where(lambda file: file.values["topic"] == topic)
+        return table.read(self._spark, wanted)
 
     def usage(self) -> list[dict[str, Any]]:
         """Return ``volume.usage``."""
@@ -40,8 +42,7 @@ class Insight:
 
     def schemas(self, topic: str | None) -> list[dict[str, Any]]:
         """Return ``drift.schemas``."""
-        rows = self._days if topic is None else self._days.where(F.col("topic") == topic)
-        return _rows(schemas(rows).orderBy("topic", "day"))
+        return _rows(schemas(self._of_span(bronze(self._lake), topic)).orderBy("topic", "day"))
 
     def volume(self) -> list[dict[str, Any]]:
         """Return ``volume.by_hour``."""

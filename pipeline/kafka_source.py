@@ -25,6 +25,7 @@ __all__ = ["KafkaReadError", "KafkaSource"]
 
 _FETCH_RECORDS = 10_000
 _FETCH_SECONDS = 1.0
+_FIRST_MILLISECOND, _LAST_MILLISECOND = -62_135_596_800_000, 253_402_300_799_999
 # A fetch need not wait for more data: all records of the range exist already.
 _CLIENT = {"enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "error",
            "group.id": "hookwire.pipeline", "queued.max.messages.kbytes": 32_768, "fetch.wait.max.ms": 100}  # fmt: skip
@@ -145,11 +146,16 @@ def _batch(wanted: Range, messages: Sequence[Message]) -> pa.RecordBatch:
         pa.repeat(pa.scalar(wanted.topic, pa.string()), count),
         pa.repeat(pa.scalar(wanted.partition, pa.int32()), count),
         pa.array([message.offset() for message in messages], pa.int64()),
-        pa.array([1000 * milliseconds for _, milliseconds in times], pa.int64()).cast(_ARROW.field("timestamp").type),
+        pa.array([_micros(at) for _, at in times], pa.int64()).cast(_ARROW.field("timestamp").type),
         pa.array([kind - 1 for kind, _ in times], pa.int32()),  # librdkafka counts from 1, Java from 0
         *_unfolded(found),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=_ARROW)
+
+
+def _micros(milliseconds: int) -> int | None:
+    """Return a time in microseconds; null if it lies outside the years 1 to 9999, as ``pipeline.bronze`` has it."""
+    return 1000 * milliseconds if _FIRST_MILLISECOND <= milliseconds <= _LAST_MILLISECOND else None
 
 
 def _unfolded(found: Sequence[_Headers]) -> Iterator[pa.Array]:

@@ -2,7 +2,7 @@
 
 ::
 
-    <lake>/bronze/data/batch=000007-5e1f0c/dt=2026-01-15/topic=orders/part-....parquet
+    <lake>/bronze/data/000007-5e1f0c/dt=2026-01-15/topic=orders/part-....parquet
     <lake>/bronze/_delta_log/00000000000000000007.json    what commit 7 added, what it removed, and our state after it
     <lake>/runs/...                                       see pipeline.runs
 
@@ -10,7 +10,8 @@ Spark writes files that no reader sees yet. Then ``deltalake`` makes one commit:
 of the table at the same time, or not at all. A batch that was killed is repeated, and no record is in the table twice
 (PL-X09). All our commits carry the same application transaction. So of two writers that began with the same version,
 one commits. The other one gets :class:`LakeConflict` and has changed nothing. Commits of other tools, such as
-``VACUUM``, do not conflict with ours.
+``VACUUM``, do not conflict with ours. The log alone says which files are part of the table, where they lie and which
+values their partition columns have (ADR 60).
 
 The metadata of each of our commits holds our complete state: offsets, incarnations, the bounds of retention, the source
 counts of days. The number of our newest commit in the log is compared with the table's transaction number, which
@@ -24,9 +25,9 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
+from datetime import date
 from itertools import takewhile
 from typing import Any, Final
 from urllib.parse import unquote
@@ -36,34 +37,25 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
+from pyarrow import ArrowException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from pipeline.foreign import ForeignCommit, remembered
 from pipeline.frame import arrow_schema
+from pipeline.log import COLUMNS, OURS, DeltaLog, LogEntry
+from pipeline.protocol import refused_for_reading, refused_for_writing
+from pipeline.reading import named_rows, rows_of
 from pipeline.schema import BRONZE, BRONZE_PARTITIONS
-from pipeline.storage import LakeStorage, reached
+from pipeline.snapshot import Change, DataFile, Snapshot, State, folder_values
+from pipeline.statistics import NUMBER, event_numbers
+from pipeline.storage import LakeStorage, is_uri, reached
 
-__all__ = [
-    "Change",
-    "DataFile",
-    "LakeConflict",
-    "LakeDamaged",
-    "Offsets",
-    "Snapshot",
-    "State",
-    "Table",
-    "bronze",
-    "folder_values",
-]
+__all__ = ["LakeConflict", "LakeDamaged", "Table", "bronze"]
 
-Offsets = Mapping[str, Mapping[int, int]]
-"""By Kafka topic and partition: the next offset to archive."""
-
-_OURS: Final = "hookwire"
-"""The name of our member of a commit's metadata, and the id of our application transaction."""
 _CONFIGURATION: Final = {"delta.checkpointInterval": "100", "delta.logRetentionDuration": "interval 90 days"}
-_NUMBER: Final = "event_number"
 _TRIES = 5
+_NAMED_MAX: Final = 3
 
 
 class LakeDamaged(Exception):
@@ -74,90 +66,8 @@ class LakeConflict(Exception):
     """Another job changed the table meanwhile; this job has changed nothing."""
 
 
-def folder_values(path: str) -> dict[str, str]:
-    """Return the values in the folders of a path: ``{"batch": ..., "dt": ..., "topic": ...}``."""
-    parts = (part.partition("=") for part in path.split("/")[:-1] if "=" in part)
-    return {name: unquote(value) for name, _, value in parts}
-
-
-@dataclass(frozen=True, slots=True)
-class DataFile:
-    """A file of a table. ``path`` is relative to the table. ``sha256`` is known for files that were just written.
-
-    ``numbers``: the least and the greatest event number in the file; None if they are unknown.
-    """
-
-    path: str
-    rows: int
-    bytes: int
-    sha256: str = field(default="", compare=False)
-    numbers: tuple[int, int] | None = field(default=None, compare=False)
-
-    @property
-    def values(self) -> dict[str, str]:
-        """Return the values in the folders of the path."""
-        return folder_values(self.path)
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """The state that each of our commits carries besides files.
-
-    ``incarnations``: the id that Kafka gave each topic; a topic that is created again has another id. ``kept``: the
-    first day that retention kept, by Kafka topic; "" stands for all. ``days``: the number of source rows of each day,
-    in a table of days.
-    """
-
-    offsets: Offsets = field(default_factory=dict)
-    incarnations: Mapping[str, str] = field(default_factory=dict)
-    kept: Mapping[str, str] = field(default_factory=dict)
-    days: Mapping[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> State:
-        """Return the state in the JSON of a commit, in which partitions are strings."""
-        offsets = {topic: {int(p): o for p, o in of.items()} for topic, of in stored["offsets"].items()}
-        return cls(offsets, stored["incarnations"], stored["kept"], stored["days"])
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The table after commit ``version``; ``number`` counts our commits. An empty table has version 0."""
-
-    version: int = 0
-    files: tuple[DataFile, ...] = ()
-    state: State = field(default_factory=State)
-    number: int = 0
-
-    @property
-    def rows(self) -> int:
-        """Return the number of rows in all files."""
-        return sum(file.rows for file in self.files)
-
-    @property
-    def offsets(self) -> Offsets:
-        """Return the offsets at which the archive continues."""
-        return self.state.offsets
-
-    def where(self, is_wanted: Callable[[DataFile], bool]) -> Snapshot:
-        """Return a snapshot of the wanted files only, so that a reader opens no others."""
-        return replace(self, files=tuple(file for file in self.files if is_wanted(file)))
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """The content of a commit. ``state`` None keeps the state. ``notes`` tell people and the audit about losses."""
-
-    job: str
-    run: str
-    added: tuple[DataFile, ...] = ()
-    removed: tuple[str, ...] = ()
-    state: State | None = None
-    notes: Mapping[str, Any] = field(default_factory=dict)
-
-
 class Table:
-    """A table of the lake. ``schema``: all columns; ``partitions``: the columns that are folders, outermost first."""
+    """A table of the lake. ``schema``: all columns; ``partitions``: the columns that the log holds for each file."""
 
     def __init__(self, lake: LakeStorage, name: str, schema: StructType, partitions: tuple[str, ...]) -> None:
         self.name = name
@@ -165,88 +75,96 @@ class Table:
         self._lake = lake
         self._partitions = partitions
         self._uri = lake.spark_path(name)
+        self._log = DeltaLog(lake, f"{name}/_delta_log")
 
     def is_made(self) -> bool:
         """Return whether our first commit exists, so that an older version's log is obsolete."""
-        return self._opened() is not None and next(self.history(), None) is not None
+        return self.opened() is not None and next(self.history(), None) is not None
 
     def snapshot(self) -> Snapshot:
         """Return the present state of the table. Raises :class:`LakeDamaged`."""
-        table = self._opened()
+        table = self.opened()
         if table is None:
             self._refuse_lost_log()
             return Snapshot()
         with self._damage_named():
-            rows = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-            files = tuple(sorted(map(self._file, rows), key=lambda file: file.path))
-            number = table.transaction_version(_OURS) or 0
-            newest = next(self._commits(table), None)
+            files = tuple(sorted(map(self._file, self._listed(table)), key=lambda file: file.path))
+            number = table.transaction_version(OURS) or 0
+            newest, foreign = self._walked(table.version())
         if number != (0 if newest is None else newest["number"]):
-            raise LakeDamaged(f"{self._log} lacks our newest commits: restore it from a backup")
+            raise LakeDamaged(f"{self._log_name} lacks our newest commits: restore it from a backup")
         if newest is None:
-            return Snapshot(table.version(), files)
-        if newest["version"] == table.version() and newest["files"] != len(files):
+            return Snapshot(table.version(), files, State(foreign=foreign))
+        is_last = newest["version"] == table.version() == newest["basis"] + 1
+        if is_last and newest["files"] != len(files):
             raise LakeDamaged(
-                f"{self._log} names {len(files)} files and should name {newest['files']}: restore it from a backup"
+                f"{self._log_name} names {len(files)} files and should name {newest['files']}: restore it from a backup"
             )
-        return Snapshot(table.version(), files, State.of(newest["state"]), number)
+        return Snapshot(table.version(), files, replace(State.of(newest["state"]), foreign=foreign), number)
 
     def read(self, spark: SparkSession, snapshot: Snapshot | None = None) -> DataFrame:
         """Return the rows of a snapshot, by default the present one."""
         files = (snapshot or self.snapshot()).files
         if not files:
             return spark.createDataFrame([], self.schema)
-        paths = [f"{self._uri}/{file.path}" for file in files]
-        frame = spark.read.schema(self.schema).option("basePath", f"{self._uri}/data").parquet(*paths)
-        return frame.select(*self.schema.names)
+        return rows_of(spark, self.schema, self._partitions, self._by_name(files))
 
-    def write(self, frame: DataFrame, version: int) -> tuple[DataFile, ...]:
-        """Write rows into files that no commit names yet; ``version`` is the number of the commit to come."""
+    def read_with_files(self, spark: SparkSession, files: Sequence[DataFile]) -> DataFrame:
+        """Return the rows of these files, at least one, and the column ``file`` with the path of each row's file."""
+        return named_rows(spark, self.schema, self._partitions, self._by_name(files))
+
+    def write(self, frame: DataFrame, number: int) -> tuple[DataFile, ...]:
+        """Write rows into files that no commit names yet; ``number`` is that of our commit to come."""
         self._ensure()
-        folder = f"{self.name}/data/batch={version:06d}-{secrets.token_hex(3)}"
+        folder = f"{self.name}/{self._batch(number)}"
         frame.select(*self.schema.names).write.partitionBy(*self._partitions).parquet(self._lake.spark_path(folder))
         found = {path: size for path, size in self._lake.files(folder).items() if path.endswith(".parquet")}
         self._lake.make_durable(found)
-        return tuple(self._lake.each(sorted(found), lambda path: self._described(path, found[path])))
+        return tuple(self._lake.each(sorted(found), lambda path: self._hashed(path, found[path])))
 
-    def write_rows(self, rows: Sequence[Mapping[str, Any]], folders: Mapping[str, str], version: int) -> DataFile:
+    def write_rows(self, rows: Sequence[Mapping[str, Any]], folders: Mapping[str, str], number: int) -> DataFile:
         """Write a few rows into one file without Spark; ``folders`` are the values of the table's partitions."""
         self._ensure()
         place = "/".join(f"{name}={folders[name]}" for name in self._partitions)
-        path = f"{self.name}/data/batch={version:06d}-{secrets.token_hex(3)}/{place}/part-0.parquet"
+        path = f"{self.name}/{self._batch(number)}/{place}/part-0.parquet"
         whole = arrow_schema(self.schema)
         schema = pa.schema([each for each in whole if each.name not in self._partitions])
         draft = io.BytesIO()
         pq.write_table(pa.Table.from_pylist(list(rows), schema), draft, compression="zstd")
         self._lake.replace(path, draft.getvalue())
-        return self._described(path, draft.tell())
+        return self._hashed(path, draft.tell())
 
     def commit(self, basis: Snapshot, change: Change) -> Snapshot:
-        """Make the next commit and return its snapshot. Raises :class:`LakeConflict` if ``basis`` is not the latest."""
+        """Make the next commit and return its snapshot. Raises :class:`LakeConflict` if ``basis`` is not the latest.
+
+        Raises :class:`LakeDamaged` if the table has a rule that the commit would break.
+        """
         present = {file.path: file for file in basis.files}
         assert present.keys() >= set(change.removed), "removed files are part of the table"
         version = self._version_of(basis)
         number = basis.number + 1
+        state = change.state or basis.state
         ours = {
-            "id": (commit_id := secrets.token_hex(8)), "number": number, "job": change.job, "run": change.run,
-            "files": len(basis.files) - len(change.removed) + len(change.added),
-            "state": asdict(change.state or basis.state), "notes": change.notes,
+            "id": (commit_id := secrets.token_hex(8)), "number": number, "basis": version, "job": change.job,
+            "run": change.run, "files": len(basis.files) - len(change.removed) + len(change.added),
+            "state": asdict(replace(state, foreign=remembered(state.foreign))), "notes": change.notes,
             "sha256": {file.path: file.sha256 for file in change.added},
         }  # fmt: skip
         now = int(time.time() * 1000)
         removals = [self._removal(present[path], now) for path in change.removed]
         actions: list[AddAction | RemoveAction] = [*removals, *(self._addition(file, now) for file in change.added)]
-        properties = CommitProperties(json.loads(json.dumps({_OURS: ours})), None, [Transaction(_OURS, number)])
+        properties = CommitProperties(json.loads(json.dumps({OURS: ours})), None, [Transaction(OURS, number)])
         try:
             with reached():
                 table = DeltaTable(self._uri, version=version, storage_options=self._lake.delta_options)
+                self._refuse(refused_for_writing(table))
                 table.create_write_transaction(
                     actions, "append", table.schema(), list(self._partitions), commit_properties=properties
                 )
-        except (CommitFailedError, TableNotFoundError) as error:
+        except DeltaError as error:
             # The store may have stored the commit and lost its answer. The client's repeated request then conflicts.
             if not self._has(commit_id, basis.version):
-                raise LakeConflict(f"another job changed {self.name} at the same time: run this one again") from error
+                raise self._conflict(version, error) from error
         self._make_log_durable(basis.version)
         return self.snapshot()
 
@@ -254,6 +172,19 @@ class Table:
         """Return whether one of our commits after version ``after`` has this id."""
         newer = takewhile(lambda commit: commit["version"] > after, self.history())
         return any(commit.get("id") == commit_id for commit in newer)
+
+    def authors_since(self, version: int) -> str:
+        """Return the jobs and tools that committed after this version, for a sentence; "" if there are none."""
+        table = self.opened()
+        entries = self._log.back_from(table.version()) if table is not None else iter(())
+        newer = [entry.author for entry in takewhile(lambda entry: entry.version > version, entries)]
+        return "; ".join(reversed(newer[-_NAMED_MAX:]))
+
+    def _conflict(self, version: int, error: DeltaError) -> Exception:
+        authors = self.authors_since(version)
+        if not authors:
+            return LakeDamaged(f"{self.name} takes no commit: {_first_line(error)}")
+        return LakeConflict(f"{self.name} was changed at the same time ({authors}): run this command again")
 
     def amend(self, change: Callable[[Snapshot], Change | None]) -> None:
         """Commit the change that ``change`` returns for the present snapshot, unless it is None.
@@ -273,75 +204,138 @@ class Table:
             else:
                 return
 
+    def upgrade(self) -> None:
+        """Add the columns that an older version's table lacks. Its rows keep null there."""
+        table = self.opened()
+        present = {field.name for field in table.schema().fields} if table is not None else set()
+        wanted = Schema.from_json(self.schema.json()).fields if table is not None else []
+        missing = [field for field in wanted if field.name not in present]
+        if table is None or not missing:
+            return
+        with self._damage_named(), suppress(CommitFailedError):  # another job may add them at the same time
+            properties = CommitProperties({COLUMNS: [field.name for field in missing]})
+            table.alter.add_columns(missing, commit_properties=properties)
+            self._make_log_durable(table.version() - 1)
+
     def vacuum(self, kept_hours: int, *, unnamed: bool) -> int:
         """Delete files that were removed at least ``kept_hours`` ago; return the number of deleted Parquet files.
 
         ``unnamed``: also delete files of that age that no commit names, such as those of killed batches.
         """
-        table = self._opened()
+        table = self.opened()
         if table is None:
             return 0
         with self._damage_named():
             found = table.vacuum(kept_hours, enforce_retention_duration=False, full=unnamed)
-            there = {f"{self.name}/{path}" for path in found} & self._lake.files(f"{self.name}/data").keys()
+            there = {f"{self.name}/{path}" for path in found} & self.stored().keys() if found else set()
             if there:
                 table.vacuum(kept_hours, dry_run=False, enforce_retention_duration=False, full=unnamed)
         return sum(path.endswith(".parquet") for path in there)
 
+    def refuse_deleted(self, added: Sequence[DataFile]) -> None:
+        """Raise :class:`LakeConflict` if a vacuum of another tool deleted files before their commit."""
+        for file in added:
+            if self._lake.info(self.place(file)).size is None:
+                self.discard(added)
+                raise LakeConflict(
+                    f"{self.place(file)} was deleted before its commit, as by a VACUUM that keeps files for less time "
+                    "than a batch takes: run this command again"
+                )
+
     def discard(self, files: Iterable[DataFile]) -> None:
-        """Delete files that :meth:`write` has written and that no commit will name."""
-        self._lake.delete(f"{self.name}/{file.path}" for file in files)
+        """Delete files that no commit names, or none any more."""
+        self._lake.delete(map(self.place, files))
+
+    def place(self, file: DataFile) -> str:
+        """Return the path of a file in the lake, or its URI if the log has one."""
+        return file.path if is_uri(file.path) else f"{self.name}/{file.path}"
+
+    def stored(self) -> dict[str, int]:
+        """Return path and size of every file in the folder of the table, except its log."""
+        folders = [path for path in self._lake.folders(self.name) if not path.endswith("/_delta_log")]
+        found = self._lake.files(self.name, recursive=False)
+        for part in self._lake.each(folders, self._lake.files):
+            found |= part
+        return found
 
     def unlisted(self, snapshot: Snapshot) -> list[str]:
         """Return files that the snapshot does not name: replaced ones, and those of killed batches."""
-        listed = {f"{self.name}/{file.path}" for file in snapshot.files}
-        return [path for path in self._lake.files(f"{self.name}/data") if path not in listed]
+        listed = {self._lake.relative(self.place(file)) for file in snapshot.files}
+        return [path for path in self.stored() if path not in listed]
 
     def history(self) -> Iterator[dict[str, Any]]:
         """Yield our commits that are still in the log, newest first, each with ``version`` and ``at``."""
-        table = self._opened()
+        table = self.opened()
         if table is not None:
             with self._damage_named():
-                yield from self._commits(table)
+                # ``DeltaTable.history`` also lists commits made after the table was opened, and numbers all wrongly.
+                yield from filter(None, (entry.ours for entry in self._log.back_from(table.version())))
+
+    def entry(self, version: int) -> LogEntry | None:
+        """Return a commit of this table; None if it is not in the log any more."""
+        with self._damage_named():
+            return self._log.entry(version)
+
+    def opened(self, version: int | None = None) -> DeltaTable | None:
+        """Return the table as ``deltalake`` opens it; None if it does not exist. Raises :class:`LakeDamaged`."""
+        try:
+            with reached():
+                table = DeltaTable(self._uri, version=version, storage_options=self._lake.delta_options)
+                self._refuse(refused_for_reading(table, self.schema, self._partitions))
+                return table
+        except TableNotFoundError:
+            return None
+        except DeltaError as error:
+            raise self._damaged(error) from error
 
     def adopt(self, files: Sequence[DataFile], state: State, run: str) -> None:
         """Add the files of an older version's table to this empty table (see ``pipeline.conversion``)."""
         self.commit(Snapshot(), Change("convert", run, tuple(files), state=state))
 
     @property
-    def _log(self) -> str:
+    def _log_name(self) -> str:
         return f"{self.name}/_delta_log"
 
-    def _opened(self) -> DeltaTable | None:
-        try:
-            with reached():
-                return DeltaTable(self._uri, storage_options=self._lake.delta_options)
-        except TableNotFoundError:
-            return None
-        except DeltaError as error:
-            raise self._damaged(error) from error
+    def _by_name(self, files: Iterable[DataFile]) -> dict[str, DataFile]:
+        return {self._lake.spark_path(self.place(file)): file for file in files}
+
+    @staticmethod
+    def _batch(number: int) -> str:
+        # Without a "=", which readers that look at folders take for a column.
+        return f"data/{number:06d}-{secrets.token_hex(3)}"
+
+    def _refuse(self, reason: str | None) -> None:
+        if reason is not None:
+            raise LakeDamaged(f"{self.name} {reason}")
 
     def _refuse_lost_log(self) -> None:
         if self._lake.files(f"{self.name}/log"):
             raise LakeDamaged(f"{self.name} is a table of an older version: run hookwire pipeline convert once")
-        has_files = any("batch" in folder_values(path) for path in self._lake.files(f"{self.name}/data"))
-        if has_files and self._opened() is None:  # Another process may have created the table in the meantime.
-            raise LakeDamaged(f"{self.name} has files and no log ({self._log}): restore the log from a backup")
+        has_files = any(set(self._partitions) <= folder_values(path).keys() for path in self.stored())
+        if has_files and self.opened() is None:  # Another process may have created the table in the meantime.
+            raise LakeDamaged(f"{self.name} has files and no log ({self._log_name}): restore the log from a backup")
 
     def _version_of(self, basis: Snapshot) -> int:
         """Create the table if it does not exist, and return the version that the next commit follows.
 
         Of two jobs that create the table at the same time, the second adds an empty version.
         """
-        self._ensure()
+        self._create()
         if basis.number or basis.files:
             return basis.version
         present = self.snapshot()
         return basis.version if present.number or present.files else present.version
 
     def _ensure(self) -> None:
-        """Create the table before its first file, so that files without a log always mean damage."""
-        if self._opened() is None:
+        """Create the table before its first file, or add the columns that it lacks."""
+        if self.opened() is None:
+            self._create()
+        else:
+            self.upgrade()
+
+    def _create(self) -> None:
+        """Create the table without a file, so that files without a log always mean damage."""
+        if self.opened() is None:
             schema = Schema.from_json(self.schema.json())
             with reached():
                 DeltaTable.create(
@@ -349,45 +343,71 @@ class Table:
                     storage_options=self._lake.delta_options,
                 )  # fmt: skip
 
-    def _commits(self, table: DeltaTable) -> Iterator[dict[str, Any]]:
-        """Yield our commits up to the table's version, newest first.
+    def _walked(self, version: int) -> tuple[dict[str, Any] | None, tuple[ForeignCommit, ...]]:
+        """Return our newest commit up to this version, and the commits of other tools that are remembered.
 
-        ``DeltaTable.history`` also lists commits made after the table was opened, and then numbers all of them wrongly.
+        Our commit carries those that its job knew. Another tool may have made one while the job worked.
         """
-        for version in range(table.version(), -1, -1):
-            try:
-                info = _commit_info(self._lake.read(f"{self._log}/{version:020d}.json"))
-            except FileNotFoundError:  # A checkpoint has replaced this commit and those before it.
-                return
-            except (json.JSONDecodeError, UnicodeDecodeError) as error:
-                raise self._damaged(error) from error
-            if _OURS in info:
-                at = datetime.fromtimestamp(info["timestamp"] / 1000, UTC).isoformat()
-                yield {**info[_OURS], "version": version, "at": at}
+        newest: dict[str, Any] | None = None
+        found: list[ForeignCommit] = []
+        known_to = -1
+        for entry in self._log.back_from(version):
+            if entry.version <= known_to:
+                break
+            ours = entry.ours
+            if ours is None:
+                found += filter(None, [entry.foreign])
+                continue
+            newest = newest or ours
+            if "foreign" in ours["state"] and known_to < 0:
+                known_to = ours["basis"]
+                found += State.of(ours["state"]).foreign
+        return newest, tuple(sorted(found, key=lambda commit: commit.version))
 
     @contextmanager
     def _damage_named(self) -> Iterator[None]:
         try:
             with reached():
                 yield
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise self._damaged(error) from error
         except DeltaError as error:
             raise self._damaged(error) from error
 
     def _damaged(self, error: Exception) -> LakeDamaged:
-        reason = str(error).partition("\n")[0]
-        return LakeDamaged(f"{self._log} is damaged or cannot be read ({reason[:300]}): restore it from a backup")
+        reason = _first_line(error)
+        if "Unsupported" in reason:
+            return LakeDamaged(f"{self.name} needs a feature of Delta that hookwire does not read ({reason})")
+        return LakeDamaged(f"{self._log_name} is damaged or cannot be read ({reason}): restore it from a backup")
+
+    def _listed(self, table: DeltaTable) -> list[dict[str, Any]]:
+        """Return the part of the log's words on each file that a snapshot needs."""
+        rows = pa.table(table.get_add_actions(flatten=True))
+        needed = ["path", "size_bytes", "num_records", *(f"{bound}.{NUMBER}" for bound in ("min", "max"))]
+        needed += [f"partition.{name}" for name in self._partitions]
+        listed: list[dict[str, Any]] = rows.select([name for name in needed if name in rows.column_names]).to_pylist()
+        return listed
 
     def _file(self, row: Mapping[str, Any]) -> DataFile:
-        path = unquote(row["path"])
-        if row["num_records"] is None:  # another tool wrote it
-            return self._described(f"{self.name}/{path}", row["size_bytes"])
-        low, high = row.get(f"min.{_NUMBER}"), row.get(f"max.{_NUMBER}")
+        values = {name: _text(row.get(f"partition.{name}")) for name in self._partitions}
+        low, high = row.get(f"min.{NUMBER}"), row.get(f"max.{NUMBER}")
         numbers = None if low is None or high is None else (low, high)
-        return DataFile(path, row["num_records"], row["size_bytes"], numbers=numbers)
+        rows = row["num_records"]
+        file = DataFile(unquote(row["path"]), rows or 0, row["size_bytes"], numbers=numbers, partition=values)
+        return file if rows is not None else replace(file, rows=self._rows_in(file))
+
+    def _rows_in(self, file: DataFile) -> int:
+        """Return the rows of a file of which the log does not say it; 0 if it cannot be read, which a check names."""
+        try:
+            with self._lake.open(self.place(file)) as opened:
+                rows: int = pq.read_metadata(opened).num_rows
+                return rows
+        except (ArrowException, FileNotFoundError):
+            return 0
 
     def _addition(self, file: DataFile, now: int) -> AddAction:
         low, high = file.numbers or (None, None)
-        bounds = {} if low is None else {"minValues": {_NUMBER: low}, "maxValues": {_NUMBER: high}}
+        bounds = {} if low is None else {"minValues": {NUMBER: low}, "maxValues": {NUMBER: high}}
         stats = json.dumps({"numRecords": file.rows, **bounds})
         return AddAction(file.path, file.bytes, self._values(file), now, True, stats)
 
@@ -395,35 +415,29 @@ class Table:
         return RemoveAction(file.path, True, now, size=file.bytes, partition_values=self._values(file))
 
     def _values(self, file: DataFile) -> dict[str, str | None]:
-        return {name: file.values[name] for name in self._partitions}
+        return {name: file.values[name] or None for name in self._partitions}
 
     def _make_log_durable(self, after: int) -> None:
         """Flush new commits to disk, so that they survive a crash of the machine, as their files do."""
-        commits = (path for path in self._lake.files(self._log) if path.endswith(".json"))
-        self._lake.make_durable(path for path in commits if int(path.rpartition("/")[2].partition(".")[0]) > after)
+        commits = (path for path in self._lake.files(self._log_name) if path.endswith(".json"))
+        numbers = ((path, path.rpartition("/")[2].partition(".")[0]) for path in commits)
+        self._lake.make_durable(path for path, number in numbers if number.isdecimal() and int(number) > after)
 
-    def _described(self, path: str, size: int) -> DataFile:
+    def _hashed(self, path: str, size: int) -> DataFile:
         """Return a file's description from its footer and bytes; ``path`` is relative to the lake."""
         with self._lake.open(path) as file:
             metadata = pq.read_metadata(file)
-        digest, numbers = self._lake.sha256(path), _numbers(metadata)
+        digest, numbers = self._lake.sha256(path), event_numbers(metadata)
         return DataFile(path.removeprefix(f"{self.name}/"), metadata.num_rows, size, digest, numbers)
 
 
-def _commit_info(content: bytes) -> dict[str, Any]:
-    """Return the metadata of a commit; empty if it has none."""
-    lines = (json.loads(line) for line in content.splitlines() if line.startswith(b'{"commitInfo"'))
-    return next((line["commitInfo"] for line in lines), {})
+def _text(value: Any) -> str:
+    """Return a partition value as the log writes it; "" for null."""
+    return "" if value is None else value.isoformat() if isinstance(value, date) else str(value)
 
 
-def _numbers(metadata: pq.FileMetaData) -> tuple[int, int] | None:
-    """Return the least and the greatest event number, if each row group has them."""
-    groups = [metadata.row_group(n) for n in range(metadata.num_row_groups)]
-    columns = [group.column(n) for group in groups for n in range(metadata.num_columns)]
-    found = [column.statistics for column in columns if column.path_in_schema == _NUMBER]
-    if not found or not all(statistics is not None and statistics.has_min_max for statistics in found):
-        return None
-    return min(statistics.min for statistics in found), max(statistics.max for statistics in found)
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:300]
 
 
 def bronze(lake: LakeStorage) -> Table:

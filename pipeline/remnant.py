@@ -2,8 +2,10 @@
 
 ::
 
-    <lake>/bronze/data/batch=000007-.../...    batches that were killed
-    <lake>/quarantine/bronze/data/...          files that could not be read, see ``pipeline.damage``
+    <lake>/bronze/data/000007-.../...     batches that were killed
+    <lake>/bronze/dt=.../...              files of other tools, replaced or never committed
+    <lake>/bronze/_change_data/...        rows before and after a change of another tool
+    <lake>/quarantine/bronze/data/...     files that could not be read, see ``pipeline.damage``
 
 No report reads them, but they may hold records of an erased subject. They are few, so the driver searches them.
 """
@@ -11,8 +13,9 @@ No report reads them, but they may hold records of an erased subject. They are f
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import pyarrow as pa
@@ -20,23 +23,25 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import ArrowException
 
-from pipeline.lake import Table, folder_values
+from pipeline.lake import Table
+from pipeline.snapshot import BATCH, Snapshot, folder_values
 from pipeline.storage import LakeStorage, StorageError
 
 __all__ = ["Remnant", "remnants", "remove"]
 
 _QUARANTINE: Final = "quarantine/"
+_WRITING: Final = timedelta(days=1)
+"""A file of another tool that is younger may still be committed by it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remnant:
-    """A file outside the table. ``path`` is relative to the lake; ``batch`` is the number of its intended commit.
+    """A file outside the table. ``path`` is relative to the lake.
 
     ``found``: the requested columns of the records with the searched keys; None if the file cannot be read.
     """
 
     path: str
-    batch: int
     found: pa.Table | None
 
     @property
@@ -45,9 +50,20 @@ class Remnant:
         return self.path.startswith(_QUARANTINE)
 
     @property
-    def values(self) -> dict[str, str]:
+    def values(self) -> Mapping[str, str]:
         """Return the values in the folders of the path."""
         return folder_values(self.path)
+
+    def is_pending(self, lake: LakeStorage, snapshot: Snapshot) -> bool:
+        """Return whether a job of hookwire, or another tool, may still make the file part of the table."""
+        batch = BATCH.search(self.path)
+        if self.is_in_quarantine:
+            return False
+        if batch is None:
+            written = lake.info(self.path).mtime
+            return written is not None and written > datetime.now(UTC) - _WRITING
+        # An older version named the commit's version, which other tools raise too.
+        return int(batch["number"]) > (snapshot.version if batch["old"] else snapshot.number)
 
 
 def remnants(
@@ -58,28 +74,28 @@ def remnants(
     Files of a batch that is being written now may be among them.
     """
     wanted = _binary(keys)
-    places = [*table.unlisted(table.snapshot()), *lake.files(f"{_QUARANTINE}{table.name}/data")]
+    places = [*table.unlisted(table.snapshot()), *lake.files(f"{_QUARANTINE}{table.name}")]
     searched = (_searched(lake, path, wanted, columns) for path in places if _is_of(path, topic))
-    return [one for one in searched if one.found is None or one.found.num_rows]
+    return [one for one in searched if one is not None and (one.found is None or one.found.num_rows)]
 
 
 def _is_of(path: str, topic: str | None) -> bool:
-    """Return whether one of our batches wrote the file for this topic; other files are skipped."""
-    values = folder_values(path)
-    return path.endswith(".parquet") and {"batch", "topic"} <= values.keys() and topic in (None, values["topic"])
+    """Return whether the file may hold records of this topic. A file whose folders do not say its topic may."""
+    return path.endswith(".parquet") and topic in (None, folder_values(path).get("topic", topic))
 
 
-def _searched(lake: LakeStorage, path: str, keys: pa.Array, columns: Sequence[str]) -> Remnant:
-    batch = int(folder_values(path)["batch"].partition("-")[0])
+def _searched(lake: LakeStorage, path: str, keys: pa.Array, columns: Sequence[str]) -> Remnant | None:
+    """Return the file with its records; None if it is no file of the table at all."""
     try:
         with lake.open(path) as opened:
             file = pq.ParquetFile(opened)
-            groups = [file.read_row_group(n, ["key", *columns]) for n in range(file.num_row_groups)]
-            return Remnant(path, batch, pa.concat_tables(_with(keys, group).select(columns) for group in groups))
+            there = [name for name in columns if name in file.schema_arrow.names]
+            groups = [file.read_row_group(n, ["key", *there]) for n in range(file.num_row_groups)]
+            return Remnant(path, pa.concat_tables(_with(keys, group).select(there) for group in groups))
     except (ArrowException, KeyError, OSError) as error:
         if isinstance(error, OSError) and not lake.is_local:  # The store did not answer; the file may be intact.
             raise StorageError(f"{path} cannot be read: {error}") from error
-        return Remnant(path, batch, None)
+        return Remnant(path, None) if folder_values(path) else None
 
 
 def remove(lake: LakeStorage, gone: Iterable[Remnant], keys: Iterable[str]) -> None:
@@ -96,7 +112,7 @@ def remove(lake: LakeStorage, gone: Iterable[Remnant], keys: Iterable[str]) -> N
 def _without(lake: LakeStorage, path: str, keys: pa.Array) -> bytes | None:
     with lake.open(path) as opened:
         rows = pq.ParquetFile(opened).read()
-    kept, draft = rows.filter(pc.invert(pc.is_in(rows["key"], keys))), io.BytesIO()
+    kept, draft = rows.filter(pc.invert(_has(keys, rows))), io.BytesIO()
     # Older versions wrote times without a zone, in Parquet's old type.
     is_old = rows.schema.field("accepted_at").type.tz is None
     pq.write_table(kept, draft, compression="zstd", use_deprecated_int96_timestamps=is_old)
@@ -104,7 +120,11 @@ def _without(lake: LakeStorage, path: str, keys: pa.Array) -> bytes | None:
 
 
 def _with(keys: pa.Array, rows: pa.Table) -> pa.Table:
-    return rows.filter(pc.is_in(rows["key"], keys))
+    return rows.filter(_has(keys, rows))
+
+
+def _has(keys: pa.Array, rows: pa.Table) -> pa.Array:
+    return pc.is_in(rows["key"].cast(pa.binary()), keys)
 
 
 def _binary(keys: Iterable[str]) -> pa.Array:

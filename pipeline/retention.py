@@ -6,18 +6,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime
 
-from pipeline.lake import Change, DataFile, Snapshot, Table
+from pipeline.lake import Table
+from pipeline.snapshot import Change, DataFile, Snapshot
 from pipeline.storage import LakeStorage
 
 __all__ = ["expired", "forgotten", "retain"]
 
 
 def expired(snapshot: Snapshot, before: date, topic: str | None = None) -> tuple[DataFile, ...]:
-    """Return the files of days before ``before``, of one Kafka topic or of all."""
+    """Return the files of days before ``before``, of one Kafka topic or of all.
+
+    Rows of another tool that have no day are kept.
+    """
     return tuple(
         file
         for file in snapshot.files
-        if file.values["dt"] < before.isoformat() and (topic is None or file.values["topic"] == topic)
+        if "" < file.values["dt"] < before.isoformat() and (topic is None or file.values["topic"] == topic)
     )
 
 
@@ -33,7 +37,7 @@ def retain(lake: LakeStorage, table: Table, before: date, run: str, topic: str |
         return Change("retain", run, removed=tuple(file.path for file in gone), state=state) if gone else None
 
     table.amend(change)
-    lake.delete(f"{table.name}/{file.path}" for file in gone)
+    table.discard(gone)
     return gone
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 
-from pipeline.lake import Change, DataFile, LakeConflict, LakeDamaged, Snapshot, Table
+from pipeline.lake import LakeConflict, LakeDamaged, Table
+from pipeline.snapshot import Change, DataFile, Snapshot
 
 __all__ = ["rewrite"]
 
@@ -17,18 +18,24 @@ def rewrite(table: Table, old: Sequence[DataFile], rows: DataFrame, job: str, ru
     Raises :class:`LakeDamaged` if the number of written rows is wrong. Raises :class:`LakeConflict` if another job has
     rewritten the same files. Both leave the table as it was.
     """
-    added = table.write(rows, table.snapshot().version + 1)
+    before = table.snapshot()
+    added = table.write(rows, before.number + 1)
     read, written = sum(file.rows for file in old), sum(file.rows for file in added)
     if written != read - fewer_rows:
         table.discard(added)
-        raise LakeDamaged(f"{read} rows were read, {written} written, {fewer_rows} should go: the table is unchanged")
+        raise LakeDamaged(
+            f"{table.name}: {read} rows were to be read from {len(old)} files such as {old[0].path}, {written} were "
+            f"written, {fewer_rows} should go: the table is unchanged; hookwire pipeline check names a wrong file"
+        )
     removed = tuple(file.path for file in old)
 
     def change(basis: Snapshot) -> Change:
         if not set(removed) <= {file.path for file in basis.files}:
-            raise LakeConflict("another job has rewritten the same files: run this one again")
+            authors = table.authors_since(before.version)
+            raise LakeConflict(f"the same files were replaced ({authors}): run this command again")
         return Change(job, run, added, removed)
 
+    table.refuse_deleted(added)
     try:
         table.amend(change)
     except LakeConflict:

@@ -1,7 +1,8 @@
 """Schema: the columns of a Kafka source and of bronze (PL-K10, PL-X01, PL-T07).
 
 A row of bronze is one Kafka record, never changed and never deduplicated. Typed columns hold the envelope that the
-relay wrote. The natural key is (topic, partition, offset). If a part of the envelope cannot be read, its column is null
+relay wrote. The natural key is (topic, kafka_topic_id, partition, offset): a Kafka topic that was made again has
+another id, and its offsets begin again. If a part of the envelope cannot be read, its column is null
 and ``quarantine`` has the reason. No record is dropped, and the raw bytes stay.
 """
 
@@ -78,6 +79,7 @@ BRONZE: Final = StructType(
         StructField("content_type", StringType()),
         *(StructField(name, StringType()) for name in CLOUDEVENT),
         StructField("archived_at", TimestampType()),
+        StructField("kafka_topic_id", StringType()),  # null in rows that an older version archived
         StructField("quarantine", ArrayType(StringType())),  # null: no fault; see pipeline.bronze.REASONS
         StructField("dt", DateType()),  # day of accepted_at in UTC, or of archived_at if accepted_at is not plausible
     ]

@@ -10,7 +10,9 @@ from typing import Any
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-__all__ = ["ArchivedEvent", "Selection", "archived", "count", "select"]
+from pipeline.snapshot import Snapshot
+
+__all__ = ["ArchivedEvent", "Selection", "archived", "count", "files_of", "select"]
 
 _ISO = "yyyy-MM-dd'T'HH:mm:ss'Z'"
 
@@ -41,6 +43,12 @@ class ArchivedEvent:
     content_type: str | None
     attributes: dict[str, str]
     payload: bytes
+
+
+def files_of(snapshot: Snapshot, selection: Selection) -> Snapshot:
+    """Return the snapshot with the files of the requested topic only, so that no other file is opened."""
+    topic = selection.topic
+    return snapshot if topic is None else snapshot.where(lambda file: file.values["topic"] == topic)
 
 
 def select(bronze: DataFrame, selection: Selection) -> DataFrame:

@@ -18,21 +18,38 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-__all__ = ["SessionFailed", "SessionOptions", "settings_of", "spark_session"]
+__all__ = ["OURS", "SessionFailed", "SessionOptions", "SettingRefused", "settings_of", "spark_session"]
 
 _DEFAULT_MASTER: Final = "local[*]"
 # Lines of a Java trace that hold no reason, and the text before a reason.
 _FRAME: Final = re.compile(r"\s+at |\s+\.\.\. ")
 _CLASS: Final = re.compile(r"""^(Exception in thread "[^"]*" |Caused by: )?[\w.$]+(Exception|Error): """)
 
-_ALWAYS = {
+OURS: Final = {
+    # Days and hours are those of UTC, and a time is an instant with microseconds.
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    # The old INT96 has no statistics, so readers could not skip files or row groups by time.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Times before 1582 mean the same day in the file and in Spark.
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    # A value that does not fit is an error and never null.
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
+    # A file that is damaged or missing is named and never skipped.
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.parquet.binaryAsString": "false",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+}
+"""The settings that the lake's meaning rests on: with others, the same records would be other days, or fewer rows. They
+are ours, and Spark's file of defaults does not change them (GB-10)."""
+_ALWAYS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # The job bounds its batches, so few large files are better than many small ones.
     "spark.sql.parquet.compression.codec": "zstd",
-    # The old INT96 has no statistics, so readers could not skip files or row groups by time.
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # A task that writes to more folders at once sorts its rows by folder first. Each open folder needs memory.
     "spark.sql.maxConcurrentOutputFileWriters": "4",
 }
@@ -64,10 +81,14 @@ class SessionFailed(Exception):
     """Spark did not start; the text is the last line that it printed."""
 
 
+class SettingRefused(Exception):
+    """A setting of Spark that is ours alone has another value; the text names it."""
+
+
 def spark_session(options: SessionOptions) -> SparkSession:
     """Return the session of this process; the first call starts it. ``pipeline.java`` checks Java first.
 
-    Raises :class:`SessionFailed`.
+    Raises :class:`SessionFailed` and :class:`SettingRefused`.
     """
     # Without this setting workers start the first python3 on PATH, which has none of our packages (PL-V02).
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -87,7 +108,13 @@ def spark_session(options: SessionOptions) -> SparkSession:
 
 
 def settings_of(options: SessionOptions, users: Collection[str] = ()) -> dict[str, str]:
-    """Return our settings without those that the user has set, then ``more``, which overrides ours (FP-12)."""
+    """Return our settings without those that the user has set, then ``more``, which overrides ours (FP-12).
+
+    ``OURS`` always hold (GB-10). Raises :class:`SettingRefused` if ``more`` names one of them with another value.
+    """
+    refused = {name: value for name, value in options.more.items() if name in OURS and value != OURS[name]}
+    for name, value in refused.items():
+        raise SettingRefused(f"{name}={value} is refused: the lake rests on {OURS[name]}; leave this setting out")
     settings = {**_ALWAYS, "spark.ui.enabled": str(options.ui).lower(), "spark.driver.memory": options.memory}
     # This is set before the JVM's logging starts. Otherwise Spark prints a page of warnings at each start.
     quiet = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
@@ -100,7 +127,7 @@ def settings_of(options: SessionOptions, users: Collection[str] = ()) -> dict[st
         settings["spark.jars"] = ",".join(str(jar) for jar in options.jars)
     is_named = options.master not in (None, _DEFAULT_MASTER)
     left = {name for name in users if name != "spark.master" or not is_named}
-    return {name: value for name, value in settings.items() if name not in left} | dict(options.more)
+    return {name: value for name, value in settings.items() if name not in left} | dict(options.more) | OURS
 
 
 def _users_names() -> set[str]:

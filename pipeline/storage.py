@@ -22,7 +22,7 @@ from pyarrow import ArrowException, NativeFile, fs
 
 from pipeline.s3 import S3Options
 
-__all__ = ["DiskFull", "LakeStorage", "StorageError", "reached"]
+__all__ = ["DiskFull", "LakeStorage", "StorageError", "is_uri", "reached"]
 
 T = TypeVar("T")
 _AT_ONCE: Final = 8
@@ -62,6 +62,8 @@ def reached() -> Iterator[None]:
 class LakeStorage:
     """The folder of a lake. ``uri`` is Spark's name for it; paths are relative to it and contain ``/``.
 
+    A path may also be the URI of a file that a log names elsewhere in the same store.
+
     ``s3`` holds endpoint and credentials. ``delta_options`` are the same values for ``deltalake``. Raises
     :class:`StorageError`.
     """
@@ -86,29 +88,52 @@ class LakeStorage:
 
     def spark_path(self, path: str) -> str:
         """Return the full name by which Spark reads or writes a path."""
-        return f"{self.uri}/{path}"
+        return _full(path) if is_uri(path) else f"{self.uri}/{path}"
+
+    def relative(self, path: str) -> str:
+        """Return a path relative to the lake, if it is a URI of a file in it."""
+        return self.spark_path(path).removeprefix(f"{self.uri}/")
 
     @reached()
-    def files(self, folder: str) -> dict[str, int]:
+    def files(self, folder: str, *, recursive: bool = True) -> dict[str, int]:
         """Return path and size of every file below a folder, at any depth; empty if the folder does not exist."""
-        return {path: info.size for path, info in self._found(folder)}
+        return {path: info.size for path, info in self._found(folder, fs.FileType.File, recursive=recursive)}
 
-    def _found(self, folder: str) -> Iterator[tuple[str, fs.FileInfo]]:
+    @reached()
+    def folders(self, folder: str) -> list[str]:
+        """Return the folders in a folder."""
+        return [path for path, _ in self._found(folder, fs.FileType.Directory, recursive=False)]
+
+    @reached()
+    def info(self, path: str) -> fs.FileInfo:
+        """Return size and time of the last change of a file; a missing file has neither."""
+        return self._system.get_file_info(self._inside(path))
+
+    def _found(self, folder: str, kind: fs.FileType, *, recursive: bool) -> Iterator[tuple[str, fs.FileInfo]]:
         found = self._system.get_file_info(
-            fs.FileSelector(f"{self._root}/{folder}", allow_not_found=True, recursive=True)
+            fs.FileSelector(f"{self._root}/{folder}", allow_not_found=True, recursive=recursive)
         )
         start = len(self._root.rstrip("/")) + 1
-        return ((info.path[start:], info) for info in found if info.type is fs.FileType.File)
+        return ((info.path[start:], info) for info in found if info.type is kind)
+
+    def _inside(self, path: str) -> str:
+        """Return the path by which the store itself knows a file."""
+        if not is_uri(path):
+            return f"{self._root}/{path}"
+        scheme, other = (uri.partition(":")[0] for uri in (self.uri, _full(path)))
+        if scheme != other:
+            raise StorageError(f"{path} lies in another kind of store than {self.uri}")
+        return _full(path).removeprefix(_S3).removeprefix("file://")
 
     @reached()
     def open(self, path: str) -> NativeFile:
         """Open a file for reading at any offset; the caller closes it. Raises FileNotFoundError."""
-        return self._system.open_input_file(f"{self._root}/{path}")
+        return self._system.open_input_file(self._inside(path))
 
     @reached()
     def read(self, path: str) -> bytes:
         """Return all bytes of a small file. Raises FileNotFoundError."""
-        with self._system.open_input_stream(f"{self._root}/{path}") as stream:
+        with self._system.open_input_stream(self._inside(path)) as stream:
             content: bytes = stream.readall()
             return content
 
@@ -126,7 +151,7 @@ class LakeStorage:
         """Delete files; ignore missing ones."""
         for path in paths:
             try:
-                self._system.delete_file(f"{self._root}/{path}")
+                self._system.delete_file(self._inside(path))
             except FileNotFoundError:
                 continue
 
@@ -139,7 +164,7 @@ class LakeStorage:
     def sha256(self, path: str) -> str:
         """Return the SHA-256 of a file, in hexadecimal."""
         digest = hashlib.sha256()
-        with self._system.open_input_stream(f"{self._root}/{path}") as stream:
+        with self._system.open_input_stream(self._inside(path)) as stream:
             while part := stream.read(_READ_BYTES):
                 digest.update(part)
         return digest.hexdigest()
@@ -149,9 +174,21 @@ class LakeStorage:
         """Move a file to another path; replace an existing target, ignore a missing file."""
         self._system.create_dir(f"{self._root}/{target}".rpartition("/")[0])
         try:
-            self._system.move(f"{self._root}/{path}", f"{self._root}/{target}")
+            self._system.move(self._inside(path), f"{self._root}/{target}")
         except FileNotFoundError:
             return
+
+    @reached()
+    def copy(self, path: str, target: str) -> None:
+        """Give a file a second name; replace an existing target. A folder of this machine links it, others copy it."""
+        if not self.is_local:
+            self._system.copy_file(self._inside(path), self._inside(target))
+            return
+        self._local(target).parent.mkdir(parents=True, exist_ok=True)
+        self._local(target).unlink(missing_ok=True)
+        os.link(self._local(path), self._local(target))
+        os.utime(self._local(target))  # a vacuum judges a file without a commit by its age
+        self.make_durable([target])
 
     def make_durable(self, paths: Iterable[str]) -> None:
         """Flush to disk files that other programs wrote into a folder of this machine. Do nothing for other stores."""
@@ -189,10 +226,14 @@ class LakeStorage:
             os.close(descriptor)
 
 
+def is_uri(path: str) -> bool:
+    """Return whether a path is a URI."""
+    return "://" in path or path.startswith("file:")
+
+
 def _full(uri: str) -> str:
     """Return the URI as Spark names it: Hadoop calls S3 ``s3a``, other tools ``s3``."""
-    is_path = "://" not in uri and not uri.startswith("file:")
-    return (Path(uri).absolute().as_uri() if is_path else re.sub(r"^s3://", _S3, uri)).rstrip("/")
+    return (re.sub(r"^s3://", _S3, uri) if is_uri(uri) else Path(uri).absolute().as_uri()).rstrip("/")
 
 
 def _first_line(error: Exception) -> str:

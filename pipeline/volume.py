@@ -21,7 +21,7 @@ def usage(bronze: DataFrame) -> DataFrame:
     """
     size = F.coalesce(F.length("value"), F.lit(0)) + F.coalesce(F.length("key"), F.lit(0))
     # A record without an event id counts as one event.
-    name = F.coalesce("event_id", F.concat_ws(":", "topic", "partition", "offset"))
+    name = F.coalesce("event_id", F.concat_ws(":", "topic", "kafka_topic_id", "partition", "offset"))
     events = bronze.groupBy("dt", "topic", name.alias("name")).agg(
         F.max(size).alias("bytes"),
         F.count("*").alias("records"),

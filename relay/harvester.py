@@ -15,28 +15,34 @@ Several batches may be in flight (``features.overlap``); the next claim skips th
 could not be purged yet also stay in memory. This term does not send them again.
 
 A receipt that leaves records open is a setback. Batches claimed before it may hold later records of the same keys, so
-they go back unsent. Holds are drained while nothing is in flight, so one task at a time touches them.
+they go back unsent. The next claim waits until their manifests are gone and the holds exist. A later number must not be
+committed while an earlier manifest stands (RR-06).
+
+A destination that has refused a record is suspect, and probed while nothing is in flight, so one task at a time touches
+the holds. Probes come after claims: one topic at a time where nothing else waits, otherwise seldom, so that they take a
+small share of the time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 import structlog
 
 from db.errors import DatabaseError
 from relay.election.port import Election, LeadershipLost, Lease
-from relay.hold import Hold, Holds
+from relay.hold import DueTopic, Hold, Holds
 from relay.key_order import one_topic_of_each_key, refusals_by_key, rounds_by_key
 from relay.metrics import RelayMetrics
 from relay.observer import Observer
 from relay.outbox import LowWater, Outbox
 from relay.record import Record
-from relay.sink import Batch, Fenced, Receipt, Sink, SinkUnavailable, Term
+from relay.sink import Batch, Fenced, Receipt, Refusal, Sink, SinkUnavailable, Term
 from relay.sink_trouble import SinkTrouble
 from relay.unpurged import Acknowledged, Unpurged
 from runtime.cancellation import TaskGroup, end_if_cancelled
@@ -51,6 +57,9 @@ _log = structlog.get_logger(__name__)
 _HOLDS_SECONDS = 0.25  # between two queries of the holds
 _NO_HOLDS_SECONDS = 5.0  # the same while no hold is known, because an operator may add a hold
 _DRAIN_BATCHES_MAX = 8  # batches of one hold in a row; then the other holds have a turn
+_BUSY_BATCHES_MAX = 2  # the same while other records wait: a probe, and one batch
+_BUSY_SECONDS = 1.0  # the least pause after a probe that was refused, while other records wait
+_BUSY_SHARE = 20.0  # and as a multiple of the time that it took
 
 
 class MarkerAhead(Exception):
@@ -61,12 +70,14 @@ class MarkerAhead(Exception):
 class HarvesterOptions:
     """Times of a harvester. ``linger_seconds``: the least pause between two claims, unless much waits. So a slow steady
     flow goes in batches, and a first event at once. ``backoff_seconds_max``: the longest pause while a broker is down.
-    ``refused_seconds``: the pause between two checks of a progress marker that is ahead.
+    ``database_seconds``: the pause while the database fails. ``refused_seconds``: the pause between two checks of a
+    progress marker that is ahead.
     """
 
     linger_seconds: float = 0.005
     backoff_seconds_first: float = 0.2
     backoff_seconds_max: float = 5.0
+    database_seconds: float = 0.5
     refused_seconds: float = 30.0
 
 
@@ -90,9 +101,9 @@ class Harvester:
         self._asked = asyncio.Event()
         self._backoff_seconds = options.backoff_seconds_first
         self._holds_due_at = 0.0
+        self._suspects_due_at = 0.0
+        self._rest: list[Record] = []
         self._setbacks = 0
-        self._placing = 0
-        self._placed = asyncio.Event()
         self._answered = asyncio.Event()
         self._reopening = False
         self._in_flight: dict[int, Record] = {}
@@ -171,8 +182,14 @@ class Harvester:
                 end_if_cancelled()
                 self.state = "backing off"
                 self._report(term, error)
-                await pause(self._asked, self._backoff_seconds)
-                self._backoff_seconds = min(self._backoff_seconds * 2, self._options.backoff_seconds_max)
+                await pause(self._asked, self._seconds_after(error))
+
+    def _seconds_after(self, error: SinkUnavailable | DatabaseError) -> float:
+        if isinstance(error, DatabaseError):
+            return self._options.database_seconds
+        seconds = self._backoff_seconds
+        self._backoff_seconds = min(seconds * 2, self._options.backoff_seconds_max)
+        return seconds
 
     async def _serve(self, term: Term) -> None:
         """Serve one life of the sink, from open to close."""
@@ -211,16 +228,18 @@ class Harvester:
         """Claim and send until stopped or reopening; ends when nothing is in flight."""
         slots = asyncio.Semaphore(self._overlap(term))
         self._reopening = False
-        self._placing = 0
-        self._placed.set()
+        self._rest = []
         was_notified = False
+        setbacks = self._setbacks
         try:
             async with TaskGroup() as carriers:
                 while not self._is_over():
                     # Claim first, so that an event after a quiet hour does not wait.
                     await slots.acquire()
-                    await self._placed.wait()
-                    setbacks = self._setbacks
+                    if setbacks != self._setbacks:
+                        slots.release()
+                        setbacks = await self._recovered(term, slots)
+                        continue
                     batch = await self._next_batch(term)
                     if batch is not None and not was_notified:
                         self._wake.busy()  # more may come from transactions without a notification
@@ -231,7 +250,7 @@ class Harvester:
                         self._answered.clear()
                         carriers.create_task(self._carry(batch, setbacks, slots), name=f"{self._sink.name} batch")
                     await self._outbox.advance_low_water()
-                    await self._probe_holds(term, slots)
+                    await self._probe_holds(term, slots, is_busy=batch is not None)
                     # Records after a setback are not in flight, but still owed.
                     if batch is None and not self._in_flight and setbacks == self._setbacks and not self._is_over():
                         self._trouble.over(sink=self._sink.name, group=term.group)
@@ -245,6 +264,13 @@ class Harvester:
                             await self._answered.wait()
         except BaseExceptionGroup as failed:
             raise _foremost(failed) from failed
+
+    async def _recovered(self, term: Term, slots: asyncio.Semaphore) -> int:
+        """Wait until the manifests of all unsent batches are gone, and the holds for refused records exist. Return the
+        number of setbacks.
+        """
+        async with all_of(slots, self._overlap(term)):
+            return self._setbacks
 
     def _is_small(self, batch: Batch | None) -> bool:
         return batch is None or len(batch.records) * 4 < self._sink.features.batch_records_max
@@ -265,7 +291,8 @@ class Harvester:
         """Claim, set aside the records behind holds, number the rest."""
         features = self._sink.features
         while not self._is_over():
-            records = await self._outbox.claim(
+            records, self._rest = self._rest, []
+            records = records or await self._outbox.claim(
                 term, self._in_flight, features.batch_records_max, features.batch_bytes_max
             )
             if not records:
@@ -289,20 +316,19 @@ class Harvester:
         held = {record.id for record in waiting}
         return [record for record in records if record.id not in held]
 
-    async def _numbered(self, term: Term, records: Sequence[Record]) -> Batch:
-        if self._sink.features.manifests:
-            return await self._unpurged.write_manifest(term, records)
-        return Batch(term, records)
+    async def _numbered(self, term: Term, records: Sequence[Record], *, is_probe: bool = False) -> Batch:
+        if not self._sink.features.manifests:
+            return Batch(term, records, is_probe=is_probe)
+        return replace(await self._unpurged.write_manifest(term, records), is_probe=is_probe)
 
     async def _carry(self, batch: Batch, setbacks: int, slots: asyncio.Semaphore) -> None:
         """Send one batch and record its outcome. Do not send it if a setback has come since its claim began."""
         receipt = await self._send(batch) if setbacks == self._setbacks else await self._left_unsent(batch)
         if receipt.refused:
-            await self._holds.place(batch.term, refusals_by_key(batch, receipt))
+            refusals = refusals_by_key(batch, receipt)
+            await self._holds.place(batch.term, refusals)
             self._holds_due_at = min(self._holds_due_at, time.monotonic() + _HOLDS_SECONDS)
-            self._placing -= 1
-            if not self._placing:
-                self._placed.set()
+            self._rest = [] if receipt.acknowledged or receipt.reopen else _without(batch.records, refusals)
         slots.release()
         if self._joins_next(batch, receipt):
             await self._unpurged.purge_soon(Acknowledged(batch, batch.records))
@@ -329,11 +355,6 @@ class Harvester:
                 self._metrics.unsettled(self._sink.name, part.term.group, len(part.records))
                 raise
             self._note(part, receipt)
-            if receipt.refused and not held:
-                # Claim nothing until the hold exists: a claim could hold a later record of the key (I3). The setback
-                # returns earlier claims unsent.
-                self._placing += 1
-                self._placed.clear()
             if held or not self._joins_next(part, receipt):
                 await self._unpurged.purge(Acknowledged(part, receipt.acknowledged, held=held))
             acknowledged += receipt.acknowledged
@@ -368,9 +389,9 @@ class Harvester:
             self._observer.acknowledged(len(receipt.acknowledged))
         if receipt.refused:
             self._metrics.refused(self._sink.name, batch.term.group, len(receipt.refused))
-        for refusal in receipt.refused:
+        for refusal, count in _first_of_each_kind(receipt.refused):
             _log.warning(
-                "record_refused", sink=self._sink.name, event_id=refusal.record.event_id,
+                "record_refused", sink=self._sink.name, event_id=refusal.record.event_id, records=count,
                 topic=refusal.record.topic, scope=refusal.scope, reason=refusal.reason, detail=refusal.detail,
             )  # fmt: skip
         if receipt.trouble is not None:
@@ -381,45 +402,86 @@ class Harvester:
             self._reopening = True
             self._wake.notify()
 
-    async def _probe_holds(self, term: Term, slots: asyncio.Semaphore) -> None:
-        """Try the holds that are due, with nothing else in flight."""
-        if time.monotonic() < self._holds_due_at:
+    async def _probe_holds(self, term: Term, slots: asyncio.Semaphore, *, is_busy: bool) -> None:
+        """Probe the topic that is due for longest, with nothing else in flight. While other records wait, do so seldom
+        unless the topic takes its records.
+        """
+        now = time.monotonic()
+        if now < self._holds_due_at or (is_busy and now < self._suspects_due_at):
             return
         due = await self._holds.due(term)
-        self._holds_due_at = time.monotonic() + (_HOLDS_SECONDS if self._holds.any_active else _NO_HOLDS_SECONDS)
+        self._holds_due_at = now + (_HOLDS_SECONDS if self._holds.any_active else _NO_HOLDS_SECONDS)
         if not due:
             return
         self._wake.busy()
         async with all_of(slots, self._overlap(term)):
-            for hold, attempts in due:
-                if not self._is_over():
-                    await self._drain(term, hold, attempts)
+            began_at = time.monotonic()
+            was_taken = not self._is_over() and await self._probe(term, due[0], is_busy=is_busy)
+        took = time.monotonic() - began_at
+        self._suspects_due_at = began_at + took + (took if was_taken else max(_BUSY_SECONDS, took * _BUSY_SHARE))
+        if len(due) > 1 or was_taken:
+            self._holds_due_at = 0.0
+            self._wake.notify()
 
-    async def _drain(self, term: Term, hold: Hold, attempts: int) -> None:
-        """Probe a hold with its oldest record, then send the rest in order; lift it when it is empty."""
+    async def _probe(self, term: Term, due: DueTopic, *, is_busy: bool) -> bool:
+        """Probe a topic, and go on with its records where it takes them; return whether it took any."""
+        if due.is_whole:
+            return await self._drain(term, due, Hold(due.tenant, due.topic, ""), is_busy=is_busy)
+        heads = await self._holds.heads(term, due, self._sink.features.batch_bytes_max)
+        was_taken = await self._send_heads(term, due, heads)
+        for hold in (await self._holds.lift(term, list(heads)))[: 1 if is_busy else None]:
+            if was_taken and not self._is_over():
+                await self._drain(term, due, hold, is_busy=is_busy)
+        return was_taken
+
+    async def _send_heads(self, term: Term, due: DueTopic, heads: Mapping[Hold, Record | None]) -> bool:
+        """Send the oldest record of each of a topic's held keys together; the second time without the refused ones.
+        Return whether any was taken.
+        """
+        holds = {record.id: hold for hold, record in heads.items() if record is not None}
+        left = [record for record in heads.values() if record is not None]
+        for _ in range(2):
+            if not left:
+                break
+            receipt = await self._send(await self._numbered(term, left, is_probe=True), held=True)
+            kept = await self._holds.give_up(term, receipt.refused)
+            blamed = next((refusal for refusal in kept if refusal.scope == "topic"), None)
+            refused = {holds[refusal.record.id].key: refusal for refusal in kept}
+            if blamed is not None:
+                refused = {hold.key: blamed for hold in holds.values()} | refused
+            await self._holds.postpone(term, due, refused)
+            if receipt.acknowledged or blamed is not None or not receipt.refused or self._is_over():
+                return bool(receipt.acknowledged)
+            done = {refusal.record.id for refusal in receipt.refused}
+            left = [record for record in left if record.id not in done]
+        return False
+
+    async def _drain(self, term: Term, due: DueTopic, hold: Hold, *, is_busy: bool) -> bool:
+        """Probe a hold with its oldest record, then send the rest in order; lift it when it is empty. Return whether a
+        record was taken.
+        """
         features = self._sink.features
-        limit = 1
-        for _ in range(_DRAIN_BATCHES_MAX):
+        limit, was_taken = 1, False
+        for _ in range(_BUSY_BATCHES_MAX if is_busy else _DRAIN_BATCHES_MAX):
             records = await self._holds.claim(term, hold, limit, features.batch_bytes_max)
             if term.order_scope == "key":
                 records = one_topic_of_each_key(records)
             if not records:
-                if await self._holds.lift(term, hold):
-                    _log.info("hold_lifted", sink=self._sink.name, topic=hold.topic, key=hold.key)
-                return
-            batch = await self._numbered(term, records)
-            receipt = await self._send(batch, held=True)
-            for refusal in receipt.refused:
-                if await self._holds.given_up(term, refusal):
-                    continue
-                if hold.key == "" and refusal.scope == "record":
-                    await self._holds.single_out(term, refusal)
-                else:
-                    await self._holds.postpone(term, hold, attempts, refusal.detail)
-                    return
+                await self._holds.lift(term, [hold])
+                return True
+            receipt = await self._send(await self._numbered(term, records, is_probe=True), held=True)
+            was_taken = was_taken or bool(receipt.acknowledged)
+            kept = await self._holds.give_up(term, receipt.refused)
+            poison = [refusal for refusal in kept if hold.key == "" and refusal.scope == "record"]
+            if poison:
+                await self._holds.single_out(term, poison)
+            elif kept:
+                await self._holds.postpone(term, due, {hold.key: kept[0]}, was_taken=was_taken)
+                return was_taken
             if self._is_over() or not (receipt.acknowledged or receipt.refused):
-                return
+                return was_taken
             limit = features.batch_records_max
+        return was_taken
 
     def _report(self, term: Term, error: Exception) -> None:
         self._metrics.failed(self._sink.name, term.group)
@@ -439,3 +501,18 @@ def _foremost(group: BaseExceptionGroup[BaseException]) -> BaseException:
         key=lambda e: 2 if isinstance(e, operating) else 1 if isinstance(e, LeadershipLost | Fenced) else 0,
     )
     return ranked[0]
+
+
+def _without(records: Sequence[Record], refusals: Sequence[Refusal]) -> list[Record]:
+    """Return the records that the refusal of others kept from being sent. They are the next batch. A new claim could
+    bring another refused record each time, and then nothing would ever be sent.
+    """
+    refused = {refusal.record.id for refusal in refusals}
+    return [record for record in records if record.id not in refused]
+
+
+def _first_of_each_kind(refusals: Sequence[Refusal]) -> list[tuple[Refusal, int]]:
+    """Return the first refusal of each topic, scope and reason, with their number."""
+    kinds = Counter((r.record.tenant, r.record.topic, r.scope, r.reason) for r in refusals)
+    firsts = {(r.record.tenant, r.record.topic, r.scope, r.reason): r for r in reversed(refusals)}
+    return [(firsts[kind], count) for kind, count in kinds.items()]

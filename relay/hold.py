@@ -11,6 +11,9 @@ While a hold exists, every record of its key or topic moves from the outbox to t
 read past them. One harvester places, drains and lifts, in one task and under its term, so that nothing of the key can
 pass the records that wait. A topic's keys belong to several partition groups; each group holds the topic for its own.
 
+The destination of a hold is suspect. One topic is probed at a time: its own hold first, or else the oldest record of
+each due hold of its keys. Those go in one batch. So a backlog of refused records costs as much as one of them.
+
 A policy of the topic, or else of the sink, decides about a refused record. ``hold_key`` holds its key, as drawn above.
 ``skip`` makes the record a dead letter, and its key goes on. ``stop`` stops the whole sink (goharvest's way). A missing
 destination always holds its topic, or stops the sink.
@@ -21,9 +24,9 @@ the next query of the holds finds the result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import structlog
 
@@ -32,18 +35,20 @@ from relay.election.port import LeadershipLost
 from relay.record import Record, record_from_row
 from relay.sink import Refusal, SinkUnavailable, Term
 
-__all__ = ["Hold", "Holds", "Policy", "SinkStopped"]
+__all__ = ["DueTopic", "Hold", "Holds", "Policy", "SinkStopped"]
 
 _log = structlog.get_logger(__name__)
 
 _PROBE_SECONDS_FIRST = 2.0
+_PROBE_SECONDS_TAKEN = 0.5
 _PROBE_SECONDS_MAX = 300.0
 _FOLLOWS = ("topic_held", "its topic waits")
 """Reason and detail of a hold for a record that follows a held one. Most such records find an active hold of their
 key.
 """
 _DOUBLINGS_MAX = 8  # beyond it the pause is at its maximum anyway, and a power of two outgrows a float
-
+_TOPICS_MAX = 2  # the due topics to ask for: one is probed, and another one tells that there are more
+_HEADS_MAX = 200  # holds of keys that are probed together
 
 Policy = Literal["hold_key", "skip", "stop"]
 
@@ -59,6 +64,14 @@ class Hold:
     tenant: str
     topic: str
     key: str
+
+
+class DueTopic(NamedTuple):
+    """A topic with holds whose probe is due. ``is_whole``: the topic itself is held, and due."""
+
+    tenant: str
+    topic: str
+    is_whole: bool
 
 
 _Lane = tuple[str, str, str]
@@ -136,9 +149,8 @@ class Holds:
 
         A policy may give a refused record up instead, or raise :class:`SinkStopped`.
         """
-        remaining = [r for r in refusals if not await self.given_up(term, r)]
         rows = []
-        for refusal in remaining:
+        for refusal in await self.give_up(term, refusals):
             refused = self._hold_of(refusal)
             self._stand([refused])
             rows.append((refused, refusal.record, refusal.reason, refusal.detail))
@@ -154,69 +166,124 @@ class Holds:
         if not moved:
             raise LeadershipLost(f"term {term.number} of {self._sink}/{term.group} is over")
 
-    async def given_up(self, term: Term, refusal: Refusal) -> bool:
-        """Apply the policy: give the record up on ``skip``, raise :class:`SinkStopped` on ``stop``. Return whether it
-        was given up.
+    async def give_up(self, term: Term, refusals: Iterable[Refusal]) -> list[Refusal]:
+        """Apply the policies: give records up on ``skip``, raise :class:`SinkStopped` on ``stop``. Return the refusals
+        to hold.
         """
-        record = refusal.record
-        policy = await self._database.fetchval("hold.policy", record.tenant, record.topic) or self._default_policy
-        if policy == "stop":
-            raise SinkStopped(f"stopped at {record.event_id} of {record.topic}: {refusal.reason}: {refusal.detail}")
-        if policy != "skip" or refusal.scope == "topic":
-            return False
+        refusals = list(refusals)
+        policies = await self._policies({(r.record.tenant, r.record.topic) for r in refusals})
+        skipped: list[Refusal] = []
+        remaining: list[Refusal] = []
+        for refusal in refusals:
+            record = refusal.record
+            policy = policies.get((record.tenant, record.topic)) or self._default_policy
+            if policy == "stop":
+                raise SinkStopped(f"stopped at {record.event_id} of {record.topic}: {refusal.reason}: {refusal.detail}")
+            (skipped if policy == "skip" and refusal.scope == "record" else remaining).append(refusal)
+        if skipped:
+            await self._dead_letter(term, skipped)
+        return remaining
+
+    async def _policies(self, topics: Collection[tuple[str, str]]) -> dict[tuple[str, str], Policy | None]:
+        if not topics:
+            return {}
+        rows = await self._database.fetch(
+            "hold.policies", [tenant for tenant, _ in topics], [name for _, name in topics]
+        )
+        return {(row["tenant"], row["name"]): row["on_refused"] for row in rows}
+
+    async def _dead_letter(self, term: Term, refusals: Sequence[Refusal]) -> None:
+        records = [refusal.record for refusal in refusals]
         buried = await self._database.fetch(
-            "hold.dead_letter", self._sink, term.group, term.number, record.shard, record.id, record.tenant,
-            record.topic, record.key, refusal.reason, refusal.detail,
+            "hold.dead_letter", self._sink, term.group, term.number,
+            [r.shard for r in records], [r.id for r in records],
+            [r.tenant for r in records], [r.topic for r in records], [r.key for r in records],
+            [refusal.reason for refusal in refusals], [refusal.detail for refusal in refusals],
         )  # fmt: skip
         if not buried:
             raise LeadershipLost(f"term {term.number} of {self._sink}/{term.group} is over")
-        return True
 
-    async def due(self, term: Term) -> list[tuple[Hold, int]]:
-        """Return the holds whose probe is due, each with the number of its probes."""
-        rows = await self._database.fetch("hold.open", self._sink, term.group)
-        # Another process may have added a hold, to replay a dead letter. Keep all known holds: a hold that is being
-        # placed is not in the table yet.
-        self._stand(Hold(r["tenant"], r["topic"], r["key"]) for r in rows)
-        return [(Hold(r["tenant"], r["topic"], r["key"]), r["attempts"]) for r in rows if r["due"]]
+    async def due(self, term: Term) -> list[DueTopic]:
+        """Return the topics whose probe is due for longest, at most two."""
+        rows = await self._database.fetch("hold.due", self._sink, term.group, _TOPICS_MAX)
+        return [DueTopic(row["tenant"], row["topic"], row["is_whole"]) for row in rows]
+
+    async def heads(self, term: Term, due: DueTopic, bytes_max: int) -> dict[Hold, Record | None]:
+        """Return the due holds of a topic's keys, each with its oldest record, in order; None: it has none."""
+        rows = await self._database.fetch(
+            "hold.heads", self._sink, due.tenant, due.topic, term.group, term.number, _HEADS_MAX, bytes_max
+        )
+        holds = [Hold(due.tenant, due.topic, row["hold"]) for row in rows]
+        # Another process may have added a hold, to replay a dead letter.
+        self._stand(holds)
+        events = [{name: value for name, value in row.items() if name != "hold"} for row in rows]
+        records = [
+            record_from_row(event, self._incarnation) if event["topic"] is not None else None for event in events
+        ]
+        await self._forget_lost([event["id"] for event in events if event["topic"] is None and event["id"] is not None])
+        return dict(zip(holds, records, strict=True))
+
+    async def _forget_lost(self, ids: Sequence[int]) -> None:
+        """Report and purge records whose event was deleted."""
+        if ids:
+            _log.error("events_lost", sink=self._sink, records=len(ids), first=ids[0])
+            await self._database.execute("hold.purge", self._sink, ids)
 
     async def claim(self, term: Term, hold: Hold, limit: int, bytes_max: int) -> list[Record]:
         """Return the oldest records that wait behind a hold, in order: up to ``limit``, or ``bytes_max`` of payload."""
         rows = await self._database.fetch(
             "hold.claim", self._sink, hold.tenant, hold.topic, hold.key, term.group, term.number, limit, bytes_max
         )
-        orphans = [row["id"] for row in rows if row["topic"] is None]
-        if orphans:
-            _log.error("events_lost", sink=self._sink, records=len(orphans), first=orphans[0])
-            await self._database.execute("hold.purge", self._sink, orphans)
+        self._stand([hold])
+        await self._forget_lost([row["id"] for row in rows if row["topic"] is None])
         return [record_from_row(row, self._incarnation) for row in rows if row["topic"] is not None]
 
     async def purge(self, records: Sequence[Record]) -> None:
         """Delete held records that the broker has confirmed."""
         await self._database.execute("hold.purge", self._sink, [record.id for record in records])
 
-    async def postpone(self, term: Term, hold: Hold, attempts: int, detail: str) -> None:
-        """Postpone the next probe; the pause doubles each time."""
-        doublings = min(attempts, _DOUBLINGS_MAX)
-        delay = min(_PROBE_SECONDS_FIRST * 2**doublings, _PROBE_SECONDS_MAX)
+    async def postpone(
+        self, term: Term, due: DueTopic, refusals: Mapping[str, Refusal], *, was_taken: bool = False
+    ) -> None:
+        """Postpone the next probe of keys of a topic, each with its refusal. The pause doubles each time. It is short
+        if records before the refused one were taken: such a queue is full only now and then.
+        """
         await self._database.execute(
-            "hold.postpone", self._sink, term.group, hold.tenant, hold.topic, hold.key, detail, delay
-        )
-
-    async def single_out(self, term: Term, refusal: Refusal) -> None:
-        """Move a poison record's key, with all its waiting records, out of its topic's hold into its own hold."""
-        hold = _key_hold(refusal.record)
-        await self._database.execute(
-            "hold.rekey", self._sink, term.group, term.number, hold.tenant, hold.topic, hold.key,
-            refusal.reason, refusal.detail, _PROBE_SECONDS_FIRST,
+            "hold.postpone", self._sink, term.group, due.tenant, due.topic, list(refusals),
+            [refusal.reason for refusal in refusals.values()], [refusal.detail for refusal in refusals.values()],
+            _PROBE_SECONDS_FIRST, _PROBE_SECONDS_MAX, _DOUBLINGS_MAX, _PROBE_SECONDS_TAKEN if was_taken else 0.0,
         )  # fmt: skip
-        self._stand([hold])
 
-    async def lift(self, term: Term, hold: Hold) -> bool:
-        """End an empty hold; return False when new records wait behind it."""
-        lifted = await self._database.fetchval(
-            "hold.lift", self._sink, hold.tenant, hold.topic, hold.key, term.group, term.number
+    async def single_out(self, term: Term, refusals: Sequence[Refusal]) -> None:
+        """Move the keys of poison records of one topic, with all their waiting records, out of the topic's hold into
+        holds of their own.
+        """
+        holds = [_key_hold(refusal.record) for refusal in refusals]
+        await self._database.execute(
+            "hold.rekey", self._sink, term.group, term.number, holds[0].tenant, holds[0].topic,
+            [hold.key for hold in holds], [refusal.reason for refusal in refusals],
+            [refusal.detail for refusal in refusals], _PROBE_SECONDS_FIRST,
+            [refusal.record.id for refusal in refusals if refusal.record.key is None],
+        )  # fmt: skip
+        self._stand(holds)
+
+    async def lift(self, term: Term, holds: Sequence[Hold]) -> list[Hold]:
+        """End the empty ones of these holds of one topic; return those with records behind them."""
+        if not holds:
+            return []
+        rows = await self._database.fetch(
+            "hold.lift",
+            self._sink,
+            holds[0].tenant,
+            holds[0].topic,
+            [hold.key for hold in holds],
+            term.group,
+            term.number,
         )
+        lifted = {row["key"] for row in rows}
+        for hold in holds:
+            if hold.key in lifted:
+                self._active_holds.pop(self._lane(hold), None)
         if lifted:
-            self._active_holds.pop(self._lane(hold), None)
-        return bool(lifted)
+            _log.info("hold_lifted", sink=self._sink, topic=holds[0].topic, key=min(lifted), holds=len(lifted))
+        return [hold for hold in holds if hold.key not in lifted]

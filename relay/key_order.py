@@ -59,4 +59,4 @@ def rounds_by_key(batch: Batch) -> Iterable[Batch]:
         if number >= len(rounds):
             rounds.append([])
         rounds[number].append(record)
-    return (Batch(batch.term, records) for records in rounds)
+    return (Batch(batch.term, records, is_probe=batch.is_probe) for records in rounds)

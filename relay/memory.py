@@ -118,8 +118,7 @@ class MemorySink:
             raise Fenced("another sink was opened later")
         taken, refused = _divided(batch.records, broker.judge)
         if refused and batch.number is not None:
-            self._broken = True
-            return Receipt((), refused, reopen=True)
+            return Receipt((), refused)
         broker.log.extend(Kept(batch.term.number, record) for record in taken)
         if batch.number is not None:
             broker.committed[self._lease] = batch.number

@@ -15,8 +15,9 @@ Rules of the port, proven for every adapter by ``tests/contract/test_sink_port.p
 * ``acknowledged`` means: the broker has confirmed that it keeps the record. Nothing else may leave the outbox.
 * A record that the broker refused, or whose destination is missing, comes back as a :class:`Refusal`. Then no later
   record of that key (or of that topic) in the batch has been acknowledged.
-* With manifests a batch is committed whole or not at all, because its number stands for all its records. A partial
-  receipt has ``reopen`` set (RR-06).
+* With manifests a batch is committed whole or not at all, because its number stands for all its records. The caller
+  removes the manifest of a batch that was not committed before it sends another one (RR-06).
+* A refusal concerns its record, or its topic, and no other one: the next call sends the others.
 * After SinkUnavailable, OutcomeUnknown or cancellation the sink is closed and opened again before it is used.
 * ``open`` fences every predecessor out *before* it returns and may be called again with the same term.
 """
@@ -85,11 +86,14 @@ class Features:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records in id order; ``number`` is the manifest's number, None for sinks without manifests."""
+    """Records in id order; ``number`` is the manifest's number, None for sinks without manifests. ``is_probe``: its
+    topic or key was refused, so the sink looks up its destination anew, and waits less for an answer.
+    """
 
     term: Term
     records: Sequence[Record]
     number: int | None = None
+    is_probe: bool = False
 
 
 class SinkError(Exception):

@@ -14,7 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-__all__ = ["Intake", "IntakeOutcome", "IntakeRefused", "IntakeUnavailable", "SourceMessage", "SourceRoute", "Taken"]
+__all__ = [
+    "Intake",
+    "IntakeOutcome",
+    "IntakeRefused",
+    "IntakeResult",
+    "IntakeUnavailable",
+    "SourceMessage",
+    "SourceRoute",
+]
 
 IntakeOutcome = Literal["stored", "repeated", "returned"]
 """stored: a new event. repeated: its message id was stored before. returned: it is an event of this hub."""
@@ -26,8 +34,8 @@ class SourceRoute:
 
     ``exchange``: the queue is bound to it by ``binding_key``; '': the existing bindings stay. ``topic``: of each event;
     '': the routing key. ``rabbithub_exchange``: messages are published to this exchange of RabbitHub instead.
-    ``refused``: what becomes of a message that cannot be an event: kept in the queue ``<queue>.refused``, or rejected,
-    so that the broker dead-letters it by the queue's own arguments or policy.
+    ``refused``: keep messages that cannot be events in the queue ``<queue>.refused``, or reject them. The broker
+    dead-letters rejected messages by the queue's own arguments or policy.
     """
 
     queue: str
@@ -60,8 +68,8 @@ class SourceMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """What became of a message. ``left_out`` has a reason for each header that the event lacks."""
+class IntakeResult:
+    """The outcome of a message. ``left_out`` has a reason for each header that the event lacks."""
 
     outcome: IntakeOutcome
     left_out: tuple[str, ...] = ()
@@ -82,7 +90,7 @@ class IntakeUnavailable(Exception):
 class Intake(Protocol):
     """The port. It is called for several messages at once, but for one message of a key at a time."""
 
-    async def take(self, route: SourceRoute, message: SourceMessage) -> Taken:
+    async def take(self, route: SourceRoute, message: SourceMessage) -> IntakeResult:
         """Return when the message is an event and its transaction is committed.
 
         Raises :class:`IntakeRefused`, :class:`IntakeUnavailable`.

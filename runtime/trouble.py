@@ -27,6 +27,11 @@ class Trouble:
         self._told_until = 0.0
         self.last_error = ""
 
+    @property
+    def lasts(self) -> bool:
+        """Return whether it has begun and not ended."""
+        return self._began_at is not None
+
     def tell(self, error: BaseException, **labels: object) -> None:
         """Log a warning for each different error, and again after an hour; in between log at the level debug."""
         self.last_error = str(error)

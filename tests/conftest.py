@@ -34,7 +34,7 @@ from scripts.servers.given import GivenServer
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.mariadb import MariaServer
 from scripts.servers.missing import MissingServerError
-from scripts.servers.postgres import PostgresServer
+from scripts.servers.postgres import PostgresServer, embedded_bin_dir, system_bin_dir
 from scripts.servers.process import ServerFailedError, ServerOverdueError, ServerProcess
 from scripts.servers.prosody import ProsodyServer
 from scripts.servers.rabbitmq import RabbitServer
@@ -42,6 +42,7 @@ from scripts.servers.warden import WARDEN
 from tests.databases import Databases
 from tests.examples import load_profile
 from tests.overdue import MAY_RUN_AGAIN, reason
+from tests.pair import Pair, booted_pair
 from tests.shares import share
 from tests.storeys import is_unit_folder, mark_storeys
 
@@ -243,6 +244,13 @@ def postgres15(request: pytest.FixtureRequest) -> Iterator[PostgresServer | Give
 def postgres(request: pytest.FixtureRequest) -> PostgresServer | GivenServer:
     """Both PostgreSQL servers, one after the other."""
     return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(params=[embedded_bin_dir, system_bin_dir], ids=["postgres18", "postgres15"])
+def pair(request: pytest.FixtureRequest, servers_folder: Path) -> Iterator[Pair]:
+    """A primary and a standby of this test's own, once of each PostgreSQL."""
+    with booted_pair(servers_folder, request.param()) as servers:
+        yield servers
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ UNIT_FOLDERS = (
 
 SERVER_FIXTURES = frozenset(
     {
-        "servers_folder", "postgres18", "postgres15", "postgres", "databases18", "databases15", "database_url",
+        "servers_folder", "pair", "postgres18", "postgres15", "postgres", "databases18", "databases15", "database_url",
         "database_url15", "database_url_both", "mariadb", "mariadb_url", "kafka", "strict_kafka", "rabbitmq", "prosody",
     }
 )  # fmt: skip

@@ -25,8 +25,8 @@ def is_ours(name: str) -> bool:
 
 
 def is_coding(name: str) -> bool:
-    """Return whether a header says how the body is encoded. Nobody may add it to an event or a delivery, because
-    subscribers get the very bytes that were published (GS-08). ``name`` is in lower case.
+    """Return whether a header says how the body is encoded. No event or delivery may have it, because subscribers
+    get the very bytes that were published (GS-08). ``name`` is in lower case.
     """
     return name == "content-encoding"
 

@@ -15,7 +15,7 @@ ended, ``attempts_max`` times becomes a dead letter, so nothing loops for ever (
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -30,7 +30,6 @@ from webhooks.settlement import write_results
 __all__ = ["ATTEMPTS_MAX", "Fetched", "Pull", "PullReceipt", "parse_receipt"]
 
 ATTEMPTS_MAX = 20
-_BYTES_MAX = 8 * 1024 * 1024
 _RECEIPT = re.compile(r"rcp_([0-9]{1,18})_([0-9]{1,18})_([0-9]{1,18})")
 
 
@@ -70,14 +69,15 @@ class Pull:
         self._contents = contents
         self._name = name
 
-    async def dequeue(self, subscription: int, most: int, lease_seconds: float) -> list[Fetched]:
+    async def dequeue(self, subscription: int, most: int, lease_seconds: float, bytes_max: int) -> list[Fetched]:
         """Fetch due deliveries, oldest first, within limits of number and bytes; the rest stays due."""
         rows = await self._database.fetch("pull.dequeue", subscription, most, lease_seconds)
         await self._dead_letter_worn([row for row in rows if row["attempts"] > ATTEMPTS_MAX], subscription)
         held = sorted((row for row in rows if row["attempts"] <= ATTEMPTS_MAX), key=lambda row: row["event_id"])
         if not held:
             return []
-        events, lost = await self._contents.get([row["event_id"] for row in held], _BYTES_MAX)
+        found, lost = await self._contents.get([row["event_id"] for row in held], bytes_max)
+        events = _within(found, bytes_max)
         await self._put_back(held, events.keys(), lost, subscription)
         return [
             Fetched(
@@ -155,6 +155,17 @@ class Pull:
                 await self._database.execute(
                     name, ids, [subscription] * len(ids), [row["fence"] for row in rows], *more
                 )
+
+
+def _within(found: Mapping[int, Event], bytes_max: int) -> dict[int, Event]:
+    """Return the lowest events, up to the one that crosses ``bytes_max``, whether they were cached or read."""
+    within, size = {}, 0
+    for id_ in sorted(found):
+        if size >= bytes_max:
+            break
+        within[id_] = found[id_]
+        size += found[id_].size_bytes
+    return within
 
 
 def _columns(receipts: Sequence[PullReceipt]) -> tuple[list[int], list[int]]:

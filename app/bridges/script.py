@@ -176,5 +176,10 @@ def _signal(process: Process, number: signal.Signals) -> None:
 def _reason(process: Process) -> str:
     status = process.returncode
     if status is not None and status < 0:
-        return f"ended by {signal.Signals(-status).name}"
+        return f"ended by {_signal_name(-status)}"
     return f"exit {status}" if status else ""
+
+
+def _signal_name(number: int) -> str:
+    """Return the name of a signal, or its number: real-time signals have no name."""
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from app.checks.check import Check, stricter_in_production
 from app.checks.locks import held_locks, lock_table
-from app.checks.pooler import pooler_check
+from app.checks.pooler import is_of_a_pooler, pooler_check, refusal
 from app.settings.settings import Settings
 from db.direct import Direct, connect_direct
-from db.errors import DatabaseError, TooManyConnections
+from db.errors import CannotServe, DatabaseError, TooManyConnections
 from db.migrate import MigrationRefused, pending
 from db.pool import PoolOptions, Row
 
@@ -25,12 +25,8 @@ async def database_checks(settings: Settings, options: PoolOptions) -> list[Chec
     """Return all checks, on one connection like the pool's; ``unreachable`` is an answer too."""
     try:
         connection = await connect_direct(options)
-    except TooManyConnections as error:
-        cure = "lower HOOKWIRE_DATABASE_CONNECTIONS_MAX, or raise max_connections of the server"
-        return [Check("database", "database", "unreachable", str(error), cure)]
     except DatabaseError as error:
-        cure = "check HOOKWIRE_DATABASE_URL and the server behind it"
-        return [Check("database", "database", "unreachable", str(error), cure)]
+        return [_not_reached(error, "check HOOKWIRE_DATABASE_URL and the server behind it")]
     try:
         sessions = await pooler_check(connection, options)
         if sessions.level == "refuse":  # through such a pooler no other check is reliable
@@ -50,15 +46,28 @@ async def database_checks(settings: Settings, options: PoolOptions) -> list[Chec
             found += await held_locks(connection)
         return [*found, *await _schema(options.url)]
     except DatabaseError as error:
-        return [Check("database", "database", "unreachable", str(error), "the connection broke during the check")]
+        return [_not_reached(error, "the connection broke during the check")]
     finally:
         await connection.aclose()
 
 
+def _not_reached(error: DatabaseError, cure: str) -> Check:
+    """Return the obstacle as a check. No session is opened on a server that takes no writes (SC-09)."""
+    if is_of_a_pooler(error):
+        return refusal()
+    if isinstance(error, CannotServe):
+        cure = "let HOOKWIRE_DATABASE_URL name the primary, or all servers of the cluster, and let it take writes"
+        return Check("SC-09", "database role", "refuse", str(error), cure)
+    if isinstance(error, TooManyConnections):
+        cure = "lower HOOKWIRE_DATABASE_CONNECTIONS_MAX, or raise max_connections of the server"
+    return Check("database", "database", "unreachable", str(error), cure)
+
+
 def server_checks(settings: Settings, server: Row) -> list[Check]:
     """Return the checks of the server's own settings; ``server`` is a row of ``check.server``."""
-    return [*_version(server), *_replica(server), *_durable(settings, server), *_timeouts(server), *_vacuum(server),
-            lock_table(server)]  # fmt: skip
+    role = Check("SC-09", "database role", "ok", f"primary, as {server['role']}")
+    return [*_version(server), role, *_semantics(server), *_durable(settings, server), *_timeouts(server),
+            *_vacuum(server), lock_table(server)]  # fmt: skip
 
 
 def _version(server: Row) -> Iterator[Check]:
@@ -67,13 +76,13 @@ def _version(server: Row) -> Iterator[Check]:
     yield Check("version", "database", "refuse" if too_old else "ok", f"PostgreSQL {server['version']}", cure)
 
 
-def _replica(server: Row) -> Iterator[Check]:
-    """Check that the server is no replica (SC-09)."""
-    if server["is_replica"]:
-        cure = "let HOOKWIRE_DATABASE_URL name the primary"
-        yield Check("SC-09", "database role", "refuse", "the server is a replica, which cannot be written to", cure)
-    else:
-        yield Check("SC-09", "database role", "ok", f"primary, as {server['role']}")
+def _semantics(server: Row) -> Iterator[Check]:
+    """Find settings that change the work of our triggers and functions, and that only a superuser may set back."""
+    for name, safe in (("session_replication_role", "origin"), ("plpgsql.variable_conflict", "error")):
+        value = server[name.rpartition(".")[2]]
+        if value not in (safe, None):
+            cure = f"ALTER ROLE ... RESET {name}, or the same for the database or in postgresql.conf"
+            yield Check("GB-07", name, "refuse", f"{value}: triggers and functions would work otherwise", cure)
 
 
 def _durable(settings: Settings, server: Row) -> Iterator[Check]:

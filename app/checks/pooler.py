@@ -6,10 +6,10 @@ from typing import Final
 
 from app.checks.check import Check
 from db.direct import Direct, connect_direct
-from db.errors import ServerTrouble
+from db.errors import DatabaseError, ServerTrouble
 from db.pool import PoolOptions
 
-__all__ = ["pooler_check"]
+__all__ = ["is_of_a_pooler", "pooler_check", "refusal"]
 
 _ROUNDS: Final = 3
 _NO_SUCH_STATEMENT: Final = "26000"
@@ -21,14 +21,18 @@ async def pooler_check(connection: Direct, options: PoolOptions) -> Check:
     other = await connect_direct(options)
     try:
         is_shared = await _is_shared(connection, other)
-    except ServerTrouble as error:
-        if error.sqlstate not in (_NO_SUCH_STATEMENT, _STATEMENT_EXISTS):
-            raise
-        is_shared = True
     finally:
         await other.aclose()
-    if not is_shared:
-        return Check("SC-25", "sessions", "ok", "each connection is a session")
+    return refusal() if is_shared else Check("SC-25", "sessions", "ok", "each connection is a session")
+
+
+def is_of_a_pooler(error: DatabaseError) -> bool:
+    """Return whether the error shows that a prepared statement is in another session than its connection."""
+    return isinstance(error, ServerTrouble) and error.sqlstate in (_NO_SUCH_STATEMENT, _STATEMENT_EXISTS)
+
+
+def refusal() -> Check:
+    """Return the check that refuses a pooler which does not keep sessions."""
     detail = "a pooler gives each transaction another session: locks, LISTEN and prepared statements would be lost"
     cure = "connect directly, or through a pooler in session mode (HOOKWIRE_DATABASE_URL)"
     return Check("SC-25", "sessions", "refuse", detail, cure)

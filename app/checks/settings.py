@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from app.checks.check import Check, stricter_in_production
 from app.settings.settings import Settings
+from db.address import addresses
 from egress.connector import tls_context
 from egress.guard import DENIED_IPV4, METADATA, Network, networks
 
@@ -178,11 +179,14 @@ def _transport(settings: Settings) -> Iterator[Check]:
     """Check TLS to the database: by default the driver goes on without it (FS-19)."""
     if settings.database_url is None:
         return
-    url = urlsplit(settings.database_url.get_secret_value())
-    mode = parse_qs(url.query).get("sslmode", ["prefer"])[-1]
-    if url.hostname is None or _is_loopback(url.hostname) or mode in ("require", "verify-ca", "verify-full"):
+    url = settings.database_url.get_secret_value()
+    mode = parse_qs(urlsplit(url).query).get("sslmode", ["prefer"])[-1]
+    hosts = [one.host for one in addresses(url)]
+    remote = [host for host in hosts if not host.startswith("/") and not _is_loopback(host)]
+    if not remote or mode in ("require", "verify-ca", "verify-full"):
         return
-    detail = f"sslmode={mode}: the password and all events may cross the network to {url.hostname} in clear text"
+    where = ", ".join(remote)
+    detail = f"sslmode={mode}: the password and all events may cross the network to {where} in clear text"
     cure = "append ?sslmode=verify-full to HOOKWIRE_DATABASE_URL, unless the network is your own"
     yield Check("FS-19", "database transport", "note", detail, cure)
 

@@ -1,10 +1,17 @@
-"""Addresses in settings and options: host:port."""
+"""Addresses in settings and options: host:port, and the URLs of servers."""
 
 from __future__ import annotations
 
 import re
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
 
-__all__ = ["address_of"]
+from db.address import addresses
+
+__all__ = ["address_of", "check_amqp_url", "check_database_url"]
+
+_ESCAPES: Final = "in user and secret @ is %40, / is %2F, # is %23, ? is %3F, % is %25"
+_WRITABLE: Final = ("read-write", "primary", "any")
 
 
 def address_of(text: str) -> tuple[str, int] | None:
@@ -13,3 +20,29 @@ def address_of(text: str) -> tuple[str, int] | None:
     if not (host and re.fullmatch("[0-9]{1,5}", port) and int(port) < 2**16):
         return None
     return host.strip("[]"), int(port)
+
+
+def check_amqp_url(url: str) -> None:
+    """Raise ValueError, without the URL, unless it names one server."""
+    try:
+        parts = urlsplit(url)
+        named = parts.scheme in ("amqp", "amqps") and parts.netloc.count("@") < 2 and parts.port != 0
+    except ValueError:
+        named = False
+    if not named:
+        raise ValueError(f"must be a URL of one server, amqp://user:secret@host:port/name; {_ESCAPES}")
+
+
+def check_database_url(url: str) -> None:
+    """Raise ValueError, without the URL, unless it names one server or several that take writes."""
+    try:
+        parts = urlsplit(url)
+        named = parts.scheme in ("postgresql", "postgres") and parts.netloc.count("@") < 2
+        addresses(url)
+    except ValueError:
+        named = False
+    if not named:
+        form = "postgresql://user:secret@host:port,host:port/name"
+        raise ValueError(f"must be a URL of one server or several, {form}; {_ESCAPES}")
+    if parse_qs(parts.query).get("target_session_attrs", ["any"])[-1] not in _WRITABLE:
+        raise ValueError("target_session_attrs must be read-write, primary or any: the hub writes")

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from urllib.parse import unquote, urlsplit
 
 from app.settings.settings import Settings, SettingsRefused
+from db.address import PORT, addresses
 from egress.client import Proxy
 from egress.guard import Endpoint, GuardPolicy, networks
 
@@ -54,8 +55,10 @@ def _own_servers(settings: Settings, listen_port: int, metrics_port: int | None)
     if settings.metrics_address is not None:
         host, port = settings.metrics_address
         own.add((host, metrics_port or port))
+    if settings.database_url is not None:
+        named = addresses(settings.database_url.get_secret_value())
+        own |= {(one.host, one.port or PORT) for one in named if not one.host.startswith("/")}
     secret = (
-        settings.database_url,
         settings.amqp_url,
         settings.amqp_source_url,
         settings.egress_proxy,

@@ -32,7 +32,8 @@ class PipelineSettings(BaseSettings):
         "1g", pattern=r"^[1-9][0-9]*[mg]$", description="Memory of Spark's driver; locally that is all of Spark."
     )
     pipeline_conf: dict[str, str] = Field(
-        {}, description='Settings of Spark, as a JSON object ({"spark.ui.enabled": "true"}); they win over all others.'
+        {},
+        description='Settings of Spark, as a JSON object ({"spark.ui.enabled": "true"}); they win over all but a few.',
     )
     pipeline_late_seconds: float = Field(
         3600,

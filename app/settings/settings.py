@@ -18,7 +18,7 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import Annotated, override  # noqa: UP035 - one home for both on 3.11
 
-from app.settings.address import address_of
+from app.settings.address import address_of, check_amqp_url, check_database_url
 from app.settings.amqp_source import AmqpSourceSettings, route_of
 from app.settings.chat import ChatSettings
 from app.settings.file import SettingsFile, SettingsRefused, read_file, unknown_variables
@@ -88,7 +88,9 @@ class Settings(
         "state directory.",
     )
     database_url: SecretStr | None = Field(
-        None, description="PostgreSQL 15 or newer, e.g. postgresql://user:secret@host/db; default: the embedded server."
+        None,
+        description="PostgreSQL 15 or newer, e.g. postgresql://user:secret@host/db, or with several servers: "
+        "host:5432,host2:5432; default: the embedded server.",
     )
     database_connections_max: int = Field(12, ge=4, le=200, description="Size of the connection pool.")
     amqp_url: SecretStr | None = Field(
@@ -314,19 +316,9 @@ class Settings(
     @field_validator("database_url", "amqp_url")
     @classmethod
     def _check_server_url(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
-        schemes = {"database_url": ("postgresql", "postgres"), "amqp_url": ("amqp", "amqps")}[str(info.field_name)]
-        if value is None:
-            return None
-        try:
-            parts = urlsplit(value.get_secret_value())
-            named = parts.scheme in schemes and parts.netloc.count("@") < 2 and (parts.port is None or parts.port > 0)
-        except ValueError:
-            named = False
-        if not named:
-            raise ValueError(
-                f"must be a URL of one server, {schemes[0]}://user:secret@host:port/name; in user and secret @ is %40, "
-                "/ is %2F, # is %23, ? is %3F, % is %25"
-            )
+        check = {"database_url": check_database_url, "amqp_url": check_amqp_url}[str(info.field_name)]
+        if value is not None:
+            check(value.get_secret_value())
         return value
 
     @field_validator("egress_proxy")

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from db.direct import connect_direct
-from db.errors import Busy, DatabaseError, ServerTrouble, TooManyConnections
+from db.errors import Busy, CannotServe, DatabaseError, ServerTrouble, TooManyConnections
 from db.pool import PoolOptions
 
 __all__ = ["Outage", "classify_outage", "probe_connection"]
@@ -31,7 +31,7 @@ async def classify_outage(error: Exception, probe: Callable[[], Awaitable[Outage
     """Classify a failed statement. After a timeout call ``probe``, such as :func:`probe_connection`."""
     if isinstance(error, TooManyConnections):
         return Outage.FULL
-    if isinstance(error, ServerTrouble):
+    if isinstance(error, ServerTrouble | CannotServe):
         return Outage.FAILING
     took_too_long = isinstance(error, TimeoutError | Busy) or isinstance(error.__cause__, TimeoutError)
     return (await probe() if took_too_long else None) or Outage.UNREACHABLE
@@ -47,6 +47,8 @@ async def probe_connection(options: PoolOptions) -> Outage:
             connection = await connect_direct(options)
     except TooManyConnections:
         return Outage.FULL
+    except CannotServe:
+        return Outage.FAILING
     except (DatabaseError, TimeoutError):
         return Outage.UNREACHABLE
     await connection.aclose()

@@ -162,9 +162,12 @@ class MariaDatabase:
 
     async def aclose(self) -> None:
         """Close the connections. No task may use one any more."""
+        self._close_free()
+        await asyncio.sleep(0)  # their sockets are closed in the loop's next round
+
+    def _close_free(self) -> None:
         while self._free:
             self._free.pop().close()
-        await asyncio.sleep(0)  # their sockets are closed in the loop's next round
 
     @asynccontextmanager
     async def _cursor(self, name: str, values: Mapping[str, object]) -> AsyncIterator[Any]:
@@ -184,8 +187,10 @@ class MariaDatabase:
             connection = self._reusable() or await self._connect()
             try:
                 yield connection
-            except BaseException:
+            except BaseException as error:
                 connection.close()
+                if isinstance(error, Unavailable | OutcomeUnknown):
+                    self._close_free()  # the server may have become read-only, or another one the primary (HA-02)
                 raise
             self._free.append(connection)
         finally:
@@ -252,6 +257,8 @@ def _session(version: str, options: MariaOptions) -> list[str]:
         f"SET SESSION innodb_lock_wait_timeout = {options.lock_seconds}",
         "SET SESSION time_zone = '+00:00'",
         "SET SESSION sql_mode = 'TRADITIONAL'",
+        "SET SESSION sql_safe_updates = 0",
+        "SET SESSION sql_select_limit = 18446744073709551615",
         "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
     ]
 

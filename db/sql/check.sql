@@ -1,15 +1,18 @@
 -- Checks: the server settings that the promise "nothing lost" needs (SC-05..SC-12, SC-21).
 
 -- name: server
--- Read the settings of this session, so that those of its role and its database count too.
+-- Read the settings of this session, so that those of its role and its database count too. reset_val is the value that
+-- other programs under this role have: our sessions set their own.
 SELECT current_setting('server_version_num')::integer AS version_number, current_setting('server_version') AS version,
-       current_user AS role, clock_timestamp() AS at, pg_is_in_recovery() AS is_replica,
-       current_setting('synchronous_commit') AS synchronous_commit,
+       current_user AS role, clock_timestamp() AS at,
+       (SELECT s.reset_val FROM pg_settings s WHERE s.name = 'synchronous_commit') AS synchronous_commit,
        current_setting('synchronous_standby_names') AS synchronous_standby_names,
        current_setting('fsync') AS fsync, current_setting('full_page_writes') AS full_page_writes,
        current_setting('data_sync_retry') AS data_sync_retry, current_setting('autovacuum') AS autovacuum,
        current_setting('statement_timeout') AS statement_timeout, current_setting('lock_timeout') AS lock_timeout,
        current_setting('idle_in_transaction_session_timeout') AS idle_in_transaction_session_timeout,
+       current_setting('session_replication_role') AS session_replication_role,
+       current_setting('plpgsql.variable_conflict', true) AS variable_conflict,
        to_regclass('hookwire.installation') IS NOT NULL AS is_made,
        current_setting('max_locks_per_transaction')::bigint
        * (current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint) AS lock_slots;

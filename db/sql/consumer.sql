@@ -5,7 +5,7 @@ SELECT hookwire.register_consumer($1, $2, $3::timestamptz);
 
 -- name: receive
 SELECT r.id, r.claim, r.deliveries, r.lease_until, r.created_at, r.content_type, r.headers::text AS headers, r.payload, r.type, r.key, r.priority
-FROM hookwire.receive_copies($1, $2, $3, $4, $5::text::jsonb) AS r;
+FROM hookwire.take_copies($1, $2, $3, $4, $5::text::jsonb, coalesce($6, hookwire.answer_bytes_max())) AS r;
 
 -- name: accept
 SELECT hookwire.accept_copies(c.queue, c.name, c.claim, $3) FROM hookwire.consumers c WHERE c.queue = $1 AND c.claim = $2;

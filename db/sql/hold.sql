@@ -28,12 +28,53 @@ FROM unnest($4::text[], $5::text[], $6::text[], $8::bigint[]) AS d(tenant, topic
 RETURNING id;
 
 -- name: open
-SELECT tenant, topic, key, probe_at <= clock_timestamp() AS due, attempts FROM hookwire.holds WHERE sink = $1 AND grp = $2;
+SELECT tenant, topic, key FROM hookwire.holds WHERE sink = $1 AND grp = $2;
+
+-- name: due
+-- Return the topics with due holds, and whether the topic itself is held; first the one whose hold is due for longest.
+SELECT h.tenant, h.topic, bool_or(h.key = '') AS is_whole
+FROM hookwire.holds h WHERE h.sink = $1 AND h.grp = $2 AND h.probe_at <= clock_timestamp()
+GROUP BY h.tenant, h.topic ORDER BY min(h.probe_at) LIMIT $3;
 
 -- name: postpone
-UPDATE hookwire.holds SET attempts = attempts + 1, detail = $6,
-       probe_at = clock_timestamp() + make_interval(secs => $7::double precision)
-WHERE sink = $1 AND grp = $2 AND tenant = $3 AND topic = $4 AND key = $5;
+-- Postpone the next probe of these keys; the pause doubles with each attempt, up to $9 seconds. Where some records were
+-- taken, the attempts begin anew, with $11 seconds.
+UPDATE hookwire.holds h SET attempts = CASE WHEN $11::double precision > 0 THEN 1 ELSE h.attempts + 1 END,
+       reason = d.reason, detail = d.detail,
+       probe_at = clock_timestamp() + make_interval(secs => CASE WHEN $11::double precision > 0 THEN $11::double precision
+           ELSE least($8::double precision * 2.0 ^ least(h.attempts, $10::integer), $9::double precision) END)
+FROM unnest($5::text[], $6::text[], $7::text[]) AS d(key, reason, detail)
+WHERE h.sink = $1 AND h.grp = $2 AND h.tenant = $3 AND h.topic = $4 AND h.key = d.key;
+
+-- name: heads
+-- Return the oldest record of each due hold of a topic's keys, those that were tried least first. A hold without records
+-- has no id. End with the record that crosses $7 bytes of payload.
+SELECT hold, id, shard, tenant, topic, key, content_type, headers, payload, accepted_at, ordered,
+       true AS topic_known, kafka_topic, amqp_exchange, amqp_routing_key, amqp_exchange_type
+FROM (
+    SELECT h.hold, h.id, h.shard, e.tenant, e.topic, e.key, e.content_type, e.headers, e.payload, e.accepted_at, e.ordered,
+           t.kafka_topic, t.amqp_exchange, t.amqp_routing_key, t.amqp_exchange_type,
+           coalesce(sum(octet_length(e.payload)) OVER (ORDER BY h.id ROWS UNBOUNDED PRECEDING) - octet_length(e.payload), 0) AS before
+    FROM (
+        SELECT o.key AS hold, x.id, x.shard
+        FROM (SELECT y.key FROM hookwire.holds y
+              WHERE y.sink = $1 AND y.grp = $4 AND y.tenant = $2 AND y.topic = $3 AND y.key > '' AND y.probe_at <= clock_timestamp()
+                AND EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $4 AND r.term = $5)
+              ORDER BY y.attempts, y.probe_at LIMIT $6) AS o
+        LEFT JOIN LATERAL (
+            SELECT z.id, z.shard FROM hookwire.held z
+            WHERE z.sink = $1 AND z.grp = $4 AND z.tenant = $2 AND z.topic = $3 AND z.key BETWEEN o.key AND o.key
+            ORDER BY z.key, z.id LIMIT 1
+        ) AS x ON true
+    ) AS h
+    LEFT JOIN LATERAL (
+        SELECT x.tenant, x.topic, x.key, x.content_type, x.headers, x.payload, x.accepted_at, x.ordered
+        FROM hookwire.events x WHERE x.id BETWEEN h.id AND h.id ORDER BY x.id LIMIT 1
+    ) AS e ON true
+    LEFT JOIN hookwire.topics t ON t.tenant = e.tenant AND t.name = e.topic
+) AS batch
+WHERE before < $7
+ORDER BY id;
 
 -- name: claim
 -- End with the record that crosses $8 bytes of payload. A record whose event was deleted has no topic. Only the primary
@@ -63,14 +104,15 @@ WHERE before < $8
 ORDER BY id;
 
 -- name: lift
--- Lift the hold only when it holds no more records.
+-- Lift those of these holds that hold no more records; return their keys.
 WITH term_held AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $5 AND term = $6 FOR KEY SHARE
 )
 DELETE FROM hookwire.holds h
-WHERE h.sink = $1 AND h.grp = $5 AND h.tenant = $2 AND h.topic = $3 AND h.key = $4 AND EXISTS (SELECT FROM term_held)
-  AND NOT EXISTS (SELECT FROM hookwire.held x WHERE x.sink = $1 AND x.grp = $5 AND x.tenant = $2 AND x.topic = $3 AND x.key = $4)
-RETURNING 1;
+WHERE h.sink = $1 AND h.grp = $5 AND h.tenant = $2 AND h.topic = $3 AND h.key = ANY ($4::text[]) AND EXISTS (SELECT FROM term_held)
+  AND (SELECT x.id FROM hookwire.held x WHERE x.sink = $1 AND x.grp = $5 AND x.tenant = $2 AND x.topic = $3
+         AND x.key BETWEEN h.key AND h.key ORDER BY x.key, x.id LIMIT 1) IS NULL -- as in claim
+RETURNING h.key;
 
 -- name: list
 SELECT sink, grp, tenant, topic, key, reason, detail, attempts, since, probe_at,
@@ -79,24 +121,34 @@ SELECT sink, grp, tenant, topic, key, reason, detail, attempts, since, probe_at,
 FROM hookwire.holds h ORDER BY since, sink, grp, topic, key LIMIT $1;
 
 -- name: rekey
--- A record held with its topic turns out to be poison itself. Move all records of its key under a hold of their own, so
--- that none of them is drained with the topic and passes it. A range of keys in order leaves the planner only the
--- primary key. By statistics of an empty table it may choose the index of (sink, id), and read all records of the sink.
+-- Records held with their topic turn out to be poison themselves. Move all records of their keys under holds of their
+-- own, so that none of them is drained with the topic and passes them. A record without a key is its own key: $10 are
+-- the ids of those, which need no search. A range of keys in order leaves the planner only the primary key. By statistics
+-- of an empty table it may choose the index of (sink, id), and read all records of the sink.
 WITH term_held AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
 ), placed AS (
     INSERT INTO hookwire.holds (sink, grp, tenant, topic, key, reason, detail, attempts, probe_at)
-    SELECT $1, $2, $4, $5, $6, $7, $8, 1, clock_timestamp() + make_interval(secs => $9::double precision)
-    WHERE EXISTS (SELECT FROM term_held)
+    SELECT $1, $2, $4, $5, d.key, d.reason, d.detail, 1, clock_timestamp() + make_interval(secs => $9::double precision)
+    FROM unnest($6::text[], $7::text[], $8::text[]) AS d(key, reason, detail) WHERE EXISTS (SELECT FROM term_held)
     ON CONFLICT DO NOTHING
-)
-UPDATE hookwire.held SET key = $6
-WHERE ctid = ANY (ARRAY(
+), chosen AS MATERIALIZED (
+    SELECT found.place FROM unnest($10::bigint[]) AS a(id)
+    CROSS JOIN LATERAL (
+        SELECT h.ctid AS place FROM hookwire.held h
+        WHERE h.sink = $1 AND h.id BETWEEN a.id AND a.id ORDER BY h.id LIMIT 1 -- as in purge
+    ) AS found
+    UNION ALL
     SELECT found.place FROM (
         SELECT h.ctid AS place, h.id FROM hookwire.held h
-        WHERE h.sink = $1 AND h.grp = $2 AND h.tenant = $4 AND h.topic = $5 AND h.key <= '' ORDER BY h.key, h.id OFFSET 0
+        WHERE cardinality($10::bigint[]) < cardinality($6::text[])
+          AND h.sink = $1 AND h.grp = $2 AND h.tenant = $4 AND h.topic = $5 AND h.key <= '' ORDER BY h.key, h.id OFFSET 0
     ) AS found JOIN hookwire.events e ON e.id = found.id
-    WHERE coalesce(e.key, chr(31) || e.id) = $6 AND EXISTS (SELECT FROM term_held)));
+    WHERE e.key = ANY ($6::text[])
+)
+UPDATE hookwire.held h SET key = CASE WHEN h.id = ANY ($10::bigint[]) THEN chr(31) || h.id
+    ELSE (SELECT e.key FROM hookwire.events e WHERE e.id BETWEEN h.id AND h.id ORDER BY e.id LIMIT 1) END
+WHERE h.ctid = ANY (ARRAY(SELECT c.place FROM chosen c)) AND EXISTS (SELECT FROM term_held);
 
 -- name: purge
 -- A range in order, so that only the index of (sink, id) fits. The primary key begins with the sink as well, and a
@@ -113,28 +165,43 @@ WITH purged AS (
 )
 INSERT INTO hookwire.ledger_entries (sink, outcome, ids) SELECT $1, 'sent', array_agg(id) FROM purged HAVING count(*) > 0;
 
--- name: policy
--- Return the policy for a refused record of topic $2; NULL: the sink's setting decides.
-SELECT on_refused FROM hookwire.topics WHERE tenant = $1 AND name = $2;
+-- name: policies
+-- Return the policies for refused records of these topics; NULL: the sink's setting decides.
+SELECT t.tenant, t.name, t.on_refused FROM unnest($1::text[], $2::text[]) AS d(tenant, name)
+JOIN hookwire.topics t ON t.tenant = d.tenant AND t.name = d.name;
 
 -- name: dead_letter
--- Apply the policy skip: the refused record becomes a dead letter, in the outbox or behind a hold, and its key goes on.
+-- Apply the policy skip: the refused records become dead letters, in the outbox or behind a hold, and their keys go on.
 WITH term_held AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
+), refused AS MATERIALIZED (
+    SELECT * FROM unnest($4::smallint[], $5::bigint[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[])
+        AS d(shard, id, tenant, topic, key, reason, detail)
 ), gone AS (
-    DELETE FROM hookwire.outbox o
-    WHERE o.sink = $1 AND o.shard = $4 AND o.id = $5 AND EXISTS (SELECT FROM term_held)
-    RETURNING o.id, o.shard, o.layout
+    DELETE FROM hookwire.outbox
+    WHERE ctid = ANY (ARRAY(
+        SELECT found.place FROM refused a
+        CROSS JOIN LATERAL (
+            SELECT o.ctid AS place FROM hookwire.outbox o
+            WHERE o.sink = $1 AND o.shard = a.shard AND o.id = a.id LIMIT 1
+        ) AS found)) AND EXISTS (SELECT FROM term_held)
+    RETURNING id, shard, layout
 ), gone_held AS (
-    DELETE FROM hookwire.held h WHERE h.sink = $1 AND h.id = $5 AND EXISTS (SELECT FROM term_held)
-    RETURNING h.id, h.shard, h.layout
+    DELETE FROM hookwire.held
+    WHERE ctid = ANY (ARRAY(
+        SELECT found.place FROM refused a
+        CROSS JOIN LATERAL (
+            SELECT h.ctid AS place FROM hookwire.held h
+            WHERE h.sink = $1 AND h.id BETWEEN a.id AND a.id ORDER BY h.id LIMIT 1 -- as in purge
+        ) AS found)) AND EXISTS (SELECT FROM term_held)
+    RETURNING id, shard, layout
 ), record AS MATERIALIZED (
     SELECT * FROM gone UNION ALL SELECT * FROM gone_held
 ), noted AS (
     INSERT INTO hookwire.ledger_entries (sink, outcome, ids) SELECT $1, 'dead', array_agg(id) FROM record HAVING count(*) > 0
 )
 INSERT INTO hookwire.relay_dead_letters (sink, event_id, tenant, topic, key, shard, layout, reason, detail)
-SELECT $1, r.id, $6, $7, $8, r.shard, r.layout, $9, $10 FROM record r
+SELECT $1, r.id, d.tenant, d.topic, d.key, r.shard, r.layout, d.reason, d.detail FROM record r JOIN refused d ON d.id = r.id
 ON CONFLICT DO NOTHING
 RETURNING event_id;
 

@@ -8,7 +8,7 @@ SELECT a.n, a.id, a.outcome, a.state FROM hookwire.add_jobs($1::text::jsonb, $2)
 SELECT hookwire.check_job_draft($1::text::jsonb);
 
 -- name: claim
-SELECT c.* FROM hookwire.claim_jobs($1, $2, $3, $4, $5) AS c;
+SELECT c.* FROM hookwire.take_jobs($1, $2, $3, $4, $5, coalesce($6, hookwire.answer_bytes_max())) AS c;
 
 -- name: claim_for_callbacks
 -- $1: subscriptions that take no more for now. Claim for other subscriptions whose kind has jobs, in changing order.
@@ -34,7 +34,7 @@ SELECT hookwire.snooze_job($1, $2, $3, $4);
 SELECT hookwire.resume_job($1, $2::text::jsonb);
 
 -- name: release
-SELECT r.id FROM hookwire.release_jobs($1, $2) AS r(id);
+SELECT r.id FROM hookwire.release_jobs($1, $2, $3) AS r(id);
 
 -- name: extend
 SELECT e.id, e.lease_until, e.is_cancelled FROM hookwire.extend_jobs($1, $2, $3) AS e;
@@ -73,8 +73,9 @@ SELECT hookwire.cancel_job($1, $2, $3);
 SELECT hookwire.retry_job($1, $2, $3);
 
 -- name: list
--- Newest first. NULL: any. Live and ended jobs share one sequence.
-SELECT * FROM (
+-- Newest first. NULL: any. Live and ended jobs share one sequence. Beyond $9 bytes there are no contents, and `fits` is false.
+WITH page AS MATERIALIZED (
+    SELECT found.*, row_number() OVER (ORDER BY found.seq DESC) AS place FROM (
     (SELECT j.id, j.seq, j.kind, j.queue, j.state, j.for_people, j.args, nullif(j.key, '') AS key, j.uniq, j.priority, j.due_at, j.due_local,
             j.due_zone, j.deadline_at, j.attempts, j.attempts_max, j.worker, j.lease_until, j.assignee, j.performer, j.number, j.progress_done,
             j.progress_total, j.progress_note, j.is_cancelled, j.result, j.errors, j.created_by, j.created_at, j.claimed_at,
@@ -93,7 +94,16 @@ SELECT * FROM (
        AND ($4::text IS NULL OR a.assignee = $4) AND coalesce($5::boolean, false) = false
        AND ($6::uuid IS NULL OR a.id = $6) AND ($7::text IS NULL OR a.uniq = $7)
      ORDER BY a.seq DESC LIMIT $8)
-) AS found ORDER BY found.seq DESC LIMIT $8;
+) AS found ORDER BY found.seq DESC LIMIT $8
+), fitting AS MATERIALIZED (
+    SELECT (hookwire.jobs_within(array_agg(p.id ORDER BY p.place), $9::bigint)).count AS places FROM page p
+)
+SELECT p.id, p.seq, p.kind, p.queue, p.state, p.for_people, p.key, p.uniq, p.priority, p.due_at, p.due_local, p.due_zone,
+       p.deadline_at, p.attempts, p.attempts_max, p.worker, p.lease_until, p.assignee, p.performer, p.number, p.progress_done,
+       p.progress_total, p.progress_note, p.is_cancelled, p.created_by, p.created_at, p.claimed_at, p.ended_at, p.ended_by, p.reason,
+       p.place <= f.places AS fits, CASE WHEN p.place <= f.places THEN p.args END AS args,
+       CASE WHEN p.place <= f.places THEN p.result END AS result, CASE WHEN p.place <= f.places THEN p.errors END AS errors
+FROM page p, fitting f ORDER BY p.place;
 
 -- name: kind_of
 SELECT a.kind, a.assignee, a.state FROM hookwire.all_jobs a WHERE a.id = $1;
@@ -112,7 +122,13 @@ SELECT q.queue, hookwire.available_kinds(q.queue) AS kinds FROM unnest($1::text[
 SELECT hookwire.admit_job_rule($1::text::jsonb);
 
 -- name: kinds
-SELECT k.* FROM hookwire.job_kinds k ORDER BY k.kind LIMIT 1000;
+-- In the order of their names, behind $1. Behind $3 bytes there is one more, whose `fits` is false.
+SELECT b.*, b.before < $3::bigint AS fits
+FROM (SELECT k.*, sum(w.size) OVER (ORDER BY k.kind ROWS UNBOUNDED PRECEDING) - w.size AS before,
+             sum(w.size) OVER (ORDER BY k.kind ROWS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING) AS earlier
+      FROM (SELECT x.* FROM hookwire.job_kinds x WHERE x.kind > $1 ORDER BY x.kind LIMIT $2) AS k
+      CROSS JOIN LATERAL (SELECT coalesce(octet_length(k.machine_rule::text), 0) AS size) AS w) AS b
+WHERE coalesce(b.earlier, 0) < $3::bigint ORDER BY b.kind;
 
 -- name: put_kind
 SELECT k.* FROM hookwire.put_job_kind($1, $2::text::jsonb, $3) AS k;
@@ -134,7 +150,16 @@ FROM hookwire.job_archive a WHERE a.kind > '' AND a.ended_at > now() - make_inte
 GROUP BY a.kind, a.state, coalesce(a.performer, a.ended_by) ORDER BY a.kind, a.state, 3 LIMIT 1000;
 
 -- name: schedules
-SELECT s.* FROM hookwire.job_schedules s ORDER BY s.name LIMIT 1000;
+-- In the order of their names, behind $1. Beyond $3 bytes there are no jobs, and `fits` is false.
+SELECT b.name, b.cron, b.zone, b.missed, b.is_paused, b.next_at, b.last_at, b.job->>'kind' AS kind, b.before < $3::bigint AS fits,
+       CASE WHEN b.before < $3::bigint THEN b.job END AS job
+FROM (SELECT s.*, sum(w.size) OVER (ORDER BY s.name ROWS UNBOUNDED PRECEDING) - w.size AS before
+      FROM (SELECT x.* FROM hookwire.job_schedules x WHERE x.name > $1 ORDER BY x.name LIMIT $2) AS s
+      CROSS JOIN LATERAL (SELECT octet_length(s.job::text) AS size) AS w) AS b
+ORDER BY b.name;
+
+-- name: schedule_kind
+SELECT s.job->>'kind' FROM hookwire.job_schedules s WHERE s.name = $1;
 
 -- name: schedules_due
 SELECT s.name, s.cron, s.zone, s.missed, s.next_at FROM hookwire.job_schedules s

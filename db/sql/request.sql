@@ -7,7 +7,7 @@ SELECT translate(r.id::text, '-', '') AS id, r.repeated FROM hookwire.request_by
 -- name: lease
 SELECT translate(l.id::text, '-', '') AS id, l.claim, l.attempts, l.lease_until, l.created_at,
        hookwire.frames_type(l.content_type, l.frame_bytes) AS content_type, hookwire.frames_body(l.body, l.frame_bytes) AS body
-FROM hookwire.lease_requests($1, $2, $3, $4, $5) AS l;
+FROM hookwire.lease_requests($1, $2, $3, $4, $5, coalesce($6, hookwire.answer_bytes_max())) AS l;
 
 -- name: reply
 SELECT hookwire.reply_by($1::text::uuid, $2, $3, $4);

@@ -13,7 +13,7 @@ SELECT c.* FROM hookwire.claim_tasks($1, $2, $3) AS c;
 SELECT f.id FROM hookwire.finish_tasks($1, $2) AS f(id);
 
 -- name: release
-SELECT f.id FROM hookwire.release_tasks($1, $2) AS f(id);
+SELECT f.id FROM hookwire.release_tasks($1, $2, 'stop') AS f(id);
 
 -- name: fail
 SELECT hookwire.fail_task($1, $2, $3, $4);
@@ -36,11 +36,16 @@ RETURNING w.started_at;
 DELETE FROM hookwire.task_workers w WHERE w.name = $1 AND NOT EXISTS (SELECT FROM hookwire.task_rows t WHERE t.worker = w.name);
 
 -- name: list
-SELECT t.id, t.kind, t.description, t.created_at, t.start_time, t.due_at, t.attempts, t.worker, t.lease_until, t.last_error, t.seq
-FROM hookwire.task_rows t
-WHERE t.seq < $1 AND ($2::text IS NULL OR t.kind = $2)
-  AND ($3::text IS NULL OR $3 = CASE WHEN t.start_time IS NOT NULL THEN 'started' WHEN t.due_at IS NOT NULL THEN 'delayed' ELSE 'waiting' END)
-ORDER BY t.seq DESC LIMIT $4;
+-- Newest first. Beyond $5 bytes there are no descriptions, and `fits` is false.
+SELECT b.id, b.kind, b.created_at, b.start_time, b.due_at, b.attempts, b.worker, b.lease_until, b.last_error, b.seq,
+       b.before < $5::bigint AS fits, CASE WHEN b.before < $5::bigint THEN b.description END AS description
+FROM (SELECT f.*, sum(w.size) OVER (ORDER BY f.seq DESC ROWS UNBOUNDED PRECEDING) - w.size AS before
+      FROM (SELECT t.* FROM hookwire.task_rows t
+            WHERE t.seq < $1 AND ($2::text IS NULL OR t.kind = $2)
+              AND ($3::text IS NULL OR $3 = CASE WHEN t.start_time IS NOT NULL THEN 'started' WHEN t.due_at IS NOT NULL THEN 'delayed' ELSE 'waiting' END)
+            ORDER BY t.seq DESC LIMIT $4) AS f
+      CROSS JOIN LATERAL (SELECT octet_length(f.description) AS size) AS w) AS b
+ORDER BY b.seq DESC;
 
 -- name: get
 SELECT t.id, t.kind, t.description, t.created_at, t.start_time, t.due_at, t.attempts, t.worker, t.lease_until, t.last_error, t.seq
@@ -80,7 +85,14 @@ RETURNING k.*;
 SELECT k.* FROM hookwire.task_kinds k ORDER BY k.kind LIMIT 1000;
 
 -- name: dead
-SELECT d.* FROM hookwire.dead_tasks d WHERE d.number > $1 AND ($2::text IS NULL OR d.kind = $2) ORDER BY d.number LIMIT $3;
+-- Oldest first. Beyond $4 bytes there are no descriptions, and `fits` is false.
+SELECT b.number, b.id, b.kind, b.reason, b.attempts, b.worker, b.created_at, b.died_at,
+       b.before < $4::bigint AS fits, CASE WHEN b.before < $4::bigint THEN b.description END AS description
+FROM (SELECT f.*, sum(w.size) OVER (ORDER BY f.number ROWS UNBOUNDED PRECEDING) - w.size AS before
+      FROM (SELECT d.* FROM hookwire.dead_tasks d WHERE d.number > $1 AND ($2::text IS NULL OR d.kind = $2)
+            ORDER BY d.number LIMIT $3) AS f
+      CROSS JOIN LATERAL (SELECT octet_length(f.description) AS size) AS w) AS b
+ORDER BY b.number;
 
 -- name: dead_kinds
 -- Return the kinds of these dead tasks; NULL: of the oldest 500.

@@ -21,7 +21,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from db.pool import Database
+from db.pool import Database, Row
 from jobs.jobs.job import ClaimedJob, JobReceipt
 
 __all__ = ["AddedJob", "Heartbeat", "JobQueue"]
@@ -64,8 +64,14 @@ class JobQueue:
         queue: str = "default",
     ) -> list[ClaimedJob]:  # fmt: skip
         """Claim jobs of these kinds, by priority, then by age. ``kinds`` None: of all kinds."""
-        rows = await self._database.fetch("job.claim", kinds, most, worker, lease_seconds, queue)
-        return [ClaimedJob.of(row) for row in rows]
+        return [ClaimedJob.of(row) for row in await self.claim_rows(kinds, most, worker, lease_seconds, queue)]
+
+    async def claim_rows(
+        self, kinds: Sequence[str] | None, most: int, worker: str, lease_seconds: float | None, queue: str,
+        bytes_max: int | None = None,
+    ) -> Sequence[Row]:  # fmt: skip
+        """Claim as :meth:`claim` does; return rows, whose JSON is text. ``bytes_max`` None: 8 MiB of contents."""
+        return await self._database.fetch("job.claim", kinds, most, worker, lease_seconds, queue, bytes_max)
 
     async def complete(
         self, receipts: Sequence[JobReceipt], results: Sequence[Any], extras: Sequence[Mapping[str, Any] | None]
@@ -112,8 +118,11 @@ class JobQueue:
         held = {receipt: rows[receipt.job_id]["lease_until"] for receipt in receipts if receipt.job_id in rows}
         return Heartbeat(held, frozenset(receipt for receipt in held if rows[receipt.job_id]["is_cancelled"]))
 
-    async def release(self, receipts: Sequence[JobReceipt]) -> None:
-        """Release jobs; the attempt does not count (JB-78)."""
+    async def release(self, receipts: Sequence[JobReceipt], reason: str | None = None) -> None:
+        """Release jobs; the attempt does not count (JB-78). After 100 releases in a row, it fails.
+
+        Releases with the reason ``stop``, of a worker that stops, are not limited.
+        """
         await self._database.fetch(
-            "job.release", [receipt.job_id for receipt in receipts], [receipt.claim for receipt in receipts]
+            "job.release", [receipt.job_id for receipt in receipts], [receipt.claim for receipt in receipts], reason
         )

@@ -19,7 +19,7 @@ from typing import Any
 
 from db.pool import Database, Row
 from jobs.queues.low_water import LowWater
-from jobs.queues.message import Message, MessageDraft, Received
+from jobs.queues.message import MessageDraft, Received
 from jobs.queues.receipt import ClaimReceipt
 
 __all__ = ["Queues"]
@@ -64,23 +64,28 @@ class Queues:
         lease_seconds: float | None = None,
         wanted: Filter | None = None,
         receiver: str = "",
+        bytes_max: int | None = None,
     ) -> list[Received]:
-        """Claim up to ``most`` available messages, oldest first; the list may be empty."""
+        """Claim up to ``most`` available messages, oldest first; the list may be empty. ``bytes_max`` None: 8 MiB."""
         text = json.dumps(wanted) if wanted is not None else None
         start = self._low_water.start(queue) if wanted is None else 0
-        rows = await self._database.fetch("message.receive", queue, most, lease_seconds, text, receiver, start)
+        asked = (queue, most, lease_seconds, text, receiver)
+        rows = await self._database.fetch("message.receive", *asked, start, bytes_max)
         if not rows and start:
-            rows = await self._database.fetch("message.receive", queue, most, lease_seconds, text, receiver, 0)
+            rows = await self._database.fetch("message.receive", *asked, 0, bytes_max)
         if rows and wanted is None:
             self._low_water.claimed(queue, rows[-1]["id"])
         return [Received.of(row, "move") for row in rows]
 
     async def receive_copies(
-        self, queue: str, consumer: str, most: int = 1, lease_seconds: float | None = None, wanted: Filter | None = None
-    ) -> list[Received]:
+        self, queue: str, consumer: str, most: int = 1, lease_seconds: float | None = None,
+        wanted: Filter | None = None, bytes_max: int | None = None,
+    ) -> list[Received]:  # fmt: skip
         """Claim the next batch of a durable consumer; return an empty list while another reader holds the consumer."""
         text = json.dumps(wanted) if wanted is not None else None
-        rows = await self._database.fetch("consumer.receive", queue, consumer, most, lease_seconds or 30.0, text)
+        rows = await self._database.fetch(
+            "consumer.receive", queue, consumer, most, lease_seconds or 30.0, text, bytes_max
+        )
         return [Received.of(row, "copy") for row in rows]
 
     async def accept(self, queue: str, receipts: Sequence[ClaimReceipt]) -> set[ClaimReceipt]:
@@ -116,14 +121,13 @@ class Queues:
                 done |= {ClaimReceipt(one, claim, "copy") for one in ids}
         return done
 
-    async def browse(self, queue: str, most: int, after_id: int = 0) -> list[tuple[Message, int]]:
-        """Return available messages, each with its number of deliveries; do not claim them."""
-        rows = await self._database.fetch("message.browse", queue, most, after_id)
-        return [(Message.of(row), row["deliveries"]) for row in rows]
+    async def browse(self, queue: str, most: int, after_id: int, bytes_max: int) -> Sequence[Row]:
+        """Return available messages in the order of their ids, unclaimed: rows of ``message.browse``."""
+        return await self._database.fetch("message.browse", queue, most, after_id, bytes_max)
 
-    async def dead(self, queue: str, most: int, after_id: int = 0) -> Sequence[Row]:
+    async def dead(self, queue: str, most: int, after_id: int, bytes_max: int) -> Sequence[Row]:
         """Return dead letters in the order of their ids: rows of ``message.dead``."""
-        return await self._database.fetch("message.dead", queue, after_id, most)
+        return await self._database.fetch("message.dead", queue, after_id, most, bytes_max)
 
     async def redrive(self, queue: str, ids: Sequence[int] | None, actor: str, reason: str | None) -> list[int]:
         """Return dead letters to their queue, at most 500 at a time. ``ids`` None: the oldest."""

@@ -13,6 +13,8 @@ __all__ = ["RecoveryPolicy", "Task", "TaskFailed"]
 class TaskFailed(Exception):
     """Raised by a handler: the task failed. It is tried again after its backoff; ``dead``: it is dead at once."""
 
+    dead: bool = False
+
     def __init__(self, reason: str, *, dead: bool = False) -> None:
         super().__init__(reason)
         self.dead = dead

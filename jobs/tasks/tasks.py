@@ -59,7 +59,7 @@ class Tasks:
         return outcome
 
     async def release(self, tasks: Sequence[Task]) -> None:
-        """Release tasks; the attempt does not count."""
+        """Release tasks of a worker that stops; the attempt does not count."""
         await self._database.fetch("task.release", [task.id for task in tasks], [task.claim for task in tasks])
 
     async def policy(self, kind: str = _ALL) -> RecoveryPolicy:

@@ -56,7 +56,7 @@ def evidence(bronze: DataFrame, incarnation: str, late_seconds: float | None = N
 def ghosts(erased: DataFrame, incarnation: str) -> DataFrame:
     """Return the evidence of erased records. Only their numbers are known, so they can only be counted."""
     is_mine = F.col("event_id").startswith(f"evt_{incarnation}_")
-    return erased.dropDuplicates(["topic", "partition", "offset", "event_id"]).select(
+    return erased.dropDuplicates(["topic", "kafka_topic_id", "partition", "offset", "event_id"]).select(
         "topic",
         F.lit(None).cast("string").alias("key"),
         F.when(is_mine, F.col("event_number")).alias("id"),

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pipeline.audit.cell import LEDGER
 from pipeline.audit.evidence import BUCKETS, evidence, ghosts
 from pipeline.audit.inquiry import Cell, Finding, compare_cells, count_suspects, inquire, unexplained
+from pipeline.audit.seen import differences_seen
 from pipeline.audit.verdict import ACCEPTED
 from pipeline.bronze import to_bronze
 from pipeline.erasure import erased_table
@@ -69,6 +70,7 @@ class LakeAudit:
         days = self.snapshot.where(
             lambda file: first <= (day := file.values["dt"]) <= last or not _FIRST_DAY <= day <= impossible
         )
+        self._lake, self._days, self._erased = lake, days, erased
         records = self._evidence(table.read(spark, days))
         if erased.snapshot().files:
             records = records.unionByName(ghosts(erased.read(spark), incarnation))
@@ -76,6 +78,11 @@ class LakeAudit:
         self._beyond: DataFrame | None = None
         self._is_forgotten = forgotten(self.snapshot)
         self.outside: int | None = None
+
+    def differences_seen(self, examples_max: int) -> list[str]:
+        """Return, in sentences, each difference that other readers see (``pipeline.audit.seen``)."""
+        tables = ((self._table, self._days), (self._erased, self._erased.snapshot()))
+        return [text for table, files in tables for text in differences_seen(self._lake, table, files, examples_max)]
 
     def compare(self, ledger: Sequence[Mapping[str, Any]]) -> list[Cell]:
         """Return all cells of both sides; ``ledger`` has the columns of ``cell.LEDGER``."""

@@ -2,8 +2,9 @@
 
 ::
 
-    bytes of the day's files, those of erased records too --.
-    cells of the ledger -------------------------------------+--> digest --> as proved before? then the day stays proved
+    bytes of the day's files and the log's words on them, --.
+    those of erased records too                             |
+    cells of the ledger ------------------------------------+--> digest --> as proved before? then the day stays proved
     options of the audit -----------------------------------'
 
 Hashing a file costs a fraction of an audit of its rows. An audit begins with the last proved day before the first day
@@ -21,9 +22,11 @@ from hashlib import sha256
 from typing import Any
 
 from pipeline.erasure import erased_table
-from pipeline.lake import Snapshot, Table, bronze
+from pipeline.lake import Table, bronze
 from pipeline.retention import forgotten
+from pipeline.snapshot import DataFile, Snapshot
 from pipeline.storage import LakeStorage
+from pipeline.words import statistics
 
 __all__ = ["DayTopic", "Proof", "Proofs", "proofs_of"]
 
@@ -76,7 +79,7 @@ def proofs_of(lake: LakeStorage, ledger: Iterable[Mapping[str, Any]], options: S
         for place, text in _hashed(lake, of, files):
             parts.setdefault(place, []).append(text)
     for file in snapshot.files:
-        place = _place(file.values)
+        place = _place(file)
         records[place] = records.get(place, 0) + file.rows
     for row in ledger:
         if not is_forgotten(row["topic"], row["hour"]):
@@ -93,18 +96,21 @@ def proofs_of(lake: LakeStorage, ledger: Iterable[Mapping[str, Any]], options: S
 
 
 def _hashed(lake: LakeStorage, table: Table, snapshot: Snapshot) -> list[tuple[DayTopic, str]]:
+    """Return the place of each file, and a text that holds its hash and the log's words on it."""
+
     def hashed(path: str) -> str:
         try:
-            return lake.sha256(f"{table.name}/{path}")
+            return lake.sha256(path)
         except FileNotFoundError:
             return _MISSING
 
-    digests = lake.each([file.path for file in snapshot.files], hashed)
+    digests = lake.each([table.place(file) for file in snapshot.files], hashed)
+    words = statistics(table) if snapshot.files else {}
     return [
-        (_place(file.values), f"{table.name} {file.path} {digest}")
+        (_place(file), f"{table.name} {file.path} {digest} {words.get(file.path)}")
         for file, digest in zip(snapshot.files, digests, strict=True)
     ]
 
 
-def _place(values: Mapping[str, str]) -> DayTopic:
-    return date.fromisoformat(values["dt"]), values["topic"]
+def _place(file: DataFile) -> DayTopic:
+    return file.day, file.values["topic"]

@@ -26,7 +26,7 @@ from event.hops import HOPS_HEADER
 from event.tombstone import TOMBSTONE_HEADER, is_tombstone
 from event.topic import TopicError, validate_key
 from relay.amqp.decoding import UNREADABLE
-from relay.amqp.incoming_header import Headers, text_of
+from relay.amqp.incoming_header import MessageHeaders, text_of
 from relay.source import IntakeRefused, SourceMessage
 
 __all__ = ["read_incoming"]
@@ -47,7 +47,7 @@ def read_incoming(message: AbstractIncomingMessage, body_bytes_max: int) -> Sour
         raise IntakeRefused("properties", f"its properties cannot be read: {message.headers[UNREADABLE]!s}")
     if len(message.body) > body_bytes_max:
         raise IntakeRefused("too_large", f"the body has {len(message.body)} bytes, more than {body_bytes_max}")
-    headers = Headers()
+    headers = MessageHeaders()
     headers.add_all(_properties(message))
     headers.add_all(sorted(_named(message, headers.left_out), key=_is_no_attribute))
     content_type = _content_type(message, headers.left_out)
@@ -121,7 +121,7 @@ def _key(message: AbstractIncomingMessage, headers: dict[str, str]) -> str | Non
         raise IntakeRefused("key", str(error)) from None
 
 
-def _check_tombstone(message: AbstractIncomingMessage, headers: Headers, key: str | None) -> None:
+def _check_tombstone(message: AbstractIncomingMessage, headers: MessageHeaders, key: str | None) -> None:
     """Leave out the header of a tombstone from a message that is none: it needs a key and an empty body."""
     if TOMBSTONE_HEADER in headers.kept and (not is_tombstone(headers.kept) or message.body or key is None):
         del headers.kept[TOMBSTONE_HEADER]

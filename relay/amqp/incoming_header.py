@@ -35,7 +35,7 @@ from urllib.parse import quote_from_bytes
 
 from event.timestamp import format_timestamp
 
-__all__ = ["Headers", "encode_controls", "text_of"]
+__all__ = ["MessageHeaders", "encode_controls", "text_of"]
 
 _COUNT_MAX: Final = 60
 _BYTES_MAX: Final = 14_000
@@ -46,7 +46,7 @@ _ENCODED = re.compile(r"[\x00-\x1f\x7f%]")
 _PRINTED: Final = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
 
 
-class Headers:
+class MessageHeaders:
     """The headers that fit, in ``kept``; ``left_out`` has a reason for each of the others."""
 
     def __init__(self) -> None:

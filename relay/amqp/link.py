@@ -5,10 +5,12 @@
     connect --> take_lock --> prepare --> publish ... publish --> close
                    |                        |
                    | RESOURCE_LOCKED:       | returned: no queue is bound, its topic waits
-                   | a predecessor lives,   | channel closed, one record in flight: the record is refused
-                   | try again              | channel closed, several in flight; nack, no answer, connection lost:
-                   v                        v
-             SinkUnavailable          SinkUnavailable
+                   | a predecessor lives,   | nack: a bound queue is full, its topic waits
+                   | try again              | channel closed: the record that it was closed for is refused; the
+                   |                        | others are sent again on a new channel
+                   v                        | no answer, connection lost:
+             SinkUnavailable                v
+                                      SinkUnavailable
 
 The fence (RO-13): the lock queue is exclusive to the connection that publishes. A relay that loses the connection loses
 the lock too, and a relay without the lock does not publish. So this module never uses aio-pika's robust connection,
@@ -29,10 +31,12 @@ import structlog
 from aio_pika.abc import AbstractChannel, AbstractConnection
 from aio_pika.exceptions import AMQPChannelError, ChannelInvalidStateError, DeliveryError, PublishError
 
+from relay.amqp.closing import Closing
 from relay.amqp.connection_check import connect
 from relay.amqp.error import line_of, translated
 from relay.amqp.name import NAME_RULE, is_exchange_name, is_queue_name
 from relay.amqp.options import AmqpOptions
+from relay.amqp.suspects import Suspects
 from relay.record import Record
 from relay.sink import Refusal, SinkUnavailable
 
@@ -44,6 +48,11 @@ DEFAULT_EXCHANGE: Final = "amq.default"
 _LOCK_POLL_SECONDS = 0.2
 _CLOSE_SECONDS = 3.0
 _EXCHANGES_KNOWN_MAX = 1000
+_CLOSINGS_MAX = 5  # of the channel, for other messages, while one message is sent
+_FULL = (
+    "basic.nack: a queue that is bound to {} is full (x-max-length with reject-publish) or has failed; "
+    "consume from it, or raise its x-max-length"
+)
 _lingering: set[asyncio.Future[None]] = set()
 
 
@@ -70,8 +79,10 @@ class _Publisher(Protocol):
 class Link:
     """An open connection, used by one sink and closed once."""
 
-    def __init__(self, connection: AbstractConnection, options: AmqpOptions) -> None:
+    def __init__(self, connection: AbstractConnection, options: AmqpOptions, suspects: Suspects) -> None:
         self.channel_was_closed = False
+        self._suspects = suspects
+        self._closing: Closing | None = None
         self._connection = connection
         self._options = options
         self._channel: AbstractChannel | None = None
@@ -82,9 +93,9 @@ class Link:
         self._queues: set[str] = set()
 
     @classmethod
-    async def connect(cls, options: AmqpOptions) -> Link:
+    async def connect(cls, options: AmqpOptions, suspects: Suspects) -> Link:
         """Connect and return the link. Raise SinkUnavailable."""
-        return cls(await connect(options, f"hookwire {options.incarnation}"), options)
+        return cls(await connect(options, f"hookwire {options.incarnation}"), options, suspects)
 
     async def take_lock(self, name: str) -> None:
         """Declare the exclusive lock queue. Raise SinkUnavailable if another relay holds it for ``lock_seconds``."""
@@ -150,32 +161,56 @@ class Link:
     ) -> Refusal | None:
         """Send one message and return None once the broker has confirmed it, or its refusal. Raise SinkUnavailable.
 
-        ``alone``: no other message is in flight, so if the channel is closed, this record is the cause. Otherwise the
-        cause is unknown. Then :attr:`channel_was_closed` makes the sink send one record at a time.
+        If the broker closes the channel for another message, this one is sent again. ``alone``: no other message is in
+        flight, so it is this one. Where the cause is unknown, :attr:`channel_was_closed` makes the sink send one record
+        at a time.
         """
+        what = self._exchange_of(record), routing_key, len(message.body)
+        for _ in range(_CLOSINGS_MAX):
+            if not alone and (refusal := self._suspects.refusal(record, *what)):
+                return refusal
+            if reason := await self._judge(record, routing_key):
+                return Refusal(record, "topic", "exchange_unusable", reason)
+            channel = await self._publishing_channel()
+            try:
+                refusal = await self._publish_on(channel, record, message, routing_key)
+            except _ChannelClosed as closed:
+                closing = self._noted(Closing.of(closed.text), alone=alone)
+                if alone:
+                    return closing.refusal(record)
+                if not closing.names_the_message:
+                    break
+            else:
+                self._suspects.taken(*what)
+                return refusal
+        self.channel_was_closed = True
+        raise SinkUnavailable(f"the AMQP broker closed the channel: {line_of(closing.text)}")
+
+    def _noted(self, closing: Closing, *, alone: bool) -> Closing:
+        """Note why a channel was closed. A message that comes too late gets no reason; the last one stands for it."""
+        self._exchanges.clear()
+        self._queues.clear()
+        if closing.names_the_message:
+            self._closing = closing
+            self._suspects.learn(closing)
+        return closing if alone else self._closing or closing
+
+    def _exchange_of(self, record: Record) -> str:
         exchange = record.amqp_exchange or self._options.exchange
-        if exchange == DEFAULT_EXCHANGE:
-            # A mirror may use existing queues only, because a caller's routing key must not create a queue.
-            exchange, reason = "", "" if record.amqp_exchange_type else await self._judge_queue(routing_key)
-        else:
-            reason = await self._judge_exchange(exchange, record.amqp_exchange_type)
-        if reason:
-            return Refusal(record, "topic", "exchange_unusable", reason)
-        channel = await self._publishing_channel()
-        try:
-            return await self._publish_on(channel, record, message, exchange, routing_key)
-        except _ChannelClosed as closed:
-            self._exchanges.clear()
-            self._queues.clear()
-            if not alone:
-                self.channel_was_closed = True
-                raise SinkUnavailable(f"the AMQP broker closed the channel: {line_of(closed.text)}") from closed
-            destination = closed.text.startswith(("NOT_FOUND", "ACCESS_REFUSED"))
-            return Refusal(record, "topic" if destination else "record", "refused_by_broker", line_of(closed.text))
+        return "" if exchange == DEFAULT_EXCHANGE else exchange
+
+    async def _judge(self, record: Record, routing_key: str) -> str:
+        """Return the reason why a record's exchange cannot be used, or ''."""
+        if exchange := self._exchange_of(record):
+            return await self._judge_exchange(exchange, record.amqp_exchange_type)
+        # A mirror may use existing queues only, because a caller's routing key must not create a queue.
+        return "" if record.amqp_exchange_type else await self._judge_queue(routing_key)
 
     async def _publish_on(
-        self, channel: AbstractChannel, record: Record, message: aio_pika.Message, exchange: str, routing_key: str
+        self, channel: AbstractChannel, record: Record, message: aio_pika.Message, routing_key: str
     ) -> Refusal | None:
+        exchange = self._exchange_of(record)
+        there = f"the exchange {exchange or DEFAULT_EXCHANGE} for the routing key {routing_key}"
         with translated("the AMQP broker did not confirm"):
             publisher = cast(_Publisher, await channel.get_underlay_channel())
             try:
@@ -184,11 +219,9 @@ class Link:
                     mandatory=True, timeout=self._options.publish_seconds, wait=False,
                 )  # fmt: skip
             except PublishError:
-                there = exchange or DEFAULT_EXCHANGE
-                detail = f"no queue is bound to the exchange {there} for the routing key {routing_key}"
-                return Refusal(record, "topic", "unroutable", line_of(detail))
-            except DeliveryError as nack:
-                raise SinkUnavailable("the AMQP broker refused a message: a bound queue is full or failed") from nack
+                return Refusal(record, "topic", "unroutable", line_of(f"no queue is bound to {there}; bind one"))
+            except DeliveryError:
+                return Refusal(record, "topic", "queue_full", line_of(_FULL.format(there)))
             except AMQPChannelError as closed:
                 raise _ChannelClosed(str(closed)) from closed
             except ChannelInvalidStateError as closed:
@@ -218,7 +251,7 @@ class Link:
                         )
                     self._exchanges[exchange] = ""
                 except _ChannelClosed as closed:
-                    self._exchanges[exchange] = line_of(closed.text)
+                    self._exchanges[exchange] = Closing.of(closed.text).line()
             return self._exchanges[exchange]
 
     async def _publishing_channel(self) -> AbstractChannel:

@@ -1,9 +1,8 @@
 """RefusedQueue: ``<queue>.refused``, where a source keeps messages that cannot be events, for a person to look at.
 
-A kept message has the body, properties and headers of the refused message. What would make the broker act on it again
-is a header: its expiration, its user and its further routing keys. So it stays until a person removes it. It is
-published with confirms and mandatory routing. Only then the source acknowledges the refused message; a copy may be kept
-twice.
+A kept message has the body, properties and headers of the refused message. The broker would act on an expiration, a
+user and further routing keys, so they become headers. The message stays until a person removes it. It is published with
+confirms and mandatory routing. Only then the source acknowledges the refused message; a copy may be kept twice.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ def _copy(message: AbstractIncomingMessage, refused: IntakeRefused) -> Message:
 
 
 def _headers(message: AbstractIncomingMessage, refused: IntakeRefused) -> dict[str, Any]:
-    """Return the message's headers, and the hub's with the reason and with what the copy itself must not have."""
+    """Return the message's headers, and the hub's: the reason, and the properties that the copy must not have."""
     own = {
         "reason": refused.reason,
         "detail": line_of(str(refused)),

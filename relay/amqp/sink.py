@@ -12,16 +12,17 @@ The broker's answers and their results:
 ===================================  =================================================================================
 confirmed                            acknowledged
 returned (no queue is bound)         refusal of the topic, "unroutable"
-exchange missing, not authorised     refusal of the topic, "exchange_unusable"
+exchange missing, not authorised     refusal of the topic, "exchange_unusable" or "refused_by_broker"
 too large, malformed                 refusal of the record
-nack (queue full: reject-publish)    SinkUnavailable: back-pressure (RQ-02)
+nack (queue full: reject-publish)    refusal of the topic, "queue_full": back-pressure on it alone (RQ-02)
 blocked (memory or disk alarm)       SinkUnavailable after a short wait; other sinks continue (RQ-11, F25)
 connection lost, no answer           SinkUnavailable; the outcome is unknown, so it is sent again (RQ-04)
 ===================================  =================================================================================
 
-When the broker closes a channel, all messages in flight on it fail. The connection often fails too, because the client
-library keeps sending on the closed channel. The sink is then opened again. It sends one record at a time until a batch
-has passed, so that a refusal concerns a known record.
+When the broker closes a channel, all messages in flight on it fail. The text names the exchange or the size of the one
+to blame, and the others are sent again on a new channel (:mod:`relay.amqp.closing`). Where it names none, the sink
+sends one record at a time until a batch has passed, so that a refusal concerns a known record. If the connection fails
+too, the sink is opened again.
 
 If the sink fails after some records of a batch were confirmed, it returns a receipt for these records. The next send
 raises the failure. So confirmed records are purged and not sent again.
@@ -31,9 +32,12 @@ The fence is an exclusive lock queue on the publishing connection; see :mod:`rel
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from relay.amqp.link import AmqpOptions, Link
 from relay.amqp.message import Unsendable, message_of, routing_key_of
-from relay.amqp.window import pass_through_window
+from relay.amqp.suspects import Suspects
+from relay.amqp.window import Passage, pass_through_window
 from relay.record import Record
 from relay.sink import Batch, Features, Receipt, Refusal, SinkUnavailable, Term
 
@@ -50,6 +54,7 @@ class AmqpSink:
         self._link: Link | None = None
         self._failure: SinkUnavailable | None = None
         self._careful = False
+        self._suspects = Suspects()
 
     async def open(self, term: Term) -> None:
         """Connect, take the lock queue and check that the broker confirms messages. Raise SinkUnavailable.
@@ -58,7 +63,7 @@ class AmqpSink:
         """
         await self.close()
         lock = f"hookwire.lock.{self._options.incarnation}.{term.sink}.{term.group}"
-        self._link = await Link.connect(self._options)
+        self._link = await Link.connect(self._options, self._suspects)
         try:
             await self._link.take_lock(lock)
             await self._link.prepare(lock)
@@ -71,8 +76,20 @@ class AmqpSink:
         link = self._usable()
         await link.unblocked()
         link.forget_refused_exchanges()
+        first_alone = 1 if batch.is_probe else 0
+        passage = await self._pass(link, batch, batch.records[:first_alone])
+        if passage.failure is None:
+            passage.extend(await self._pass(link, batch, passage.left_of(batch.records[first_alone:])))
+        self._failure = passage.failure
+        self._careful = link.channel_was_closed or (self._careful and passage.failure is not None)
+        if passage.failure is not None and not passage.acknowledged and not passage.refused:
+            raise passage.failure
+        return Receipt(passage.acknowledged, passage.refused)
+
+    async def _pass(self, link: Link, batch: Batch, records: Sequence[Record]) -> Passage:
+        """Send some records of a batch: one at a time where the cause of a closed channel is searched."""
         records_max = 1 if self._careful else self._options.window_records_max
-        alone = records_max == 1 or len(batch.records) == 1
+        alone = records_max == 1 or len(records) == 1
 
         async def publish(record: Record) -> Refusal | None:
             try:
@@ -85,12 +102,7 @@ class AmqpSink:
                 return unsendable.refusal
             return await link.publish(record, message, routing_key, alone=alone)
 
-        passage = await pass_through_window(batch.records, publish, records_max=records_max)
-        self._failure = passage.failure
-        self._careful = link.channel_was_closed or (self._careful and passage.failure is not None)
-        if passage.failure is not None and not passage.acknowledged and not passage.refused:
-            raise passage.failure
-        return Receipt(passage.acknowledged, passage.refused)
+        return await pass_through_window(records, publish, records_max=records_max)
 
     def _usable(self) -> Link:
         if self._failure is not None:

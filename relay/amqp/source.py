@@ -38,7 +38,7 @@ from relay.amqp.options import AmqpOptions
 from relay.amqp.refused_queue import QueueMissing, RefusedQueue, refused_queue_of
 from relay.amqp.topology import declare_missing
 from relay.sink import SinkUnavailable
-from relay.source import Intake, IntakeRefused, IntakeUnavailable, SourceMessage, SourceRoute, Taken
+from relay.source import Intake, IntakeRefused, IntakeResult, IntakeUnavailable, SourceMessage, SourceRoute
 from runtime.cancellation import TaskGroup, end_if_cancelled
 from runtime.pause import pause
 from runtime.trouble import Trouble
@@ -51,6 +51,7 @@ __all__ = ["AmqpSource", "SourceMetrics"]
 _log = structlog.get_logger(__name__)
 _ANSWER_SECONDS = 10.0
 _PAUSE_SECONDS = (0.2, 10.0)
+_INTAKE_SECONDS = (0.2, 1.0)  # the database is asked every second anyway
 
 
 class SourceMetrics:
@@ -159,7 +160,7 @@ class AmqpSource:
         self, session: _Session, message: AbstractIncomingMessage, read: SourceMessage | IntakeRefused
     ) -> None:
         """Store and acknowledge one message, or refuse it. Retry until the session ends if the hub cannot store it."""
-        seconds, seconds_max = _PAUSE_SECONDS
+        seconds, seconds_max = _INTAKE_SECONDS
         while not session.ended.is_set():
             try:
                 if isinstance(read, IntakeRefused):
@@ -177,7 +178,7 @@ class AmqpSource:
             await pause(session.ended, seconds)
             seconds = min(seconds * 2, seconds_max)
 
-    async def _acknowledge(self, message: AbstractIncomingMessage, taken: Taken) -> None:
+    async def _acknowledge(self, message: AbstractIncomingMessage, taken: IntakeResult) -> None:
         queue = self._route.queue
         if await _settled(message.ack()):
             self._metrics.taken.labels(queue, taken.outcome).inc()

@@ -17,9 +17,9 @@ __all__ = ["declare_missing"]
 async def declare_missing(
     connection: AbstractConnection, declare: Callable[[AbstractChannel, bool], Awaitable[None]]
 ) -> None:
-    """Check passively, then declare what is missing on a new channel: a failed check closes the channel.
+    """Check passively, then declare a missing one on a new channel: a failed check closes the channel.
 
-    ``declare`` is called with a channel, and with whether it only checks. What exists keeps its arguments.
+    ``declare`` is called with a channel, and with whether it only checks. Existing ones keep their arguments.
     """
     with suppress(ChannelNotFoundEntity):
         async with connection.channel() as channel:

@@ -37,6 +37,23 @@ class Passage:
     failure: SinkUnavailable | None = None
     halted_topics: set[tuple[str, str]] = field(default_factory=set)
 
+    def left_of(self, records: Sequence[Record]) -> Sequence[Record]:
+        """Return the records that do not wait behind a refused one of before."""
+        keys = {(r.record.tenant, r.record.topic, r.record.key) for r in self.refused if r.record.key is not None}
+        return [
+            record
+            for record in records
+            if (record.tenant, record.topic) not in self.halted_topics
+            and (record.tenant, record.topic, record.key) not in keys
+        ]
+
+    def extend(self, later: Passage) -> None:
+        """Add the results of a later passage."""
+        self.acknowledged += later.acknowledged
+        self.refused += later.refused
+        self.failure = later.failure
+        self.halted_topics |= later.halted_topics
+
 
 async def pass_through_window(records: Sequence[Record], publish: Publish, *, records_max: int) -> Passage:
     """Send records with at most ``records_max`` unconfirmed at a time, and return the results."""

@@ -105,6 +105,7 @@ class Leases:
         self._lock_trouble = Trouble("session_lock_not_held", "session_lock_held")
         self._look = asyncio.Event()
         self._stopping = asyncio.Event()
+        database.options.primary.on_change(self._step_down)
 
     def election(self, sink: str) -> LeaseElection:
         """Return the election of one sink."""
@@ -134,6 +135,13 @@ class Leases:
         finally:
             await self._leave()
 
+    def _step_down(self) -> None:
+        """Give up everything at once: the new primary may know neither our membership nor our terms (HA-03)."""
+        self._member = None
+        for _, lease in self._held():
+            lease.lose("another server has taken over as the primary")
+        self.look()
+
     def _patience(self) -> float:
         """Return how long to wait for the database: not beyond the end of one of our leases."""
         ends = [
@@ -145,7 +153,7 @@ class Leases:
 
     async def _pause(self) -> None:
         options = self._options
-        undisturbed = self._alone and not self._in_vain
+        undisturbed = self._alone and not self._in_vain and not self._trouble.lasts
         seconds = options.lease_seconds / 3 if undisturbed else options.poll_seconds
         await pause(self._look, min(seconds, options.lease_seconds / 3))
 
@@ -163,6 +171,8 @@ class Leases:
                 "member.heartbeat", member, self._options.lease_seconds, [t.sink for t in held],
                 [t.group for t in held], [t.number for t in held], list(self._elections), renew,
             )  # fmt: skip
+        if member != self._member:
+            return  # the primary has changed meanwhile
         if renew:
             self._renewed_at = asked_at
         if any(not row["is_present"] for row in rows):
@@ -180,10 +190,11 @@ class Leases:
             self._member = await self._database.fetchval(
                 "member.enter", self._options.owner, self._candidate_for, self._options.lease_seconds
             )
+        member = self._member
         if self._session is None or self._session.lost.is_set():
-            await self._open_session(self._member)
+            await self._open_session(member)
             await self._database.execute("member.notify")
-        return self._member
+        return member
 
     async def _open_session(self, member: int) -> None:
         """Keep a connection only if it has the lock and listens. A heartbeat that ends in between leaves none."""

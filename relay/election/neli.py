@@ -83,6 +83,12 @@ class NeliElection:
         self._is_candidate = True
         self._leaving = asyncio.Event()
         self._outdated = asyncio.Event()
+        database.options.primary.on_change(self._step_down)
+
+    def _step_down(self) -> None:
+        """Give up every term: the new primary may not know it (HA-03)."""
+        for lease in self.leases.values():
+            lease.lose("another server has taken over as the primary")
 
     # --- the port -----------------------------------------------------------------------------------------------
 
@@ -134,7 +140,8 @@ class NeliElection:
                     end_if_cancelled()
                     self._trouble.tell(error, sink=self._sink)
                     lasted = boot_seconds() - begun > _RETRY_SECONDS_MAX * 2
-                    backoff = _RETRY_SECONDS if lasted else min(backoff * 2, _RETRY_SECONDS_MAX)
+                    is_short = lasted or isinstance(error, DatabaseError)
+                    backoff = _RETRY_SECONDS if is_short else min(backoff * 2, _RETRY_SECONDS_MAX)
                     await pause(self._leaving, backoff)
             for task in [*service, *self._taking.values()]:
                 task.cancel()

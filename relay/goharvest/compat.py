@@ -112,7 +112,7 @@ class CompatHarvester:
                 end_if_cancelled()
                 self._observer.fenced(self._table.leader_id, str(error))
                 self._trouble.tell(error, outbox=self._table.name)
-                await self._pause()
+                await self._pause(error)
         self.state = "stopped"
 
     async def _one_term(self) -> None:
@@ -142,7 +142,7 @@ class CompatHarvester:
                 end_if_cancelled()
                 self.state = "backing off"
                 self._trouble.tell(error, outbox=self._table.name)
-                await self._pause()
+                await self._pause(error)
             if not self._is_over():
                 before = self._table.leader_id
                 self._table.refresh()
@@ -244,8 +244,10 @@ class CompatHarvester:
             await self._table.purge(self._unpurged)
             self._unpurged.clear()
 
-    async def _pause(self) -> None:
-        """Wait until the pause or the relay ends; double the next pause."""
+    async def _pause(self, error: Exception | None = None) -> None:
+        """Wait until the pause or the relay ends; double the next pause, unless the database failed."""
+        if isinstance(error, DatabaseError):
+            self._backoff_seconds = self._options.backoff_seconds_first
         ends_at = time.monotonic() + self._backoff_seconds
         self._backoff_seconds = min(self._backoff_seconds * 2, self._options.backoff_seconds_max)
         while not self._stopping.is_set() and time.monotonic() < ends_at:

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from aiokafka.admin.config_resource import ConfigResourceType
+from aiokafka.client import CoordinationType
+from aiokafka.errors import ConcurrentTransactions, KafkaError, NoError, TopicAlreadyExistsError, for_code
+from aiokafka.protocol.admin import DescribeConfigsRequest
+from aiokafka.protocol.api import Request
+from aiokafka.protocol.transaction import InitProducerIdRequest
 
 from relay.kafka.connection_check import check_connection
 from relay.kafka.error import close_client, described, translated
+from relay.kafka.metadata import MetadataRequest, TopicDescription, description_of
 from relay.kafka.options import KafkaOptions
 from relay.sink import SinkUnavailable
 
-__all__ = ["KafkaAdmin", "TopicDescription", "TopicLimits"]
+__all__ = ["KafkaAdmin", "TopicLimits"]
 
 _ASK_AGAIN_SECONDS = 0.1
-_LIMITS = ("max.message.bytes", "min.insync.replicas")
-
-
-@dataclass(frozen=True, slots=True)
-class TopicDescription:
-    """A topic in the cluster. ``error`` is aiokafka's class for the broker's answer, None when the topic is there."""
-
-    error: type[KafkaError] | None
-    replicas: int
+_FENCE_AGAIN_SECONDS = 0.05
+_LIMITS = ("max.message.bytes", "min.insync.replicas", "cleanup.policy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class TopicLimits:
 
     message_bytes_max: int
     in_sync_replicas_min: int
+    is_compacted: bool = False
 
 
 class KafkaAdmin:
@@ -58,23 +60,63 @@ class KafkaAdmin:
 
     async def describe(self, names: Collection[str]) -> Mapping[str, TopicDescription]:
         """Describe topics. The request creates missing topics where the cluster does that by itself."""
+        request = MetadataRequest(sorted(names))
         with translated("describing topics"):
             async with asyncio.timeout(self._options.request_seconds):
-                answer = await self._client.describe_topics(sorted(names))
-        return {topic["topic"]: _description(topic) for topic in answer}
+                answer = await self._ask(request)
+        return {topic["topic"]: description_of(topic) for topic in answer.to_object()["topics"]}
 
     async def limits(self, names: Collection[str]) -> Mapping[str, TopicLimits]:
         """Return the limits of topics; topics without the right to read are left out."""
-        resources = [ConfigResource(ConfigResourceType.TOPIC, name, dict.fromkeys(_LIMITS)) for name in sorted(names)]
+        request = DescribeConfigsRequest(
+            [(ConfigResourceType.TOPIC, name, list(_LIMITS)) for name in sorted(names)], False
+        )
         with translated("reading topic settings"):
             async with asyncio.timeout(self._options.request_seconds):
-                answers = await self._client.describe_configs(resources)
+                answer = await self._ask(request)
         found = {}
-        for error_code, _, _, name, entries in (resource for answer in answers for resource in answer.resources):
+        for error_code, _, _, name, entries in answer.resources:
             if error_code == 0:
-                settings = {entry[0]: int(entry[1]) for entry in entries}
-                found[name] = TopicLimits(*(settings[limit] for limit in _LIMITS))
+                message_bytes_max, in_sync_min, policy = ({e[0]: e[1] for e in entries}[limit] for limit in _LIMITS)
+                found[name] = TopicLimits(int(message_bytes_max), int(in_sync_min), "compact" in policy)
         return found
+
+    async def _ask(self, request: Request[Any]) -> Any:
+        """Ask any broker; ask the next one where that one has gone."""
+        client = self._client._client
+        brokers = [broker.nodeId for broker in client.cluster.brokers()]
+        for broker in random.sample(brokers, len(brokers)):
+            with suppress(KafkaError):
+                return await client.send(broker, request)
+        return await client.send(client.get_random_node(), request)
+
+    async def fence(self, transactional_id: str, milliseconds: int, *, within_seconds: float) -> bool:
+        """Fence every producer of an id, and end its open transaction. Return False if that cannot end within the time:
+        a partition without a leader takes no marker. Its producer is fenced nevertheless.
+        """
+        request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=milliseconds)
+        deadline = time.monotonic() + within_seconds
+        with translated("fencing former producers"):
+            async with asyncio.timeout(within_seconds + self._options.request_seconds * 2):
+                while (error := await self._fence_once(transactional_id, request)) is not None:
+                    if error is ConcurrentTransactions and time.monotonic() >= deadline:
+                        return False
+                    await asyncio.sleep(_FENCE_AGAIN_SECONDS)
+        return True
+
+    async def _fence_once(self, transactional_id: str, request: InitProducerIdRequest) -> type[KafkaError] | None:
+        """Ask once; return None when it is done, or an error that goes away. Raise any other one."""
+        client = self._client._client
+        try:
+            node = await client.coordinator_lookup(CoordinationType.TRANSACTION, transactional_id)
+            answer = await self._client._send_request_to_node(node, request)
+            error = for_code(answer.error_code)
+        except KafkaError as failure:
+            await client.force_metadata_update()
+            error = type(failure)
+        if error is not NoError and error is not ConcurrentTransactions and not error.retriable:
+            raise error()
+        return None if error is NoError else error
 
     async def ensure_topic(self, name: str, replicas: int) -> None:
         """Create a topic of one partition unless it exists."""
@@ -108,9 +150,3 @@ class KafkaAdmin:
     async def close(self) -> None:
         """Disconnect, within a second."""
         await close_client(self._client._client, 1.0)
-
-
-def _description(topic: Mapping[str, Any]) -> TopicDescription:
-    code = topic["error_code"]
-    replicas = min((len(partition["replicas"]) for partition in topic["partitions"]), default=0)
-    return TopicDescription(for_code(code) if code else None, replicas)

@@ -1,13 +1,13 @@
 """Kafka batches: the records of one call, packed for each partition, in order and within the size limits.
 
 aiokafka's own accumulator costs five times as much per record and decides by itself where a batch ends. Here a batch
-ends at the topic's size limit, at our own limit, or in the search for a poison record (RK-20).
+ends at the topic's size limit or at our own (RK-20).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,17 +22,20 @@ from relay.sink import Refusal
 __all__ = ["BatchLayout", "KafkaBatch", "Packer", "waves"]
 
 _WAVE_BYTES_MAX = 16 * 1024 * 1024
-_ANY_NUMBER = 1 << 30
+_KEY_MISSING = (
+    "the Kafka topic {} is compacted and takes no record without a key (Kafka's error 87 INVALID_RECORD); "
+    "publish with Hookwire-Key, or change the topic's cleanup.policy"
+)
+_TOO_LARGE = "{} bytes; the Kafka topic {} takes {}; raise its max.message.bytes, or send less"
 
 
 @dataclass(slots=True)
 class KafkaBatch:
-    """One batch of one partition. ``size``: upper bound in bytes, before compression; ``records_max``: see Packer."""
+    """One batch of one partition. ``size``: upper bound in bytes, before compression."""
 
     topic: str
     partition: int
     builder: Any
-    records_max: int
     records: list[Record] = field(default_factory=list)
     size: int = 0
 
@@ -46,31 +49,25 @@ class BatchLayout:
 
 
 class Packer:
-    """Lays records out, for one producer and one term.
-
-    ``suspects`` maps a record's id to how many records may share its batch: the search for the one that the broker
-    refuses (RO-08). It is read at each call.
+    """Lays records out, for one producer and one term. The records of the Kafka topics ``alone`` have a batch each. The
+    collection is read at each call.
     """
 
     def __init__(
-        self,
-        new_builder: Callable[[], Any],
-        headers: Headers,
-        partitioner: Partitioner,
-        batch_bytes: int,
-        suspects: Mapping[int, int],
-    ) -> None:
+        self, new_builder: Callable[[], Any], headers: Headers, partitioner: Partitioner, batch_bytes: int,
+        alone: Collection[str] = (),
+    ) -> None:  # fmt: skip
         self._new_builder = new_builder
         self._headers = headers
         self._partitioner = partitioner
         self._batch_bytes = batch_bytes
-        self._suspects = suspects
+        self._alone = alone
 
     def pack(self, records: Sequence[Record], topics: Sequence[KafkaTopic | Unusable]) -> BatchLayout:
         """Lay out records; ``topics`` has the Kafka topic of each, one for one.
 
-        The first record of an unusable topic and records that are too large are refused. Later records of that topic or
-        key are left out.
+        The first record of an unusable topic is refused. So is each record that is too large, or has no key for a
+        compacted topic. Later records of that topic or key are left out.
         """
         lanes: dict[tuple[str, int], list[KafkaBatch]] = {}
         refused: list[Refusal] = []
@@ -90,6 +87,8 @@ class Packer:
         if isinstance(topic, Unusable):
             return Refusal(record, "topic", topic.reason, topic.detail)
         if record.key is None:
+            if topic.is_compacted:
+                return Refusal(record, "record", "key_missing", _KEY_MISSING.format(topic.name))
             key, partition = None, record.id % topic.partitions
         else:
             key = record.key.encode()
@@ -99,29 +98,23 @@ class Packer:
         value = None if record.tombstone else record.payload
         size = DefaultRecordBatchBuilder.estimate_size_in_bytes(key, value, headers)
         if size > topic.message_bytes_max:
-            return Refusal(record, "record", "too_large", f"{size} bytes; {topic.name} takes {topic.message_bytes_max}")
+            return Refusal(record, "record", "too_large", _TOO_LARGE.format(size, topic.name, topic.message_bytes_max))
         lane = lanes.get((topic.name, partition))
         if lane is None:
             lane = lanes[topic.name, partition] = []
-        batch = self._with_room(lane, record, size, topic, partition)
+        batch = self._with_room(lane, size, topic, partition)
         batch.builder.append(timestamp=milliseconds, key=key, value=value, headers=headers)
         batch.records.append(record)
         batch.size += size
         return None
 
-    def _with_room(
-        self, lane: list[KafkaBatch], record: Record, size: int, topic: KafkaTopic, partition: int
-    ) -> KafkaBatch:
+    def _with_room(self, lane: list[KafkaBatch], size: int, topic: KafkaTopic, partition: int) -> KafkaBatch:
         """Return the lane's last batch, or a new one where the last has no room for this record."""
-        share = self._suspects.get(record.id, _ANY_NUMBER) if self._suspects else _ANY_NUMBER
-        if lane:
-            last = lane[-1]
-            grown = last.size + size
-            most = share if share < last.records_max else last.records_max  # min() is too slow here
-            if grown <= self._batch_bytes and grown <= topic.message_bytes_max and len(last.records) < most:
-                last.records_max = most
-                return last
-        lane.append(KafkaBatch(topic.name, partition, self._new_builder(), share))
+        if lane and topic.name not in self._alone:
+            grown = lane[-1].size + size
+            if grown <= self._batch_bytes and grown <= topic.message_bytes_max:
+                return lane[-1]
+        lane.append(KafkaBatch(topic.name, partition, self._new_builder()))
         return lane[-1]
 
 

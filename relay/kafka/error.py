@@ -17,6 +17,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, errors
 from aiokafka.client import AIOKafkaClient
 
 from db.foreign import origin
+from relay.kafka.refused_batch import RefusedBatch
+from relay.kafka.topic import TopicUnusable
 from relay.sink import Fenced, SinkError, SinkUnavailable
 
 __all__ = ["Blame", "blame", "close_client", "described", "sink_error", "stop_client", "thrown_at", "translated"]
@@ -24,7 +26,7 @@ __all__ = ["Blame", "blame", "close_client", "described", "sink_error", "stop_cl
 Blame = Literal["record", "topic", "sink"]
 
 _FENCED = (errors.ProducerFenced, errors.InvalidProducerEpoch)
-_TOPIC = (errors.TopicAuthorizationFailedError, errors.InvalidTopicError)
+_TOPIC = (errors.TopicAuthorizationFailedError, errors.InvalidTopicError, TopicUnusable)
 _RECORD = (
     errors.MessageSizeTooLargeError,
     errors.RecordListTooLargeError,
@@ -41,20 +43,24 @@ _HAS_GONE = "the handler is closed"
 
 def blame(error: BaseException) -> Blame:
     """Return the cause of a refused Kafka batch: the record, the topic, or in any other case the broker."""
-    if isinstance(error, _TOPIC):
+    cause = error.error if isinstance(error, RefusedBatch) else type(error)
+    if issubclass(cause, _TOPIC):
         return "topic"
-    return "record" if isinstance(error, _RECORD) else "sink"
+    return "record" if issubclass(cause, _RECORD) else "sink"
 
 
 def described(error: BaseException) -> str:
-    """Return one safe line: the error's name and the broker's fixed description, without our data."""
+    """Return one safe line: the error's name and the broker's description, without our data."""
+    if isinstance(error, RefusedBatch | TopicUnusable):
+        return str(error)
     detail = getattr(error, "description", "") or str(error)
     return f"{type(error).__name__}: {detail}".replace("\n", " ")[:300]
 
 
 def sink_error(error: BaseException) -> SinkError:
     """Return the port's error for an exception of aiokafka."""
-    return Fenced(described(error)) if isinstance(error, _FENCED) else SinkUnavailable(described(error))
+    cause = error.error if isinstance(error, RefusedBatch) else type(error)
+    return Fenced(described(error)) if issubclass(cause, _FENCED) else SinkUnavailable(described(error))
 
 
 @contextmanager

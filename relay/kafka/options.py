@@ -60,7 +60,7 @@ class KafkaOptions:
     request_seconds: float = 10.0
     delivery_seconds: float = 12.0
     transaction_seconds: float = 15.0
-    topic_wait_seconds: float = 2.0
+    topic_wait_seconds: float = 0.5
     own_headers: bool = True
 
     def __post_init__(self) -> None:

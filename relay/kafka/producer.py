@@ -1,9 +1,12 @@
-"""A Kafka producer that is used until its first failure: aiokafka's, with time limits and a close that sends nothing.
+"""A Kafka producer: aiokafka's, with time limits, refusals that cost nothing else, and a close that sends nothing.
 
-After a batch that failed for good, the next one of its partition would be out of sequence for ever. So a producer is
-discarded at the first failure and never repaired (RK-15). aiokafka cannot close without flushing and without waiting
-for an unreachable broker (RK-27). :meth:`KafkaProducer.discard` therefore ends its sender task itself, and the version
-is pinned to 0.14.
+aiokafka numbers a batch when it sends it. After a refused batch, the next one of its partition would be out of sequence
+for ever. A broker that refuses a batch for its records or its topic has kept nothing of it. So :meth:`refused` takes
+the number back, and the producer goes on. That is safe only if the answer is the one to the first try: an earlier try
+may have been kept. After any other failure the producer is discarded and never repaired (RK-15).
+
+aiokafka cannot close without flushing and without waiting for an unreachable broker (RK-27).
+:meth:`KafkaProducer.discard` therefore ends its sender task itself, and the version is pinned to 0.14.
 """
 
 from __future__ import annotations
@@ -17,12 +20,15 @@ from aiokafka import AIOKafkaProducer, OffsetAndMetadata, TopicPartition
 from relay.kafka.batches import KafkaBatch
 from relay.kafka.error import close_client, translated
 from relay.kafka.options import KafkaOptions
+from relay.kafka.refused_batch import RefusedBatch, keep_refusals
+from relay.sink import SinkUnavailable
 
-__all__ = ["KafkaProducer"]
+__all__ = ["UNANSWERED", "KafkaProducer"]
 
 _ANSWER_SECONDS = 1.0  # when discarding: the wait for answers to requests that were sent
 _DISCARD_SECONDS = 0.5
-_UNANSWERED = TimeoutError("Kafka gave no answer in time: waiting for acknowledgements")
+UNANSWERED = TimeoutError("Kafka gave no answer in time: waiting for acknowledgements")
+"""The result of a batch that has no answer yet."""
 
 
 class KafkaProducer:
@@ -44,10 +50,12 @@ class KafkaProducer:
             max_batch_size=options.batch_bytes * 2,  # never reached: our batches end earlier, by our own count
             retry_backoff_ms=20,
         )
-        self._unanswered: list[asyncio.Future[Any]] = []
+        self._wave: list[asyncio.Future[Any]] = []
+        self._marking: asyncio.Future[None] | None = None
 
     async def start(self) -> None:
         """Connect and get a producer id. The broker then ends a transaction that a predecessor left open."""
+        keep_refusals(self._producer)
         with translated("starting a producer"):
             async with asyncio.timeout(self._options.request_seconds * 2):
                 await self._producer.start()
@@ -61,6 +69,11 @@ class KafkaProducer:
         """Return how many partitions a topic has, by the latest metadata; 0 when nothing is known of it."""
         return len(self._producer.client.cluster.partitions_for_topic(topic) or ())
 
+    def has_leaders(self, topic: str) -> bool:
+        """Return whether each partition of a topic has a leader, by the latest metadata."""
+        available = self._producer.client.cluster.available_partitions_for_topic(topic)
+        return len(available or ()) == self.partitions(topic)
+
     async def learn(self, topic: str) -> int:
         """Follow the metadata of an existing topic; return the number of its partitions."""
         with translated(f"reading the metadata of {topic}"):
@@ -73,6 +86,7 @@ class KafkaProducer:
 
     async def begin(self) -> None:
         """Open a transaction."""
+        self._marking = None
         with translated("opening a transaction"):
             await self._producer.begin_transaction()
 
@@ -80,25 +94,55 @@ class KafkaProducer:
         """Send batches, at most one of each partition; :meth:`answers` waits for the results."""
         with translated("handing over a batch"):
             async with asyncio.timeout(self._options.request_seconds):
+                self._wave = []
                 for batch in batches:
                     batch.builder.close()
                     future = await self._producer.send_batch(batch.builder, batch.topic, partition=batch.partition)
-                    self._unanswered.append(future)
+                    self._wave.append(future)
 
     async def answers(self, seconds: float | None = None) -> list[BaseException | None]:
-        """Wait for all submitted batches, for at most ``seconds``. Return for each None (the broker keeps it) or its
-        error. A batch without an answer may still get one; :meth:`discard` waits for it.
+        """Wait for the batches that were submitted last, for at most ``seconds``. Return for each None (the broker
+        keeps it), its error, or :data:`UNANSWERED`; it may be asked again for those.
         """
-        await asyncio.wait(self._unanswered, timeout=seconds)
-        answers = [future.exception() if future.done() else _UNANSWERED for future in self._unanswered]
-        self._unanswered = [future for future in self._unanswered if not future.done()]
-        return answers
+        await asyncio.wait(self._wave, timeout=seconds)
+        return [future.exception() if future.done() else UNANSWERED for future in self._wave]
 
-    async def mark(self, group: str, topic: str, number: int) -> None:
-        """Make a batch's number the committed offset of a consumer group, within the transaction (RR-06)."""
-        with translated("marking progress"):
+    async def refused(self, batches: Sequence[tuple[KafkaBatch, BaseException]]) -> bool:
+        """Go on after these batches failed, and abort the open transaction. Return False where that is not safe, and
+        the producer has to be discarded.
+        """
+        if not all(isinstance(error, RefusedBatch) and error.was_tried_once for _, error in batches):
+            return False
+        transactions = self._producer._txn_manager
+        if transactions.transactional_id is not None:
+            # In any other state the client has forgotten which partitions the broker added.
+            if not transactions.is_in_transaction():
+                return False
+            with translated("aborting a transaction"):
+                await self._producer.abort_transaction()
+        for batch, _ in batches:
+            partition = TopicPartition(batch.topic, batch.partition)
+            transactions.increment_sequence_number(partition, -len(batch.records))
+        return True
+
+    def mark(self, group: str, topic: str, number: int) -> None:
+        """Begin to make a batch's number the committed offset of a consumer group, within the transaction (RR-06)."""
+        transactions = self._producer._txn_manager
+        if transactions.is_in_transaction():
             offsets = {TopicPartition(topic, 0): OffsetAndMetadata(number, "")}
-            await self._producer.send_offsets_to_transaction(offsets, group)
+            self._marking = transactions.add_offsets_to_txn(offsets, group)
+
+    async def marked(self) -> None:
+        """Wait until the broker has the mark."""
+        with translated("marking progress"):
+            if self._marking is None:
+                raise SinkUnavailable("the transaction has failed")
+            await asyncio.shield(self._marking)
+
+    @property
+    def waits_for_coordinator(self) -> bool:
+        """Return whether partitions wait to be added to the transaction, for example because the last cannot end."""
+        return bool(self._producer._txn_manager.partitions_to_add())
 
     async def commit(self) -> None:
         """Commit the transaction. After :class:`relay.sink.SinkUnavailable` the outcome is unknown."""
@@ -110,9 +154,9 @@ class KafkaProducer:
 
         An open transaction is left to the next producer of the same id, or to its time-out.
         """
-        if self._unanswered:
-            await asyncio.wait(self._unanswered, timeout=_ANSWER_SECONDS)
-        all_answered = all(future.done() for future in self._unanswered)
+        if self._wave:
+            await asyncio.wait(self._wave, timeout=_ANSWER_SECONDS)
+        all_answered = all(future.done() for future in self._wave)
         sender = self._producer._sender.sender_task
         for _ in range(2):  # the sender survives one cancellation while it waits for a coordinator
             if sender is not None and not sender.done():
@@ -131,9 +175,10 @@ class KafkaProducer:
         transaction_end = self._producer._txn_manager.wait_for_transaction_end()
         if transaction_end is not None:
             waiters.append(transaction_end)
-        for future in [*self._unanswered, *waiters]:
+        marking = [self._marking] if self._marking is not None else []
+        for future in [*self._wave, *marking, *waiters]:
             if not future.done():
                 future.cancel()
             elif not future.cancelled():
                 future.exception()
-        self._unanswered.clear()
+        self._wave = []

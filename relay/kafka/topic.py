@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-__all__ = ["KafkaTopic", "Unusable", "fragility"]
+__all__ = ["KafkaTopic", "TopicUnusable", "Unusable", "fragility"]
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaTopic:
-    """A topic that takes records; ``message_bytes_max`` is its ``max.message.bytes``."""
+    """A topic that takes records. ``message_bytes_max`` is its ``max.message.bytes``; ``is_compacted``: its
+    ``cleanup.policy`` takes no record without a key. ``read_at`` is when its limits were read.
+    """
 
     name: str
     partitions: int
     message_bytes_max: int
+    is_compacted: bool = False
+    read_at: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,14 @@ class Unusable:
 
     reason: str
     detail: str
+
+
+class TopicUnusable(Exception):
+    """A batch has no answer, because its topic takes no records."""
+
+    def __init__(self, why: Unusable) -> None:
+        super().__init__(why.detail)
+        self.why = why
 
 
 def fragility(brokers: int, replicas: int, in_sync_replicas_min: int) -> str:

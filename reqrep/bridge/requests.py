@@ -88,10 +88,16 @@ class Requests:
             self._on_waiting(service)
         return row["id"], row["repeated"]
 
-    async def claim(self, service: str, most: int, lease_seconds: float | None, worker: str) -> list[HeldRequest]:
-        """Lease at most ``most`` waiting requests, the oldest first, and return them. The list may be empty."""
+    async def claim(
+        self, service: str, most: int, lease_seconds: float | None, worker: str, bytes_max: int | None = None
+    ) -> list[HeldRequest]:
+        """Lease at most ``most`` waiting requests, the oldest first, and return them. The list may be empty.
+        ``bytes_max`` None: 8 MiB of bodies.
+        """
         await self._make_known(service)
-        rows = await self._database.fetch("request.lease", service, most, lease_seconds, worker, PRESENCE_SECONDS)
+        rows = await self._database.fetch(
+            "request.lease", service, most, lease_seconds, worker, PRESENCE_SECONDS, bytes_max
+        )
         return [
             HeldRequest(
                 RequestReceipt(row["id"], row["claim"]), row["attempts"], row["lease_until"], row["created_at"],

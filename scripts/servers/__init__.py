@@ -27,7 +27,8 @@ Two kinds of owner:
   ports, to find them again. A pid with another start time is a foreign process and never gets a signal.
 
 The files: `process` is one server's life, `tree` its processes, `probe` the check whether it answers. `port` finds a
-free port, and `warden` cleans up. The servers are `postgres`, `mariadb`, `kafka` with `kafka_jars` and `kafka_classes`,
+free port, and `warden` cleans up. The servers are `postgres` (also as a standby
+that is promoted), `mariadb`, `kafka` with `kafka_jars` and `kafka_classes`,
 `rabbitmq` with `epmd`, and `prosody`. `fleet` names them, and `given` stands for a server whose address the environment
 has.
 """

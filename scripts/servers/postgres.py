@@ -29,6 +29,7 @@ _SETTINGS = {
     "max_connections": "200",
     "max_prepared_transactions": "10",
     "fsync": "on",
+    "wal_keep_size": "256MB",  # a standby may come late
     "dynamic_shared_memory_type": "mmap",  # in the data folder: a SIGKILL leaves nothing in /dev/shm
     "timezone": "UTC",
     "log_line_prefix": "%m [%p] %d ",
@@ -93,6 +94,22 @@ class PostgresServer(ServerProcess):
         self.stop(mode)
         self.start()
 
+    def promote(self) -> None:
+        """Make this standby the primary, on a timeline of its own; returns when it takes writes."""
+        self._run("pg_ctl", "promote", "-w", "-D", str(self.data_dir))
+
+    def follow(self, primary: "PostgresServer") -> None:
+        """Come back as a standby of another server. For a former primary that was stopped in an orderly way."""
+        self.stop()
+        account = self._account()
+        with (self.data_dir / "postgresql.auto.conf").open("a") as configuration:
+            configuration.write(f"primary_conninfo = 'host=127.0.0.1 port={primary.port} user=postgres'\n")
+        signal_file = self.data_dir / "standby.signal"
+        signal_file.touch()
+        if account:
+            os.chown(signal_file, account["user"], account["group"])
+        self.start()
+
     def _prepare(self) -> None:
         if self._account():
             let_pass(self.bin_dir)
@@ -117,18 +134,26 @@ class PostgresServer(ServerProcess):
         account = self._account()
         if account:
             os.chown(draft, account["user"], account["group"])
-        made = subprocess.run(
-            [self.bin_dir / "initdb", "-D", draft, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"],
-            cwd=draft,
+        self._fill(draft)
+        draft.rename(self.data_dir)
+
+    def _fill(self, draft: Path) -> None:
+        """Make a new cluster in an empty folder."""
+        self._run("initdb", "-D", str(draft), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "-N")
+
+    def _run(self, program: str, *arguments: str) -> None:
+        """Run a program of this server's release under the server's account."""
+        ran = subprocess.run(
+            [self.bin_dir / program, *arguments],
+            cwd=self.bin_dir,
             check=False,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            **account,
+            **self._account(),
         )
-        if made.returncode != 0:
-            raise ServerFailedError(f"initdb of {self.name} failed:\n{made.stdout}")
-        draft.rename(self.data_dir)
+        if ran.returncode != 0:
+            raise ServerFailedError(f"{program} of {self.name} failed:\n{ran.stdout}")
 
     def _command(self) -> list[str]:
         settings = _SETTINGS | {"port": str(self.port)}
@@ -145,6 +170,18 @@ class PostgresServer(ServerProcess):
                 continue
             return Account(user=entry.pw_uid, group=entry.pw_gid, extra_groups=[])
         raise MissingServerError(f"PostgreSQL refuses to run as root: make one of the accounts {', '.join(_ACCOUNTS)}.")
+
+
+class PostgresStandby(PostgresServer):
+    """A streaming standby of a running primary, which readers may use; made by pg_basebackup."""
+
+    def __init__(self, name: str, folder: Path, primary: PostgresServer) -> None:
+        super().__init__(name, folder, primary.bin_dir)
+        self._primary = primary
+
+    def _fill(self, draft: Path) -> None:
+        source = f"host=127.0.0.1 port={self._primary.port} user=postgres"
+        self._run("pg_basebackup", "-D", str(draft), "-d", source, "-R", "-X", "stream", "-c", "fast", "-N")
 
 
 def embedded_bin_dir() -> Path:

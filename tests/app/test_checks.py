@@ -33,7 +33,8 @@ SOUND: dict[str, Any] = {
     "version": "18.6",
     "role": "hookwire",
     "at": datetime(2026, 1, 1, tzinfo=UTC),
-    "is_replica": False,
+    "session_replication_role": "origin",
+    "variable_conflict": None,
     "synchronous_commit": "on",
     "synchronous_standby_names": "",
     "fsync": "on",
@@ -152,7 +153,8 @@ def test_a_sound_server_has_no_findings(tmp_path: Path) -> None:
     ("changes", "number", "in_development"),
     [
         ({"version_number": 140012}, "version", "refuse"),
-        ({"is_replica": True}, "SC-09", "refuse"),
+        ({"session_replication_role": "replica"}, "GB-07", "refuse"),
+        ({"variable_conflict": "use_column"}, "GB-07", "refuse"),
         ({"synchronous_commit": "off"}, "SC-06", "warn"),
         ({"synchronous_commit": "remote_write"}, "SC-06", "warn"),
         ({"synchronous_commit": "local", "synchronous_standby_names": "s1"}, "SC-06", "warn"),
@@ -199,6 +201,8 @@ async def test_a_migrated_database_has_no_findings(database_url_both: str, tmp_p
     ("harm", "expected"),
     [
         ("ALTER DATABASE {database} SET synchronous_commit = off", [("SC-06", "refuse"), ("SC-06", "refuse")]),
+        ("ALTER DATABASE {database} SET default_transaction_read_only = on", [("SC-09", "refuse")]),
+        ("ALTER DATABASE {database} SET session_replication_role = replica", [("GB-07", "refuse")]),
         ("ALTER TABLE hookwire.outbox SET UNLOGGED", [("SC-08", "refuse")]),
         ("ALTER SEQUENCE hookwire.event_id CACHE 10", [("SC-08", "refuse")]),
         ("UPDATE hookwire.migrations SET checksum = 'other' WHERE version = 2", [("SC-10", "refuse")]),
@@ -221,7 +225,7 @@ async def test_a_migrated_database_has_no_findings(database_url_both: str, tmp_p
 async def test_a_database_that_was_tampered_with_is_found(
     database_url: str, tmp_path: Path, harm: str, expected: list[tuple[str, str]]
 ) -> None:
-    """RL-09, RT-07, RO-10, SC-06, SC-08, SC-10, RR-05, RP-02."""
+    """RL-09, RT-07, RO-10, SC-06, SC-08, SC-09, SC-10, RR-05, RP-02, GB-07, HA-02."""
     connection = await asyncpg.connect(database_url)
     await connection.execute(harm.format(database=database_url.rpartition("/")[2]))
     await connection.close()

@@ -7,6 +7,7 @@
     bytes_per_second = 1000  no more than that per direction of a connection
     hold("down")             nothing passes until `heal`; then it all does, late (F54)
     lose("down")             nothing passes, ever; `heal` resets the connections that lost something (F04, F20)
+    vanish()                 no packet passes, also none of TCP itself: a host that is gone; `heal` resets (HA-04)
     reset()                  every connection is reset; new ones are served
     refuse()                 connections are reset and new ones refused until `listen`
     close_after(n)           after n more bytes from the server, every connection is closed, and new ones are accepted
@@ -25,6 +26,9 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Literal, get_args
+
+from tests.faults.packets import drop_what_comes, is_acknowledged, take_what_comes
+from tests.waiting import until
 
 Direction = Literal["up", "down"]
 _CHUNK_BYTES = 64 * 1024
@@ -63,6 +67,8 @@ class Proxy:
         self._answer_bytes_left = None
         for gate in self._open.values():
             gate.set()
+        for listening in self._server.sockets if self._server is not None else ():
+            take_what_comes(listening)
         for link in tuple(self._links):
             if link.has_lost:
                 link.reset()
@@ -87,6 +93,15 @@ class Proxy:
     def closes(self) -> bool:
         """Whether every connection is closed at once."""
         return self._answer_bytes_left == 0
+
+    async def vanish(self) -> None:
+        """Drop all packets of clients, those of new connections too, and send none."""
+        self.hold("down")
+        for link in tuple(self._links):
+            await link.drop_what_comes()
+        if self._server is not None:
+            for listening in self._server.sockets:
+                drop_what_comes(listening)
 
     def reset(self) -> None:
         """Reset every connection."""
@@ -188,6 +203,13 @@ class _Link:
             if (raw := writer.get_extra_info("socket")) is not None and not writer.is_closing():
                 raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE)
         self.abort()
+
+    async def drop_what_comes(self) -> None:
+        """From the client, whose peer then sends nothing by itself either."""
+        self.has_lost = True
+        client = self._writers[0].get_extra_info("socket")
+        await until(lambda: is_acknowledged(client))
+        drop_what_comes(client)
 
     def close(self) -> None:
         for writer in self._writers:

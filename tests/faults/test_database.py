@@ -19,6 +19,7 @@ from app.chaos.history import Attempt, PublishOutcome
 from app.chaos.mark import Mark
 from app.chaos.scenario import TOPIC
 from scripts.servers.postgres import PostgresServer
+from tests.defaults import make_hostile
 from tests.faults.harness import CALM, CLEAN, Harness, open_harness
 from tests.faults.proxy import Proxy, proxied
 from tests.waiting import lasts, until
@@ -85,6 +86,20 @@ async def test_a_restart_of_the_database_costs_nothing_that_was_acknowledged(
             await harness.receives("ordered", 100)
         assert await harness.concluded(duplicates_max=DUPLICATES_MAX) == CLEAN
         assert [child.pid for child in harness.scenario.children if child.is_running] == pids
+
+
+async def test_no_default_of_the_database_is_in_the_way(database_url: str, tmp_path: Path, seed: int) -> None:
+    """GB-07: serializable transactions refused each other, and relays backed off. No name is looked up by a path."""
+    await make_hostile(database_url)
+    async with connected(database_url) as connection:
+        await connection.execute(f"ALTER DATABASE {database_url.rpartition('/')[2]} SET search_path = ''")
+    async with open_harness(database_url, tmp_path, seed, **CALM) as harness:
+        async with harness.scenario.load():
+            await harness.accepts(300)
+            await harness.receives("ordered", 100)
+        assert await harness.concluded(duplicates_max=0) == CLEAN
+    logs = "".join(path.read_text() for path in tmp_path.glob("child-*.log"))
+    assert [event for event in ("publishing_fails", "relay_backs_off", "claim_failed") if event in logs] == []
 
 
 async def print_recovery(harness: Harness, what: str) -> None:

@@ -206,7 +206,7 @@ async def test_a_batch_does_not_overtake_one_that_has_no_answer_yet(
 ) -> None:
     """RK-17, MU-06, F20: I3; two requests of a partition under way, and producers that number nothing."""
 
-    async def reckless(self: KafkaSink, life: Any, layout: BatchLayout) -> Receipt:
+    async def reckless(self: KafkaSink, life: Any, _: Batch, layout: BatchLayout) -> Receipt:
         async with AIOKafkaProducer(**self._options.client("reckless"), acks="all") as producer:
             for batches in waves(layout.partitions):
                 for batch in batches:

@@ -17,7 +17,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -30,12 +30,16 @@ import pipeline.lake
 from app.cli.failure import CommandFailed
 from app.cli.pipeline.lake import told_failures
 from pipeline.archive import ArchiveOptions, archive
+from pipeline.compaction import compact, crowded
+from pipeline.erasure import Subject, erase
 from pipeline.kafka_options import SparkKafkaOptions
 from pipeline.lake import Table, bronze
+from pipeline.retention import retain
 from pipeline.s3 import S3Options
 from pipeline.session import SessionOptions, spark_session
 from pipeline.storage import LakeStorage
 
+FILE_BYTES = 64 << 20
 Act = Callable[[], object]
 
 
@@ -70,10 +74,12 @@ def at_point(point: str, occurrence: int, act: Act) -> None:
     setattr(place, name, wrapped)
 
 
-def act_of(order: dict[str, Any]) -> Act:
-    """Return what happens at the point: a meeting of two drivers, a full disk, or death."""
+def act_of(spark: SparkSession, order: dict[str, Any]) -> Act:
+    """Return what happens at the point: a meeting of two drivers, another tool's commit, a full disk, or death."""
     if order["pipe"] is not None:
         return lambda: meet(order["pipe"])
+    if "sql" in order:
+        return lambda: spark.sql(order["sql"]).collect()
     return (lambda: fill(Path(order["fill"]))) if "fill" in order else die
 
 
@@ -96,19 +102,37 @@ def driver(spark: SparkSession, order: dict[str, Any], result: int) -> NoReturn:
     if "seconds" in order:
         threading.Timer(order["seconds"], die).start()
     elif order["point"] != "":
-        at_point(order["point"], order["occurrence"], act_of(order))
+        at_point(order["point"], order["occurrence"], act_of(spark, order))
     if "clock" in order:
         set_clock(datetime.fromisoformat(order["clock"]))
-    options = ArchiveOptions((order["topic"],), batch_records_max=order["batch"], accept_loss=order["accept_loss"])
-    kafka = SparkKafkaOptions(order["kafka"])
-    lake = LakeStorage(order["lake"], S3Options(**order["s3"]))
     try:
         with told_failures():
-            done: int | str = archive(lambda: spark, bronze(lake), kafka, options, "run").rows
+            done: int | str = worked(spark, order)
     except CommandFailed as refused:
         done = str(refused)
     os.write(result, json.dumps(done).encode())
     os._exit(0)
+
+
+def worked(spark: SparkSession, order: dict[str, Any]) -> int:
+    """Do the job of the order; return what it counts."""
+    lake = LakeStorage(order["lake"], S3Options(**order["s3"]))
+    table, last = bronze(lake), date(2026, 1, 16)
+    match order["job"]:
+        case "compact":
+            return compact(spark, table, crowded(table.snapshot(), last, FILE_BYTES), "run", FILE_BYTES)
+        case "erase":
+            return erase(spark, lake, table, Subject((order["key"],)), "run").records
+        case "retain":
+            return sum(file.rows for file in retain(lake, table, last, "run"))
+    options = ArchiveOptions((order["topic"],), batch_records_max=order["batch"], accept_loss=order["accept_loss"])
+    return archive(lambda: spark, table, SparkKafkaOptions(order["kafka"]), options, "run").rows
+
+
+def sql(spark: SparkSession, order: dict[str, Any]) -> str:
+    """Let Delta's package for Spark work on bronze."""
+    spark.sql(order["sql"]).collect()
+    return "done"
 
 
 def set_clock(now: datetime) -> None:
@@ -179,7 +203,7 @@ def main() -> None:
     say({"ready": str(Path(more["spark.jars"].split(",")[0]).name)})
     for line in sys.stdin:
         order = json.loads(line)
-        say({"run": run, "race": race, "read": read}[order["do"]](spark, order))
+        say({"run": run, "race": race, "read": read, "sql": sql}[order["do"]](spark, order))
     spark.stop()
 
 

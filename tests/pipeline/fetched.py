@@ -1,4 +1,4 @@
-"""What the long storey fetches once into the user's cache folder: jars by Maven, moto by pip."""
+"""What the long storey fetches once into the user's cache folder: jars by Maven, moto and Polars by pip."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from scripts.servers.kafka_jars import cache_folder
 
 POM = Path(__file__).with_name("pom.xml")
 MOTO = ("moto[s3]==5.2.5", "flask>=3.1,<4", "flask-cors>=6,<7")
+POLARS = "polars==2.1.0"
 FETCH_SECONDS_MAX = 900
 
 
@@ -28,7 +29,12 @@ def lake_jars() -> list[str]:
 
 def moto_folder() -> Path:
     """Return the folder with moto's S3 server and what it needs."""
-    return once("moto-5.2.5", _install)
+    return once("moto-5.2.5", _installed(*MOTO))
+
+
+def polars_folder() -> Path:
+    """Return the folder with Polars, a reader of Delta that is too large for everybody's environment."""
+    return once("polars-2.1.0", _installed(POLARS))
 
 
 def once(name: str, fetch: Callable[[Path], list[str]]) -> Path:
@@ -51,5 +57,5 @@ def _resolve(draft: Path) -> list[str]:
     return ["mvn", "--batch-mode", "--quiet", "--file", str(POM), *goal]
 
 
-def _install(draft: Path) -> list[str]:
-    return [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(draft), *MOTO]
+def _installed(*names: str) -> Callable[[Path], list[str]]:
+    return lambda draft: [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(draft), *names]

@@ -28,6 +28,9 @@ DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.shuffle.partitions": "2",
+    # Delta computes a table's state in 50 tasks otherwise.
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.ui.enabled": "false",
 }
 
 
@@ -36,7 +39,7 @@ class Archiver:
 
     def __init__(self, child: subprocess.Popen[str], common: Mapping[str, Any]) -> None:
         self._child = child
-        self._common = {"batch": 10, "accept_loss": False, "s3": {}, "point": "", **common}
+        self._common = {"batch": 10, "accept_loss": False, "s3": {}, "point": "", "job": "archive", **common}
 
     def ask(self, do: str, **order: Any) -> Any:
         """Return what came of ``run``, ``race`` or ``read``; None for a driver that was killed."""

@@ -89,7 +89,9 @@ def test_what_retention_deleted_is_named_and_goes_on_only_when_told_to(
 def test_a_topic_that_was_made_anew_is_named_and_begins_again_only_when_told_to(
     kafka: KafkaServer, topic: str, spark: SparkSession, table: Table
 ) -> None:
-    """Issue 7, bad input: also when it is longer than the one before, so that its end tells nothing."""
+    """Issue 7, bad input: also when it is longer than the one before, so that its end tells nothing. GP-08: the id of
+    the topic is a column, because offsets begin again.
+    """
     make(kafka, topic)
     write(kafka, topic, [ours(1)])
     archive(lambda: spark, table, kafka_options(kafka), ArchiveOptions((topic,)), "1")
@@ -100,7 +102,12 @@ def test_a_topic_that_was_made_anew_is_named_and_begins_again_only_when_told_to(
     accepted = archive(lambda: spark, table, kafka_options(kafka), ArchiveOptions((topic,), accept_loss=True), "3")
     again = archive(lambda: spark, table, kafka_options(kafka), ArchiveOptions((topic,)), "4")
     assert (refused, accepted, again) == (Archived(problems=(anew,)), Archived(1, 5, problems=(anew,)), Archived())
-    numbers = sorted(row.event_number for row in table.read(spark).collect())
+    rows = table.read(spark).collect()
+    numbers = sorted(row.event_number for row in rows)
+    key = ("topic", "kafka_topic_id", "partition", "offset")
+    keys = {tuple(row.asDict().get(name) for name in key) for row in rows}
+    assert len(keys) == len(rows), "the key of the documentation is one"
+    assert len({row.kafka_topic_id for row in rows} - {None}) == 2
     assert (numbers, next(table.history())["notes"]["anew"]) == ([1, 2, 3, 4, 5, 6], [[topic, 0, 2, 6]])
 
 

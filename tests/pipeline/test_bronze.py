@@ -13,7 +13,7 @@ from pyspark.testing import assertSchemaEqual
 
 from pipeline.bronze import REASONS, to_bronze
 from pipeline.envelope import unfolded
-from pipeline.kafka_source import _unfolded
+from pipeline.kafka_source import _micros, _unfolded
 from pipeline.schema import BRONZE, EVENT_COLUMNS, KAFKA
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ def test_coordinates_and_headers_of_a_record_become_columns(spark: SparkSession)
         "topic": "orders", "partition": 0, "offset": 7, "timestamp_type": 0, "key": b"ada", "value": b"{}",
         "event_id": "evt_abcd2345_42", "event_number": 42, "sequence": 42, "term": 3, "content_type": "text/plain",
         "accepted_at": datetime(2026, 1, 15, 23, 30, 0, 250_000), "ce_id": None, "ce_source": None,
-        "ce_type": "order.created", "ce_subject": None, "ce_time": None, "quarantine": None, "dt": date(2026, 1, 15),
+        "ce_type": "order.created", "ce_subject": None, "ce_time": None, "kafka_topic_id": None, "quarantine": None,
+        "dt": date(2026, 1, 15),
     }  # fmt: skip
 
 
@@ -82,13 +83,47 @@ def test_what_is_wrong_is_named_and_nothing_is_dropped(spark: SparkSession) -> N
         "accepted_at": kafka_row(3, hookwire_accepted_at=b"yesterday"),
         "future": kafka_row(4, hookwire_accepted_at=b"2031-01-01T00:00:00Z"),
         "past": kafka_row(5, hookwire_accepted_at=b"1970-01-01T00:00:00Z"),
-        "headers": (*kafka_row(6)[:7], [*ENVELOPE.items(), ("hookwire-term", b"3")]),
-        "value": kafka_row(7, None),
+        "timestamp": (*kafka_row(6)[:5], None, *kafka_row(6)[6:]),
+        "headers": (*kafka_row(7)[:7], [*ENVELOPE.items(), ("hookwire-term", b"3")]),
+        "value": kafka_row(8, None),
     }
     rows = archived(spark, *wrong.values())
     assert [row.quarantine for row in rows] == [[reason] for reason in wrong]
     assert wrong.keys() == REASONS.keys()
     assert {row.dt for row in rows if {"accepted_at", "future", "past"} & {*row.quarantine}} == {NOW.date()}
+
+
+def test_a_time_that_readers_cannot_hold_is_quarantined(spark: SparkSession) -> None:
+    """GP-16: the year 10000 stayed in `accepted_at`, and Python's readers of the lake raised on it."""
+    times = [b"10000-01-01T00:00:00Z", b"9999-12-31T12:00:00Z", b"294247-01-10T00:00:00Z", b"-0001-01-01T00:00:00Z",
+             b"0000-01-01T00:00:00Z"]  # fmt: skip
+    records = unfolded(
+        spark.createDataFrame([kafka_row(n, hookwire_accepted_at=at) for n, at in enumerate(times)], KAFKA)
+    )
+    late = records.withColumn("timestamp", F.timestamp_seconds(F.lit(253_402_300_800)))
+    rows = to_bronze(late, NOW).orderBy("offset").collect()
+    assert [(row.accepted_at, row.timestamp, row.quarantine) for row in rows] == [
+        (None, None, ["accepted_at", "timestamp"])
+    ] * len(times)
+    kept = [{each.key: bytes(each.value) for each in row.headers}["hookwire-accepted-at"] for row in rows]
+    assert (kept, {row.dt for row in rows}) == (times, {NOW.date()})
+
+
+def test_a_time_that_is_no_time_for_arrow_does_not_stop_the_source() -> None:
+    """GP-16: a producer may name any number of milliseconds."""
+    days = [-(2**63), -62_135_596_800_001, 0, 253_402_300_799_999, 253_402_300_800_000, 2**63 - 1]
+    assert [_micros(at) for at in days] == [None, None, 0, 253_402_300_799_999_000, None, None]
+
+
+def test_each_record_has_the_id_of_its_topic(spark: SparkSession) -> None:
+    """GP-08: (topic, partition, offset) is no key after a topic was made anew."""
+    rows = [kafka_row(1), (*kafka_row(2)[:2], "carts", *kafka_row(2)[3:])]
+    records = unfolded(spark.createDataFrame(rows, KAFKA))
+    found = [
+        [row.kafka_topic_id for row in to_bronze(records, NOW, ids).orderBy("offset").collect()]
+        for ids in ({"orders": "x", "carts": "y"}, {"orders": "x", "other": "z"}, {})
+    ]
+    assert found == [["x", "y"], ["x", None], [None, None]]
 
 
 def test_strangers_records_are_kept_too(spark: SparkSession) -> None:

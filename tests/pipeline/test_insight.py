@@ -18,7 +18,8 @@ from pipeline.audit.selftest import SelftestRecord, bronze_of
 from pipeline.deadletter import DEAD_LETTERS, clusters
 from pipeline.drift import schemas
 from pipeline.frame import frame_of
-from pipeline.lake import Change, bronze
+from pipeline.lake import bronze
+from pipeline.snapshot import Change
 from pipeline.storage import LakeStorage
 from pipeline.volume import by_hour, usage
 

@@ -22,7 +22,7 @@ from pipeline.day import put_days
 from pipeline.delivery import delivery_table
 from pipeline.erasure import Erased, Subject, erase, erased_table, find
 from pipeline.failure import named
-from pipeline.lake import Change, DataFile, LakeConflict, LakeDamaged, Table, bronze
+from pipeline.lake import LakeConflict, LakeDamaged, Table, bronze
 from pipeline.metric import metric_table
 from pipeline.remnant import remnants
 from pipeline.retention import forgotten, retain
@@ -31,6 +31,7 @@ from pipeline.runs import runs
 from pipeline.selection import Selection, archived, select
 from pipeline.service import stale_days
 from pipeline.slo import slo_table
+from pipeline.snapshot import Change, DataFile
 from pipeline.storage import LakeStorage
 
 DAY = date(2026, 1, 15)
@@ -214,7 +215,7 @@ def test_half_written_files_are_named_put_aside_with_the_reason_and_counted(
 
 def put_day(lake: LakeStorage, table: Table, rows: int, contents: bytes) -> str:
     """A file that says it has so many rows of the day, made from as many, in the place of the day's other files."""
-    path = f"data/batch={table.snapshot().version + 1:06d}-0/dt={DAY}/part.parquet"
+    path = f"data/{table.snapshot().number + 1:06d}-0/dt={DAY}/part.parquet"
     put_days(table, (DataFile(path, rows, len(contents)),), {DAY: rows}, table.name, "run")
     lake.replace(f"{table.name}/{path}", contents)
     return f"{table.name}/{path}"

@@ -25,7 +25,7 @@ from pipeline.archive import Archived
 from pipeline.failure import SparkFailed, hadoop_version, named, sentence
 from pipeline.kafka_range import RangeProblem
 from pipeline.s3 import S3Options
-from pipeline.session import SessionOptions, _users_names, settings_of
+from pipeline.session import SessionOptions, SettingRefused, _users_names, settings_of
 from pipeline.storage import LakeStorage, StorageError
 from tests.pipeline.test_maintenance import records, written
 
@@ -49,15 +49,17 @@ def flipped(content: bytes) -> bytes:
 def test_a_damaged_file_is_one_sentence_that_says_what_to_do(
     spark: SparkSession, tmp_path: Path, damage: Callable[[bytes], bytes]
 ) -> None:
-    """FP-07: and no page of Java."""
+    """FP-07: and no page of Java. GP-15: the sentence names the file."""
     table = written(spark, LakeStorage(str(tmp_path)), records(1, 2))
     path = tmp_path / "bronze" / table.snapshot().files[0].path
     path.write_bytes(damage(path.read_bytes()))
     words = ["pipeline", "usage", "--lake", str(tmp_path), "--since", "2026-01-01", "--until", "2026-01-31"]
-    with pytest.raises(
-        CommandFailed, match=r"^a file of the lake cannot be read: hookwire pipeline check --deep names it$"
-    ):
+    with pytest.raises(CommandFailed) as refused:
         CliRunner().invoke(application(), words, catch_exceptions=False)
+    said = str(refused.value)
+    assert said.startswith(f"file:{path} cannot be read (") or said.startswith(f"file://{path} cannot be read ("), said
+    assert "hookwire pipeline check says what is wrong with it" in said
+    assert "\n" not in said
 
 
 def test_a_store_without_its_package_is_one_sentence(spark: SparkSession) -> None:
@@ -133,6 +135,44 @@ def test_what_the_user_has_set_of_spark_wins(tmp_path: Path, monkeypatch: pytest
     chosen = with_conf(Settings(pipeline_conf={"spark.a": "1", "spark.ui.enabled": "x"}), ["spark.ui.enabled=true"])
     won = settings_of(session_of(chosen))
     assert (won["spark.a"], won["spark.ui.enabled"]) == ("1", "true")
+
+
+def test_what_the_lake_rests_on_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GB-10: in another zone a record of 02:30Z was in yesterday's `dt`, and `retain` deleted it a day early."""
+    wrong = {
+        "spark.sql.session.timeZone": "America/Los_Angeles", "spark.sql.timestampType": "TIMESTAMP_NTZ",
+        "spark.sql.caseSensitive": "true", "spark.sql.ansi.enabled": "false",
+        "spark.sql.files.ignoreCorruptFiles": "true", "spark.sql.files.ignoreMissingFiles": "true",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS",
+    }  # fmt: skip
+    (tmp_path / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in wrong.items()))
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    kept = settings_of(SessionOptions(), _users_names())
+    assert {name: kept.get(name) not in (None, value) for name, value in wrong.items()} == dict.fromkeys(wrong, True)
+    for name, value in wrong.items():
+        with pytest.raises(SettingRefused, match=f"{name}={value} is refused: the lake rests on {kept[name]}"):
+            settings_of(SessionOptions(more={name: value}))
+        assert settings_of(SessionOptions(more={name: kept[name]}))[name] == kept[name]
+
+
+DAY_OF = """
+import sys; from datetime import UTC, datetime; from pipeline.session import *; from pyspark.sql import functions as F
+spark = spark_session(SessionOptions("zone", master="local[1]"))
+at = F.lit(datetime(2026, 1, 15, 2, 30, tzinfo=UTC))
+sys.stdout.write(spark.range(1).select(F.to_date(at).cast("string")).collect()[0][0])
+"""
+
+
+def test_the_day_of_a_record_is_that_of_utc(tmp_path: Path) -> None:
+    """GB-10: by Spark's own file of defaults."""
+    (tmp_path / "spark-defaults.conf").write_text("spark.sql.session.timeZone America/Los_Angeles\n")
+    environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_GATEWAY_PORT"}
+    done = subprocess.run(
+        [sys.executable, "-c", DAY_OF], env=environment | {"SPARK_CONF_DIR": str(tmp_path)}, capture_output=True,
+        text=True, timeout=400, check=True,
+    )  # fmt: skip
+    assert done.stdout == "2026-01-15"
 
 
 def test_a_master_that_is_named_wins_over_sparks_file() -> None:

@@ -22,10 +22,11 @@ from app.cli.main import application
 from pipeline.audit.selftest import bronze_of
 from pipeline.compaction import compact, crowded
 from pipeline.erasure import Subject, erase
-from pipeline.lake import Change, DataFile, LakeConflict, LakeDamaged, State, bronze
+from pipeline.lake import LakeConflict, LakeDamaged, bronze
 from pipeline.metric import metric_table
 from pipeline.retention import forgotten, retain
 from pipeline.service import stale_days
+from pipeline.snapshot import Change, DataFile, State
 from pipeline.storage import LakeStorage
 from tests.pipeline.test_maintenance import LARGE, records, written
 
@@ -229,6 +230,6 @@ def test_two_archivers_of_the_same_batch_leave_one_batch(spark: SparkSession, la
     basis = table.snapshot()
     batches = [table.write(bronze_of(spark, records(2)).coalesce(1), 2) for _ in range(2)]
     table.commit(basis, Change("archive", "one", batches[0]))
-    with pytest.raises(LakeConflict, match="another job changed bronze at the same time: run this one again"):
+    with pytest.raises(LakeConflict, match=r"bronze was changed .* \(commit 2, archive of run one\)"):
         table.commit(basis, Change("archive", "two", batches[1]))
     assert agreed(spark, lake) == [1, 2]

@@ -24,8 +24,9 @@ from pipeline.audit.selftest import HOUR, SelftestRecord, bronze_of
 from pipeline.bronze import to_bronze
 from pipeline.envelope import unfolded
 from pipeline.frame import frame_of
-from pipeline.lake import Change, bronze
+from pipeline.lake import bronze
 from pipeline.schema import KAFKA
+from pipeline.snapshot import Change
 from pipeline.storage import LakeStorage
 from relay.kafka.headers import Headers
 from relay.outbox import Outbox

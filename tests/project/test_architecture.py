@@ -87,7 +87,7 @@ CIRCLES = [
 
 # The most files and folders of a package; a package that is not named has 19 at most.
 CHILDREN_MAX = {
-    "app": 15, "app.chaos": 21, "app.cli": 28, "app.cli.commands": 39, "app.web": 25, "app.web.api": 12,
+    "app": 15, "app.chaos": 22, "app.cli": 28, "app.cli.commands": 39, "app.web": 25, "app.web.api": 12,
     "hookwire.services": 24, "hub": 31, "pipeline": 39, "relay": 20, "webhooks": 31,
 }  # fmt: skip
 
@@ -107,6 +107,7 @@ DIALLERS = {
 }
 ALLOWED_DIALLERS = {
     "egress/connector.py": "the guarded client: dials what the guard has judged (EG-19)",
+    "db/session.py": "the hub's own sockets to its database, with keepalives and limits of time",
     "app/cli/hub_client.py": "commands speak to the hub that the user names on the command line",
     "app/cli/listening.py": "`listen` forwards to the port that the user names",
     "app/cli/pulling.py": "`listen` and `monitor` ask the hub that the user names",

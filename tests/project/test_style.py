@@ -23,6 +23,8 @@ FUNCTION_LINES_MAX = 70
 
 LONG_FILES = {
     "app/web/protocol.py": "one state machine on uvicorn's protocol class; its parts share the parser's callbacks",
+    "relay/harvester.py": "one loop: claims, batches, setbacks and probes share the slots and the records in flight",
+    "tests/relay/test_harvester.py": "the tests of that loop",
 }
 LOOSE_TASKS = {
     "app/chaos/seeded_bugs.py": "the command's one piece of work, awaited beside the end of its output",
@@ -83,7 +85,7 @@ def text_files() -> Iterator[Path]:
                 continue
             if path.is_dir():
                 folders.append(path)
-            elif path.suffix not in {".png", ".svg", ".ico", ".pyc", ".gz"}:
+            elif path.suffix not in {".png", ".svg", ".ico", ".pyc", ".gz", ".parquet"}:
                 yield path
 
 

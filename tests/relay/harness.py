@@ -61,8 +61,11 @@ class Harness:
         return [tuple(row) for row in rows]
 
     async def probe_now(self) -> None:
-        """Make every hold's probe due."""
-        await self.connection.execute("UPDATE hookwire.holds SET probe_at = clock_timestamp()")
+        """Make every hold's probe due, but for those that the leader is about to change."""
+        free = "SELECT ctid FROM hookwire.holds FOR UPDATE SKIP LOCKED"
+        await self.connection.execute(
+            f"UPDATE hookwire.holds SET probe_at = clock_timestamp() WHERE ctid = ANY (ARRAY({free}))"
+        )
 
     async def manifests(self) -> list[int]:
         """The numbers of the batches that are written down."""

@@ -14,6 +14,7 @@ import asyncpg
 import pytest
 from prometheus_client import CollectorRegistry
 
+from db.errors import ServerTrouble
 from db.pool import Database
 from relay.election.port import LeadershipLost
 from relay.hold import Holds
@@ -33,7 +34,7 @@ from tests.relay.harness import (
     relay_of,
     running,
 )
-from tests.waiting import until
+from tests.waiting import lasts, until
 
 PLAIN = Features(window="batch", batch_records_max=50, overlap=2)
 NUMBERED = Features(window="batch", batch_records_max=50, overlap=2, manifests=True)
@@ -260,6 +261,89 @@ async def test_what_is_stuck_and_what_nobody_knows_is_counted(harness: Harness) 
     assert (stuck, told("in_flight")) == ((None, None), 0)
     assert (told("unsettled_total"), told("purge_failures_total"), told("acknowledged_total")) == (3, 2, 3)
     assert abs(time.time() - (told("last_acknowledged_timestamp_seconds") or 0)) < 60
+
+
+class _SlowlyPurging(FaultyDatabase):
+    """Knows which manifests stand, and takes its time to remove one."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.standing: set[int] = set()
+
+    async def fetchval(self, name: str, *args: object) -> object:
+        if name == "manifest.purge":
+            await lasts(0.02)
+        found = await super().fetchval(name, *args)
+        if name == "manifest.purge":
+            self.standing.discard(args[4])  # type: ignore[arg-type]
+        elif name == "manifest.write":
+            self.standing.add(found)
+            self.standing -= set(args[9])  # type: ignore[call-overload]
+        return found
+
+
+class _Witness(MemorySink):
+    """Looks, at each commit, for manifests with a lower number that were never committed."""
+
+    def __init__(self, broker: MemoryBroker, database: _SlowlyPurging) -> None:
+        super().__init__(broker, NUMBERED)
+        self._database = database
+        self._committed: set[int] = set()
+        self.lying: set[int] = set()
+
+    def _keep(self, batch: Batch) -> Receipt:
+        receipt = super()._keep(batch)
+        if receipt.acknowledged and batch.number is not None:
+            open_ = self._database.standing - self._committed
+            self.lying |= {number for number in open_ if number < batch.number}
+            self._committed.add(batch.number)
+        return receipt
+
+
+async def test_no_number_is_committed_while_the_manifest_of_a_refused_batch_stands(harness: Harness) -> None:
+    """RR-06, GW-01: the sink is not reopened after a refusal, so the harvester waits until the manifests are gone. A
+    crash would otherwise count the records of the refused batch, and of the one behind it, as published.
+    """
+    broker, database = MemoryBroker(), _SlowlyPurging(harness.database)
+    broker.record_bytes_max = 10
+    sink = _Witness(broker, database)
+    sick = [f"sick {number}" for number in range(40)]
+    async with running(relay_of(harness, sink, database=database)):
+        for key in sick:
+            await harness.publish(key, payload=bytes(20))
+            await harness.publish(*["well"] * 60)
+        await until(lambda: len(broker.ids("well")) == 60 * len(sick))
+        await until(holds_so_many(harness, len(sick)))
+    assert (sink.lying, sum(broker.epochs.values()), len(set(broker.ids("well")))) == (set(), 1, 60 * len(sick))
+
+
+class _PoisonAtEachClaim(FaultyDatabase):
+    """Publishes a record that will be refused, before each claim."""
+
+    def __init__(self, harness: Harness) -> None:
+        super().__init__(harness.database)
+        self._harness = harness
+        self.claims = 0
+
+    async def fetch(self, name: str, *args: object):  # type: ignore[no-untyped-def]
+        if name == "outbox.claim":
+            self.claims += 1
+            connection = await asyncpg.connect(self._harness.url)
+            await publish(connection, [f"sick {self.claims}"], payload=bytes(20))
+            await connection.close()
+        return await super().fetch(name, *args)
+
+
+@both_kinds
+async def test_a_stream_of_refused_records_keeps_nothing_from_being_sent(harness: Harness, features: Features) -> None:
+    """GW-01: each claim has another refused record, and a numbered batch is committed whole or not at all."""
+    broker, database = MemoryBroker(), _PoisonAtEachClaim(harness)
+    broker.record_bytes_max = 10
+    well = await harness.publish(*["well"] * 20)
+    async with running(memory_relay(harness, broker, features, database=database)):
+        await until(lambda: database.claims >= 10)
+        arrived = broker.ids("well")
+    assert arrived == well
 
 
 # --- the database fails -----------------------------------------------------------------------------------------
@@ -600,3 +684,13 @@ async def test_rr01_a_record_window_never_has_two_records_of_a_key_that_a_crash_
         await all_carried(harness)
     keyed = {key: [i for i, k in zip(ids, "aabbaabb", strict=False) if k == key] for key in "ab"}
     assert (sink.most_of_a_key, broker.ids("a"), broker.ids("b")) == (1, keyed["a"], keyed["b"])
+
+
+async def test_only_a_broker_that_is_away_makes_the_pauses_grow(harness: Harness) -> None:
+    """GB-01: after a failover of ten seconds the relay would have paused for five more."""
+    harvester = relay_of(harness, MemorySink(MemoryBroker(), NUMBERED))._harvester_of(0)
+    pauses = [
+        [harvester._seconds_after(error) for _ in range(3)]
+        for error in (ServerTrouble("25006", "read-only"), SinkUnavailable("away"))
+    ]
+    assert pauses == [[0.5, 0.5, 0.5], [0.02, 0.04, 0.05]]

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from relay.hold import Hold, Holds
+from relay.hold import DueTopic, Hold, Holds
 from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import SHARDS, Refusal, Term
@@ -21,12 +21,14 @@ async def harness(database_url: str) -> AsyncIterator[Harness]:
 
 async def test_the_pause_between_probes_stays_bounded_however_often_a_hold_was_tried(harness: Harness) -> None:
     holds = Holds(harness.database, harness.sink, INCARNATION)
+    [record] = await _records(harness, await harness.begin_term(), *await harness.publish("a"))
     await harness.connection.execute(
-        "INSERT INTO hookwire.holds (sink, tenant, topic, reason, detail, probe_at) "
-        "VALUES ($1, 'default', 't', 'r', 'd', now())",
+        "INSERT INTO hookwire.holds (sink, tenant, topic, reason, detail, attempts, probe_at) "
+        "VALUES ($1, 'default', 't', 'r', 'd', 5000, now())",
         harness.sink,
     )
-    await holds.postpone(Term("kafka", 0, 1, 1, 0), Hold("default", "t", ""), 5_000, "still unroutable")
+    still = Refusal(record, "topic", "unroutable", "still unroutable")
+    await holds.postpone(Term("kafka", 0, 1, 1, 0), DueTopic("default", "t", True), {"": still})
     pause = await harness.connection.fetchval("SELECT extract(epoch FROM probe_at - now()) FROM hookwire.holds")
     assert 299 < pause <= 300
 

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from hookwire.services.client import LazyPirate
 from hookwire.services.error import ClientClosed, NoReply
 from hookwire.services.freelance import FreelanceBroadcastClient, FreelanceClient, FreelanceReply, ask_in_turn
 from hookwire.services.freelance_agent import FreelanceAgent, FreelanceOptions
@@ -287,3 +288,23 @@ def test_a_closed_freelance_client_ends_its_calls() -> None:
         future.result(WAIT_SECONDS)
     with pytest.raises(ClientClosed):
         client.call(b"y")
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit, StopIteration], ids=lambda error: error.__name__)
+def test_a_server_goes_on_however_its_handler_ends(error: type[BaseException]) -> None:
+    """GB-03: the first request has no answer, and its client asks again."""
+    asked: list[list[bytes]] = []
+
+    def handle(frames: list[bytes]) -> list[bytes]:
+        asked.append(frames)
+        if len(asked) == 1:
+            raise error
+        return frames
+
+    server = ReplyServer(FREE, handle)
+    client = LazyPirate(server.endpoint, timeout_seconds=2.0, tries=5)
+    with threaded(server.run, server.stop):
+        reply = client.call(b"hello")
+    client.close()
+
+    assert reply == [b"hello"]

@@ -228,3 +228,18 @@ def test_a_transaction_over_http_is_refused() -> None:
     handlers.job("pay", in_transaction=True)(lambda job, connection: None)
     with pytest.raises(ValueError, match="needs SqlJobs"):
         JobWorker(HttpJobs("http://127.0.0.1:1"), handlers)
+
+
+async def test_a_worker_outlives_sessions_that_take_no_writes(database_url: str) -> None:
+    """GB-01, HA-02: the server had become a standby, or its name leads to another one now."""
+    name = database_url.rpartition("/")[2]
+    operator = await asyncpg.connect(database_url)
+    await operator.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    async with asyncpg.create_pool(database_url, min_size=3, max_size=6) as pool:
+        await operator.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+        async with operator.transaction():
+            await enqueue(operator, "double", {"n": 1})
+        async with working(SqlJobs(pool), registered()):
+            found = await ended(operator, 2)
+    await operator.close()
+    assert found == [("double", "completed", "2"), ("thread", "completed", "true")]

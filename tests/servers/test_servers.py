@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from scripts.servers.given import GivenServer
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.kafka_classes import class_archive
 from scripts.servers.missing import MissingServerError
-from scripts.servers.postgres import PostgresServer
+from scripts.servers.postgres import PostgresServer, PostgresStandby, embedded_bin_dir, system_bin_dir
 from scripts.servers.rabbitmq import RabbitServer
 from tests.waiting import until
 
@@ -77,6 +77,34 @@ async def test_postgres_keeps_committed_rows_and_its_port_through_kill_and_both_
         rows = await connection.fetch("SELECT round FROM kept ORDER BY round")
         await connection.execute("DROP TABLE kept")
     assert [row["round"] for row in rows] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("bin_dir", [embedded_bin_dir, system_bin_dir], ids=["postgres18", "postgres15"])
+async def test_a_standby_takes_over_and_the_former_primary_follows_it(
+    bin_dir: Callable[[], Path], servers_folder: Path
+) -> None:
+    """HA-01: a switchover as a manager does it; no commit is lost."""
+    folder = Path(tempfile.mkdtemp(prefix="pair-", dir=servers_folder))
+    folder.chmod(0o711)
+    primary = PostgresServer("primary", folder / "primary", bin_dir())
+    standby = PostgresStandby("standby", folder / "standby", primary)
+    try:
+        for start in (primary.start, standby.start):
+            await asyncio.to_thread(start)
+        async with connected(primary.url) as connection:
+            await connection.execute("CREATE TABLE kept AS SELECT 1 AS row")
+        for step in (primary.stop, standby.promote, lambda: primary.follow(standby)):
+            await asyncio.to_thread(step)
+        async with connected(standby.url) as connection:
+            await connection.execute("INSERT INTO kept VALUES (2)")
+        async with connected(primary.url) as connection:
+            is_standby = await connection.fetchval("SELECT pg_is_in_recovery()")
+            await until(lambda: connection.fetchval("SELECT count(*) = 2 FROM kept"), DEADLINE_SECONDS)
+    finally:
+        standby.discard()
+        primary.discard()
+        shutil.rmtree(folder)
+    assert is_standby
 
 
 async def test_a_paused_postgres_answers_nothing_until_it_is_resumed(postgres: PostgresServer) -> None:

@@ -204,8 +204,7 @@ def resume(name: KindName, why: Why = None, url: Url = None, config: Config = No
 @periodic.command(name="list")
 def list_periodic(url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Print the schedules as JSON; with --json on one line."""
-    indent = None if as_json else 2
-    run(_ask("GET", "/periodic", None, url, config, lambda found: json.dumps(found["items"], indent=indent)))
+    run(_list_periodic(url, config, indent=None if as_json else 2))
 
 
 @periodic.command(name="set")
@@ -237,6 +236,11 @@ def remove_periodic(name: Name, url: Url = None, config: Config = None) -> None:
 def _act(job: str, verb: str, body: dict[str, Any], url: str | None, config: Any) -> None:
     asked = {name: value for name, value in body.items() if value is not None}
     run(_ask("POST", f"/{segment(job)}/{verb}", asked, url, config, lambda made: f"{job}: {made['state']}"))
+
+
+async def _list_periodic(url: str | None, config: Any, *, indent: int | None) -> int:
+    say(json.dumps(await listed("/jobs/periodic", {}, None, url, config), indent=indent))
+    return 0
 
 
 async def _ask(method: str, path: str, body: dict[str, Any] | None, url: str | None, config: Any, shown: Any) -> int:

@@ -159,6 +159,7 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
         tell(f"ledger: {ledger.findings} findings; reading the lake from {span}")
         spark = await asyncio.to_thread(session, "audit", settings)
         audit = LakeAudit(spark, storage, incarnation, begin, until, question.late_seconds)
+        differences = await asyncio.to_thread(audit.differences_seen, question.examples_max)
         cells = await asyncio.to_thread(audit.compare, owed)
         asked = in_question(cells, contents=question.contents)
         tell(f"{len(cells)} cells compared, {len(asked)} to compare event by event")
@@ -185,6 +186,7 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
         report = AuditReport(
             since, until, ledger, len(cells), hours, records, remembered, outside - remembered, unarchived, unequal,
             unproved + (0 if memory is None else memory.unproved), unjudged, findings,
+            differences,
         )  # fmt: skip
         if memory is not None and report.exit_code == 0:
             await memory.store(connection, audit.snapshot, begin, until, cells)

@@ -32,6 +32,7 @@ def write_metrics(report: AuditReport, file: Path) -> None:
         ("unjudged_cells", "Cells the last audit could not judge.", len(report.unjudged)),
         ("unproved_cells", "Cells whose contents the last audit could not prove.", report.unproved),
         ("ledger_findings", "Cells of the ledger whose sides differ.", report.ledger.findings),
+        ("lake_findings", "Differences between the lake's log and its files.", len(report.lake)),
         ("records", "Records of the lake the last audit compared.", report.records),
         ("remembered_records", "Records of days that were proved before.", report.remembered),
         ("outside_records", "Records of the lake in hours the last audit did not judge.", report.outside),

@@ -22,6 +22,7 @@ class AuditReport:
     * ``outside``: records of the lake in hours that were not judged.
     * ``webhook_hours``: the number of hours whose deliveries were checked.
     * ``unarchived``: offsets that were read from Kafka, because cells differed and the archive has not read them yet.
+    * ``lake``: differences between the lake's log and its files, and commits of other tools, in sentences.
     * ``unproved``: cells whose contents the ledger does not know, or whose records were partly erased.
     """
 
@@ -38,6 +39,7 @@ class AuditReport:
     unproved: int
     unjudged: Sequence[Cell]
     findings: Sequence[Finding]
+    lake: Sequence[str] = ()
 
     @property
     def count(self) -> int:
@@ -47,7 +49,7 @@ class AuditReport:
     @property
     def found(self) -> int:
         """Return the number of findings, without the cells that could not be judged."""
-        return self.ledger.findings + sum(finding.is_finding for finding in self.findings)
+        return self.ledger.findings + len(self.lake) + sum(finding.is_finding for finding in self.findings)
 
     @property
     def exit_code(self) -> int:
@@ -70,12 +72,15 @@ def print_report(report: AuditReport) -> None:
             detail = f"{cell.owed:,} accepted, {cell.records:,} in the lake; the events are gone or too many"
             rows.add_row("[red]unjudged[/]", *_place(cell), "", detail)
         console().print(rows)
+    for difference in report.lake:
+        console().print(f"finding: {escape(difference)}", soft_wrap=True)
     hours = f"{report.since:%Y-%m-%d %H:%M} to {report.until:%Y-%m-%d %H:%M} UTC"
     console().print(
         f"{report.records:,} records in {report.cells:,} cells from {hours}, {report.unequal} of them unequal; "
         f"{report.remembered:,} records of days that were proved before; "
         f"contents of {report.unproved} unproved; {report.outside:,} records of other hours; "
         f"deliveries of {report.webhook_hours} hours; "
+        f"{len(report.lake)} findings of the lake's log; "
         f"{report.ledger.findings} findings of the ledger (hookwire doctor --ledger); {report.count} in all",
         soft_wrap=True,
     )

@@ -3,32 +3,46 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from app.cli.entry import Config, Json, say, settings_from
+from app.cli.failure import CommandFailed
 from app.cli.pipeline.lake import Lake, lake_of, told_failures
 
-__all__ = ["check", "convert"]
+if TYPE_CHECKING:
+    from pipeline.damage import Inspection
+    from pipeline.foreign_rows import RowChange
+
+__all__ = ["accept_commit", "check", "convert"]
 
 Deep = Annotated[bool, typer.Option("--deep", help="Read every byte, and compare it with the hash in the log.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")]
-Quarantine = Annotated[bool, typer.Option("--quarantine", help="Move damaged files from the table to quarantine/.")]
+Quarantine = Annotated[bool, typer.Option("--quarantine", help="Move unreadable files from the table to quarantine/.")]
+Number = Annotated[int, typer.Argument(min=0, help="The number of the commit in the table's log.")]
+TableName = Annotated[str, typer.Option("--table", help="The table of the lake.")]
+_NAMED_MAX = 10
 
 
 def check(
     lake: Lake = None, deep: Deep = False, quarantine: Quarantine = False, as_json: Json = False, config: Config = None
 ) -> None:
-    """Check that every file of the lake's tables exists, is complete, and has the right number of rows.
+    """Check that every file of the lake's tables exists and is complete, and that the log says the truth about it.
 
     It reads the end of each file and no rows. `hookwire pipeline audit` checks that all events are there and in order.
     With --deep it reads every byte, and names each file that is not as it was written.
 
-    Exit code 1: some files are damaged. With --quarantine they are moved to quarantine/ of the lake, and the table's
-    log names the reason. For bronze, the audit then names the lost events, and `hookwire pipeline replay --lost`
-    publishes them again. For other tables, run `hookwire pipeline deliveries`, `metrics` or `slo`: they compute the
-    days again, deliveries only while the database still has the attempts.
+    It also names the commits of other tools. A commit that rearranges files, such as OPTIMIZE, is a note. A commit that
+    changed rows is a finding with event ids, until `hookwire pipeline accept-commit` accepts it.
+
+    Exit code 1: there are findings. With --quarantine, files whose records cannot be read are moved to quarantine/ of
+    the lake, and the table's log names the reason. A file whose records can be read always stays. For bronze, the audit
+    then names the lost events, and `hookwire pipeline replay --lost` publishes them again. For other tables, run
+    `hookwire pipeline deliveries`, `metrics` or `slo`: they compute the days again, deliveries only while the database
+    still has the attempts.
 
     Examples:
 
@@ -37,31 +51,79 @@ def check(
       hookwire pipeline check --deep --quarantine --json
     """
     from pipeline.damage import inspect, put_aside
+    from pipeline.foreign_rows import changes
     from pipeline.runs import recorded_run
     from pipeline.tables import lake_tables
 
     storage = lake_of(lake, settings_from(config))
     with told_failures():
         found = [inspect(storage, table, deep=deep) for table in lake_tables(storage)]
+        changed = [
+            (one.table.name, each) for one in found for each in changes(storage, one.table, one.foreign, _NAMED_MAX)
+        ]
         damaged = [(f"{one.table.name}/{damage.file.path}", damage) for one in found for damage in one.damages]
-        records = sum(damage.file.rows for _, damage in damaged)
-        if quarantine and damaged:
+        lost = [damage for _, damage in damaged if damage.is_lost]
+        records = sum(damage.file.rows for damage in lost)
+        if quarantine and lost:
             with recorded_run(storage, "check", {"quarantine": True}) as run:
                 for one in found:
                     put_aside(storage, one.table, one.damages, run.id)
-                run.counts, run.state = {"files": len(damaged), "records": records}, "findings"
+                run.counts, run.state = {"files": len(lost), "records": records}, "findings"
     files, unknown = sum(one.files for one in found), sum(one.without_hash for one in found)
+    notes = _notes(found, changed)
     done = {
-        "files": files, "damaged": [{"path": path, "reason": damage.reason} for path, damage in damaged],
-        "records": records, "quarantined": quarantine, "without_hash": unknown,
+        "files": files, "records": records, "quarantined": quarantine, "without_hash": unknown, "notes": notes,
+        "damaged": [{"path": path, "reason": damage.reason, "lost": damage.is_lost} for path, damage in damaged],
+        "foreign": [{"table": table, **asdict(each), "commit": each.commit.version, "tool": each.commit.tool,
+                     "operation": each.commit.operation} for table, each in changed],
     }  # fmt: skip
     lines = [f"{path}: {damage.reason}" for path, damage in damaged]
-    verb = "put into quarantine" if quarantine else "damaged"
+    lines += [f"{table}: {each.sentence}" for table, each in changed]
+    lines += [f"note: {note}" for note in notes]
+    verb = "put into quarantine" if quarantine else "lost"
     hashed = f"; the log has no hash of {unknown} of them any more" if unknown else ""
-    words = f"{files} files were checked, {len(damaged)} {verb}, {records:,} records in them{hashed}"
+    wrong = len(damaged) - len(lost)
+    words = (
+        f"{files} files were checked, {len(damaged)} damaged, {len(lost)} of them {verb}, {records:,} records in "
+        f"them; the log is wrong about {wrong}; {len(changed)} commits of other tools changed rows{hashed}"
+    )
     _result(done, as_json, "\n".join([*lines, words]))
-    if damaged:
+    if damaged or changed:
         raise typer.Exit(1)
+
+
+def _notes(found: Sequence[Inspection], changed: Sequence[tuple[str, RowChange]]) -> list[str]:
+    """Return the commits of other tools that changed no row, in words."""
+    findings = {(table, each.commit.version) for table, each in changed}
+    return [
+        f"{one.table.name}: {commit.name}, changed no row"
+        for one in found
+        for commit in one.foreign
+        if (one.table.name, commit.version) not in findings
+    ]
+
+
+def accept_commit(number: Number, lake: Lake = None, table: TableName = "bronze", config: Config = None) -> None:
+    """Accept a commit of another tool that changed rows, so that `check` and `audit` do not report it any more.
+
+    NUMBER is the number that `hookwire pipeline check` names. The audit still names each lost or altered event.
+
+    Examples:
+
+      hookwire pipeline accept-commit 17
+    """
+    from pipeline.foreign_rows import accept
+    from pipeline.runs import recorded_run
+    from pipeline.tables import lake_tables
+
+    storage = lake_of(lake, settings_from(config))
+    named = next((each for each in lake_tables(storage) if each.name == table), None)
+    if named is None:
+        raise CommandFailed(f"the lake has no table {table}", 2)
+    with told_failures(), recorded_run(storage, "accept-commit", {"table": table, "commit": number}) as run:
+        if not accept(named, number, run.id):
+            raise CommandFailed(f"{table} has no commit {number} of another tool that waits: see `check`", 2)
+    say(f"commit {number} of {table} is accepted")
 
 
 def convert(lake: Lake = None, dry_run: DryRun = False, as_json: Json = False, config: Config = None) -> None:

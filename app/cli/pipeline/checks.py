@@ -12,7 +12,7 @@ from pipeline.java import JavaMissing, java_major
 from pipeline.kafka_jars import JarsMissing
 from pipeline.kafka_reader import KafkaUnreachable, topics_of
 from pipeline.lake import LakeDamaged, bronze
-from pipeline.session import spark_session
+from pipeline.session import SettingRefused, spark_session
 from pipeline.storage import LakeStorage, StorageError
 from pipeline.workers import Python, python_here, python_of_workers
 
@@ -89,6 +89,9 @@ def _lake(lake: LakeStorage) -> Check:
 def _spark(settings: Settings, here: Python) -> Iterator[Check]:
     try:
         spark = spark_session(session_of(settings))
+    except SettingRefused as refused:
+        yield Check("GB-10", "Spark", "refuse", str(refused))
+        return
     except JarsMissing as missing:
         yield Check(
             "PL-K02", "Spark", "refuse", str(missing), "or HOOKWIRE_PIPELINE_SOURCE=python, which needs no jars"

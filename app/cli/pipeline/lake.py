@@ -60,7 +60,7 @@ def session(name: str, settings: Settings) -> Any:
     from app.cli.pipeline.options import session_of
     from pipeline.java import JavaMissing, java_major
     from pipeline.kafka_jars import JarsMissing
-    from pipeline.session import SessionFailed, spark_session
+    from pipeline.session import SessionFailed, SettingRefused, spark_session
 
     try:
         java_major()
@@ -69,6 +69,8 @@ def session(name: str, settings: Settings) -> Any:
         raise CommandFailed(str(missing), 3) from None
     try:
         return spark_session(replace(options, name=f"hookwire {name}"))
+    except SettingRefused as error:
+        raise CommandFailed(str(error), 2) from None
     except SessionFailed as error:
         raise CommandFailed(str(error), 3) from error
 

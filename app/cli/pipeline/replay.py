@@ -109,14 +109,12 @@ def _selection(asked: dict[str, Any]) -> Selection:
 
 
 def _count(settings: Settings, storage: LakeStorage, asked: dict[str, Any], as_json: bool) -> None:
-    from pipeline.lake import bronze
-    from pipeline.selection import count, select
+    from pipeline.selection import count
 
     if asked["lost"] is not None:
         counts: dict[str, Any] = {"events": len(asked["lost"]), "oldest": None, "newest": None}
     else:
-        spark = session("replay", settings)
-        counts = count(select(bronze(storage).read(spark), _selection(asked)))
+        counts = count(_selected(settings, storage, asked))
     span = f", from {counts['oldest']} to {counts['newest']}" if counts["oldest"] else ""
     say(json.dumps(counts) if as_json else f"would send {counts['events']:,} events{span}")
 
@@ -164,10 +162,17 @@ async def send_all(
 
 
 def _of_lake(settings: Settings, storage: LakeStorage, asked: dict[str, Any]) -> Iterator[ArchivedEvent]:
-    from pipeline.lake import bronze
-    from pipeline.selection import archived, select
+    from pipeline.selection import archived
 
-    return archived(select(bronze(storage).read(session("replay", settings)), _selection(asked)))
+    return archived(_selected(settings, storage, asked))
+
+
+def _selected(settings: Settings, storage: LakeStorage, asked: dict[str, Any]) -> Any:
+    from pipeline.lake import bronze
+    from pipeline.selection import files_of, select
+
+    table, selection = bronze(storage), _selection(asked)
+    return select(table.read(session("replay", settings), files_of(table.snapshot(), selection)), selection)
 
 
 async def _of_hub(hub: str, event_id: str) -> ArchivedEvent:

@@ -37,6 +37,7 @@ def compact(
 ) -> None:
     """Replace the small files of closed days by few large ones, and delete unused files that are older than a day.
 
+    Files of older versions, which Polars cannot read, get other names. Their contents stay.
     Unused files are replaced files of any table, and files of killed batches that have been repeated since.
 
     Examples:
@@ -47,6 +48,7 @@ def compact(
     """
     from pipeline.compaction import compact, crowded
     from pipeline.lake import bronze
+    from pipeline.renaming import rename
     from pipeline.runs import recorded_run
     from pipeline.tables import lake_tables
 
@@ -56,7 +58,8 @@ def compact(
     with told_failures():
         folders = crowded(table.snapshot(), datetime.now(UTC).date(), file_mb * _MEBIBYTE)
     files, rows = sum(len(folder.files) for folder in folders), sum(folder.rows for folder in folders)
-    done = {"folders": len(folders), "files": files, "rows": rows, "fewer_files": 0, "deleted_files": 0}
+    done = {"folders": len(folders), "files": files, "rows": rows, "fewer_files": 0, "renamed_files": 0,
+            "deleted_files": 0}  # fmt: skip
     if not dry_run:
         with told_failures(), recorded_run(storage, "compact", {"file_mb": file_mb}) as run:
             run.counts = done
@@ -64,10 +67,14 @@ def compact(
                 spark = session("compact", settings)
                 done["fewer_files"] = compact(spark, table, folders, run.id, file_mb * _MEBIBYTE, _tell_folder)
             tables = lake_tables(storage)
+            done["renamed_files"] = sum(rename(storage, each, run.id) for each in tables)
             done["deleted_files"] = sum(each.vacuum(_REPLACED_KEPT_HOURS, unnamed=True) for each in tables)
     verb = "would be" if dry_run else "were"
-    _result(done, as_json, f"{files} files of {len(folders)} days and topics {verb} compacted, {rows:,} records; "
-            f"{done['fewer_files']} files fewer, {done['deleted_files']} old ones deleted")  # fmt: skip
+    words = (
+        f"{files} files of {len(folders)} days and topics {verb} compacted, {rows:,} records; "
+        f"{done['fewer_files']} files fewer, {done['renamed_files']} renamed, {done['deleted_files']} old ones deleted"
+    )
+    _result(done, as_json, words)
 
 
 def _tell_folder(folder: Folder) -> None:

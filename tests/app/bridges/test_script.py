@@ -79,6 +79,7 @@ async def test_what_describes_another_message_is_not_inherited(tmp_path: Path, m
         ("exit 0", ScriptOutcome(0, 0.0, "")),
         ("exit 7", ScriptOutcome(7, 0.0, "exit 7")),
         ("kill -TERM $$", ScriptOutcome(-15, 0.0, "ended by SIGTERM")),
+        ("kill -35 $$", ScriptOutcome(-35, 0.0, "ended by signal 35")),
     ],
 )
 async def test_the_exit_status_is_the_verdict(tmp_path: Path, text: str, outcome: ScriptOutcome):

@@ -69,6 +69,8 @@ def test_metadata_needs_its_own_setting() -> None:
         ("hub.example", 443),
         ("10.0.0.11", 8443),
         ("10.0.0.12", 3128),
+        ("10.0.0.13", 6432),
+        ("10.0.0.14", 5432),
     ],
 )
 def test_our_own_servers_are_never_reached_whatever_is_allowed(host: str, port: int) -> None:
@@ -84,6 +86,8 @@ def test_our_own_servers_are_never_reached_whatever_is_allowed(host: str, port: 
         "hub.example": {},
         "10.0.0.11": {"listen": "10.0.0.11:8443"},
         "10.0.0.12": {"egress_proxy": "http://10.0.0.12:3128"},
+        "10.0.0.13": {"database_url": "postgresql://user:secret@10.0.0.13:6432,10.0.0.14/db"},
+        "10.0.0.14": {"database_url": "postgresql://user:secret@10.0.0.13:6432,10.0.0.14/db"},
     }[host]
     assert not may_reach(host, port, listen_port=8443, **wide, **own)
     assert may_reach("10.0.0.99", 8444, **wide, **own)

@@ -271,6 +271,25 @@ def test_a_secret_with_an_at_sign_in_it_is_refused_with_how_it_is_written(
     assert ("@ is %40" in said, "canary" in said) == (True, False)
 
 
+def test_a_database_may_be_named_by_several_servers() -> None:
+    """HA-01."""
+    url = "postgresql://u:s@one:5432,[::1]:5433,two/x?target_session_attrs=read-write"
+    assert Settings(database_url=SecretStr(url)).database_url == SecretStr(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("postgresql://one,:5432/x", "HOOKWIRE_DATABASE_URL: must be "),
+        ("postgresql://one/x?target_session_attrs=standby", "HOOKWIRE_DATABASE_URL: target_session_attrs must be "),
+    ],
+)
+def test_servers_that_cannot_be_meant_are_refused(url: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HA-01: the hub writes."""
+    monkeypatch.setenv("HOOKWIRE_DATABASE_URL", url)
+    assert refusal({"HOOKWIRE_DATABASE_URL": url}).startswith(said)
+
+
 def test_an_ipv6_address_stands_in_brackets() -> None:
     assert Settings(listen="[::1]:8080").listen_address == ("::1", 8080)
 

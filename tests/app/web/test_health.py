@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+import asyncpg
 import pytest
 
 from app.chaos.child import Child
@@ -192,10 +193,11 @@ _TERMINATE = (
 async def read_only(database_url: str, value: str) -> None:
     """Make the database's sessions read-only, or writable, from now on."""
     name = database_url.rpartition("/")[2]
-    async with opened(database_url) as (_, operator):
-        await operator.execute("SET default_transaction_read_only = off")
-        await operator.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = {value}")
-        await operator.execute(_TERMINATE)
+    operator = await asyncpg.connect(database_url)
+    await operator.execute("SET default_transaction_read_only = off")
+    await operator.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = {value}")
+    await operator.execute(_TERMINATE)
+    await operator.close()
 
 
 async def test_every_answer_carries_a_request_id(running_hub: RunHub) -> None:

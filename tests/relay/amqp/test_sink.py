@@ -287,16 +287,17 @@ async def test_a_record_that_amqp_cannot_carry_is_refused_and_the_connection_liv
     assert (refusals(receipt), await broker.bodies(queue)) == ([(1, "record", "headers_too_large")], [2])
 
 
-async def test_a_full_queue_is_back_pressure_and_what_was_confirmed_before_is_not_sent_twice(broker: Broker):
-    """RQ-02, F26."""
+async def test_a_full_queue_is_back_pressure_on_its_topic_and_what_was_confirmed_is_not_sent_twice(broker: Broker):
+    """RQ-02, F26, GW-01."""
     queue = await broker.bind("#", **{"x-max-length": 3, "x-overflow": "reject-publish"})
     batch = [record(number, "a") for number in range(1, 8)]
     async with opened(broker.sink()) as sink:
         receipt = await send(sink, batch)
-        with pytest.raises(SinkUnavailable, match="full"):
-            await send(sink, batch[len(receipt.acknowledged) :])
+        again = await send(sink, batch[len(receipt.acknowledged) :])
     confirmed = [one.id for one in receipt.acknowledged]
-    assert (refusals(receipt), confirmed) == ([], await broker.bodies(queue))
+    full = [(len(confirmed) + 1, "topic", "queue_full")]
+    assert (refusals(receipt), refusals(again), confirmed) == (full, full, await broker.bodies(queue))
+    assert "x-max-length" in receipt.refused[0].detail
 
 
 # --- the fence --------------------------------------------------------------------------------------------------

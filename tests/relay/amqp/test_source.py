@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 
 from relay.amqp.options import AmqpOptions
 from relay.amqp.source import AmqpSource, SourceMetrics
-from relay.source import IntakeRefused, IntakeUnavailable, SourceMessage, SourceRoute, Taken
+from relay.source import IntakeRefused, IntakeResult, IntakeUnavailable, SourceMessage, SourceRoute
 from scripts.servers.rabbitmq import RabbitServer
 from tests.faults.proxy import proxied
 from tests.waiting import poll, until
@@ -38,7 +38,7 @@ class Recorder:
     closed: bool = False
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def take(self, route: SourceRoute, message: SourceMessage) -> Taken:
+    async def take(self, route: SourceRoute, message: SourceMessage) -> IntakeResult:
         self._changed.set()
         await asyncio.sleep(0)
         if self.closed:
@@ -47,7 +47,7 @@ class Recorder:
             raise IntakeRefused("bad", "it is bad")
         self.taken.append(message)
         self._changed.set()
-        return Taken("stored", message.left_out)
+        return IntakeResult("stored", message.left_out)
 
     async def until(self, count: int) -> list[SourceMessage]:
         """The messages taken, once there are so many different ones."""

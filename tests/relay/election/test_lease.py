@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 
 import asyncpg
 import pytest
 from typing_extensions import override
 
 from db.direct import Direct, connect_direct
-from db.errors import Unavailable
-from db.pool import Database, Row
+from db.errors import PrimaryChanged, Unavailable
+from db.pool import Database, PoolOptions, Row, open_database
+from db.primary import ServerIdentity
 from relay.election.lease import LeaseElection, LeaseOptions, Leases, quota
 from relay.election.port import LeadershipLost, Lease
 from relay.sink import Term
@@ -397,3 +398,16 @@ async def test_a_member_that_is_gone_without_a_word_is_replaced_by_the_others(sh
         await session.close()
         await until(lambda: sorted(one.groups + two.groups) == [0, 1, 2, 3])
         await until(lambda: len(one.groups) == len(two.groups) == 2)
+
+
+async def test_when_another_primary_takes_over_every_lease_is_lost_at_once(harness: Harness) -> None:
+    """HA-03: before the new primary is asked anything. It may not know our terms, or may give them to others."""
+    async with aclosing(await open_database(PoolOptions(harness.url))) as database:
+        leases = leases_of(harness, database=database, connections=Connections(database))
+        async with process(leases) as one:
+            await until(lambda: one.groups == [0])
+            lease = one.held[0]
+            row = await database.fetchrow("session.identity")
+            with pytest.raises(PrimaryChanged):
+                database.options.primary.admit(ServerIdentity(row["system"], row["timeline"] + 1))
+            assert (lease.lost.is_set(), one.election.trusted(0)) == (True, False)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 
+from db.pool import PoolOptions
 from relay.election.neli import NeliElection
 from relay.election.neli_beat import value_of
 from relay.election.neli_core import Assigned, Beat, Confirm, Confirmed, Heard, Input, Revoked, SendBeat
@@ -117,6 +118,7 @@ class Terms:
     """A database that knows one lease."""
 
     number = 0
+    options = PoolOptions("")
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Terms]:

@@ -508,3 +508,16 @@ async def test_a_refused_connection_to_the_outbox_names_the_reason(
     with pytest.raises(OutboxUnavailable, match=says):
         async with open_compat(settings, Compat()):
             pass
+
+
+async def test_after_a_server_took_no_write_no_older_connection_is_used(mariadb_url: str) -> None:
+    """HA-02: error 1290 of a server that became a replica; each connection would have to meet it."""
+    database = await open_maria(maria_options(mariadb_url))
+    async with database._connection() as one, database._connection() as other:
+        pass
+    with pytest.raises(Unavailable):
+        async with database._connection():
+            raise Unavailable("the server is running with the --read-only option")
+    closed = [one.closed, other.closed]
+    await database.aclose()
+    assert closed == [True, True]

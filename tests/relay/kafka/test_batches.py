@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from aiokafka.producer.message_accumulator import BatchBuilder
@@ -24,8 +25,8 @@ def record(number: int, key: str | None = "k", payload: bytes = b"x", topic: str
     )  # fmt: skip
 
 
-def packer(suspects: Mapping[int, int] | None = None, batch_bytes: int = MEBIBYTE) -> Packer:
-    return Packer(lambda: BatchBuilder(2 * MEBIBYTE, 0), Headers(1), Partitioner(), batch_bytes, suspects or {})
+def packer(alone: Collection[str] = (), batch_bytes: int = MEBIBYTE) -> Packer:
+    return Packer(lambda: BatchBuilder(2 * MEBIBYTE, 0), Headers(1), Partitioner(), batch_bytes, alone)
 
 
 def ids(batches: list[KafkaBatch]) -> list[list[int]]:
@@ -46,11 +47,20 @@ def test_a_record_larger_than_a_batch_travels_alone() -> None:
     assert ids(list(lane)) == [[1], [2], [3]]
 
 
-def test_suspects_share_a_batch_with_as_many_as_the_search_allows() -> None:
-    """RO-08: 3 to 6 were in the batch that was refused."""
-    suspects = dict.fromkeys(range(3, 7), 2)
-    [lane] = packer(suspects).pack([record(n) for n in range(1, 10)], [TOPIC] * 9).partitions
-    assert ids(list(lane)) == [[1, 2], [3, 4], [5, 6], [7, 8, 9]]
+def test_records_of_a_topic_travel_alone_while_the_refused_one_is_searched() -> None:
+    """RO-08, GW-01: the answer to a batch of one names it."""
+    other = replace(TOPIC, name="other")
+    records = [record(n, topic="other" if n > 3 else "orders") for n in range(1, 6)]
+    layout = packer({"orders"}).pack(records, [TOPIC] * 3 + [other] * 2)
+    assert [ids(list(lane)) for lane in layout.partitions] == [[[1], [2], [3]], [[4, 5]]]
+
+
+def test_a_compacted_topic_takes_no_record_without_a_key() -> None:
+    """GW-01: Kafka would refuse the whole batch for it, with error 87."""
+    layout = packer().pack([record(1), record(2, None), record(3)], [replace(TOPIC, is_compacted=True)] * 3)
+    assert [ids(list(lane)) for lane in layout.partitions] == [[[1, 3]]]
+    assert [(r.record.id, r.scope, r.reason) for r in layout.refused] == [(2, "record", "key_missing")]
+    assert "publish with Hookwire-Key, or change the topic's cleanup.policy" in layout.refused[0].detail
 
 
 def test_what_follows_a_refused_record_of_its_key_or_topic_is_left_out() -> None:
@@ -69,7 +79,7 @@ def test_a_wave_has_one_batch_of_each_partition_and_no_more_bytes_than_a_request
     """RK-13, RO-03: at most one unacknowledged batch per partition."""
     sizes = {"a": [9, 1], "b": [9], "c": [1, 1, 1]}  # MiB; 16 fit
     partitions = [
-        [KafkaBatch(topic, 0, None, 1, size=size * MEBIBYTE) for size in batches] for topic, batches in sizes.items()
+        [KafkaBatch(topic, 0, None, size=size * MEBIBYTE) for size in batches] for topic, batches in sizes.items()
     ]
     assert [[(batch.topic, batch.size // MEBIBYTE) for batch in wave] for wave in waves(partitions)] == [
         [("a", 9), ("c", 1)],

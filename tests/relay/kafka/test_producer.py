@@ -37,7 +37,7 @@ async def test_a_batch_without_an_offset_is_kept(monkeypatch: pytest.MonkeyPatch
     error = NotLeaderForPartitionError()
     failed.set_exception(error)
     one, _ = producer(monkeypatch)
-    one._unanswered = [kept, failed]
+    one._wave = [kept, failed]
     assert await one.answers() == [None, error]
 
 

@@ -20,18 +20,20 @@ from typing import Any, Literal
 import pytest
 from aiokafka import errors
 from aiokafka.admin import NewPartitions
+from aiokafka.protocol.produce import ProduceRequest_v7
 
 import relay.kafka.topics
 from event.partition import Partitioner, Scheme
-from relay.kafka.admin import KafkaAdmin, TopicDescription, TopicLimits
+from relay.kafka.admin import KafkaAdmin, TopicLimits
 from relay.kafka.batches import BatchLayout, KafkaBatch, Packer
 from relay.kafka.error import blame
+from relay.kafka.metadata import TopicDescription
 from relay.kafka.options import Compression
 from relay.kafka.producer import KafkaProducer
 from relay.kafka.security import KafkaSecurity
 from relay.kafka.sink import KafkaOptions, KafkaSink
 from relay.kafka.topic import KafkaTopic, fragility
-from relay.kafka.topics import KafkaTopics
+from relay.kafka.topics import AbsentTopics, KafkaTopics
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, SinkUnavailable, Term
 from scripts.servers.kafka import KafkaServer
@@ -259,7 +261,7 @@ async def test_a_slow_answer_does_not_count_as_waiting_for_the_topic(monkeypatch
         async def learn(self, _: str) -> int:
             return 4
 
-    topics = KafkaTopics(SlowAdmin(), Producer(), options_of("localhost:1"), set())  # type: ignore[arg-type]
+    topics = KafkaTopics(SlowAdmin(), Producer(), options_of("localhost:1"), AbsentTopics(60.0))  # type: ignore[arg-type]
     assert await topics.resolve({"new"}) == {"new": KafkaTopic("new", 4, 1_000)}
 
 
@@ -273,7 +275,7 @@ async def test_a_missing_topic_holds_up_no_other(strict_kafka: KafkaServer) -> N
 
 @both_modes
 async def test_a_topic_that_we_may_not_write_to_holds_up_no_other(strict_kafka: KafkaServer, mode: Mode) -> None:
-    """RL-07, RO-08, F21: it may be described, so nothing but the refusal tells; a new producer for whatever is left."""
+    """RL-07, RO-08, F21, GW-01: the first refusal is the broker's. Then metadata tells, before a transaction begins."""
     closed, open_ = (f"{name}.{secrets.token_hex(4)}" for name in ("closed", "open"))
     for name in (closed, open_):
         await make_topic(strict_kafka.bootstrap, name, 1)
@@ -288,26 +290,29 @@ async def test_a_topic_that_we_may_not_write_to_holds_up_no_other(strict_kafka: 
         healed = await relay.carry(records[0], records[2])
     refused = [[(r.record.id, r.scope, r.reason) for r in receipt.refused] for receipt in (first, second)]
     arrived = [await values(strict_kafka.bootstrap, name) for name in (closed, open_)]
-    assert (refused, others, healed) == ([[(0, "topic", "topic_refused")]] * 2, [], [])
+    assert (refused, others, healed) == (
+        [[(0, "topic", "topic_refused")], [(0, "topic", "topic_not_authorised")]], [], [],
+    )  # fmt: skip
     assert arrived == [["9", "0", "2"], ["1", "3"]]
 
 
 @both_modes
-async def test_a_limit_that_was_raised_is_noticed_at_the_next_try(kafka: KafkaServer, topic: str, mode: Mode) -> None:
+async def test_a_limit_that_was_raised_is_noticed_at_the_next_probe(kafka: KafkaServer, topic: str, mode: Mode) -> None:
     await make_topic(kafka.bootstrap, topic, 1, max_message_bytes="5000")
     large, small = record(1, topic, payload=bytes(6_000)), record(2, topic, "other", payload=b"small")
     async with opened(options_of(kafka.bootstrap, mode)) as relay:
         first = await relay.send(large)
         await relay.send(small)  # the limit is known from it
         await set_message_bytes_max(kafka.bootstrap, topic, 50_000)
-        second = await relay.send(large)
+        second = await relay.sink.send(replace(relay.batch(large), is_probe=True))
     assert ([r.reason for r in first.refused], list(second.acknowledged)) == (["too_large"], [large])
 
 
 async def test_a_record_that_is_too_large_has_its_own_topic_asked_again_and_no_other(
     kafka: KafkaServer, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And what was laid out stands, unless the answer is another one."""
+    """And what was laid out stands, unless the answer is another one. What was read a moment ago is not asked again."""
+    monkeypatch.setattr("relay.kafka.sink._FRESH_SECONDS", -1.0)
     asked, packed = [], []
 
     async def limits(self: KafkaAdmin, names: Collection[str]) -> Mapping[str, TopicLimits]:
@@ -335,30 +340,58 @@ async def test_a_record_that_is_too_large_has_its_own_topic_asked_again_and_no_o
 async def test_a_limit_that_was_lowered_is_learned_from_the_brokers_refusal(
     kafka: KafkaServer, topic: str, mode: Mode
 ) -> None:
-    """RK-15, F21: the refused batch ends the producer's life; with the next one the record is named."""
+    """RK-15, F21, GW-01: the answer names no record, so the topic waits; then its new limit names it."""
     await make_topic(kafka.bootstrap, topic, 1)
     async with opened(options_of(kafka.bootstrap, mode)) as relay:
         await relay.send(record(1, topic, payload=b"first"))
         await set_message_bytes_max(kafka.bootstrap, topic, 2_000)
-        refused = await relay.carry(
-            record(2, topic, "a", b"small"), record(3, topic, "b", bytes(3_000)), record(4, topic, "c", b"small")
-        )
+        records = record(2, topic, "a", b"small"), record(3, topic, "b", bytes(3_000)), record(4, topic, "c", b"small")
+        unknown = await relay.send(*records)
+        refused = await relay.carry(*records)
+    [refusal] = unknown.refused
+    assert (refusal.scope, refusal.reason, relay.reopened) == ("topic", "topic_refused", 0)
+    assert refusal.detail.startswith("Kafka's error 10 MESSAGE_TOO_LARGE")
     assert (refused, await values(kafka.bootstrap, topic)) == ([3], ["first", "small", "small"])
 
 
+COMPACTED = (
+    "Kafka's error 87 INVALID_RECORD: Compacted topic cannot accept message without key in topic partition {}-0; "
+    "publish with Hookwire-Key, or change the topic's cleanup.policy"
+)
+
+
 @both_modes
-async def test_a_record_that_only_the_broker_refuses_is_searched_for_and_found(
-    kafka: KafkaServer, topic: str, mode: Mode
+@pytest.mark.parametrize("names", [True, False], ids=["named", "unnamed"])
+async def test_records_that_only_the_broker_refuses_are_found_by_one_producer(
+    kafka: KafkaServer, topic: str, mode: Mode, names: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RO-08, RK-24: a compacted topic takes no record without a key, and says so with a code aiokafka does not know."""
+    """RO-08, RK-24, GW-01: a broker of Kafka 2.4 or later names them and says why (KIP-467). With an older one, the
+    answer to a record that travels alone names it.
+    """
+    if not names:
+        monkeypatch.setattr("relay.kafka.refused_batch.ProduceRequest_v8", ProduceRequest_v7)
+    monkeypatch.setattr(KafkaAdmin, "limits", _knowing_no_policy(KafkaAdmin.limits))
     await make_topic(kafka.bootstrap, topic, 1, cleanup_policy="compact")
     records = [record(number, topic, f"key {number}", b"%d" % number) for number in range(100)]
-    records[61] = records[61]._replace(key=None)
+    for number in (17, 61):
+        records[number] = records[number]._replace(key=None)
     async with opened(options_of(kafka.bootstrap, mode)) as relay:
-        refused = await relay.carry(*records)
+        first = await relay.send(*records)
+        known = [refusal.record.id for refusal in first.refused] if names else []
+        refused = known + await relay.carry(*(record for record in records if record.id not in known))
     found = [int(value) for value in await values(kafka.bootstrap, topic)]
-    assert (refused, found) == ([61], [number for number in range(100) if number != 61])
-    assert relay.reopened <= 8  # 100, 50, 25, 12, 6, 3, 1
+    assert (sorted(refused), found, relay.reopened) == ([17, 61], [n for n in range(100) if n not in (17, 61)], 0)
+    if names:
+        assert {(r.scope, r.detail) for r in first.refused} == {("record", COMPACTED.format(topic))}
+
+
+def _knowing_no_policy(ask: Any) -> Any:
+    """The settings of topics, without what is known of their clean-up."""
+
+    async def limits(self: KafkaAdmin, names: Collection[str]) -> Mapping[str, TopicLimits]:
+        return {name: replace(found, is_compacted=False) for name, found in (await ask(self, names)).items()}
+
+    return limits
 
 
 @pytest.mark.parametrize(

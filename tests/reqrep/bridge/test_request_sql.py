@@ -398,7 +398,7 @@ async def test_each_statement_reads_a_few_rows_however_many_requests_there_are(s
     await measure("due", (STATEMENTS["due.poll"], ()))
     await measure("waiting", (STATEMENTS["request.waiting_among"], (["echo", "none"], [1, 1])))
     await measure("repeated", (STATEMENTS["request.make"], made))
-    await measure("lease", (STATEMENTS["request.lease"], ("echo", 1, None, "w", 0.0)))
+    await measure("lease", (STATEMENTS["request.lease"], ("echo", 1, None, "w", 0.0, None)))
     fence = await sql.fetchval("SELECT claim FROM hookwire.requests WHERE service = 'echo'")
     await measure("reply", (STATEMENTS["request.reply"], (request_id, fence, b"x", None)))
     await measure("get", (STATEMENTS["request.get"], (request_id, None)))

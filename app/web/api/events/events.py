@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.delivery_row import delivery_out
+from app.web.api.route.answers import row_bytes
 from app.web.api.route.condition import BlockedBy, ConditionReason, NextAttemptAt
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.event_ids import event_number
@@ -20,6 +21,7 @@ from app.web.api.route.refusals import refusals
 from app.web.authentication import grant_of, require_topic, shows_payloads
 from app.web.problem import Problem
 from app.web.scopes import needs
+from db.pool import Row
 from event.strict_json import StrictJsonError, loads
 from webhooks.condition import Condition, DeliveryState, EventState, delivery_condition, event_condition, sink_condition
 
@@ -159,14 +161,23 @@ def _summary(sinks: Sequence[tuple[str, Condition]], deliveries: Sequence[Condit
     return sentence[0].upper() + sentence[1:] + "."
 
 
-@router.get("/{event_id}", summary="Get an event and its outcome")
+@router.get("/{event_id}", summary="Get an event and its outcome", response_model=EventOut)
 @needs("read", reach="route")
-async def get(request: Request, event_id: str, context: In) -> EventOut:
+async def get(request: Request, event_id: str, context: In) -> Response:
     """Shows the outcome per sink and per subscription. For an event without any receiver it gives the reason."""
     number = event_number(event_id, context.incarnation)
-    row = await context.database.fetchrow("event.get", "default", number)
-    if row is None:
-        raise Problem("not-found", _MISSING)
+    async with context.answers.share() as share:
+        rows = await share.fetch(lambda _: context.database.fetch("event.get", "default", number))
+        if not rows:
+            raise Problem("not-found", _MISSING)
+        outcome = await _outcome(request, rows[0], context)
+        shown = shows_payloads(request)
+        return await share.one(lambda: _out(event_id, rows[0], outcome, shown=shown), row_bytes(rows[0]))
+
+
+async def _outcome(request: Request, row: Row, context: Context) -> dict[str, Any]:
+    """Return the members of the answer that say what became of the event."""
+    number = row["id"]
     require_topic(request, row["topic"], hidden=_MISSING)
     sinks = [
         (sink["sink"], sink_condition(sink))
@@ -180,22 +191,28 @@ async def get(request: Request, event_id: str, context: In) -> EventOut:
     shown = [d for d in rows if grant is None or grant.reaches(d["topic"])]
     deliveries = [delivery_condition(d) for d in rows]
     condition = event_condition(sinks, [delivery_condition(d) for d in shown])
-    text, encoded = payload_out(row["payload"]) if shows_payloads(request) else (None, None)
+    return {
+        **condition._asdict(),
+        "sinks": [{"sink": sink, **found._asdict()} for sink, found in sinks],
+        "deliveries": [delivery_out(delivery, context.incarnation) for delivery in shown],
+        "summary": _summary(sinks, deliveries) + (_HEADERS_LEFT_OUT if row["headers_left_out"] else ""),
+    }
+
+
+def _out(event_id: str, row: Row, outcome: dict[str, Any], *, shown: bool) -> dict[str, Any]:
+    text, encoded = payload_out(row["payload"]) if shown else (None, None)
     return EventOut.model_validate(
         {
             **row,
             "id": event_id,
-            "sequence": number if row["ordered"] else None,
+            "sequence": row["id"] if row["ordered"] else None,
             "headers": json.loads(row["headers"]),
             "payload": text,
             "payload_base64": encoded,
             "data": _json_of(row["content_type"], text),
-            **condition._asdict(),
-            "sinks": [{"sink": sink, **found._asdict()} for sink, found in sinks],
-            "deliveries": [delivery_out(delivery, context.incarnation) for delivery in shown],
-            "summary": _summary(sinks, deliveries) + (_HEADERS_LEFT_OUT if row["headers_left_out"] else ""),
+            **outcome,
         }
-    )
+    ).model_dump()
 
 
 def _json_of(content_type: str | None, text: str | None) -> Any:

@@ -18,7 +18,7 @@ from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cur
 from app.web.api.route.precondition import IfMatch, etag, version_meant
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
-from app.web.api.user_content import UserContent
+from app.web.api.route.user_content import UserContent
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row

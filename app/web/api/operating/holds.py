@@ -36,7 +36,7 @@ _EXAMPLE: dict[str, Any] = {
     "scope": "key",
     "key": "customer-17",
     "reason": "too_large",
-    "detail": "2000000 bytes; orders.created takes 1048588",
+    "detail": "2000000 bytes; the Kafka topic orders.created takes 1048588; raise its max.message.bytes, or send less",
     "records": 12,
     "attempts": 4,
     "since": "2026-01-15T09:31:07.131002Z",

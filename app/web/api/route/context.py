@@ -9,6 +9,7 @@ from fastapi import Request
 from prometheus_client import CollectorRegistry
 
 from app.settings.settings import Settings
+from app.web.api.route.answers import Answers
 from app.web.backlog import Backlog
 from app.web.overview import Overview
 from app.web.readiness import Readiness
@@ -69,6 +70,7 @@ class Context:
     policy: GuardPolicy
     outbound: Outbound
     pull: Pull
+    answers: Answers
     jobs: JobsContext
     services: ServicesContext
     registry: CollectorRegistry

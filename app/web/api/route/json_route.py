@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import override
 
-from app.web.api.user_content import UserContent
+from app.web.api.route.user_content import UserContent
 
 __all__ = ["JsonRoute"]
 

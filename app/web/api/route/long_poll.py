@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from fastapi import Request
@@ -15,8 +15,8 @@ _BLOCKED_SECONDS: Final = 0.2
 
 
 async def long_poll(
-    request: Request, fetch: Callable[[], Awaitable[list[_Item]]], wait: Callable[[], Awaitable[bool]]
-) -> list[_Item]:
+    request: Request, fetch: Callable[[], Awaitable[Sequence[_Item]]], wait: Callable[[], Awaitable[bool]]
+) -> Sequence[_Item]:
     """Fetch, and after each wait fetch again, until there are items, the wait is over or the client has gone.
 
     ``wait`` returns False when the time is over. Nothing is fetched for a client that has gone, because it would

@@ -12,7 +12,7 @@ from fastapi import Request, Response
 
 from app.web.problem import Problem
 
-__all__ = ["PAGE_DEFAULT", "PAGE_MAX", "link_next", "read_cursor"]
+__all__ = ["PAGE_DEFAULT", "PAGE_MAX", "link_next", "next_page", "read_cursor"]
 
 PAGE_DEFAULT = 50
 PAGE_MAX = 500
@@ -40,7 +40,12 @@ def link_next(request: Request, response: Response, key: Sequence[str | int] | N
     """Add ``Link: <...>; rel="next"`` when there is more; return the cursor."""
     if key is None:
         return None
+    cursor, response.headers["Link"] = next_page(request, key)
+    return cursor
+
+
+def next_page(request: Request, key: Sequence[str | int]) -> tuple[str, str]:
+    """Return the cursor of the page after this key, and the value of its ``Link``."""
     cursor = base64.urlsafe_b64encode(json.dumps(list(key)).encode()).decode().rstrip("=")
     query = urlencode({**request.query_params, "cursor": cursor})
-    response.headers["Link"] = f'<{request.url.path}?{query}>; rel="next"'
-    return cursor
+    return cursor, f'<{request.url.path}?{query}>; rel="next"'

@@ -188,21 +188,24 @@ async def create(request: Request, body: PullIn, response: Response, context: In
     return subscription_out(await context.subscriptions.get(made))
 
 
-@router.post("/{subscription_id}/dequeue", summary="Fetch deliveries", responses=refusals(*_BODY, "not-found"))
+@router.post("/{subscription_id}/dequeue", summary="Fetch deliveries", response_model=PulledList,
+             responses=refusals(*_BODY, "not-found"))  # fmt: skip
 @needs("subscribe", reach="route")
-async def dequeue(request: Request, subscription_id: str, body: DequeueIn, context: In) -> PulledList:
+async def dequeue(request: Request, subscription_id: str, body: DequeueIn, context: In) -> Response:
     """Oldest first. Settle each within its lease, by `ack` or `nack`; after that it is handed out again."""
     number = await _number(request, subscription_id, context)
     until = time.monotonic() + body.wait_seconds
     pause, pause_max = _POLL_SECONDS
-    while not (found := await context.pull.dequeue(number, body.max, body.lease_seconds)):
-        if time.monotonic() >= until:
-            break
-        await asyncio.sleep(min(pause, max(0.0, until - time.monotonic())))
-        if await request.is_disconnected():
-            break
-        pause = min(pause * 1.5, pause_max)
-    return PulledList.model_validate({"items": [_out(one) for one in found]})
+    asked = (number, body.max, body.lease_seconds)
+    async with context.answers.share() as share:
+        while not (found := await share.fetch(lambda room: context.pull.dequeue(*asked, room))):
+            if time.monotonic() >= until:
+                break
+            await asyncio.sleep(min(pause, max(0.0, until - time.monotonic())))
+            if await request.is_disconnected():
+                break
+            pause = min(pause * 1.5, pause_max)
+        return await share.list_of(found, _out, lambda one: one.event.size_bytes)
 
 
 @router.post("/{subscription_id}/ack", summary="Acknowledge deliveries", responses=refusals(*_BODY, "not-found"))

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from app.web.api.route.audited import audited
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.known_subscription import find, is_reached
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, read_cursor
 from app.web.api.route.precondition import IfMatch, etag, version_meant
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
@@ -176,17 +176,17 @@ async def create(request: Request, body: SubscriptionIn, response: Response, con
     return SubscriptionCreated.model_validate({**_out(row), "secret": secret})
 
 
-@router.get("", summary="List subscriptions", responses=refusals("invalid-cursor", "invalid-parameter"))
+@router.get("", summary="List subscriptions", response_model=SubscriptionPage,
+            responses=refusals("invalid-cursor", "invalid-parameter"))  # fmt: skip
 @needs("subscribe", "read", reach="route")
 async def list_subscriptions(
     request: Request,
-    response: Response,
     context: In,
     topic: Annotated[str | None, Query(max_length=249, description="Exactly this topic or pattern.")] = None,
     state: Annotated[Literal["active", "disabled", "gone", "expired", "denied"] | None, Query()] = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
-) -> SubscriptionPage:
+) -> Response:
     """Oldest first; `Link: rel="next"` and `next_cursor` lead to the next page."""
     after = read_cursor(cursor, [int]) or [0]
     if topic is not None and "\x00" in topic:
@@ -195,11 +195,14 @@ async def list_subscriptions(
         require_every_topic(request)
     else:
         require_topic(request, topic)
-    rows = await context.database.fetch("subscription.list", "default", after[0], topic, state, limit + 1)
-    more = [rows[limit - 1]["id"]] if len(rows) > limit else None
-    next_cursor = link_next(request, response, more)
-    items = [_out(row) for row in rows[:limit] if is_reached(request, row)]
-    return SubscriptionPage.model_validate({"items": items, "next_cursor": next_cursor})
+    asked = ("subscription.list", "default", after[0], topic, state, limit + 1)
+    async with context.answers.share() as share:
+        rows = await share.fetch(lambda room: context.database.fetch(*asked, room))
+        return await share.page_of(
+            request, rows, limit, lambda row: [row["id"]],
+            lambda row: SubscriptionOut.model_validate(_out(row)).model_dump(by_alias=True),
+            lambda row: is_reached(request, row),
+        )  # fmt: skip
 
 
 _MISSING = "There is no such subscription."

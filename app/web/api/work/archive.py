@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.events import payload_out
 from app.web.api.route.context import Context, context_of
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.work.queue_refusal import queue_name
@@ -62,31 +62,33 @@ class ArchivedPage(BaseModel):
     next_cursor: str | None
 
 
-@router.get("/{queue}/archive", summary="List accepted messages of a queue that keeps history")
+@router.get("/{queue}/archive", summary="List accepted messages of a queue that keeps history",
+            response_model=ArchivedPage)  # fmt: skip
 @needs("read", reach="queue")
 async def list_archive(
     request: Request,
-    response: Response,
     queue: Queue,
     context: In,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
-) -> ArchivedPage:
+) -> Response:
     """Latest first. The archive outlives its queue by the queue's `retention_days`."""
     before = read_cursor(cursor, [int, int]) or [_LATEST, 2**63 - 1]
     at = _EPOCH + min(int(before[0]), _LATEST) * _MICROSECOND
-    rows = await context.database.fetch("message.archived", queue_name(queue), at, before[1], limit + 1)
-    last = rows[limit - 1] if len(rows) > limit else None
-    key = None if last is None else [(last["accepted_at"] - _EPOCH) // _MICROSECOND, last["id"]]
-    next_cursor = link_next(request, response, key)
-    shown = shows_payloads(request)
-    return ArchivedPage.model_validate(
-        {"items": [_archived_out(row, shown=shown) for row in rows[:limit]], "next_cursor": next_cursor}
-    )
+    asked, shown = ("message.archived", queue_name(queue), at, before[1], limit + 1), shows_payloads(request)
+    async with context.answers.share() as share:
+        rows = await share.fetch(lambda room: context.database.fetch(*asked, room))
+        return await share.page_of(request, rows, limit, _key, lambda row: _archived_out(row, shown=shown))
+
+
+def _key(row: Row) -> list[str | int]:
+    return [(row["accepted_at"] - _EPOCH) // _MICROSECOND, row["id"]]
 
 
 def _archived_out(row: Row, *, shown: bool) -> dict[str, Any]:
     text, encoded = payload_out(row["payload"]) if shown else (None, None)
+    names = ("created_at", "claimed_at", "accepted_at", "receiver", "priority", "type", "key", "content_type")
     return {
-        **row, "id": f"msg_{row['id']}", "attempts": row["deliveries"], "payload": text, "payload_base64": encoded,
+        **{name: row[name] for name in names},
+        "id": f"msg_{row['id']}", "attempts": row["deliveries"], "payload": text, "payload_base64": encoded,
     }  # fmt: skip

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from app.web.api.events.job_rule import JobCallbacks, Person, Seconds
+from app.web.api.route.answers import json_of
 from app.web.api.route.moment import Moment
+from db.pool import Row
+from jobs.jobs.job import JobReceipt
 
 __all__ = [
     "ActIn",
@@ -29,9 +31,11 @@ __all__ = [
     "ProgressIn",
     "ProgressOut",
     "ReceiptIn",
+    "ReleaseIn",
     "ResumeIn",
     "SnoozeIn",
     "StateOut",
+    "claimed_out",
     "job_out",
 ]  # fmt: skip
 
@@ -145,6 +149,9 @@ class JobOut(BaseModel):
     trail: list[TrailOut] = Field(default_factory=list, description="Acts on the job; in `GET /jobs/{id}` only.")
 
 
+_OF_ROW = tuple(JobOut.model_fields.keys() - {"id", "leased_until", "args", "result", "errors", "trail"})
+
+
 class JobPage(BaseModel):
     """A page of jobs, newest first."""
 
@@ -209,6 +216,14 @@ class ReceiptIn(BaseModel):
     model_config = _example({"receipt": _RECEIPT})
 
     receipt: Receipt
+
+
+class ReleaseIn(ReceiptIn):
+    """The receipt of the claim, and why the job is released."""
+
+    reason: Literal["stop"] | None = Field(
+        None, description="`stop`: the worker stops. Such a release is not counted; of others 100 in a row are allowed."
+    )
 
 
 class EventIn(BaseModel):
@@ -343,8 +358,26 @@ class FinishIn(ActIn):
     result: JsonValue = None
 
 
-def job_out(row: Any, *, shown: bool) -> dict[str, Any]:
+def job_out(row: Row, *, shown: bool) -> dict[str, Any]:
     """Return a row of ``job.list`` as fields of :class:`JobOut`; unless ``shown``, leave the contents null."""
-    hidden = ("args", "result", "errors")
-    contents = {name: json.loads(row[name]) if shown and row[name] is not None else None for name in hidden}
-    return {**row, "id": str(row["id"]), **contents}
+    return {
+        **{name: row[name] for name in _OF_ROW},
+        "id": str(row["id"]),
+        "leased_until": row["lease_until"],
+        **{name: json_of(row[name]) if shown else None for name in ("args", "result", "errors")},
+        "trail": [],
+    }
+
+
+def claimed_out(row: Row) -> dict[str, Any]:
+    """Return a row of ``job.claim`` as fields of :class:`ClaimedOut`."""
+    return {
+        "receipt": str(JobReceipt(row["id"], row["claim"])),
+        "attempts": row["attempts"],
+        "leased_until": row["lease_until"],
+        "job": {
+            "id": str(row["id"]), "kind": row["kind"], "args": json_of(row["args"]), "key": row["key"] or None,
+            "attempts_max": row["attempts_max"], "created_at": row["created_at"], "run_until": row["run_until"],
+            "resumed": json_of(row["resumed"]),
+        },
+    }  # fmt: skip

@@ -6,12 +6,13 @@ import json
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from app.web.api.route.actor import Reasoned
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.database_refusal import job_refusals
+from app.web.api.route.paging import read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import NO_NUL, StrictRoute
 from app.web.api.work.job_contract import JobIn
@@ -31,6 +32,8 @@ router = APIRouter(
     responses=refusals("database-unavailable", "busy", "invalid-parameter"),
 )  # fmt: skip
 In = Annotated[Context, Depends(context_of)]
+Cursor = Annotated[str | None, Query(max_length=600)]
+Limit = Annotated[int, Query(ge=1, le=1000)]
 _Event = Literal["scheduled", "available", "assigned", "running", "review", "retryable", "completed", "cancelled",
                  "discarded", "progress", "due"]  # fmt: skip
 _NEEDED = frozenset(
@@ -98,9 +101,10 @@ class JobKindOut(JobKindIn):
 class JobKindList(BaseModel):
     """The kinds that have settings, by name."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_KIND]}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_KIND], "next_cursor": None}]})
 
     items: list[JobKindOut]
+    next_cursor: str | None
 
 
 class ScheduleIn(BaseModel):
@@ -145,11 +149,12 @@ class ScheduleOut(BaseModel):
 
 
 class ScheduleList(BaseModel):
-    """All schedules, by name."""
+    """A page of schedules, by name."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_SCHEDULE]}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_SCHEDULE], "next_cursor": None}]})
 
     items: list[ScheduleOut]
+    next_cursor: str | None
 
 
 class LiveOut(BaseModel):
@@ -186,13 +191,19 @@ class StatisticsOut(BaseModel):
     ended: list[EndedOut]
 
 
-@router.get("/kinds", summary="List the settings of kinds of jobs")
+@router.get("/kinds", summary="List the settings of kinds of jobs", response_model=JobKindList,
+            responses=refusals("invalid-cursor"))  # fmt: skip
 @needs("read", reach="route")
-async def list_kinds(request: Request, context: In) -> JobKindList:
+async def list_kinds(request: Request, context: In, cursor: Cursor = None, limit: Limit = 1000) -> Response:
     """The kind `*` holds the settings for all kinds."""
-    rows = await context.database.fetch("job.kinds")
-    mine = [_kind_out(row) for row in rows if row["kind"] == "*" or may_reach_kind(request, row["kind"])]
-    return JobKindList.model_validate({"items": mine})
+    [after] = read_cursor(cursor, [str]) or [""]
+    async with context.answers.share() as share:
+        rows = await share.fetch(lambda room: context.database.fetch("job.kinds", after, limit + 1, room))
+        return await share.page_of(
+            request, rows, limit, lambda row: [row["kind"]],
+            lambda row: JobKindOut.model_validate(_kind_out(row)).model_dump(),
+            lambda row: row["kind"] == "*" or may_reach_kind(request, row["kind"]),
+        )  # fmt: skip
 
 
 @router.put("/kinds/{kind}", summary="Set the settings of a kind of jobs", responses=refusals(*_BODY))
@@ -231,15 +242,18 @@ async def resume_kind(request: Request, kind: str, body: Reasoned, context: In) 
     context.jobs.job_waiting.notify()
 
 
-@router.get("/periodic", summary="List schedules")
+@router.get("/periodic", summary="List schedules", response_model=ScheduleList, responses=refusals("invalid-cursor"))
 @needs("read", reach="route")
-async def list_schedules(request: Request, context: In) -> ScheduleList:
+async def list_schedules(request: Request, context: In, cursor: Cursor = None, limit: Limit = 1000) -> Response:
     """The schedules are sorted by name. `args` is null for a key without the scope `payloads`."""
-    found = [_schedule_out(row) for row in await context.database.fetch("job.schedules")]
-    mine = [schedule for schedule in found if may_reach_kind(request, schedule["job"]["kind"])]
-    if not shows_payloads(request):
-        mine = [{**schedule, "job": {**schedule["job"], "args": None}} for schedule in mine]
-    return ScheduleList.model_validate({"items": mine})
+    [after] = read_cursor(cursor, [str]) or [""]
+    shown = shows_payloads(request)
+    async with context.answers.share() as share:
+        rows = await share.fetch(lambda room: context.database.fetch("job.schedules", after, limit + 1, room))
+        return await share.page_of(
+            request, rows, limit, lambda row: [row["name"]], lambda row: _listed_schedule(row, shown=shown),
+            lambda row: may_reach_kind(request, row["kind"]),
+        )  # fmt: skip
 
 
 @router.put("/periodic/{name}", summary="Set a schedule", responses=refusals(*_BODY, "unknown-job"))
@@ -297,14 +311,21 @@ def _require(request: Request, kind: str) -> None:
 
 async def _require_schedule(request: Request, name: str, context: Context) -> None:
     """Raise a problem if there is a schedule of this name whose kind the key does not include."""
-    for row in await context.database.fetch("job.schedules"):
-        if row["name"] == name:
-            require_kinds(request, [_schedule_out(row)["job"]["kind"]])
+    kind = await context.database.fetchval("job.schedule_kind", name)
+    if kind is not None:
+        require_kinds(request, [kind])
 
 
 def _kind_out(row: Row) -> dict[str, Any]:
     rule = row["machine_rule"]
     return {**row, "machine_rule": json.loads(rule) if rule is not None else None}
+
+
+def _listed_schedule(row: Row, *, shown: bool) -> dict[str, Any]:
+    schedule = _schedule_out(row)
+    if not shown:
+        schedule["job"] = {**schedule["job"], "args": None}
+    return ScheduleOut.model_validate(schedule).model_dump()
 
 
 def _schedule_out(row: Row) -> dict[str, Any]:

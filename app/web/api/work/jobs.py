@@ -9,10 +9,11 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
+from app.web.api.route.answers import row_bytes
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.database_refusal import job_refusals
 from app.web.api.route.long_poll import long_poll
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import NO_NUL, StrictRoute
 from app.web.api.work.job_contract import (
@@ -28,10 +29,11 @@ from app.web.api.work.job_contract import (
     JobState,
     ProgressIn,
     ProgressOut,
-    ReceiptIn,
+    ReleaseIn,
     ResumeIn,
     SnoozeIn,
     StateOut,
+    claimed_out,
     job_out,
 )
 from app.web.api.work.job_refusal import kinds_of, person_of, receipt_of, require_job, require_kinds
@@ -70,11 +72,10 @@ async def enqueue(request: Request, response: Response, body: JobIn, context: In
     return StateOut.model_validate({"id": str(added.id), "state": added.state, "outcome": added.outcome})
 
 
-@router.get("", summary="List jobs", responses=refusals("invalid-cursor"))
+@router.get("", summary="List jobs", response_model=JobPage, responses=refusals("invalid-cursor"))
 @needs("read", reach="route")
 async def list_jobs(
     request: Request,
-    response: Response,
     context: In,
     state: Annotated[JobState | None, Query()] = None,
     kind: Annotated[str | None, Query(max_length=200, pattern=NO_NUL)] = None,
@@ -83,34 +84,40 @@ async def list_jobs(
     uniq: Annotated[str | None, Query(max_length=1024, pattern=NO_NUL)] = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
-) -> JobPage:
-    """Live and ended jobs, newest first."""
+) -> Response:
+    """Live and ended jobs, newest first. A page ends before its limit if its contents are large."""
     before = read_cursor(cursor, [int]) or [_LARGEST]
     person = person_of(request) if assignee == "me" else assignee
-    rows = await context.database.fetch_filtered(
-        "job.list", before[0], state, kind, person, pool or None, None, uniq, limit + 1
-    )
-    next_cursor = link_next(request, response, [rows[limit - 1]["seq"]] if len(rows) > limit else None)
+    asked = ("job.list", before[0], state, kind, person, pool or None, None, uniq, limit + 1)
     shown = shows_payloads(request)
-    items = [job_out(row, shown=shown) for row in rows[:limit] if may_reach_kind(request, row["kind"])]
-    return JobPage.model_validate({"items": items, "next_cursor": next_cursor})
+    async with context.answers.share() as share:
+        rows = await share.fetch(lambda room: context.database.fetch_filtered(*asked, room))
+        return await share.page_of(
+            request, rows, limit, lambda row: [row["seq"]], lambda row: job_out(row, shown=shown),
+            lambda row: may_reach_kind(request, row["kind"]),
+        )  # fmt: skip
 
 
-@router.post("/claim", summary="Claim jobs", responses=refusals(*_BODY))
+@router.post("/claim", summary="Claim jobs", response_model=ClaimedList, responses=refusals(*_BODY))
 @needs("work", reach="route")
-async def claim(request: Request, body: ClaimIn, context: In) -> ClaimedList:
-    """Jobs are sorted by priority and age. Settle each within its lease, or extend it, but not past `run_until`."""
+async def claim(request: Request, body: ClaimIn, context: In) -> Response:
+    """Jobs are sorted by priority and age. Settle each within its lease, or extend it, but not past `run_until`.
+
+    Large jobs come in several claims, of some 8 MB at most.
+    """
     require_kinds(request, body.kinds)
     kinds = [queue_name(kind, "kind") for kind in body.kinds] if body.kinds is not None else None
     until, worker = time.monotonic() + body.wait_seconds, body.worker or person_of(request)
     jobs = context.jobs
-    with job_refusals():
-        found = await long_poll(
-            request,
-            lambda: jobs.queue.claim(kinds, body.max, worker, body.lease_seconds, body.queue),
-            lambda: jobs.job_waiting.wait_for(body.queue, kinds, until - time.monotonic()),
-        )
-    return ClaimedList.model_validate({"items": [job.as_item() for job in found]})
+    asked = (kinds, body.max, worker, body.lease_seconds, body.queue)
+    async with context.answers.share() as share:
+        with job_refusals():
+            found = await long_poll(
+                request,
+                lambda: share.fetch(lambda room: jobs.queue.claim_rows(*asked, room)),
+                lambda: jobs.job_waiting.wait_for(body.queue, kinds, until - time.monotonic()),
+            )
+        return await share.list_of(found, claimed_out, row_bytes)
 
 
 @router.post("/resume", summary="Resume a job that waits for a token", responses=refusals(*_BODY, "unknown-job"))
@@ -122,14 +129,15 @@ async def resume(body: ResumeIn, context: In) -> StateOut:
     return StateOut(id=str(job), state="available", outcome=None)
 
 
-@router.get("/{job_id}", summary="Get a job and its trail of acts", responses=refusals("unknown-job"))
+@router.get("/{job_id}", summary="Get a job and its trail of acts", response_model=JobOut,
+            responses=refusals("unknown-job"))  # fmt: skip
 @needs("read", reach="route")
 async def get(
     request: Request,
     job_id: UUID,
     context: In,
     wait_seconds: Annotated[float, Query(ge=0, le=60, description="Wait this long for the job to end.")] = 0,
-) -> JobOut:
+) -> Response:
     """The job may be live or ended. An ended job is kept for the `retention_days` of its kind."""
     until = time.monotonic() + wait_seconds
     while True:
@@ -137,11 +145,13 @@ async def get(
         if row["state"] in _ENDED or time.monotonic() >= until or await request.is_disconnected():
             break
         await asyncio.sleep(_BLOCKED_SECONDS)
-    rows = await context.database.fetch_filtered("job.list", _LARGEST, None, None, None, None, job_id, None, 1)
-    if not rows:
-        raise Problem("unknown-job", f"There is no job {job_id}.")
-    trail = [dict(act) for act in await context.database.fetch("job.trail", str(job_id))]
-    return JobOut.model_validate({**job_out(rows[0], shown=shows_payloads(request)), "trail": trail})
+    asked, shown = ("job.list", _LARGEST, None, None, None, None, job_id, None, 1), shows_payloads(request)
+    async with context.answers.share() as share:
+        rows = await share.fetch(lambda room: context.database.fetch_filtered(*asked, room))
+        if not rows:
+            raise Problem("unknown-job", f"There is no job {job_id}.")
+        trail = [dict(act) for act in await context.database.fetch("job.trail", str(job_id))]
+        return await share.one(lambda: {**job_out(rows[0], shown=shown), "trail": trail}, row_bytes(rows[0]))
 
 
 @router.post("/{job_id}/complete", status_code=204, summary="Complete a job with a result", responses=_SETTLE)
@@ -182,9 +192,12 @@ async def snooze(request: Request, job_id: UUID, body: SnoozeIn, context: In) ->
 
 @router.post("/{job_id}/release", status_code=204, summary="Release a job", responses=_SETTLE)
 @needs("work", reach="route")
-async def release(request: Request, job_id: UUID, body: ReceiptIn, context: In) -> None:
-    """A worker that stops releases its jobs. The attempt does not count. A stale receipt changes nothing."""
-    await context.jobs.queue.release([await receipt_of(request, job_id, body.receipt, context)])
+async def release(request: Request, job_id: UUID, body: ReleaseIn, context: In) -> None:
+    """Release a job. The attempt does not count. A stale receipt changes nothing.
+
+    After 100 releases in a row the attempt fails. A worker that stops gives the reason `stop`, which is not counted.
+    """
+    await context.jobs.queue.release([await receipt_of(request, job_id, body.receipt, context)], body.reason)
 
 
 @router.post("/{job_id}/progress", summary="Report the progress of a job", responses=_SETTLE)

@@ -9,12 +9,13 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Request
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.events import payload_out
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.long_poll import long_poll
+from app.web.api.route.paging import read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.work.queue_refusal import queue_name, refused_as_problems
@@ -135,9 +136,10 @@ class ReceivedList(BaseModel):
 class BrowsedList(BaseModel):
     """Available messages, untouched."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_MESSAGE]}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_MESSAGE], "next_cursor": None}]})
 
     items: list[MessageOut]
+    next_cursor: str | None
 
 
 class AcceptIn(BaseModel):
@@ -223,7 +225,8 @@ async def submit(
     return SubmittedOut(queue=name, ids=[f"msg_{number}" for number in ids])
 
 
-@router.get("/{queue}/messages", summary="Browse available messages")
+@router.get("/{queue}/messages", summary="Browse available messages", response_model=BrowsedList,
+            responses=refusals("invalid-cursor"))  # fmt: skip
 @needs("read", reach="queue")
 async def browse(
     request: Request,
@@ -231,27 +234,35 @@ async def browse(
     context: In,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     after: Annotated[str | None, Query(pattern=r"^msg_[0-9]{1,18}$", description="A message's id.")] = None,
-) -> BrowsedList:
+    cursor: Annotated[str | None, Query(max_length=400)] = None,
+) -> Response:
     """Oldest first. Browsing changes nothing. Payloads are null for a key without the scope `payloads`."""
-    after_id = int(after.removeprefix("msg_")) if after else 0
-    found = await context.jobs.queues.browse(queue_name(queue), limit, after_id)
-    shown = shows_payloads(request)
-    return BrowsedList.model_validate({"items": [_message_out(message, shown=shown) for message, _ in found]})
+    [start] = read_cursor(cursor, [int]) or [int(after.removeprefix("msg_")) if after else 0]
+    name, shown = queue_name(queue), shows_payloads(request)
+    async with context.answers.share() as share:
+        rows = await share.fetch(lambda room: context.jobs.queues.browse(name, limit + 1, int(start), room))
+        return await share.page_of(
+            request, rows, limit, lambda row: [row["id"]], lambda row: _message_out(Message.of(row), shown=shown)
+        )
 
 
-@router.post("/{queue}/receive", summary="Receive messages", responses=refusals(*_BODY))
+@router.post("/{queue}/receive", summary="Receive messages", response_model=ReceivedList, responses=refusals(*_BODY))
 @needs("work", reach="queue")
-async def receive(request: Request, queue: Queue, body: ReceiveIn, context: In) -> ReceivedList:
-    """Oldest first. Settle each within its lease, by `accept` or `reject`; after that it is handed out again."""
+async def receive(request: Request, queue: Queue, body: ReceiveIn, context: In) -> Response:
+    """Oldest first. Settle each within its lease, by `accept` or `reject`; after that it is handed out again.
+
+    Large messages come in several answers, of some 8 MB at most.
+    """
     name, until = queue_name(queue), time.monotonic() + body.wait_seconds
     wanted = body.filter.model_dump(exclude_none=True) if body.filter is not None else None
-    with refused_as_problems():
-        found = await long_poll(
-            request,
-            lambda: _receive_now(request, name, body, wanted, context),
-            lambda: context.jobs.waiting.wait(name, until - time.monotonic(), body.consumer),
-        )
-    return ReceivedList.model_validate({"items": [_received_out(one) for one in found]})
+    async with context.answers.share() as share:
+        with refused_as_problems():
+            found = await long_poll(
+                request,
+                lambda: share.fetch(lambda room: _receive_now(request, name, body, wanted, context, room)),
+                lambda: context.jobs.waiting.wait(name, until - time.monotonic(), body.consumer),
+            )
+        return await share.list_of(found, _received_out, lambda one: len(one.message.payload))
 
 
 @router.post("/{queue}/accept", summary="Accept messages", responses=refusals(*_BODY))
@@ -282,13 +293,14 @@ async def extend(queue: Queue, body: ExtendIn, context: In) -> ReceiptList:
 
 
 async def _receive_now(
-    request: Request, queue: str, body: ReceiveIn, wanted: Mapping[str, Any] | None, context: Context
-) -> list[Received]:
+    request: Request, queue: str, body: ReceiveIn, wanted: Mapping[str, Any] | None, context: Context,
+    bytes_max: int,
+) -> list[Received]:  # fmt: skip
     queues = context.jobs.queues
     if body.consumer is not None:
-        return await queues.receive_copies(queue, body.consumer, body.max, body.lease_seconds, wanted)
+        return await queues.receive_copies(queue, body.consumer, body.max, body.lease_seconds, wanted, bytes_max)
     receiver = request.client.host if request.client is not None else ""
-    return await queues.receive(queue, body.max, body.lease_seconds, wanted, receiver)
+    return await queues.receive(queue, body.max, body.lease_seconds, wanted, receiver, bytes_max)
 
 
 async def _bodies(body: bytes, content_type: str | None) -> list[tuple[bytes, str | None]]:

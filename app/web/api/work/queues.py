@@ -270,24 +270,24 @@ async def resume(request: Request, queue: Queue, body: Reasoned, context: In) ->
     await _pause(request, queue, body, context, paused=False)
 
 
-@router.get("/{queue}/dead", summary="List dead letters of a queue", responses=refusals("invalid-cursor"))
+@router.get("/{queue}/dead", summary="List dead letters of a queue", response_model=DeadMessagePage,
+            responses=refusals("invalid-cursor"))  # fmt: skip
 @needs("read", reach="queue")
 async def list_dead(
     request: Request,
-    response: Response,
     queue: Queue,
     context: In,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
-) -> DeadMessagePage:
+) -> Response:
     """Payloads are null for a key without the scope `payloads`."""
-    after = read_cursor(cursor, [int]) or [0]
-    assert isinstance(after[0], int), "read_cursor checks the types"
-    rows = await context.jobs.queues.dead(queue_name(queue), limit + 1, after[0])
-    next_cursor = link_next(request, response, [rows[limit - 1]["id"]] if len(rows) > limit else None)
-    shown = shows_payloads(request)
-    items = [_dead_out(row, shown=shown) for row in rows[:limit]]
-    return DeadMessagePage.model_validate({"items": items, "next_cursor": next_cursor})
+    [after] = read_cursor(cursor, [int]) or [0]
+    name, shown = queue_name(queue), shows_payloads(request)
+    async with context.answers.share() as share:
+        rows = await share.fetch(lambda room: context.jobs.queues.dead(name, limit + 1, int(after), room))
+        return await share.page_of(
+            request, rows, limit, lambda row: [row["id"]], lambda row: _dead_out(row, shown=shown)
+        )
 
 
 @router.post("/{queue}/dead/redrive", summary="Return dead letters to their queue", responses=refusals(*_BODY))
@@ -351,8 +351,9 @@ def _numbers(body: ChosenIn) -> list[int] | None:
 
 def _dead_out(row: Row, *, shown: bool) -> dict[str, Any]:
     text, encoded = payload_out(row["payload"]) if shown else (None, None)
+    names = ("created_at", "died_at", "reason", "content_type", "type", "key")
     return {
-        **row,
+        **{name: row[name] for name in names},
         "id": f"msg_{row['id']}",
         "attempts": row["deliveries"],
         "payload": text,

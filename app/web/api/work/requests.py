@@ -17,7 +17,7 @@ from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cur
 from app.web.api.route.prefer import Preference, preference_of
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
-from app.web.api.user_content import UserContent
+from app.web.api.route.user_content import UserContent
 from app.web.api.work.service_refusal import service_name, service_refusals
 from app.web.authentication import grant_of, may_reach_service
 from app.web.header_text import header_text

@@ -224,19 +224,25 @@ async def call(
     return response
 
 
-@router.post("/{name}/claim", summary="Claim requests to work on", responses=refusals(*_BODY, "unknown-service"))
+@router.post("/{name}/claim", summary="Claim requests to work on", response_model=HeldRequestList,
+             responses=refusals(*_BODY, "unknown-service"))  # fmt: skip
 @needs("work", reach="service", parameter="name")
-async def claim(request: Request, name: Name, body: ClaimRequestsIn, context: In) -> HeldRequestList:
-    """Oldest first. Answer each within its lease, by `POST /requests/{id}/reply`; after that another worker gets it."""
+async def claim(request: Request, name: Name, body: ClaimRequestsIn, context: In) -> Response:
+    """Oldest first. Answer each within its lease, by `POST /requests/{id}/reply`; after that another worker gets it.
+
+    Large requests come in several claims, of some 8 MB at most.
+    """
     service, until = service_name(name), time.monotonic() + body.wait_seconds
     worker = actor_of(request)
-    with service_refusals():
-        held = await long_poll(
-            request,
-            lambda: context.services.requests.claim(service, body.max, body.lease_seconds, worker),
-            lambda: context.services.waiting.for_request(service, until - time.monotonic()),
-        )
-    return HeldRequestList.model_validate({"items": [_held_out(service, one) for one in held]})
+    requests, asked = context.services.requests, (service, body.max, body.lease_seconds, worker)
+    async with context.answers.share() as share:
+        with service_refusals():
+            held = await long_poll(
+                request,
+                lambda: share.fetch(lambda room: requests.claim(*asked, room)),
+                lambda: context.services.waiting.for_request(service, until - time.monotonic()),
+            )
+        return await share.list_of(held, lambda one: _held_out(service, one), lambda one: len(one.body))
 
 
 @router.post("/{name}/disable", status_code=204, summary="Disable a service", responses=refusals("unknown-service"))

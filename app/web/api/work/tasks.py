@@ -9,8 +9,9 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.actor import Reason, Reasoned, actor_of
+from app.web.api.route.answers import row_bytes
 from app.web.api.route.context import Context, context_of
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import NO_NUL, StrictRoute
 from app.web.api.work.queue_refusal import queue_name
@@ -181,23 +182,25 @@ class KindList(BaseModel):
     items: list[KindOut]
 
 
-@router.get("", summary="List tasks", responses=refusals("invalid-cursor"))
+@router.get("", summary="List tasks", response_model=TaskPage, responses=refusals("invalid-cursor"))
 @needs("read", reach="route")
 async def list_tasks(
     request: Request,
-    response: Response,
     context: In,
     kind: Kind = None,
     state: Annotated[Literal["waiting", "delayed", "started"] | None, Query()] = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
-) -> TaskPage:
-    """Newest first."""
+) -> Response:
+    """Newest first. A page ends before its limit if its descriptions are large."""
     before = read_cursor(cursor, [int]) or [_LARGEST]
-    rows = await context.database.fetch_filtered("task.list", before[0], kind, state, limit + 1)
-    next_cursor = link_next(request, response, [rows[limit - 1]["seq"]] if len(rows) > limit else None)
-    items = [_task_out(request, row) for row in rows[:limit] if may_reach_kind(request, row["kind"])]
-    return TaskPage.model_validate({"items": items, "next_cursor": next_cursor})
+    asked, shown = ("task.list", before[0], kind, state, limit + 1), shows_payloads(request)
+    async with context.answers.share() as share:
+        rows = await share.fetch(lambda room: context.database.fetch_filtered(*asked, room))
+        return await share.page_of(
+            request, rows, limit, lambda row: [row["seq"]], lambda row: _task_out(row, shown=shown),
+            lambda row: may_reach_kind(request, row["kind"]),
+        )  # fmt: skip
 
 
 @router.get("/counts", summary="Count tasks")
@@ -210,24 +213,24 @@ async def counts(request: Request, context: In) -> TaskCounts:
     return TaskCounts.model_validate(dict(row))
 
 
-@router.get("/dead", summary="List dead tasks", responses=refusals("invalid-cursor"))
+@router.get("/dead", summary="List dead tasks", response_model=DeadTaskPage, responses=refusals("invalid-cursor"))
 @needs("read", reach="route")
 async def list_dead(
     request: Request,
-    response: Response,
     context: In,
     kind: Kind = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
-) -> DeadTaskPage:
-    """Oldest first."""
+) -> Response:
+    """Oldest first. A page ends before its limit if its descriptions are large."""
     after = read_cursor(cursor, [int]) or [0]
-    rows = await context.database.fetch_filtered("task.dead", after[0], kind, limit + 1)
-    next_cursor = link_next(request, response, [rows[limit - 1]["number"]] if len(rows) > limit else None)
-    shown = shows_payloads(request)
-    mine = [row for row in rows[:limit] if may_reach_kind(request, row["kind"])]
-    items = [{**row, "description": row["description"] if shown else None} for row in mine]
-    return DeadTaskPage.model_validate({"items": items, "next_cursor": next_cursor})
+    asked, shown = ("task.dead", after[0], kind, limit + 1), shows_payloads(request)
+    async with context.answers.share() as share:
+        rows = await share.fetch(lambda room: context.database.fetch_filtered(*asked, room))
+        return await share.page_of(
+            request, rows, limit, lambda row: [row["number"]], lambda row: _dead_out(row, shown=shown),
+            lambda row: may_reach_kind(request, row["kind"]),
+        )  # fmt: skip
 
 
 @router.post("/dead/redrive", summary="Return dead tasks", responses=refusals(*_BODY))
@@ -275,14 +278,16 @@ async def put_kind(request: Request, kind: str, body: KindIn, context: In) -> Ki
     return KindOut.model_validate(dict(row))
 
 
-@router.get("/{task_id}", summary="Get an unfinished task", responses=refusals("not-found"))
+@router.get("/{task_id}", summary="Get an unfinished task", response_model=TaskOut, responses=refusals("not-found"))
 @needs("read", reach="route")
-async def get(request: Request, task_id: TaskId, context: In) -> TaskOut:
+async def get(request: Request, task_id: TaskId, context: In) -> Response:
     """A finished task is deleted, or in the archive."""
-    row = await context.database.fetchrow("task.get", task_id)
-    if row is None or not may_reach_kind(request, row["kind"]):
-        raise Problem("not-found", "There is no such task; it may be finished.")
-    return TaskOut.model_validate(_task_out(request, row))
+    shown = shows_payloads(request)
+    async with context.answers.share() as share:
+        rows = await share.fetch(lambda _: context.database.fetch("task.get", task_id))
+        if not rows or not may_reach_kind(request, rows[0]["kind"]):
+            raise Problem("not-found", "There is no such task; it may be finished.")
+        return await share.one(lambda: _task_out(rows[0], shown=shown), row_bytes(rows[0]))
 
 
 @router.post("/{task_id}/cancel", status_code=204, summary="Cancel a task that no worker has begun",
@@ -302,6 +307,16 @@ async def _reached(request: Request, numbers: list[int] | None, context: Context
     return [row["number"] for row in rows if may_reach_kind(request, row["kind"])]
 
 
-def _task_out(request: Request, row: Row) -> dict[str, Any]:
-    state = "started" if row["start_time"] else "delayed" if row["due_at"] else "waiting"
-    return {**row, "state": state, "description": row["description"] if shows_payloads(request) else None}
+def _task_out(row: Row, *, shown: bool) -> dict[str, Any]:
+    names = ("id", "kind", "created_at", "start_time", "due_at", "attempts", "worker", "last_error")
+    return {
+        **{name: row[name] for name in names},
+        "state": "started" if row["start_time"] else "delayed" if row["due_at"] else "waiting",
+        "leased_until": row["lease_until"],
+        "description": row["description"] if shown else None,
+    }
+
+
+def _dead_out(row: Row, *, shown: bool) -> dict[str, Any]:
+    names = ("number", "id", "kind", "reason", "attempts", "worker", "created_at", "died_at")
+    return {**{name: row[name] for name in names}, "description": row["description"] if shown else None}

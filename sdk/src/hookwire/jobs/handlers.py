@@ -13,13 +13,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor
-from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from hookwire.threads import Threads
 
 __all__ = ["Handler", "Handlers"]
 
@@ -34,9 +33,9 @@ class Handler:
     in_transaction: bool = False
     is_coroutine: bool = True
 
-    def call(self, *arguments: Any, threads: Executor | None = None) -> Awaitable[Any]:
+    def call(self, *arguments: Any, threads: Threads) -> Awaitable[Any]:
         """Call the function: a coroutine on the loop, a plain function in a thread."""
-        return self.run(*arguments) if self.is_coroutine else _in_thread(threads, self.run, *arguments)
+        return self.run(*arguments) if self.is_coroutine else threads.call(self.run, *arguments)
 
 
 class Handlers:
@@ -69,18 +68,3 @@ class Handlers:
     def of(self, kind: str) -> Handler:
         """Return the handler of a kind. Raise KeyError for a kind without a handler."""
         return self._by_kind[kind]
-
-
-async def _in_thread(threads: Executor | None, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Run a function in a thread. A cancellation waits for its end, because no thread can be stopped."""
-    running = asyncio.get_running_loop().run_in_executor(threads, copy_context().run, function, *arguments)
-    cancelled: asyncio.CancelledError | None = None
-    while not running.done():
-        try:
-            await asyncio.wait([running])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        running.exception()  # read it, so that asyncio does not report it
-        raise cancelled
-    return running.result()

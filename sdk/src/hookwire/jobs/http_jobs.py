@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from hookwire.jobs.failure import reason_of
-from hookwire.jobs.job import Failed, Job, Snoozed
+from hookwire.jobs.job import Failed, Job, Snoozed, encode
 
 __all__ = ["HttpJobs", "HubRefused"]
 
@@ -71,8 +71,8 @@ class HttpJobs:
         return {job.id: answer["is_cancelled"] for job, answer in zip(held, answers, strict=True) if answer is not None}
 
     async def release(self, held: Sequence[Job]) -> None:
-        """Release jobs without costing an attempt."""
-        await asyncio.gather(*(self._settle(job, "release") for job in held))
+        """Release jobs of a worker that stops, without costing an attempt."""
+        await asyncio.gather(*(self._settle(job, "release", reason="stop") for job in held))
 
     async def listen(self, wake: Callable[[], None]) -> None:
         """Return: over HTTP a worker polls."""
@@ -88,7 +88,7 @@ class HttpJobs:
         return {} if found is None else found
 
     async def _post(self, path: str, body: dict[str, Any]) -> Any:
-        content = json.dumps(body).encode()
+        content = encode(body).encode()
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._post_now, path, content)
 
     def _post_now(self, path: str, body: bytes) -> Any:

@@ -10,8 +10,9 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from hookwire.call import Statement, call
+from hookwire.jobs.failure import reason_of
 
-__all__ = ["Failed", "Job", "Snoozed", "enqueue"]
+__all__ = ["Failed", "Job", "Snoozed", "encode", "enqueue"]
 
 _ADD: Final = Statement(
     "SELECT CAST(id AS text) FROM hookwire.add_jobs(CAST(CAST({drafts} AS text) AS jsonb), CAST({requester} AS text))",
@@ -25,6 +26,9 @@ RECORDER: ContextVar[Recorder | None] = ContextVar("hookwire_jobs_recorder", def
 class Failed(Exception):
     """Raised by a handler whose attempt failed. ``dead``: do not retry. ``retry_seconds`` replaces the backoff."""
 
+    dead: bool = False
+    retry_seconds: float | None = None
+
     def __init__(self, reason: str, *, dead: bool = False, retry_seconds: float | None = None) -> None:
         super().__init__(reason)
         self.dead = dead
@@ -33,6 +37,9 @@ class Failed(Exception):
 
 class Snoozed(Exception):
     """Raised by a handler to postpone its job without costing an attempt. A ``token`` lets it be resumed earlier."""
+
+    seconds: float = 0.0
+    token: str | None = None
 
     def __init__(self, seconds: float, *, token: str | None = None) -> None:
         super().__init__(f"snoozed for {seconds:g} s")
@@ -88,6 +95,14 @@ class _Id(str):
     def __await__(self) -> Generator[Any, None, str]:
         return str(self)
         yield  # makes this a generator, which __await__ must return
+
+
+def encode(value: Any) -> str:
+    """Return a handler's value as JSON. Any exception of the value's own code becomes a ValueError."""
+    try:
+        return json.dumps(value)
+    except BaseException as error:  # noqa: BLE001 - a user's classes may raise anything
+        raise ValueError(reason_of(error)) from None
 
 
 def draft_of(kind: str, args: Any, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,15 +6,18 @@ commit with the result. If the claim has ended by then, the transaction is rolle
 of running jobs. It stops the handlers of jobs that were cancelled or are no longer held. A thread cannot be stopped, so
 its job is released only when it ends. An idle worker polls. NOTIFY wakes it earlier if its pool has a connection to
 spare (JB-65).
+
+However a handler ends, its attempt ends, and the worker goes on. A CancelledError that the worker did not cause is a
+failed attempt, and so is SystemExit. After a KeyboardInterrupt the worker stops softly.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final
 
@@ -23,15 +26,24 @@ from hookwire.jobs.handlers import Handler, Handlers
 from hookwire.jobs.http_jobs import HttpJobs
 from hookwire.jobs.job import Failed, Job, Snoozed
 from hookwire.jobs.sql_jobs import SqlJobs
+from hookwire.slots import Ending, Slots, ending_of
+from hookwire.threads import Threads
 
 __all__ = ["JobWorker"]
 
 _RETRY_SECONDS: Final = 0.5
 _STALE: Final = "HW001"
+_SETTLED: Final = object()
+"""The result of a handler whose transaction has settled its job."""
+_LOG = logging.getLogger("hookwire.jobs")
 
 
-class _Stale(Exception):
-    """The claim ended during the handler's transaction, which must be rolled back."""
+class _Undone(Exception):
+    """Rolls back the transaction of a handler. ``error`` is its exception, or None if the claim ended meanwhile."""
+
+    def __init__(self, error: BaseException | None) -> None:
+        super().__init__()
+        self.error = error
 
 
 class JobWorker:
@@ -53,19 +65,21 @@ class JobWorker:
         self._jobs = jobs
         self._handlers = handlers
         self._slots = slots
-        self._threads = ThreadPoolExecutor(slots, thread_name_prefix="hookwire-job")
+        self._threads = Threads("hookwire-job", slots)
         self._lease_seconds = lease_seconds
         self._idle_seconds = idle_seconds
         self._flush_seconds = flush_seconds
         self._grace_seconds = grace_seconds
         self._queue = queue
-        self._running: dict[asyncio.Task[None], Job] = {}
+        self._running: Slots[Job] = Slots(self._ended, _LOG, lambda job: f"the job {job.id} of kind {job.kind}")
+        self._settling: dict[asyncio.Task[None], Job] = {}
         self._done: list[tuple[Job, Any]] = []
-        self._cancelled: set[str] = set()
+        self._left: list[Job] = []
         self._woken = asyncio.Event()
         self._freed = asyncio.Event()
         self._flush = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._group: asyncio.TaskGroup | None = None
         self._stopping = False
         self._drained = False
 
@@ -79,8 +93,8 @@ class JobWorker:
     def stop(self) -> None:
         """Stop claiming. ``run`` returns when all running jobs are settled; it cancels them after ``grace_seconds``.
 
-        A plain function cannot be cancelled: its job is released when it returns, and ``run`` waits for this. Safe in
-        other threads and in signal handlers.
+        A handler that does not end even then, such as a plain function, is named in the log and left. Its lease ends
+        by itself. Safe in other threads and in signal handlers.
         """
         self._stopping = True
         if self._loop is not None:
@@ -91,23 +105,32 @@ class JobWorker:
         """Claim and run jobs until stopped. Retry after errors of the connection."""
         self._loop = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as group:
+            self._group = group
             settling = group.create_task(self._settle())
             helpers = [group.create_task(one) for one in (self._hold(), self._jobs.listen(self._woken.set))]
-            while not self._stopping:
-                self._woken.clear()
-                self._freed.clear()
-                if not (room := self._slots - len(self._running)):
-                    await self._freed.wait()
-                    continue
-                found = await self._claim(room)
-                for job in found:
-                    self._running[group.create_task(self._run(job))] = job
-                if len(found) < room:
-                    await self._idle()
-            await self._drain()
+            try:
+                await self._work()
+                await self._drain()
+            except asyncio.CancelledError:
+                await self._give_up()
+                raise
             await asyncio.wait([settling], timeout=self._grace_seconds)
             for helper in (settling, *helpers):
                 helper.cancel()
+        self._threads.close()
+
+    async def _work(self) -> None:
+        while not self._stopping:
+            self._woken.clear()
+            self._freed.clear()
+            if not (room := self._slots - len(self._running) - len(self._settling)):
+                await self._freed.wait()
+                continue
+            found = await self._claim(room)
+            for job in found:
+                self._running.begin(job, self._attempt(job))
+            if len(found) < room:
+                await self._idle()
 
     def _wake(self) -> None:
         for event in (self._woken, self._freed, self._flush):
@@ -122,46 +145,67 @@ class JobWorker:
             await asyncio.sleep(_RETRY_SECONDS)
             return []
 
-    async def _run(self, job: Job) -> None:
-        try:
-            handler = self._handlers.of(job.kind)
-            if handler.in_transaction:
-                await self._run_in_transaction(handler, job)
-            else:
-                result = await handler.call(job, threads=self._threads)  # before the list is read: a flush replaces it
-                self._done.append((job, result))
-                self._flush.set()
-        except Snoozed as snoozed:
-            pause = snoozed
-            await self._settle_or_fail(job, lambda: self._jobs.snooze(job, pause))
-        except asyncio.CancelledError:
-            await asyncio.shield(self._patiently(lambda: self._jobs.release([job])))
-            if job.id not in self._cancelled:
-                raise
-        except Exception as error:  # noqa: BLE001 - no exception of a handler may lose its job
-            failed = error if isinstance(error, Failed) else Failed(reason_of(error))
-            await self._settle_or_fail(job, lambda: self._jobs.fail(job, failed))
-        finally:
-            self._cancelled.discard(job.id)
-            del self._running[asyncio.current_task()]  # type: ignore[arg-type]  # this runs in a task
-            self._freed.set()
+    async def _attempt(self, job: Job) -> Any:
+        handler = self._handlers.of(job.kind)
+        if handler.in_transaction:
+            return await self._in_transaction(handler, job)
+        return await handler.call(job, threads=self._threads)
 
-    async def _run_in_transaction(self, handler: Handler, job: Job) -> None:
+    async def _in_transaction(self, handler: Handler, job: Job) -> Any:
         assert isinstance(self._jobs, SqlJobs), "the constructor checks this"
         try:
             async with self._jobs.transaction() as connection:
-                result = await handler.call(job, connection, threads=self._threads)
-                if not await self._jobs.complete([(job, result)], connection):
-                    raise _Stale
-        except _Stale:
-            return
+                ending = await ending_of(handler.call(job, connection, threads=self._threads))
+                if ending.error is not None or not await self._jobs.complete([(job, ending.result)], connection):
+                    raise _Undone(ending.error)
+        except _Undone as undone:
+            if undone.error is not None:
+                raise undone.error from None
+            return _SETTLED
         self.completed += 1
-        self._woken.set()
+        return _SETTLED
+
+    def _ended(self, job: Job, ending: Ending) -> None:
+        """Settle the job of a handler that has ended."""
+        if ending.error is not None:
+            self._begin_settling(job, ending)
+        elif ending.result is _SETTLED:
+            self._woken.set()
+        else:
+            self._done.append((job, ending.result))
+            self._flush.set()
+        self._freed.set()
+
+    def _begin_settling(self, job: Job, ending: Ending) -> None:
+        if isinstance(ending.error, KeyboardInterrupt):
+            self.stop()
+        if self._group is None:  # the worker is being cancelled
+            self._left.append(job)
+            return
+        task = self._group.create_task(self._settle_ending(job, ending))
+        self._settling[task] = job
+        task.add_done_callback(self._settled)
+
+    def _settled(self, task: asyncio.Task[None]) -> None:
+        del self._settling[task]
+        self._freed.set()
+
+    async def _settle_ending(self, job: Job, ending: Ending) -> None:
+        """Settle a job whose handler has raised."""
+        error = ending.error
+        assert error is not None, "a result is settled with others"
+        if ending.was_cancelled:
+            await self._patiently(lambda: self._jobs.release([job]))
+        elif isinstance(error, Snoozed):
+            await self._settle_or_fail(job, lambda: self._jobs.snooze(job, error))
+        else:
+            failed = error if isinstance(error, Failed) else Failed(reason_of(error))
+            await self._settle_or_fail(job, lambda: self._jobs.fail(job, failed))
 
     async def _settle(self) -> None:
         while True:
             await self._flush.wait()
-            if self._running and len(self._done) < self._slots:
+            if len(self._running) and len(self._done) < self._slots:
                 await asyncio.sleep(self._flush_seconds)
             self._flush.clear()
             await self._complete_done()
@@ -206,7 +250,12 @@ class JobWorker:
 
     async def _fail_refused(self, job: Job, error: Exception) -> None:
         failed = Failed(f"refused: {reason_of(error)}")
-        await self._patiently(lambda: self._jobs.fail(job, failed))
+        try:
+            await self._patiently(lambda: self._jobs.fail(job, failed))
+        except Exception as again:
+            if not is_refusal(again):
+                raise
+            _LOG.warning("the job %s cannot be settled; its claim ends with its lease: %s", job.id, reason_of(again))
 
     async def _patiently(self, settle: Callable[[], Awaitable[object]]) -> None:
         """Settle a job. Retry after errors of the connection, for about the time of the lease."""
@@ -225,18 +274,16 @@ class JobWorker:
     async def _hold(self) -> None:
         while True:
             await asyncio.sleep(self._lease_seconds / 3)
-            if not (held := dict(self._running)):
+            if not (held := [*self._running.work, *self._settling.values()]):
                 continue
             try:
-                beat = await self._jobs.extend([*held.values()], self._lease_seconds)
+                beat = await self._jobs.extend(held, self._lease_seconds)
             except Exception as error:
                 if not passes(error):
                     raise
                 continue
-            for task, job in held.items():
-                if beat.get(job.id, True) and task in self._running:  # not held any more, or cancelled
-                    self._cancelled.add(job.id)
-                    task.cancel()
+            # They are cancelled, or not held any more.
+            self._running.cancel([job for job in held if beat.get(job.id, True)])
 
     async def _idle(self) -> None:
         """Wait for a notification, a settlement or the next poll."""
@@ -247,11 +294,15 @@ class JobWorker:
             return
 
     async def _drain(self) -> None:
-        if self._running:
-            await asyncio.wait([*self._running], timeout=self._grace_seconds)
-        for running in [*self._running]:
-            running.cancel()
-        if self._running:
-            await asyncio.wait([*self._running])
+        await self._running.drain(self._grace_seconds)
+        if self._settling:
+            await asyncio.wait([*self._settling])
         self._drained = True
         self._flush.set()
+
+    async def _give_up(self) -> None:
+        """Cancel the handlers and release their jobs, because this worker is cancelled."""
+        self._group = None
+        await self._running.drain(0)
+        if self._left:
+            await asyncio.shield(self._patiently(lambda: self._jobs.release(self._left)))

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from hookwire.jobs import wake_up
 from hookwire.jobs.failure import reason_of
-from hookwire.jobs.job import Failed, Job, Snoozed
+from hookwire.jobs.job import Failed, Job, Snoozed, encode
+from hookwire.jobs.primary import following
 
 __all__ = ["SqlJobs"]
 
@@ -24,7 +25,7 @@ _COMPLETE: Final = (
 _FAIL: Final = "SELECT hookwire.fail_job($1::text::uuid, $2, $3, $4, $5)"
 _SNOOZE: Final = "SELECT hookwire.snooze_job($1::text::uuid, $2, $3, $4)"
 _EXTEND: Final = "SELECT id::text AS id, is_cancelled FROM hookwire.extend_jobs($1::text[]::uuid[], $2::bigint[], $3)"
-_RELEASE: Final = "SELECT hookwire.release_jobs($1::text[]::uuid[], $2::bigint[])"
+_RELEASE: Final = "SELECT hookwire.release_jobs($1::text[]::uuid[], $2::bigint[], reason => 'stop')"
 
 
 class SqlJobs:
@@ -35,15 +36,16 @@ class SqlJobs:
 
     async def claim(self, kinds: Sequence[str], most: int, worker: str, lease_seconds: float, queue: str) -> list[Job]:
         """Claim and return at most ``most`` jobs of these kinds."""
-        rows = await self._pool.fetch(_CLAIM, list(kinds), most, worker, lease_seconds, queue)
+        async with following(self._pool):
+            rows = await self._pool.fetch(_CLAIM, list(kinds), most, worker, lease_seconds, queue)
         return [_job_of(row) for row in rows]
 
     async def complete(self, done: Sequence[tuple[Job, Any]], connection: Any = None) -> set[str]:
         """Complete jobs by one statement. Return the ids of the jobs that were still held."""
-        extras = [json.dumps(extra) if (extra := job.extra()) else None for job, _ in done]
+        extras = [encode(extra) if (extra := job.extra()) else None for job, _ in done]
         rows = await (connection or self._pool).fetch(
             _COMPLETE, [job.id for job, _ in done], [job.claim for job, _ in done],
-            ["null" if result is None else json.dumps(result) for _, result in done], extras if any(extras) else None,
+            ["null" if result is None else encode(result) for _, result in done], extras if any(extras) else None,
         )  # fmt: skip
         return {row[0] for row in rows}
 
@@ -61,7 +63,7 @@ class SqlJobs:
         return {row["id"]: row["is_cancelled"] for row in rows}
 
     async def release(self, held: Sequence[Job]) -> None:
-        """Release jobs without costing an attempt."""
+        """Release jobs of a worker that stops, without costing an attempt."""
         await self._pool.execute(_RELEASE, [job.id for job in held], [job.claim for job in held])
 
     async def listen(self, wake: Callable[[], None]) -> None:

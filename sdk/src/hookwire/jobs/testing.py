@@ -11,14 +11,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from hookwire.jobs.failure import reason_of
 from hookwire.jobs.handlers import Handlers
 from hookwire.jobs.job import RECORDER, Failed, Job, Snoozed
+from hookwire.threads import Threads
 
 __all__ = ["Captured", "Ran", "capture"]
 
@@ -88,22 +91,34 @@ class Captured:
         handler = handlers.of(draft["kind"])
         most = draft.get("attempts_max", _ATTEMPTS)
         job = Job(job_id, attempt, draft["kind"], draft["args"], draft.get("key"), attempt, most, None)
+        arguments = (job, connection) if handler.in_transaction else (job,)
+        threads = Threads("hookwire-job", 1)
         try:
-            result = await handler.call(*((job, connection) if handler.in_transaction else (job,)))
+            result = await handler.call(*arguments, threads=threads)
         except Snoozed:
             self.ran.append(Ran(job.kind, job.args, "snoozed"))
-        except Exception as error:  # noqa: BLE001 - as in the worker
-            self.ran.append(Ran(job.kind, job.args, "failed", str(error)))
+        except (Exception, SystemExit, GeneratorExit, asyncio.CancelledError) as error:
+            if _is_cancelled():
+                raise
+            self.ran.append(Ran(job.kind, job.args, "failed", reason_of(error)))
             if attempt < most and not (isinstance(error, Failed) and error.dead):
                 self._waiting.append((job_id, draft, attempt + 1))
                 return
         else:
             self.ran.append(Ran(job.kind, job.args, "completed", result))
             self.events += job.events
+        finally:
+            threads.close()
         self._live = {name: live for name, live in self._live.items() if live != job_id}
         if self.ran[-1].outcome == "completed":
             for follow_up in job.jobs:
                 self.add(follow_up)
+
+
+def _is_cancelled() -> bool:
+    """Return whether the test itself is being cancelled."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 @contextmanager

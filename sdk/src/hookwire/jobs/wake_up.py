@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from hookwire.jobs.failure import passes
+from hookwire.jobs.primary import following
 
 __all__ = ["listen"]
 
@@ -24,7 +25,7 @@ async def listen(pool: Any, payload: str, wake: Callable[[], None]) -> None:
         return
     while True:
         try:
-            async with pool.acquire() as connection:
+            async with following(pool), pool.acquire() as connection:
                 await _listen(connection, payload, wake)
         except Exception as error:
             if not passes(error):

@@ -115,7 +115,7 @@ class MemoryReplyCache:
                     break
             first.result()
         try:
-            frames = run()
+            frames = [*run()]
             self._store(stamp, frames)
             return frames
         finally:
@@ -124,9 +124,10 @@ class MemoryReplyCache:
             mine.set_result(None)
 
     def _store(self, stamp: RequestStamp, frames: Frames) -> None:
+        size = len(b"".join(frames))  # raises TypeError for an invalid reply, before it is stored
         with self._turn:
             self._replies[stamp] = frames
-            self._bytes += sum(map(len, frames))
+            self._bytes += size
             while len(self._replies) > self._replies_max or self._bytes > self._bytes_max:
                 _, gone = self._replies.popitem(last=False)
                 self._bytes -= sum(map(len, gone))

@@ -1,16 +1,23 @@
-"""Servers without a broker: a REP for Lazy Pirate and Freelance models 1 and 2, and a ROUTER for Freelance model 3."""
+"""Servers without a broker: for Lazy Pirate and Freelance models 1 and 2, and for Freelance model 3.
+
+However a handler ends, the server goes on; it sends no answer where the handler failed, so that the client asks again.
+After a KeyboardInterrupt it stops.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from hookwire.services.machine import Frames
 from hookwire.services.transport import Poll, Socket, SocketOptions, open_socket
+from hookwire.services.worker import frames_of
 
 __all__ = ["FreelanceServer", "ReplyServer", "answer_freelance"]
 
 Handler = Callable[[Frames], Frames]
 _DRAIN_MESSAGES_MAX = 200
+_LOG = logging.getLogger("hookwire.services")
 
 
 def answer_freelance(frames: Frames, handler: Handler) -> Frames | None:
@@ -21,7 +28,7 @@ def answer_freelance(frames: Frames, handler: Handler) -> Frames | None:
     """
     if len(frames) == 2:
         return [frames[0], b"PONG"] if frames[1] == b"PING" else None
-    return [*frames[:2], *handler(frames[2:])] if len(frames) > 2 else None
+    return [*frames[:2], *frames_of(handler(frames[2:]))] if len(frames) > 2 else None
 
 
 class _Server:
@@ -52,20 +59,37 @@ class _Server:
         self._poll.wake()
 
     def _answer(self, frames: Frames) -> None:
+        try:
+            reply = self._reply_to(frames)
+        except BaseException as error:  # noqa: BLE001 - a handler may raise anything
+            _LOG.exception("the handler of a server failed; its client gets no answer")
+            reply = None
+            if isinstance(error, KeyboardInterrupt):
+                self.stop()
+        if reply is None or self._socket.send(reply) is not None:
+            self.drops += 1
+
+    def _reply_to(self, frames: Frames) -> Frames | None:
+        """Return the answer to a message, or None for a malformed message."""
         raise NotImplementedError
 
 
 class ReplyServer(_Server):
-    """A server on a REP socket. The handler gets the frames of a request and returns the frames of the reply."""
+    """A server for REQ sockets. The handler gets the frames of a request and returns the frames of the reply.
+
+    It has a ROUTER, because a REP must answer each request before it can read the next.
+    """
 
     def __init__(self, endpoint: str, handler: Handler) -> None:
-        super().__init__(open_socket("rep"))
+        super().__init__(open_socket("router"))
         self._handler = handler
         self.endpoint = self._socket.bind(endpoint)
 
-    def _answer(self, frames: Frames) -> None:
-        if self._socket.send(self._handler(frames)) is not None:
-            self.drops += 1
+    def _reply_to(self, frames: Frames) -> Frames | None:
+        if b"" not in frames:
+            return None
+        body = frames.index(b"") + 1
+        return [*frames[:body], *frames_of(self._handler(frames[body:]))]
 
 
 class FreelanceServer(_Server):
@@ -77,7 +101,5 @@ class FreelanceServer(_Server):
         self.endpoint = endpoint
         self._socket.bind(bind or endpoint)
 
-    def _answer(self, frames: Frames) -> None:
-        reply = answer_freelance(frames, self._handler)
-        if reply is None or self._socket.send(reply) is not None:
-            self.drops += 1
+    def _reply_to(self, frames: Frames) -> Frames | None:
+        return answer_freelance(frames, self._handler)

@@ -19,8 +19,8 @@ except ModuleNotFoundError as error:
 
 __all__ = ["Curve", "Kind", "Link", "Poll", "Socket", "SocketOptions", "curve_from", "open_socket"]
 
-Kind = Literal["dealer", "router", "rep"]
-_KINDS: Final[Mapping[str, int]] = {"dealer": zmq.DEALER, "router": zmq.ROUTER, "rep": zmq.REP}
+Kind = Literal["dealer", "router"]
+_KINDS: Final[Mapping[str, int]] = {"dealer": zmq.DEALER, "router": zmq.ROUTER}
 _NOT_SENT: Final[Mapping[int | None, str]] = {zmq.EAGAIN: "full", zmq.EHOSTUNREACH: "unreachable"}
 _LAST_WORD_SECONDS: Final = 1.0
 

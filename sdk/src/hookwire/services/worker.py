@@ -2,16 +2,17 @@
 
 One thread has all sockets and sends the heartbeats. The functions run in other threads, so a slow function does not
 stop the heartbeats. With ``heartbeats_while_working=False``, as in the guide, functions run in the first thread. A
-stuck function then stops the heartbeats, and the worker gets no more requests.
+stuck function then stops the heartbeats, and the worker gets no more requests. However a function ends, its request
+ends, and the worker goes on; after a KeyboardInterrupt it stops softly.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from hookwire.services.envelope import split_number
@@ -21,6 +22,7 @@ from hookwire.services.pirate import ParanoidWorker, PirateOptions, SimpleWorker
 from hookwire.services.presence import HeartbeatOptions
 from hookwire.services.transport import Curve, Link, Poll, Socket, SocketOptions
 from hookwire.services.worker_machine import WorkerMachine, WorkerOptions
+from hookwire.threads import Threads
 
 __all__ = ["FramesHandler", "Handler", "PirateWorker", "Result", "Worker", "frames_of"]
 
@@ -45,6 +47,8 @@ class _Connection:
     machine: ServingMachine
     link: Link
     handler: FramesHandler
+    name: str
+    functions: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -61,6 +65,7 @@ class _Finished:
 class _Service:
     """A function, and its machines, which get requests."""
 
+    name: str
     handler: FramesHandler
     machines: Callable[[], list[ServingMachine]]
     identity: Callable[[], bytes] | None = None
@@ -80,8 +85,11 @@ class ServingLoop:
         in_threads: bool = True,
         curve: Curve | None = None,
         trace: Callable[[str, Frames], None] | None = None,
+        grace_seconds: float = 10.0,
     ) -> None:
+        self._grace_seconds = grace_seconds
         self._in_threads = in_threads
+        self._threads = Threads("hookwire-service", 0)
         self._curve = curve
         self._trace = trace
         self._services: list[_Service] = []
@@ -91,18 +99,27 @@ class ServingLoop:
         self._is_stopped = False
 
     def run(self) -> None:
-        """Register and serve until :meth:`stop`. Requests in progress are still answered."""
+        """Register and serve until :meth:`stop`. Requests in progress are still answered, for ``grace_seconds``."""
         connections = self._connections()
         if not connections:
             raise ValueError("a worker needs at least one endpoint and one service: pass an endpoint, call service()")
-        with ThreadPoolExecutor(len(connections), thread_name_prefix="hookwire-service") as threads:
-            for connection in connections:
-                self._carry_out(connection, connection.machine.start(time.monotonic()), threads)
-            while not self._is_stopped or any(connection.machine.is_busy for connection in connections):
-                self._turn(threads)
-            for connection in connections:
-                self._carry_out(connection, connection.machine.stop(), threads)
+        self._threads = Threads("hookwire-service", len(connections))
+        for connection in connections:
+            self._carry_out(connection, connection.machine.start(time.monotonic()))
+        while not self._is_stopped:
+            self._turn()
+        self._drain(time.monotonic() + self._grace_seconds)
+        for connection in connections:
+            self._carry_out(connection, connection.machine.stop())
+        self._threads.close()
         self._poll.close()
+
+    def _drain(self, until: float) -> None:
+        """Serve until no request is in progress, or until a time. Name the functions that do not end."""
+        while (busy := [one for one in self._running.connections if one.machine.is_busy]) and time.monotonic() < until:
+            self._turn(until)
+        for connection in busy:
+            _LOG.warning("a function of %s does not end; the broker treats its request as lost", connection.name)
 
     def stop(self) -> None:
         """End :meth:`run`. Safe in signal handlers and other threads."""
@@ -113,10 +130,10 @@ class ServingLoop:
         for service in self._services:
             for machine in service.machines():
                 options = SocketOptions(curve=self._curve, identity=service.identity() if service.identity else None)
-                self._running.connections.append(self._connection(machine, service.handler, options))
+                self._running.connections.append(self._connection(machine, service, options))
         return self._running.connections
 
-    def _connection(self, machine: ServingMachine, handler: FramesHandler, options: SocketOptions) -> _Connection:
+    def _connection(self, machine: ServingMachine, service: _Service, options: SocketOptions) -> _Connection:
         def opened(socket: Socket) -> None:
             self._poll.add(socket)
             self._running.by_socket[socket] = connection
@@ -125,51 +142,60 @@ class ServingLoop:
             self._poll.remove(socket)
             del self._running.by_socket[socket]
 
-        connection = _Connection(machine, Link(opened, closing, options, self._trace), handler)
+        link = Link(opened, closing, options, self._trace)
+        connection = _Connection(machine, link, service.handler, service.name)
         return connection
 
-    def _turn(self, threads: ThreadPoolExecutor) -> None:
+    def _turn(self, until: float = math.inf) -> None:
         """Wait once. Read messages before checking deadlines: after a pause of this process they count."""
         deadlines = [at for c in self._running.connections if (at := c.machine.deadline()) is not None]
+        if until < math.inf:
+            deadlines.append(until)
         first = min(deadlines, default=None)
         for socket in self._poll.wait(None if first is None else first - time.monotonic()):
             connection = self._running.by_socket.get(socket)
             while connection is not None and (frames := connection.link.receive()) is not None:
-                self._carry_out(connection, connection.machine.receive(time.monotonic(), frames), threads)
+                self._carry_out(connection, connection.machine.receive(time.monotonic(), frames))
         while self._finished:
-            self._send(self._finished.popleft(), threads)
+            self._send(self._finished.popleft())
         for connection in self._running.connections:
             deadline = connection.machine.deadline()
             if deadline is not None and deadline <= time.monotonic():
-                self._carry_out(connection, connection.machine.tick(time.monotonic()), threads)
+                self._carry_out(connection, connection.machine.tick(time.monotonic()))
 
-    def _carry_out(self, connection: _Connection, step: Step, threads: ThreadPoolExecutor) -> None:
+    def _carry_out(self, connection: _Connection, step: Step) -> None:
         for event in connection.link.carry_out(step):
             if isinstance(event, Run):
-                self._begin(connection, event, threads)
+                self._begin(connection, event)
             else:
                 self._note(event)
 
-    def _begin(self, connection: _Connection, run: Run, threads: ThreadPoolExecutor) -> None:
+    def _begin(self, connection: _Connection, run: Run) -> None:
+        if connection.functions:
+            _LOG.warning("a function of %s still runs although its request was lost", connection.name)
+        connection.functions.add(run.ticket)
         if self._in_threads:
-            threads.submit(self._handle, connection, run)
+            self._threads.begin(lambda: self._handle(connection, run))
         else:
             self._handle(connection, run)
 
     def _handle(self, connection: _Connection, run: Run) -> None:
         """Run the handler. Its exception ends the request, never the worker."""
-        number, body = split_number(run.body)
+        frames: Frames | None = None
         try:
-            result = connection.handler(body)
-            if isinstance(result, Iterator):
-                last = self._send_parts(connection, run, number, result)
-            else:
-                last = frames_of(result)
-        except Exception:  # noqa: BLE001 - user code may raise anything
+            frames = self._frames_of(connection, run)
+        except BaseException as error:  # noqa: BLE001 - user code may raise anything
             _LOG.exception("the handler of a service failed; the broker treats the request as lost")
-            self._hand_over(_Finished(connection, run.ticket, None))
-        else:
-            self._hand_over(_Finished(connection, run.ticket, [*number, *last]))
+            if isinstance(error, KeyboardInterrupt):
+                self.stop()
+        connection.functions.discard(run.ticket)
+        self._hand_over(_Finished(connection, run.ticket, frames))
+
+    def _frames_of(self, connection: _Connection, run: Run) -> Frames:
+        number, body = split_number(run.body)
+        result = connection.handler(body)
+        last = self._send_parts(connection, run, number, result) if isinstance(result, Iterator) else frames_of(result)
+        return [*number, *last]
 
     def _send_parts(self, connection: _Connection, run: Run, number: Frames, parts: Iterator[bytes]) -> Frames:
         """Send all parts but the last as partial replies. Return the last part.
@@ -188,7 +214,7 @@ class ServingLoop:
         self._finished.append(finished)
         self._poll.wake()
 
-    def _send(self, finished: _Finished, threads: ThreadPoolExecutor) -> None:
+    def _send(self, finished: _Finished) -> None:
         machine, now = finished.connection.machine, time.monotonic()
         if finished.frames is None:
             step = machine.abandon(now, finished.ticket)
@@ -196,7 +222,7 @@ class ServingLoop:
             step = machine.partial(now, finished.ticket, finished.frames)
         else:
             step = machine.reply(now, finished.ticket, finished.frames)
-        self._carry_out(finished.connection, step, threads)
+        self._carry_out(finished.connection, step)
 
     def _note(self, event: Event) -> None:
         _LOG.debug("dropped a message: %s", event)
@@ -214,8 +240,9 @@ class Worker(ServingLoop):
         heartbeats_while_working: bool = True,
         curve: Curve | None = None,
         trace: Callable[[str, Frames], None] | None = None,
+        grace_seconds: float = 10.0,
     ) -> None:
-        super().__init__(heartbeats_while_working, curve, trace)
+        super().__init__(heartbeats_while_working, curve, trace, grace_seconds)
         self._endpoints = endpoints
         self._options = WorkerOptions(heartbeat or HeartbeatOptions(), reconnect_seconds)
         self._dialect = DIALECTS[version]
@@ -239,7 +266,7 @@ class Worker(ServingLoop):
             ]
 
         def decorate(handler: FramesHandler) -> FramesHandler:
-            self._services.append(_Service(handler, machines))
+            self._services.append(_Service(f"the service {name}", handler, machines))
             return handler
 
         return decorate
@@ -257,10 +284,11 @@ class PirateWorker(ServingLoop):
         options: PirateOptions | None = None,
         heartbeats_while_working: bool = True,
         trace: Callable[[str, Frames], None] | None = None,
+        grace_seconds: float = 10.0,
     ) -> None:
-        super().__init__(heartbeats_while_working, None, trace)
+        super().__init__(heartbeats_while_working, None, trace, grace_seconds)
 
         def machines() -> list[ServingMachine]:
             return [ParanoidWorker(endpoint, options) if is_paranoid else SimpleWorker(endpoint, options)]
 
-        self._services.append(_Service(handler, machines, printable_identity))
+        self._services.append(_Service(f"the worker at {endpoint}", handler, machines, printable_identity))

@@ -1,4 +1,4 @@
-"""UserContent: an answer whose body is what a user published or replied, byte for byte."""
+"""UserContent: an answer whose body is the content of an event or the reply of a service, byte for byte."""
 
 from __future__ import annotations
 

@@ -1,0 +1,81 @@
+"""Statistics: compares the log's words on the values of a file with the file itself.
+
+Other readers skip files by these statistics and count by them, so a wrong one is a wrong answer for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+
+__all__ = ["NUMBER", "event_numbers", "wrong_statistics"]
+
+NUMBER: Final = "event_number"
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+"""The protocol lets the log leave out finer parts of a time."""
+
+
+def wrong_statistics(said: Mapping[str, Any], metadata: pq.FileMetaData) -> str | None:
+    """Return the first wrong word of the log on a file; None if all that can be compared agrees.
+
+    ``said`` is a value of ``words.statistics``.
+    """
+    if said["deleted_rows"]:
+        return "a deletion vector, which is no feature of this table, deletes rows of it"
+    if said["num_records"] not in (None, metadata.num_rows):
+        return f"the log says {said['num_records']} rows, and it has {metadata.num_rows}"
+    for column, low, high, nulls in _columns(metadata):
+        found = said.get(f"null_count.{column}")
+        if found is not None and nulls is not None and found != nulls:
+            return f"the log says {found} nulls in {column}, and it has {nulls}"
+        for bound, real, is_low in (("min", low, True), ("max", high, False)):
+            named = said.get(f"{bound}.{column}")
+            if named is not None and real is not None and not _agree(named, real, is_low=is_low):
+                return f"the log says {bound} {named} of {column}, and it is {real}"
+    return None
+
+
+def _columns(metadata: pq.FileMetaData) -> Iterator[tuple[str, Any, Any, int | None]]:
+    """Yield name, least value, greatest value and number of nulls of each column that is not nested."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    for place in range(metadata.num_columns if groups else 0):
+        name = groups[0].column(place).path_in_schema
+        known = [group.column(place).statistics for group in groups]
+        if "." in name or any(each is None for each in known):
+            continue
+        nulls = sum(each.null_count for each in known) if all(each.has_null_count for each in known) else None
+        # A group of nulls only has no bounds.
+        full = [each for each, group in zip(known, groups, strict=True) if each.null_count != group.num_rows]
+        if full and all(each.has_min_max for each in full):
+            yield name, min(each.min for each in full), max(each.max for each in full), nulls
+        else:
+            yield name, None, None, nulls
+
+
+def _agree(named: Any, real: Any, *, is_low: bool) -> bool:
+    """Return whether a bound in the log is that of the file. A text may be shortened, and then only bounds it."""
+    if isinstance(named, datetime) and isinstance(real, datetime):
+        return abs(_in_utc(named) - _in_utc(real)) < _MILLISECOND
+    if isinstance(named, str) and isinstance(real, str):
+        return named <= real if is_low else named >= real or real.startswith(named)
+    if isinstance(named, (bool, int, date)) and isinstance(real, type(named)):
+        return named == real
+    return True
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def event_numbers(metadata: pq.FileMetaData) -> tuple[int, int] | None:
+    """Return the least and the greatest event number, if each row group has them."""
+    groups = [metadata.row_group(n) for n in range(metadata.num_row_groups)]
+    columns = [group.column(n) for group in groups for n in range(metadata.num_columns)]
+    found = [column.statistics for column in columns if column.path_in_schema == NUMBER]
+    if not found or not all(statistics is not None and statistics.has_min_max for statistics in found):
+        return None
+    return min(statistics.min for statistics in found), max(statistics.max for statistics in found)

@@ -1,0 +1,53 @@
+"""Words: the statistics that other readers take from a table's log, and the rows that they count."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake.exceptions import DeltaError
+from pyarrow import ArrowException
+
+from pipeline.lake import LakeDamaged, Table
+from pipeline.snapshot import Snapshot
+
+__all__ = ["counted_by_deltalake", "statistics"]
+
+
+def statistics(table: Table) -> dict[str, dict[str, Any]]:
+    """Return the log's words on each file, by its path: ``num_records``, ``min.<column>``, ``max.<column>``,
+    ``null_count.<column>``; ``deleted_rows`` is true if the file has a deletion vector. Raises LakeDamaged.
+    """
+    opened = table.opened()
+    if opened is None:
+        return {}
+    try:
+        rows = pa.table(opened.get_add_actions(flatten=True)).to_pylist()
+        vectors = pa.table(opened.deletion_vectors())["filepath"].to_pylist()
+    except DeltaError as error:  # the vector itself cannot be read
+        reason = str(error).partition("\n")[0][:300]
+        raise LakeDamaged(f"{table.name} has a deletion vector, which hookwire does not read: {reason}") from error
+    with_vector = [unquote(path) for path in vectors]
+    return {
+        (path := unquote(row["path"])): row | {"deleted_rows": any(each.endswith(path) for each in with_vector)}
+        for row in rows
+    }
+
+
+def counted_by_deltalake(table: Table, snapshot: Snapshot) -> int:
+    """Return how many rows ``deltalake`` counts in all days of these files, as a second reader.
+
+    Raises LakeDamaged if it cannot read them.
+    """
+    opened = table.opened(snapshot.version) if snapshot.files else None
+    if opened is None:
+        return 0
+    days = pa.array(sorted({file.values["dt"] or None for file in snapshot.files}, key=str)).cast(pa.date32())
+    of_days = pc.is_in(pc.field("dt"), value_set=days)
+    try:
+        return int(opened.to_pyarrow_dataset().count_rows(filter=of_days))
+    except (ArrowException, DeltaError, OSError) as error:
+        reason = str(error).partition("\n")[0][:300]
+        raise LakeDamaged(f"{table.name}: deltalake cannot read these days: {reason}") from error

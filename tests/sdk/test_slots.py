@@ -1,0 +1,75 @@
+"""Slots of a worker, and the threads of plain functions: they need no server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from hookwire.slots import Ending, Slots
+from hookwire.threads import Threads
+from tests.waiting import WAIT_SECONDS, until
+
+LOG = logging.getLogger("hookwire.jobs")
+
+
+def slots_of(ended: Callable[[str, Ending], None]) -> Slots[str]:
+    return Slots(ended, LOG, lambda work: f"the job {work}")
+
+
+async def test_a_slot_whose_claim_is_over_and_whose_thread_does_not_end_is_named_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """GB-04."""
+    begun, over, endings = threading.Event(), threading.Event(), list[str]()
+    threads = Threads("test", 1)
+    slots = slots_of(lambda work, _: endings.append(work))
+    slots.begin("j1", threads.call(lambda: begun.set() or over.wait()))
+    await until(begun.is_set)
+    [held] = slots.work
+    for _ in range(3):
+        slots.cancel([held])
+    over.set()
+    await until(lambda: endings)
+    threads.close()
+
+    assert ([record.getMessage() for record in caplog.records], endings) == (
+        ["the claim of the job j1 is over, but its handler still runs in a slot"],
+        ["j1"],
+    )
+
+
+async def test_a_handler_that_its_own_code_cancels_was_not_cancelled_by_its_worker() -> None:
+    """GB-02."""
+    endings: dict[str, bool] = {}
+    slots = slots_of(lambda work, ending: endings.update({work: ending.was_cancelled}))
+
+    async def cancels_itself() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+    begun: list[tuple[str, Awaitable[object]]] = [("own", cancels_itself()), ("waits", asyncio.Event().wait())]
+    for work, handler in begun:
+        slots.begin(work, handler)
+    await until(lambda: endings)
+    async with asyncio.timeout(WAIT_SECONDS):
+        left = await slots.drain(0)
+
+    assert (endings, left) == ({"own": False, "waits": True}, [])
+
+
+async def test_a_call_beyond_the_limit_waits_for_a_thread() -> None:
+    """GB-04: and an exception that a coroutine cannot raise reaches the caller."""
+    threads = Threads("test", 1)
+    names = [await threads.call(lambda: threading.current_thread().name) for _ in range(3)]
+    together = await asyncio.gather(*(threads.call(lambda: threading.current_thread().name) for _ in range(3)))
+    with pytest.raises(RuntimeError, match="the function raised StopIteration"):
+        await threads.call(next, iter(()))
+    threads.close()
+
+    assert {*names, *together} == {"test-0"}
