@@ -19,7 +19,7 @@ _WORKER = """
 import asyncio, os, signal, sys
 from db.pool import PoolOptions, open_database
 from jobs.task_worker import TaskWorker, TaskWorkerOptions
-from jobs.tasks import Tasks
+from jobs.tasks.tasks import Tasks
 
 where, url = sys.argv[1:]
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from tests.contract.workers.endings import Act
 
-__all__ = ["GOOD", "Bench", "Hands", "Seen", "WorkerKind"]
+__all__ = ["GOOD", "Hands", "Harness", "Seen", "WorkerKind"]
 
 GOOD = 5
 
@@ -48,7 +48,7 @@ class Hands:
         return found
 
 
-class Bench(Protocol):
+class Harness(Protocol):
     """A worker that runs, with one bad and five good pieces of work."""
 
     def stop(self) -> None:
@@ -70,4 +70,4 @@ class WorkerKind(NamedTuple):
     name: str
     result: str
     on_loop: bool
-    open: Callable[[str, Hands], AbstractAsyncContextManager[Bench]]
+    open: Callable[[str, Hands], AbstractAsyncContextManager[Harness]]

@@ -41,7 +41,7 @@ _TASK = """SELECT CASE WHEN claim IS NULL THEN 'failed' ELSE 'held' END, attempt
 _STATES = {"retryable": "failed", "completed": "done", "running": "held", "available": "returned"}
 
 
-class StoredBench:
+class StoredHarness:
     """A worker on a database. ``kind`` is the kind or queue of this test alone."""
 
     def __init__(self, pool: Any, kind: str, hands: Hands, query: str, add: Callable[[Any, str], Any]) -> None:
@@ -84,15 +84,15 @@ class StoredBench:
 
 
 @asynccontextmanager
-async def bench_of(
+async def harness_of(
     url: str, hands: Hands, query: str, add: Callable[[str], Callable[[Any, str], Any]]
-) -> AsyncIterator[tuple[StoredBench, Any, str]]:
+) -> AsyncIterator[tuple[StoredHarness, Any, str]]:
     kind = f"kind-{secrets.token_hex(6)}"
     async with asyncpg.create_pool(url, min_size=1, max_size=2) as pool:
-        bench = StoredBench(pool, kind, hands, query, add(kind))
+        harness = StoredHarness(pool, kind, hands, query, add(kind))
         for work in ("bad", *(f"good-{number}" for number in range(GOOD))):
-            await bench.add(work)
-        yield bench, pool, kind
+            await harness.add(work)
+        yield harness, pool, kind
 
 
 def add_job(kind: str) -> Callable[[Any, str], Any]:
@@ -112,12 +112,14 @@ def add_task(kind: str) -> Callable[[Any, str], Any]:
 
 def sdk_jobs(register: Callable[[Handlers, str, Hands], None]) -> Callable[[str, Hands], Any]:
     @asynccontextmanager
-    async def opened(url: str, hands: Hands) -> AsyncIterator[StoredBench]:
-        async with bench_of(url, hands, _JOB, add_job) as (bench, pool, kind):
+    async def opened(url: str, hands: Hands) -> AsyncIterator[StoredHarness]:
+        async with harness_of(url, hands, _JOB, add_job) as (harness, pool, kind):
             handlers = Handlers()
             register(handlers, kind, hands)
-            bench.begin(SdkJobWorker(SqlJobs(pool), handlers, grace_seconds=GRACE_SECONDS, lease_seconds=LEASE_SECONDS))
-            yield bench
+            harness.begin(
+                SdkJobWorker(SqlJobs(pool), handlers, grace_seconds=GRACE_SECONDS, lease_seconds=LEASE_SECONDS)
+            )
+            yield harness
 
     return opened
 
@@ -141,58 +143,58 @@ def in_transaction(handlers: Handlers, kind: str, hands: Hands) -> None:
 
 
 @asynccontextmanager
-async def sdk_messages(url: str, hands: Hands) -> AsyncIterator[StoredBench]:
-    async with bench_of(url, hands, _MESSAGE, add_message) as (bench, pool, queue):
+async def sdk_messages(url: str, hands: Hands) -> AsyncIterator[StoredHarness]:
+    async with harness_of(url, hands, _MESSAGE, add_message) as (harness, pool, queue):
 
         async def handle(message: Message) -> Any:
             return await hands.coroutine(message.payload.decode())
 
-        bench.begin(Worker(pool, queue, handle, grace_seconds=GRACE_SECONDS, lease_seconds=LEASE_SECONDS))
-        yield bench
+        harness.begin(Worker(pool, queue, handle, grace_seconds=GRACE_SECONDS, lease_seconds=LEASE_SECONDS))
+        yield harness
 
 
 # --- the service's own ------------------------------------------------------------------------------------------
 
 
 @asynccontextmanager
-async def own_jobs(url: str, hands: Hands) -> AsyncIterator[StoredBench]:
+async def own_jobs(url: str, hands: Hands) -> AsyncIterator[StoredHarness]:
     database = await open_database(PoolOptions(url))
-    async with bench_of(url, hands, _JOB, add_job) as (bench, _, kind):
+    async with harness_of(url, hands, _JOB, add_job) as (harness, _, kind):
 
         async def handle(job: ClaimedJob) -> JobOutcome:
             return JobOutcome(await hands.coroutine(job.args))
 
         options = JobWorkerOptions("w", [kind], lease_seconds=LEASE_SECONDS, grace_seconds=GRACE_SECONDS)
-        bench.begin(JobWorker(JobQueue(database), handle, options))
-        yield bench
+        harness.begin(JobWorker(JobQueue(database), handle, options))
+        yield harness
     await database.aclose()
 
 
 @asynccontextmanager
-async def own_messages(url: str, hands: Hands) -> AsyncIterator[StoredBench]:
+async def own_messages(url: str, hands: Hands) -> AsyncIterator[StoredHarness]:
     database = await open_database(PoolOptions(url))
-    async with bench_of(url, hands, _MESSAGE, add_message) as (bench, _, queue):
+    async with harness_of(url, hands, _MESSAGE, add_message) as (harness, _, queue):
 
         async def handle(received: Received) -> None:
             await hands.coroutine(received.message.payload.decode())
 
         options = MessageWorkerOptions(queue, "w", lease_seconds=LEASE_SECONDS, grace_seconds=GRACE_SECONDS)
-        bench.begin(MessageWorker(Queues(database), Waiting(database), handle, options))
-        yield bench
+        harness.begin(MessageWorker(Queues(database), Waiting(database), handle, options))
+        yield harness
     await database.aclose()
 
 
 @asynccontextmanager
-async def own_tasks(url: str, hands: Hands) -> AsyncIterator[StoredBench]:
+async def own_tasks(url: str, hands: Hands) -> AsyncIterator[StoredHarness]:
     database = await open_database(PoolOptions(url))
-    async with bench_of(url, hands, _TASK, add_task) as (bench, _, kind):
+    async with harness_of(url, hands, _TASK, add_task) as (harness, _, kind):
 
         async def handle(task: Task) -> None:
             await hands.coroutine(json.loads(task.description))
 
         options = TaskWorkerOptions(f"worker of {kind}", [kind], grace_seconds=GRACE_SECONDS, poll_seconds=0.05)
-        bench.begin(TaskWorker(Tasks(database), handle, options))
-        yield bench
+        harness.begin(TaskWorker(Tasks(database), handle, options))
+        yield harness
     await database.aclose()
 
 

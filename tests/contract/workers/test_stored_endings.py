@@ -13,7 +13,7 @@ from contextlib import suppress
 import pytest
 
 from tests.contract.workers.endings import ENDINGS, Act, Ending
-from tests.contract.workers.harness import GOOD, Bench, Hands, Seen, WorkerKind
+from tests.contract.workers.harness import GOOD, Hands, Harness, Seen, WorkerKind
 from tests.contract.workers.stored import KINDS
 from tests.databases import Databases
 from tests.waiting import WAIT_SECONDS, poll, until
@@ -33,12 +33,12 @@ def url(databases18: Databases) -> Iterator[str]:
         yield fresh
 
 
-async def settled(bench: Bench, hands: Hands) -> Seen:
+async def settled(harness: Harness, hands: Hands) -> Seen:
     """What became of the bad piece of work, once all were run."""
     await until(lambda: hands.bad and len(hands.good) >= GOOD)
 
     async def found() -> Seen | None:
-        seen = await bench.bad()
+        seen = await harness.bad()
         return seen if seen.state != "held" else None
 
     return await until(found)
@@ -50,12 +50,12 @@ async def test_however_a_handler_ends_its_attempt_ends_and_the_worker_goes_on(
 ) -> None:
     """GB-02, GB-03, GB-04."""
     hands = Hands(ending.act)
-    async with kind.open(url, hands) as bench:
-        seen = await settled(bench, hands)
-        lives = ending.stops or await bench.lives()
-        bench.stop()
+    async with kind.open(url, hands) as harness:
+        seen = await settled(harness, hands)
+        lives = ending.stops or await harness.lives()
+        harness.stop()
         async with asyncio.timeout(WAIT_SECONDS):
-            await bench.ended()
+            await harness.ended()
 
     wanted = Seen("failed", 1, ending.reason, True) if kind.result in ending.fails_for else Seen("done", 1, None, False)
     part = ending.reason or ""
@@ -99,13 +99,13 @@ async def test_a_stop_has_an_end_whatever_a_handler_does(
     """GB-04, GH-03: a cancelled handler's work is returned. The lease of one that does not end ends by itself."""
     over = threading.Event()
     hands = Hands(hang(over))
-    async with kind.open(url, hands) as bench:
+    async with kind.open(url, hands) as harness:
         await until(lambda: hands.bad and len(hands.good) >= GOOD)
-        bench.stop()
+        harness.stop()
         try:
             async with asyncio.timeout(WAIT_SECONDS):
-                await bench.ended()
-            seen = await bench.bad()
+                await harness.ended()
+            seen = await harness.bad()
         finally:
             over.set()
 
