@@ -120,12 +120,12 @@ async def test_queues_behave_as_the_model_whatever_happens(sql: asyncpg.Connecti
 _BUGS = {
     "no fence": ("hookwire.held_messages(bigint[], bigint[], text)", r"AND m\.claim = r\.claim", ""),
     "the attempt is not counted": (
-        "hookwire.receive(text, integer, double precision, jsonb, text, bigint)",
+        "hookwire.take_messages(text, integer, double precision, jsonb, text, bigint, bigint)",
         r"deliveries = m\.deliveries \+ 1",
         "deliveries = m.deliveries",
     ),
     "newest first": (
-        "hookwire.receive(text, integer, double precision, jsonb, text, bigint)",
+        "hookwire.take_messages(text, integer, double precision, jsonb, text, bigint, bigint)",
         r"ORDER BY m\.id LIMIT most",
         "ORDER BY m.id DESC LIMIT most",
     ),
