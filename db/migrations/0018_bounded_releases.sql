@@ -190,7 +190,7 @@ BEGIN
     WITH freed AS (
         UPDATE hookwire.jobs j SET state = 'available', claim = NULL, lease_until = NULL, run_until = NULL, attempts = j.attempts - 1,
             number = j.number + 1, releases = j.releases + is_counted::integer
-        WHERE j.id = ANY (held) AND j.state = 'running' AND NOT j.is_cancelled RETURNING j.*
+        WHERE j.id = ANY (held) AND j.claim IS NOT NULL AND NOT j.is_cancelled RETURNING j.*
     )
     SELECT coalesce(array_agg(f), '{}') INTO moved FROM freed f;
     PERFORM hookwire.announce_jobs(moved);

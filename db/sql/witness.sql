@@ -31,12 +31,17 @@ SELECT (SELECT coalesce(sum(CASE WHEN o.sink = 'webhooks' THEN greatest(r.count,
 -- deliveries have a callback; other events of webhooks have yet to be fanned out to all of them.
 SELECT o.sink, NULL AS callback, e.payload
 FROM (SELECT sink, id FROM hookwire.outbox UNION SELECT sink, id FROM hookwire.held) o
-JOIN hookwire.events e ON e.id = o.id WHERE e.topic = $1
+CROSS JOIN LATERAL (
+    SELECT x.topic, x.payload FROM hookwire.events x WHERE x.id BETWEEN o.id AND o.id ORDER BY x.id LIMIT 1) e
+WHERE e.topic = $1
 UNION ALL
 SELECT 'webhooks', s.callback, e.payload
 FROM hookwire.deliveries d
-JOIN hookwire.events e ON e.id = d.event_id
-JOIN hookwire.subscriptions s ON s.id = d.subscription_id
+CROSS JOIN LATERAL (
+    SELECT x.topic, x.payload FROM hookwire.events x WHERE x.id BETWEEN d.event_id AND d.event_id ORDER BY x.id LIMIT 1) e
+CROSS JOIN LATERAL (
+    SELECT x.callback FROM hookwire.subscriptions x WHERE x.id BETWEEN d.subscription_id AND d.subscription_id
+    ORDER BY x.id LIMIT 1) s
 WHERE e.topic = $1;
 
 -- name: archive

@@ -206,7 +206,7 @@ _LONG = {
     "outbox.oldest",
 }
 # Run by hand or by the witness, over everything, because everything is what they are asked about.
-_WHOLE = {"layout.hash_owed", "witness.dead_letters"}
+_WHOLE = {"layout.hash_owed", "witness.dead_letters", "witness.on_their_way", "compat.pump_owed"}
 # Those that a relay or a worker cannot do without must have been measured, whatever arguments others refuse.
 _MEASURED = {
     "outbox.claim", "outbox.claim_heads", "outbox.low_water", "outbox.purge", "manifest.purge", "manifest.settle",
