@@ -132,7 +132,8 @@ _WHOLE = {
     "intent.revoke", "layout.hash_owed", "layout.holds", "queue.remove", "queue.adopt_transaction_ids",
     "task.purge_dead", "task.redrive",
     # sweeps that step from name to name, and a relay's holds
-    "delivery.due_subscriptions", "delivery.ended_subscriptions", "delivery.forget_former_audiences", "hold.due", "hold.open",
+    "delivery.due_subscriptions", "delivery.ended_subscriptions", "delivery.forget_former_audiences", "hold.due",
+    "hold.open",
     "intent.purge", "job.available", "job.purge_rates", "queue.adopt", "rabbithub.dispatch", "rabbithub.take_back",
     "request.forget_old", "request.waiting_services", "retention.topics", "service.adopt",
 }  # fmt: skip

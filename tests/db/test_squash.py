@@ -65,7 +65,8 @@ async def columns_of(url: str) -> dict[str, str]:
         return dict(
             await sql.fetch(
                 "SELECT c.relname, coalesce(string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum), '')"
-                " FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped"
+                " FROM pg_class c LEFT JOIN pg_attribute a"
+                " ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped"
                 " WHERE c.relnamespace = 'hookwire'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition"
                 " AND c.relname <> 'migrations' GROUP BY 1"
             )
@@ -182,7 +183,7 @@ WORK = {
 
 
 async def first_column(sql: asyncpg.Connection, statement: str) -> list[object]:
-    """The first column, once there are rows: a copy is hidden while an older transaction runs anywhere in the server."""
+    """The first column, once there are rows: an older transaction of the server hides a copy."""
     found: list[object] = []
 
     async def rows() -> bool:
