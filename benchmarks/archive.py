@@ -29,13 +29,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from pipeline.archive import ArchiveOptions, archive, batch_rows, unarchived
+from pipeline.delta.snapshot import Snapshot
 from pipeline.kafka_jars import kafka_jars
 from pipeline.kafka_options import SparkKafkaOptions
 from pipeline.kafka_reader import source_rows
 from pipeline.lake import bronze
 from pipeline.schema import BRONZE_PARTITIONS
 from pipeline.session import SessionOptions, spark_session
-from pipeline.snapshot import Snapshot
 from pipeline.storage import LakeStorage
 from scripts.servers.fleet import take_server
 from scripts.servers.kafka_jars import cache_folder

@@ -27,9 +27,9 @@ from pyspark.sql import SparkSession
 from benchmarks.pipeline import INCARNATION, generated, ledger_of, seconds
 from pipeline.audit.evidence import evidence
 from pipeline.audit.lake_audit import LakeAudit
+from pipeline.delta.snapshot import Change, DataFile, Snapshot, State
 from pipeline.lake import Table, bronze
 from pipeline.session import SessionOptions, spark_session
-from pipeline.snapshot import Change, DataFile, Snapshot, State
 from pipeline.storage import LakeStorage
 
 DAYS = 30

@@ -27,10 +27,10 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pipeline.audit.cell import cells
 from pipeline.audit.evidence import evidence
 from pipeline.audit.inquiry import compare_cells, count_suspects
+from pipeline.delta.snapshot import Change
 from pipeline.lake import bronze
 from pipeline.schema import BRONZE
 from pipeline.session import SessionOptions, spark_session
-from pipeline.snapshot import Change
 from pipeline.storage import LakeStorage
 
 INCARNATION = "abcd2345"

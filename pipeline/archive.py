@@ -25,12 +25,12 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline.bronze import to_bronze
+from pipeline.delta.snapshot import Change, DataFile, Snapshot
 from pipeline.failure import sentence
 from pipeline.kafka_options import SparkKafkaOptions
 from pipeline.kafka_range import Bounds, Range, RangePlan, RangeProblem, planned
 from pipeline.kafka_reader import bounds_of, incarnations_of, read_ranges, topics_of
 from pipeline.lake import LakeConflict, Table
-from pipeline.snapshot import Change, DataFile, Snapshot
 
 __all__ = ["ArchiveFailed", "ArchiveOptions", "Archived", "archive", "batch_rows", "plan_archive", "unarchived"]
 

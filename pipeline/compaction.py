@@ -15,9 +15,9 @@ from math import ceil
 
 from pyspark.sql import DataFrame, SparkSession
 
+from pipeline.delta.snapshot import DataFile, Snapshot
 from pipeline.lake import Table
 from pipeline.rewrite import rewrite
-from pipeline.snapshot import DataFile, Snapshot
 
 __all__ = ["Folder", "compact", "crowded"]
 

@@ -15,8 +15,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from pipeline.delta.snapshot import DataFile, State
 from pipeline.lake import LakeDamaged, Table
-from pipeline.snapshot import DataFile, State
 from pipeline.storage import LakeStorage
 
 __all__ = ["Converted", "convert", "old_log"]

@@ -8,8 +8,8 @@ from datetime import date
 
 from pyspark.sql import DataFrame
 
+from pipeline.delta.snapshot import Change, DataFile, Snapshot
 from pipeline.lake import Table
-from pipeline.snapshot import Change, DataFile, Snapshot
 
 __all__ = ["counts_of_days", "put_days", "sources_of_days", "written"]
 

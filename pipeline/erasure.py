@@ -25,11 +25,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructType
 
+from pipeline.delta.snapshot import Change, DataFile, Snapshot
 from pipeline.lake import Table
-from pipeline.remnant import Remnant, remnants, remove
+from pipeline.repair.remnant import Remnant, remnants, remove
 from pipeline.rewrite import rewrite
 from pipeline.schema import BRONZE
-from pipeline.snapshot import Change, DataFile, Snapshot
 from pipeline.storage import LakeStorage, is_uri
 
 __all__ = ["Erased", "Subject", "erase", "erased_table", "find", "find_beside"]

@@ -41,14 +41,14 @@ from pyarrow import ArrowException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from pipeline.foreign import ForeignCommit, remembered
+from pipeline.delta.foreign import ForeignCommit, remembered
+from pipeline.delta.log import COLUMNS, OURS, DeltaLog, LogEntry
+from pipeline.delta.protocol import refused_for_reading, refused_for_writing
+from pipeline.delta.reading import named_rows, rows_of
+from pipeline.delta.snapshot import Change, DataFile, Snapshot, State, folder_values
+from pipeline.delta.statistics import NUMBER, event_numbers
 from pipeline.frame import arrow_schema
-from pipeline.log import COLUMNS, OURS, DeltaLog, LogEntry
-from pipeline.protocol import refused_for_reading, refused_for_writing
-from pipeline.reading import named_rows, rows_of
 from pipeline.schema import BRONZE, BRONZE_PARTITIONS
-from pipeline.snapshot import Change, DataFile, Snapshot, State, folder_values
-from pipeline.statistics import NUMBER, event_numbers
 from pipeline.storage import LakeStorage, is_uri, reached
 
 __all__ = ["LakeConflict", "LakeDamaged", "Table", "bronze"]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime
 
+from pipeline.delta.snapshot import Change, DataFile, Snapshot
 from pipeline.lake import Table
-from pipeline.snapshot import Change, DataFile, Snapshot
 from pipeline.storage import LakeStorage
 
 __all__ = ["expired", "forgotten", "retain"]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 
+from pipeline.delta.snapshot import Change, DataFile, Snapshot
 from pipeline.lake import LakeConflict, LakeDamaged, Table
-from pipeline.snapshot import Change, DataFile, Snapshot
 
 __all__ = ["rewrite"]
 

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from pipeline.snapshot import Snapshot
+from pipeline.delta.snapshot import Snapshot
 
 __all__ = ["ArchivedEvent", "Selection", "archived", "count", "files_of", "select"]
 

@@ -19,11 +19,11 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from pipeline.day import counts_of_days, put_days, sources_of_days, written
 from pipeline.delivery import ATTEMPT, deliveries, delivery_table
+from pipeline.delta.snapshot import DataFile, Snapshot
 from pipeline.frame import frame_of
 from pipeline.lake import Table
 from pipeline.metric import metric_table, metrics
 from pipeline.slo import SPAN_DAYS, slo, slo_table
-from pipeline.snapshot import DataFile, Snapshot
 from pipeline.storage import LakeStorage
 
 __all__ = ["Service", "measured_days", "overdrawn", "rows_of", "stale_days", "wanted_days"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pipeline.damage import quarantined_table
 from pipeline.delivery import delivery_table
 from pipeline.erasure import erased_table
 from pipeline.lake import Table, bronze
 from pipeline.metric import metric_table
+from pipeline.repair.damage import quarantined_table
 from pipeline.slo import slo_table
 from pipeline.storage import LakeStorage
 

@@ -39,8 +39,8 @@ from app.cli.database import database_url
 from app.maintenance.ledger import Ledger
 from app.settings.settings import load_settings
 from db.pool import PoolOptions, open_database
+from pipeline.delta.snapshot import Change, DataFile
 from pipeline.lake import bronze
-from pipeline.snapshot import Change, DataFile
 from pipeline.storage import LakeStorage
 from runtime.port import free_port
 from scripts.demo_stage import DemoFailed, DemoUnfinished, running_hub, serving

@@ -21,12 +21,12 @@ from datetime import UTC, date, datetime, time
 from hashlib import sha256
 from typing import Any
 
+from pipeline.delta.snapshot import DataFile, Snapshot
 from pipeline.erasure import erased_table
 from pipeline.lake import Table, bronze
+from pipeline.repair.words import statistics
 from pipeline.retention import forgotten
-from pipeline.snapshot import DataFile, Snapshot
 from pipeline.storage import LakeStorage
-from pipeline.words import statistics
 
 __all__ = ["DayTopic", "Proof", "Proofs", "proofs_of"]
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipeline.damage import inspect
-from pipeline.foreign_rows import changes
+from pipeline.delta.snapshot import Snapshot
 from pipeline.lake import Table
-from pipeline.snapshot import Snapshot
+from pipeline.repair.damage import inspect
+from pipeline.repair.foreign_rows import changes
+from pipeline.repair.words import counted_by_deltalake
 from pipeline.storage import LakeStorage
-from pipeline.words import counted_by_deltalake
 
 __all__ = ["differences_seen"]
 

@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import Producer
 
 from pipeline.archive import Archived, ArchiveOptions, archive, plan_archive
+from pipeline.delta.snapshot import Change, State
 from pipeline.kafka_range import Range, RangeProblem
 from pipeline.kafka_reader import incarnations_of
 from pipeline.lake import bronze
-from pipeline.snapshot import Change, State
 from pipeline.storage import LakeStorage
 from scripts.servers.kafka import KafkaServer
 from tests.pipeline.broker import kafka_options, make

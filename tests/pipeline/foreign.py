@@ -13,8 +13,8 @@ from deltalake import DeltaTable, write_deltalake
 from typer.testing import CliRunner
 
 from app.cli.main import application
+from pipeline.delta.snapshot import Change
 from pipeline.lake import Table, bronze
-from pipeline.snapshot import Change
 from pipeline.storage import LakeStorage
 
 DAY = date(2026, 1, 15)

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from app.cli.main import application
 from db.statements import STATEMENTS
 from pipeline.audit.selftest import SelftestRecord, bronze_of
+from pipeline.delta.snapshot import Change
 from pipeline.lake import bronze
 from pipeline.runs import runs
-from pipeline.snapshot import Change
 from pipeline.storage import LakeStorage
 from scripts.servers.kafka import KafkaServer
 from tests.app.maintenance.test_ledger import carry, close_hours

@@ -17,8 +17,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from pipeline.audit.proof import Proof, Proofs
 from pipeline.audit.selftest import HOUR, SelftestRecord, bronze_of
+from pipeline.delta.snapshot import Change, Snapshot
 from pipeline.lake import bronze
-from pipeline.snapshot import Change, Snapshot
 from pipeline.storage import LakeStorage
 from tests.app.maintenance.test_ledger import carry, folded, pretend
 from tests.pipeline.test_audit_command import audit

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from pipeline.damage import inspect
-from pipeline.foreign_rows import accept, changes
 from pipeline.lake import bronze
+from pipeline.repair.damage import inspect
+from pipeline.repair.foreign_rows import accept, changes
 from pipeline.storage import LakeStorage
 from scripts.servers.kafka import KafkaServer
 from tests.pipeline.broker import make, ours, write

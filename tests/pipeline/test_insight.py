@@ -16,10 +16,10 @@ from app.cli.main import application
 from pipeline.anomaly import anomalies
 from pipeline.audit.selftest import SelftestRecord, bronze_of
 from pipeline.deadletter import DEAD_LETTERS, clusters
+from pipeline.delta.snapshot import Change
 from pipeline.drift import schemas
 from pipeline.frame import frame_of
 from pipeline.lake import bronze
-from pipeline.snapshot import Change
 from pipeline.storage import LakeStorage
 from pipeline.volume import by_hour, usage
 

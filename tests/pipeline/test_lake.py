@@ -17,10 +17,10 @@ from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
 
 from pipeline import lake
+from pipeline.delta.snapshot import Change, DataFile, Snapshot, State
 from pipeline.lake import LakeConflict, LakeDamaged, Table, bronze
 from pipeline.s3 import S3Options
 from pipeline.schema import BRONZE_PARTITIONS
-from pipeline.snapshot import Change, DataFile, Snapshot, State
 from pipeline.storage import LakeStorage, StorageError
 
 

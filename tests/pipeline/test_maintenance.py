@@ -17,21 +17,21 @@ from app.cli.main import application
 from pipeline.audit.evidence import ghosts
 from pipeline.audit.selftest import INCARNATION, SelftestRecord, bronze_of
 from pipeline.compaction import compact, crowded
-from pipeline.damage import Damage, inspect, put_aside
 from pipeline.day import put_days
 from pipeline.delivery import delivery_table
+from pipeline.delta.snapshot import Change, DataFile
 from pipeline.erasure import Erased, Subject, erase, erased_table, find
 from pipeline.failure import named
 from pipeline.lake import LakeConflict, LakeDamaged, Table, bronze
 from pipeline.metric import metric_table
-from pipeline.remnant import remnants
+from pipeline.repair.damage import Damage, inspect, put_aside
+from pipeline.repair.remnant import remnants
 from pipeline.retention import forgotten, retain
 from pipeline.rewrite import rewrite
 from pipeline.runs import runs
 from pipeline.selection import Selection, archived, select
 from pipeline.service import stale_days
 from pipeline.slo import slo_table
-from pipeline.snapshot import Change, DataFile
 from pipeline.storage import LakeStorage
 
 DAY = date(2026, 1, 15)

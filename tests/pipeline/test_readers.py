@@ -21,12 +21,12 @@ from typer.testing import CliRunner
 from app.cli.main import application
 from pipeline.audit.selftest import bronze_of
 from pipeline.compaction import compact, crowded
+from pipeline.delta.snapshot import Change, DataFile, State
 from pipeline.erasure import Subject, erase
 from pipeline.lake import LakeConflict, LakeDamaged, bronze
 from pipeline.metric import metric_table
 from pipeline.retention import forgotten, retain
 from pipeline.service import stale_days
-from pipeline.snapshot import Change, DataFile, State
 from pipeline.storage import LakeStorage
 from tests.pipeline.test_maintenance import LARGE, records, written
 
@@ -179,7 +179,7 @@ def test_a_file_that_was_altered_and_keeps_its_size_and_rows_is_found_by_a_deep_
     spark: SparkSession, lake: LakeStorage, tmp_path: Path
 ) -> None:
     """FP-06: the hash of each file is in the metadata of its commit."""
-    from pipeline.damage import inspect
+    from pipeline.repair.damage import inspect
 
     table = written(spark, lake, records(1), records(2))
     victim = table.snapshot().files[0]

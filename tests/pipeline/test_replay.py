@@ -16,9 +16,9 @@ from app.cli.hub_client import connected
 from app.cli.pipeline.replay import send_all
 from app.cli.pipeline.resend import Resender, Sent
 from pipeline.audit.selftest import SelftestRecord, bronze_of
+from pipeline.delta.snapshot import Change
 from pipeline.lake import bronze
 from pipeline.selection import ArchivedEvent
-from pipeline.snapshot import Change
 from pipeline.storage import LakeStorage
 from tests.app.conftest import RunHub, RunningHub, running_hub
 

@@ -16,10 +16,10 @@ from app.cli.pipeline.service import _kept_since, _noted_backlog, _put
 from db.pool import PoolOptions, open_database
 from pipeline.day import counts_of_days
 from pipeline.delivery import ATTEMPT, deliveries, delivery_table
+from pipeline.delta.snapshot import Change
 from pipeline.frame import frame_of
 from pipeline.metric import metric_table, metrics
 from pipeline.slo import slo
-from pipeline.snapshot import Change
 from pipeline.storage import LakeStorage
 
 DAY = datetime(2026, 1, 15, tzinfo=UTC)

@@ -22,11 +22,11 @@ from pipeline.audit.content import content
 from pipeline.audit.inquiry import Cell, Finding, unexplained
 from pipeline.audit.selftest import HOUR, SelftestRecord, bronze_of
 from pipeline.bronze import to_bronze
+from pipeline.delta.snapshot import Change
 from pipeline.envelope import unfolded
 from pipeline.frame import frame_of
 from pipeline.lake import bronze
 from pipeline.schema import KAFKA
-from pipeline.snapshot import Change
 from pipeline.storage import LakeStorage
 from relay.kafka.headers import Headers
 from relay.outbox import Outbox

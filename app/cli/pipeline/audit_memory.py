@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from db.pool import Session
     from pipeline.audit.inquiry import Cell
     from pipeline.audit.proof import DayTopic, Proofs
-    from pipeline.snapshot import Snapshot
+    from pipeline.delta.snapshot import Snapshot
     from pipeline.storage import LakeStorage
 
 __all__ = ["AuditMemory", "recalled"]

@@ -14,8 +14,8 @@ from app.cli.failure import CommandFailed
 from app.cli.pipeline.lake import Lake, lake_of, told_failures
 
 if TYPE_CHECKING:
-    from pipeline.damage import Inspection
-    from pipeline.foreign_rows import RowChange
+    from pipeline.repair.damage import Inspection
+    from pipeline.repair.foreign_rows import RowChange
 
 __all__ = ["accept_commit", "check", "convert"]
 
@@ -50,8 +50,8 @@ def check(
 
       hookwire pipeline check --deep --quarantine --json
     """
-    from pipeline.damage import inspect, put_aside
-    from pipeline.foreign_rows import changes
+    from pipeline.repair.damage import inspect, put_aside
+    from pipeline.repair.foreign_rows import changes
     from pipeline.runs import recorded_run
     from pipeline.tables import lake_tables
 
@@ -112,7 +112,7 @@ def accept_commit(number: Number, lake: Lake = None, table: TableName = "bronze"
 
       hookwire pipeline accept-commit 17
     """
-    from pipeline.foreign_rows import accept
+    from pipeline.repair.foreign_rows import accept
     from pipeline.runs import recorded_run
     from pipeline.tables import lake_tables
 

@@ -18,9 +18,9 @@ from app.settings.settings import Settings
 
 if TYPE_CHECKING:
     from db.pool import Database
+    from pipeline.delta.snapshot import DataFile
     from pipeline.lake import Table
     from pipeline.service import Service
-    from pipeline.snapshot import DataFile
     from pipeline.storage import LakeStorage
 
 __all__ = ["deliveries", "metrics", "slo"]

@@ -48,7 +48,7 @@ def compact(
     """
     from pipeline.compaction import compact, crowded
     from pipeline.lake import bronze
-    from pipeline.renaming import rename
+    from pipeline.repair.renaming import rename
     from pipeline.runs import recorded_run
     from pipeline.tables import lake_tables
 

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructType
 
+from pipeline.delta.snapshot import DataFile
 from pipeline.frame import frame_of
-from pipeline.snapshot import DataFile
 
 __all__ = ["named_rows", "rows_of"]
 

@@ -16,13 +16,13 @@ from urllib.parse import quote
 import pyarrow.parquet as pq
 from pyarrow import ArrowException
 
-from pipeline.foreign import ForeignCommit
+from pipeline.delta.foreign import ForeignCommit
+from pipeline.delta.snapshot import BATCH, Change, DataFile, Snapshot, State, folder_values
+from pipeline.delta.statistics import wrong_statistics
 from pipeline.frame import struct_of
 from pipeline.lake import Table
-from pipeline.snapshot import BATCH, Change, DataFile, Snapshot, State, folder_values
-from pipeline.statistics import wrong_statistics
+from pipeline.repair.words import statistics
 from pipeline.storage import LakeStorage, StorageError, is_uri
-from pipeline.words import statistics
 
 __all__ = ["Damage", "Inspection", "inspect", "put_aside", "quarantined_table"]
 

@@ -13,7 +13,7 @@ from datetime import date
 from typing import Any, Final
 from urllib.parse import unquote
 
-from pipeline.foreign import ForeignCommit
+from pipeline.delta.foreign import ForeignCommit
 
 __all__ = ["BATCH", "Change", "DataFile", "Offsets", "Snapshot", "State", "folder_values"]
 

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import unquote
 
-from pipeline.foreign import ForeignCommit, foreign_commit
-from pipeline.snapshot import DataFile
+from pipeline.delta.foreign import ForeignCommit, foreign_commit
+from pipeline.delta.snapshot import DataFile
 from pipeline.storage import LakeStorage
 
 __all__ = ["COLUMNS", "OURS", "DeltaLog", "LogEntry"]

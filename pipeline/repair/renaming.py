@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pipeline.delta.snapshot import BATCH, Change, DataFile, Snapshot
 from pipeline.lake import Table
-from pipeline.snapshot import BATCH, Change, DataFile, Snapshot
 from pipeline.storage import LakeStorage
 
 __all__ = ["rename"]

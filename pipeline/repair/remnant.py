@@ -5,7 +5,7 @@
     <lake>/bronze/data/000007-.../...     batches that were killed
     <lake>/bronze/dt=.../...              files of other tools, replaced or never committed
     <lake>/bronze/_change_data/...        rows before and after a change of another tool
-    <lake>/quarantine/bronze/data/...     files that could not be read, see ``pipeline.damage``
+    <lake>/quarantine/bronze/data/...     files that could not be read, see ``pipeline.repair.damage``
 
 No report reads them, but they may hold records of an erased subject. They are few, so the driver searches them.
 """
@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import ArrowException
 
+from pipeline.delta.snapshot import BATCH, Snapshot, folder_values
 from pipeline.lake import Table
-from pipeline.snapshot import BATCH, Snapshot, folder_values
 from pipeline.storage import LakeStorage, StorageError
 
 __all__ = ["Remnant", "remnants", "remove"]

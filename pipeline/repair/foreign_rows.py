@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import ArrowException
 
-from pipeline.foreign import ForeignCommit
+from pipeline.delta.foreign import ForeignCommit
+from pipeline.delta.snapshot import Change, DataFile, Snapshot
 from pipeline.lake import Table
-from pipeline.snapshot import Change, DataFile, Snapshot
 from pipeline.storage import LakeStorage
 
 __all__ = ["RowChange", "accept", "changes"]

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from deltalake.exceptions import DeltaError
 from pyarrow import ArrowException
 
+from pipeline.delta.snapshot import Snapshot
 from pipeline.lake import LakeDamaged, Table
-from pipeline.snapshot import Snapshot
 
 __all__ = ["counted_by_deltalake", "statistics"]
 
