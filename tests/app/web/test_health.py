@@ -140,7 +140,10 @@ async def test_a_database_that_takes_no_more_connections_is_full_and_the_pool_s_
 
 
 async def test_a_database_that_is_read_only_is_a_503_for_whatever_would_be_stored(running_hub: RunHub) -> None:
-    """FC-06: a failover, or a managed server that ran full. It heals by itself, and no answer quotes the server."""
+    """FC-06: a failover, or a managed server that ran full. It heals by itself, and no answer quotes the server.
+
+    HA-05: pages are read where writes run, so they are a 503, too.
+    """
     async with running_hub(ALL_ROLES) as hub:
         await read_only(hub.database_url, "on")
         ready = await hub.until("/readyz", lambda answer: answer["database"] != "ok")
@@ -158,7 +161,7 @@ async def test_a_database_that_is_read_only_is_a_503_for_whatever_would_be_store
         assert [kind(answer)[::2] for answer in refused] == [(503, "database-unavailable")] * 3
         assert all("retry-after" in answer.headers for answer in refused)
         assert [answer for answer in refused if "read-only transaction" in answer.text or "25006" in answer.text] == []
-        assert (page.status_code, again.status_code) == (200, 202)
+        assert (page.status_code, again.status_code) == (503, 202)
 
 
 async def test_load_balancers_that_ask_often_make_the_database_write_seldom(database_url: str) -> None:

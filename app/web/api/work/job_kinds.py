@@ -265,13 +265,13 @@ async def put_schedule(request: Request, name: str, body: ScheduleIn, context: I
     except CronError as error:
         raise Problem("invalid-parameter", f"cron: {error}", parameter="cron") from None
     require_kinds(request, kinds_of(body.job))
+    name = queue_name(name, "name")
     await _require_schedule(request, name, context)
     job = json.dumps(body.job.model_dump(mode="json", exclude_none=True))
     with job_refusals():
         await context.database.fetchval("job.check", job)
     row = await context.database.fetchrow(
-        "job.put_schedule", queue_name(name, "name"), body.cron, body.zone, body.missed, job, body.is_paused, next_at,
-        person_of(request),
+        "job.put_schedule", name, body.cron, body.zone, body.missed, job, body.is_paused, next_at, person_of(request),
     )  # fmt: skip
     assert row is not None, "INSERT ... RETURNING returns its row"
     return ScheduleOut.model_validate(_schedule_out(row))
