@@ -160,7 +160,7 @@ async def test_with_manifests_a_batch_with_a_refusal_is_not_committed_at_all(har
 
 @for_adapters(lambda adapter: adapter.manifests)
 async def test_with_manifests_a_refusal_costs_the_next_batch_nothing(harness: Harness) -> None:
-    """GW-01: the sink is not reopened, and the number of the refused batch is never committed."""
+    """RR-06, GW-01: the sink is not reopened, and the number of the refused batch is never committed."""
     sender = await opened(harness)
     await sender.send(record(1, TOPIC))
     refused = await sender.send(harness.homeless(record(2, OTHER_TOPIC)), record(3, TOPIC))
