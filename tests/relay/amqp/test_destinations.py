@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import aio_pika
@@ -192,7 +193,7 @@ async def test_messages_that_are_too_large_hold_their_own_keys_alone(scene: Scen
     """GW-01: the broker names the limit when it closes the channel. So it closes one channel, and not one for each."""
     cure = await _missing(scene)
     await cure()
-    scene.broker.server.ctl("eval", "application:set_env(rabbit, max_message_size, 1000).")
+    await asyncio.to_thread(scene.broker.server.ctl, "eval", "application:set_env(rabbit, max_message_size, 1000).")
     try:
         async with running(relay_of(scene.harness, scene.sink)):
             await scene.bystanders_arrive()
@@ -203,8 +204,12 @@ async def test_messages_that_are_too_large_hold_their_own_keys_alone(scene: Scen
             small, reasons = len(await scene.ids(scene.suspects)), await scene.reasons()
             opened = scene.sink.opened
             await scene.bystanders_arrive()
-            scene.broker.server.ctl("eval", "application:set_env(rabbit, max_message_size, 134217728).")
+            await asyncio.to_thread(
+                scene.broker.server.ctl, "eval", "application:set_env(rabbit, max_message_size, 134217728)."
+            )
             await scene.heals()
     finally:
-        scene.broker.server.ctl("eval", "application:set_env(rabbit, max_message_size, 134217728).")
+        await asyncio.to_thread(
+            scene.broker.server.ctl, "eval", "application:set_env(rabbit, max_message_size, 134217728)."
+        )
     assert (small, {reason for reason, _ in reasons}, opened <= 2) == (2, {"refused_by_broker"}, True)
