@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from tests.pipeline.delta.foreign import append, edit, pipeline, row, table_of
 
 from app.cli.failure import CommandFailed
 from pipeline.delta.snapshot import Change
 from pipeline.lake import LakeDamaged, bronze
 from pipeline.storage import LakeStorage
+from tests.pipeline.foreign import append, edit, pipeline, row, table_of
 
 VECTOR = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 1, "sizeInBytes": 36,
           "cardinality": 1}  # fmt: skip

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.delta.foreign import delta, edit
 
 from pipeline.audit.selftest import SelftestRecord
 from pipeline.storage import LakeStorage
+from tests.pipeline.foreign import delta, edit
 from tests.pipeline.test_altered_log import partition, statistic
 from tests.pipeline.test_audit_command import archived, audit, events
 from tests.pipeline.test_tampering import found_in

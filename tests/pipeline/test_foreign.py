@@ -12,7 +12,6 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.schema import Field, PrimitiveType
 from pyspark.sql import DataFrame, SparkSession
-from tests.pipeline.delta.foreign import AT, append, batch, delta, edit, pipeline, row, table_of
 from typer.testing import CliRunner
 
 from app.cli.failure import CommandFailed
@@ -24,6 +23,7 @@ from pipeline.lake import LakeConflict, LakeDamaged
 from pipeline.retention import retain
 from pipeline.rewrite import rewrite
 from pipeline.storage import LakeStorage
+from tests.pipeline.foreign import AT, append, batch, delta, edit, pipeline, row, table_of
 from tests.pipeline.test_maintenance import LARGE
 from tests.pipeline.test_readers import agreed, holding
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 from deltalake.schema import Schema
-from tests.pipeline.delta.foreign import append, batch, delta, pipeline, row
 
 from pipeline.delta.snapshot import State
 from pipeline.erasure import erased_table
@@ -21,6 +20,7 @@ from pipeline.repair.renaming import rename
 from pipeline.schema import BRONZE_PARTITIONS
 from pipeline.storage import LakeStorage
 from tests.pipeline.fetched import polars_folder
+from tests.pipeline.foreign import append, batch, delta, pipeline, row
 
 OLD = Path(__file__).parent / "lake-of-0.1"
 """Bronze with two batches and a row of `erased`, as the release before this layout wrote them."""
