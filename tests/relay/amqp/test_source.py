@@ -13,7 +13,8 @@ from typing import ClassVar
 
 import aio_pika
 import pytest
-from aio_pika.abc import AbstractIncomingMessage
+from aio_pika.abc import AbstractConnection, AbstractIncomingMessage
+from aio_pika.exceptions import ChannelNotFoundEntity
 from pamqp.commands import Basic
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
@@ -83,14 +84,21 @@ class Corner:
                 await there.publish(message, key or self.route.queue)
 
     async def count(self, queue: str, wanted: int) -> None:
-        """Until so many messages lie in a queue, ready for a consumer."""
+        """Until so many messages lie in a queue, ready for a consumer; the source may have to declare it first."""
         async with await aio_pika.connect(self.url) as connection, asyncio.timeout(DEADLINE_SECONDS):
-            while True:
-                async with connection.channel() as channel:
-                    declared = await channel.declare_queue(queue, passive=True)
-                if declared.declaration_result.message_count == wanted:
-                    return
+            while await self._ready(connection, queue) != wanted:
                 await poll()
+
+    async def _ready(self, connection: AbstractConnection, queue: str) -> int:
+        """The number of messages in a queue; 0 where the queue does not exist, which closes a channel."""
+        channel = await connection.channel()
+        try:
+            declared = await channel.declare_queue(queue, passive=True)
+        except ChannelNotFoundEntity:
+            return 0
+        finally:
+            await channel.close()
+        return declared.declaration_result.message_count or 0
 
     async def rest(self, queue: str) -> list[AbstractIncomingMessage]:
         """Everything that lies in a queue."""
