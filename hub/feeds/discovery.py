@@ -31,6 +31,9 @@ _BYTES_MAX = 2 * 1024 * 1024
 
 DISCOVERY_LIMITS: Final = ReadLimits(32 * 1024, read_bytes_max=_BYTES_MAX + 128 * 1024, keep_bytes_max=_BYTES_MAX + 1)
 
+_PIECE_CHARACTERS = 64 * 1024
+"""The longest tag that is read. A tag is one match of a regular expression, during which no other thread runs."""
+
 _LINKS_MAX = 100
 _ADVERTISED = ("hub", "self")
 # One link-value of RFC 8288: a target, then parameters, whose quoted values may hold any character.
@@ -206,6 +209,16 @@ class _Head(HTMLParser):
         if data.strip() and not self._inside:
             raise _HeadEnded
 
+    def read(self, text: str) -> None:
+        """Read a page in pieces; a tag that is longer than one ends it with an AssertionError."""
+        for begin in range(0, len(text), _PIECE_CHARACTERS):
+            self.feed(text[begin : begin + _PIECE_CHARACTERS])
+            assert not self._is_in_a_long_tag(), f"a tag is longer than {_PIECE_CHARACTERS} characters"
+
+    def _is_in_a_long_tag(self) -> bool:
+        """Tell whether what has no end yet is a tag, and neither a comment nor the text of a script or style."""
+        return len(self.rawdata) > _PIECE_CHARACTERS and self.cdata_elem is None and self.rawdata[1] not in "!?"
+
     @override
     def parse_marked_section(self, i: int, report: bool = True) -> int:
         """Read ``<![if IE]>`` as HTML does: as a comment up to the next ``>``."""
@@ -219,7 +232,7 @@ def _html_links(text: str) -> _Found:
     """
     head = _Head()
     try:
-        head.feed(text)
+        head.read(text)
         stopped = "its head has no end"
     except _HeadEnded:
         stopped = "its head was read to its end"

@@ -160,11 +160,14 @@ NEITHER = "neither Atom, RSS, JSON Feed nor HTML"
         ([], "text/html", HTML % (b"", b""), f"{NO_HEADER}; in HTML, its head was read to its end"),
         ([], "text/html", b"<html><style>" + b"x" * 3_000_000,
          f"{NO_HEADER}; in HTML, its head has no end; only the first 2097152 bytes were read"),
+        ([], "text/html", b"<html><link " + b"a " * 70_000,
+         f"{NO_HEADER}; in HTML, its head was read up to line 1, where the parser gave up:"
+         " a tag is longer than 65536 characters"),
         ([], None, b"[1", f"{NO_HEADER}; the content (no type) is {NEITHER}: it begins with '[1'"),
         ([], None, b'{"a": 1}',
          f"{NO_HEADER}; the content is JSON, but no JSON Feed: it has no version of jsonfeed.org"),
     ],
-    ids=["empty", "text", "feed", "fault", "html", "too-large", "list", "json"],
+    ids=["empty", "text", "feed", "fault", "html", "too-large", "long-tag", "list", "json"],
 )  # fmt: skip
 def test_a_search_says_where_it_looked_and_why_it_stopped(
     fields: list[str], content_type: str | None, content: bytes, searched: str
