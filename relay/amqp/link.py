@@ -6,7 +6,8 @@
                    |                        |
                    | RESOURCE_LOCKED:       | returned: no queue is bound, its topic waits
                    | a predecessor lives,   | nack: a bound queue is full, its topic waits
-                   | try again              | channel closed: the record that it was closed for is refused; the
+                   | try again              | no answer for it alone: the queue has failed, its topic waits
+                   |                        | channel closed: the record that it was closed for is refused; the
                    |                        | others are sent again on a new channel
                    v                        | no answer, connection lost:
              SinkUnavailable                v
@@ -53,6 +54,10 @@ _FULL = (
     "basic.nack: a queue that is bound to {} is full (x-max-length with reject-publish) or has failed; "
     "consume from it, or raise its x-max-length"
 )
+_UNCONFIRMED = (
+    "no confirmation within {:g} s from a queue that is bound to {}, while the broker confirmed another message; "
+    "look at that queue: a quorum queue needs most of its nodes"
+)
 _lingering: set[asyncio.Future[None]] = set()
 
 
@@ -88,9 +93,13 @@ class Link:
         self._channel: AbstractChannel | None = None
         self._opening = asyncio.Lock()
         self._judging = asyncio.Lock()
+        self._testing = asyncio.Lock()
         self._exchanges: dict[str, str] = {}
         """Exchange -> '' if it is usable, otherwise the reason."""
         self._queues: set[str] = set()
+        self._lock = ""
+        self._confirmed_at = 0.0
+        """When the last confirmed test message was sent, by the clock of the event loop."""
 
     @classmethod
     async def connect(cls, options: AmqpOptions, suspects: Suspects) -> Link:
@@ -120,12 +129,27 @@ class Link:
         """
         if reason := await self._judge_exchange(self._options.exchange):
             raise SinkUnavailable(f"cannot use the AMQP exchange {self._options.exchange}: {reason}")
+        self._lock = lock
         channel = await self._publishing_channel()
         with translated("the AMQP broker confirms no message, it may be short of memory or disk"):
             for _ in range(2):
-                await channel.default_exchange.publish(
-                    aio_pika.Message(b""), lock, mandatory=True, timeout=self._options.publish_seconds
-                )
+                await self._publish_test_message(channel)
+
+    async def _publish_test_message(self, channel: AbstractChannel) -> None:
+        """Publish a message to the lock queue, which keeps one."""
+        await channel.default_exchange.publish(
+            aio_pika.Message(b""), self._lock, mandatory=True, timeout=self._options.publish_seconds
+        )
+
+    async def _confirm_another(self, channel: AbstractChannel) -> None:
+        """Wait until the broker has confirmed a test message that is sent from now on. Raise TimeoutError."""
+        now = asyncio.get_running_loop().time
+        since = now()
+        async with self._testing:
+            if self._confirmed_at < since:
+                sent = now()
+                await self._publish_test_message(channel)
+                self._confirmed_at = sent
 
     async def unblocked(self) -> None:
         """Wait while the broker blocks this connection. Raise SinkUnavailable after the time."""
@@ -157,13 +181,13 @@ class Link:
         return ""
 
     async def publish(
-        self, record: Record, message: aio_pika.Message, routing_key: str, *, alone: bool
+        self, record: Record, message: aio_pika.Message, routing_key: str, *, alone: bool, seconds: float
     ) -> Refusal | None:
         """Send one message and return None once the broker has confirmed it, or its refusal. Raise SinkUnavailable.
 
-        If the broker closes the channel for another message, this one is sent again. ``alone``: no other message is in
-        flight, so it is this one. Where the cause is unknown, :attr:`channel_was_closed` makes the sink send one record
-        at a time.
+        ``seconds`` is how long to wait for the confirmation. If the broker closes the channel for another message, this
+        one is sent again. ``alone``: no other message is in flight, so it is this one. Where the cause is unknown,
+        :attr:`channel_was_closed` makes the sink send one record at a time.
         """
         what = self._exchange_of(record), routing_key, len(message.body)
         for _ in range(_CLOSINGS_MAX):
@@ -173,7 +197,7 @@ class Link:
                 return Refusal(record, "topic", "exchange_unusable", reason)
             channel = await self._publishing_channel()
             try:
-                refusal = await self._publish_on(channel, record, message, routing_key)
+                refusal = await self._publish_on(channel, record, message, routing_key, seconds)
             except _ChannelClosed as closed:
                 closing = self._noted(Closing.of(closed.text), alone=alone)
                 if alone:
@@ -207,7 +231,7 @@ class Link:
         return "" if record.amqp_exchange_type else await self._judge_queue(routing_key)
 
     async def _publish_on(
-        self, channel: AbstractChannel, record: Record, message: aio_pika.Message, routing_key: str
+        self, channel: AbstractChannel, record: Record, message: aio_pika.Message, routing_key: str, seconds: float
     ) -> Refusal | None:
         exchange = self._exchange_of(record)
         there = f"the exchange {exchange or DEFAULT_EXCHANGE} for the routing key {routing_key}"
@@ -216,12 +240,15 @@ class Link:
             try:
                 await publisher.basic_publish(
                     message.body, exchange=exchange, routing_key=routing_key, properties=message.properties,
-                    mandatory=True, timeout=self._options.publish_seconds, wait=False,
+                    mandatory=True, timeout=seconds, wait=False,
                 )  # fmt: skip
             except PublishError:
                 return Refusal(record, "topic", "unroutable", line_of(f"no queue is bound to {there}; bind one"))
             except DeliveryError:
                 return Refusal(record, "topic", "queue_full", line_of(_FULL.format(there)))
+            except TimeoutError:
+                await self._confirm_another(channel)
+                return Refusal(record, "topic", "unconfirmed", line_of(_UNCONFIRMED.format(seconds, there)))
             except AMQPChannelError as closed:
                 raise _ChannelClosed(str(closed)) from closed
             except ChannelInvalidStateError as closed:

@@ -15,6 +15,7 @@ returned (no queue is bound)         refusal of the topic, "unroutable"
 exchange missing, not authorised     refusal of the topic, "exchange_unusable" or "refused_by_broker"
 too large, malformed                 refusal of the record
 nack (queue full: reject-publish)    refusal of the topic, "queue_full": back-pressure on it alone (RQ-02)
+no answer for this one alone         refusal of the topic, "unconfirmed": a queue has failed; its outcome is unknown
 blocked (memory or disk alarm)       SinkUnavailable after a short wait; other sinks continue (RQ-11, F25)
 connection lost, no answer           SinkUnavailable; the outcome is unknown, so it is sent again (RQ-04)
 ===================================  =================================================================================
@@ -32,6 +33,7 @@ The fence is an exclusive lock queue on the publishing connection; see :mod:`rel
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from relay.amqp.link import AmqpOptions, Link
@@ -42,6 +44,9 @@ from relay.record import Record
 from relay.sink import Batch, Features, Receipt, Refusal, SinkUnavailable, Term
 
 __all__ = ["AmqpOptions", "AmqpSink"]
+
+_PROBE_SECONDS = 2.0
+"""How long a probe waits for its confirmation. Other topics wait behind it."""
 
 
 class AmqpSink:
@@ -77,7 +82,7 @@ class AmqpSink:
         await link.unblocked()
         link.forget_refused_exchanges()
         first_alone = 1 if batch.is_probe else 0
-        passage = await self._pass(link, batch, batch.records[:first_alone])
+        passage = await self._pass(link, batch, batch.records[:first_alone], _PROBE_SECONDS)
         if passage.failure is None:
             passage.extend(await self._pass(link, batch, passage.left_of(batch.records[first_alone:])))
         self._failure = passage.failure
@@ -86,8 +91,11 @@ class AmqpSink:
             raise passage.failure
         return Receipt(passage.acknowledged, passage.refused)
 
-    async def _pass(self, link: Link, batch: Batch, records: Sequence[Record]) -> Passage:
+    async def _pass(
+        self, link: Link, batch: Batch, records: Sequence[Record], seconds_max: float = math.inf
+    ) -> Passage:
         """Send some records of a batch: one at a time where the cause of a closed channel is searched."""
+        seconds = min(seconds_max, self._options.publish_seconds)
         records_max = 1 if self._careful else self._options.window_records_max
         alone = records_max == 1 or len(records) == 1
 
@@ -100,7 +108,7 @@ class AmqpSink:
                 routing_key = routing_key_of(record)
             except Unsendable as unsendable:
                 return unsendable.refusal
-            return await link.publish(record, message, routing_key, alone=alone)
+            return await link.publish(record, message, routing_key, alone=alone, seconds=seconds)
 
         return await pass_through_window(records, publish, records_max=records_max)
 

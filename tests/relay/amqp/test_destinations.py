@@ -141,6 +141,24 @@ async def _internal(scene: Scene) -> Callable[[], Awaitable[None]]:
     return cure
 
 
+async def _silent(scene: Scene) -> Callable[[], Awaitable[None]]:
+    """A queue that is suspended: it confirms nothing, as a quorum queue without a majority."""
+    await scene.broker.on_channel("declare_exchange", scene.own, "fanout", durable=True)
+    scene.suspects = await scene.broker.bind("", scene.own)
+    await _tell_queue(scene, "suspend")
+
+    async def cure() -> None:
+        await _tell_queue(scene, "resume")
+
+    return cure
+
+
+async def _tell_queue(scene: Scene, function: str) -> None:
+    name = f'rabbit_misc:r(<<"/">>, queue, <<"{scene.suspects}">>)'
+    script = f"{{ok, Queue}} = rabbit_amqqueue:lookup({name}), sys:{function}(amqqueue:get_pid(Queue))."
+    await asyncio.to_thread(scene.broker.server.ctl, "eval", script)
+
+
 @pytest.mark.parametrize(
     ("trouble", "reason", "says"),
     [
@@ -148,6 +166,7 @@ async def _internal(scene: Scene) -> Callable[[], Awaitable[None]]:
         (_missing, "exchange_unusable", "declare it, or change the topic's AMQP exchange"),
         (_unroutable, "unroutable", "bind one"),
         (_internal, "refused_by_broker", "internal exchange"),
+        (_silent, "unconfirmed", "a quorum queue needs most of its nodes"),
     ],
 )
 async def test_a_destination_that_takes_nothing_waits_alone(
