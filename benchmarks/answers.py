@@ -2,9 +2,9 @@
 
     python -m benchmarks.answers --items 150 --clients 8
 
-Each client of a list fetches all items of 1 MB, page by page. The clients of a claim share them. Beside them, one
-client asks /healthz. Each line has the p99 of /healthz beside that of the idle service (bar: 10 times). It also has
-the growth of the service's memory (bar: 64 MiB), the largest answer, and the time of the whole.
+Each client of a list fetches all items of 1 MB, page by page. The clients of a claim share as many for each. Beside
+them, a process of its own asks /healthz. Each line has the p99 of /healthz beside that of the idle service (bar: 10
+times). It also has the growth of the service's memory (bar: 64 MiB), the largest answer, and the time of the whole.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import statistics
+import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ _IDLE_SECONDS = 5.0
 _MIB = 1024 * 1024
 _TEXT = "(SELECT string_agg(md5(n::text || i), '') FROM generate_series(1, 31250) AS i)"  # 1 MB that compresses badly
 _COLUMNS = "queue, created_at, priority, headers, payload"
+_ENQUEUE = "SELECT hookwire.enqueue('k', jsonb_build_object('blob', body))"
+_NO_JOBS = "DELETE FROM hookwire.jobs"
 _SUBMIT = "SELECT hookwire.submit('q', body)"
 _EMPTY = "DELETE FROM hookwire.messages"
 _VALUES = "'q', now(), 0, '{}', body::bytea"
@@ -46,11 +49,8 @@ class Route:
 
 
 _ROUTES = {
-    "claim jobs": Route(
-        "SELECT hookwire.enqueue('k', jsonb_build_object('blob', body))", "/jobs/claim",
-        {"max": 100, "lease_seconds": 60},
-    ),
-    "list jobs": Route("SELECT", "/jobs?limit=500", empty="DELETE FROM hookwire.jobs"),
+    "claim jobs": Route(_ENQUEUE, "/jobs/claim", {"max": 100, "lease_seconds": 60}, _NO_JOBS),
+    "list jobs": Route(_ENQUEUE, "/jobs?limit=500", empty=_NO_JOBS),
     "receive": Route(_SUBMIT, "/queues/q/receive", {"max": 500}, _EMPTY),
     "browse": Route(_SUBMIT, "/queues/q/messages?limit=500", empty=_EMPTY),
     "dead messages": Route(
@@ -94,26 +94,39 @@ class Watch:
         return 1000 * statistics.quantiles(self.latencies, n=100)[-1]
 
 
-async def watch(harness: Harness, seen: Watch) -> None:
-    """Ask /healthz until cancelled."""
-    async with httpx.AsyncClient(base_url=harness.url, trust_env=False, timeout=60) as client:
+def ask(url: str) -> None:
+    """Ask /healthz until the process is ended, and print each latency in seconds."""
+    with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
         while True:
             began = time.monotonic()
-            (await client.get("/healthz")).raise_for_status()
-            seen.latencies.append(time.monotonic() - began)
-            seen.memory = max(seen.memory, resident_bytes(harness.pid))
-            await asyncio.sleep(0.005)
+            client.get("/healthz").raise_for_status()
+            print(time.monotonic() - began, flush=True)
+            time.sleep(0.005)
 
 
-@contextmanager
-def watching(harness: Harness) -> Iterator[Watch]:
-    """Watch the service beside the block."""
+@asynccontextmanager
+async def watching(harness: Harness) -> AsyncIterator[Watch]:
+    """Watch the service beside the block, from a process that does nothing else."""
     seen = Watch([])
-    task = asyncio.create_task(watch(harness, seen))
+    asking = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "benchmarks.answers", "--ask", harness.url, stdout=asyncio.subprocess.PIPE
+    )
+    assert asking.stdout is not None
+    await asking.stdout.readline()  # the first answer is that of a new connection
+    task = asyncio.create_task(read_latencies(asking.stdout, harness, seen))
     try:
         yield seen
     finally:
-        task.cancel()
+        asking.terminate()
+        await task
+        await asking.wait()
+
+
+async def read_latencies(lines: asyncio.StreamReader, harness: Harness, seen: Watch) -> None:
+    """Read latencies to the end, and look at the memory each time."""
+    async for line in lines:
+        seen.latencies.append(float(line))
+        seen.memory = max(seen.memory, resident_bytes(harness.pid))
 
 
 async def fetch_all(harness: Harness, path: str, asked: dict[str, Any] | None) -> tuple[int, int]:
@@ -148,13 +161,14 @@ async def measure(
         path = route.path.format(pull=made)
     else:
         path = route.path
-    for first in range(1, items + 1, 10):
-        numbers = f"generate_series({first}, {min(first + 9, items)})"
+    made_items = items if route.asked is None else items * clients
+    for first in range(1, made_items + 1, 10):
+        numbers = f"generate_series({first}, {min(first + 9, made_items)})"
         await sql.execute(f"{route.fill} FROM (SELECT n, {_TEXT} AS body FROM {numbers} AS n OFFSET 0) AS made")
     await asyncio.sleep(2)
     before = resident_bytes(harness.pid)
     began = time.monotonic()
-    with watching(harness) as seen:
+    async with watching(harness) as seen:
         results = await asyncio.gather(*(fetch_all(harness, path, route.asked) for _ in range(clients)))
     seconds = time.monotonic() - began
     await sql.execute(route.empty)
@@ -173,7 +187,7 @@ async def run(items: int, clients: int, names: list[str]) -> None:
     async with running_harness() as harness:
         sql = await asyncpg.connect(harness.database_url)
         try:
-            with watching(harness) as idle:
+            async with watching(harness) as idle:
                 await asyncio.sleep(_IDLE_SECONDS)
             print(f"idle: /healthz p99 {idle.p99_ms:.1f} ms, memory {resident_bytes(harness.pid) / _MIB:.0f} MiB")
             for name in names:
@@ -188,7 +202,10 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=150)
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--routes", nargs="*", choices=list(_ROUTES), default=list(_ROUTES))
+    parser.add_argument("--ask", metavar="URL", help="only ask /healthz there, as the benchmark's second process does")
     asked = parser.parse_args()
+    if asked.ask:
+        ask(asked.ask)
     asyncio.run(run(asked.items, asked.clients, asked.routes))
 
 
