@@ -1,4 +1,4 @@
-"""Migrations: numbered, checksummed, one at a time, all or nothing, equal to the schema file (EC-H01, DESIGN 12)."""
+"""Migrations: numbered, checksummed, one at a time, all or nothing, equal to the schema file (EC-H01)."""
 
 import asyncio
 import json
