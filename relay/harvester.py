@@ -39,7 +39,7 @@ from relay.key_order import one_topic_of_each_key, refusals_by_key, rounds_by_ke
 from relay.metrics import RelayMetrics
 from relay.observer import Observer
 from relay.outbox import LowWater, Outbox
-from relay.probes import Probes
+from relay.probes import HoldProbes
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, Refusal, Sink, SinkUnavailable, Term
 from relay.sink_trouble import SinkTrouble
@@ -98,7 +98,7 @@ class Harvester:
         self._reopening = False
         self._in_flight: dict[int, Record] = {}
         self._unpurged = Unpurged(sink, outbox, holds, metrics)
-        self._probes = Probes(sink.features, holds, wake, self._send_held, self._is_over)
+        self._probes = HoldProbes(sink.features, holds, wake, self._send_held, self._is_over)
 
     @property
     def last_error(self) -> str:

@@ -1,4 +1,4 @@
-"""Probes: send held records of one topic at a time, to find whether its destination takes records again.
+"""Hold probes: send held records of one topic at a time, to find whether its destination takes records again.
 
 A destination that has refused a record is suspect, and probed while nothing is in flight, so one task at a time touches
 the holds. Probes come after claims: one topic at a time where nothing else waits, otherwise seldom, so that they take a
@@ -18,7 +18,7 @@ from relay.sink import Features, Receipt, Term
 from runtime.semaphore import all_of
 from runtime.wake import Wake
 
-__all__ = ["Probes"]
+__all__ = ["HoldProbes"]
 
 _HOLDS_SECONDS = 0.25  # between two queries of the holds
 _NO_HOLDS_SECONDS = 5.0  # the same while no hold is known, because an operator may add a hold
@@ -28,7 +28,7 @@ _BUSY_SECONDS = 1.0  # the least pause after a probe that was refused, while oth
 _BUSY_SHARE = 20.0  # and as a multiple of the time that it took
 
 
-class Probes:
+class HoldProbes:
     """Probes the holds of one partition group. ``send`` sends held records as a batch; ``is_over``: the stream ends."""
 
     def __init__(
