@@ -117,6 +117,10 @@ version: dev-environment ## Write the version of pyproject.toml wherever else it
 	@$(PYTHON_IN_VENV) -m scripts.version $(TO)
 	@$(MAKE) --no-print-directory openapi
 
+.PHONY: conformance
+conformance: dev-environment ## Write the tests in the last column of docs/conformance from their docstrings
+	@$(PYTHON_IN_VENV) -m scripts.conformance
+
 .PHONY: openapi
 openapi: dev-environment ## Write openapi/openapi.json and docs/reference/settings.md anew from the code
 	@$(PYTHON_IN_VENV) -m scripts.openapi
@@ -128,8 +132,12 @@ pictures: dev-environment ## Take the pictures of the status page in docs/pictur
 	@HOOKWIRE_TEST_PICTURES=docs/pictures $(PYTHON_IN_VENV) -m pytest -q tests/acceptance/test_truth.py -k a_browser_shows
 
 .PHONY: schema
-schema: dev-environment ## Write db/schema.sql anew from the migrations
+schema: dev-environment ## Write db/schema.sql and db/functions from the migrations
 	@scripts/dump-schema
+
+.PHONY: function
+function: dev-environment ## Begin the next migration with a function's text of today (make function NAME=claim_jobs)
+	@$(PYTHON_IN_VENV) -m scripts.begin_function "$(NAME)"
 
 .PHONY: lock
 lock: ## Pin requirements/*.txt anew (arguments: make lock WITH=--upgrade)
