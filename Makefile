@@ -128,8 +128,12 @@ pictures: dev-environment ## Take the pictures of the status page in docs/pictur
 	@HOOKWIRE_TEST_PICTURES=docs/pictures $(PYTHON_IN_VENV) -m pytest -q tests/acceptance/test_truth.py -k a_browser_shows
 
 .PHONY: schema
-schema: dev-environment ## Write db/schema.sql anew from the migrations
+schema: dev-environment ## Write db/schema.sql and db/functions from the migrations
 	@scripts/dump-schema
+
+.PHONY: function
+function: dev-environment ## Begin the next migration with a function's text of today (make function NAME=claim_jobs)
+	@$(PYTHON_IN_VENV) -m scripts.begin_function "$(NAME)"
 
 .PHONY: lock
 lock: ## Pin requirements/*.txt anew (arguments: make lock WITH=--upgrade)

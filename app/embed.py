@@ -1,4 +1,4 @@
-"""The relay of our own outbox inside another program: the role ``relay`` as an object (issue 4 item 10)."""
+"""The relay of our own outbox inside another program: the role ``relay`` as an object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A claim with 10^6 waiting beside one with 10^3, of messages and of jobs (issue 18).
+"""A claim with 10^6 waiting beside one with 10^3, of messages and of jobs.
 
     python -m benchmarks.depth --many 1000000 --rounds 200
 

@@ -61,7 +61,7 @@ _PUBLISHED = ("hub.url", "hub.url[]", "hub.topic", "hub.topic[]")
 
 
 class FormDialect(StrEnum):
-    """How parameters of PubSubHubbub 0.3 are treated (section 3.2 of the hub's requirements).
+    """How parameters of PubSubHubbub 0.3 are treated.
 
     OFF ignores them. TOLERANT echoes ``hub.verify_token``, and reads ``hub.verify`` as the sign of a subscriber that
     knows sha1 only. STRICT03 is 0.3: the subscriber chooses how it is verified, and without a lease a subscription
@@ -91,7 +91,7 @@ class FormRefused(Exception):
     """The request is refused; nothing was stored.
 
     Attributes:
-        status: the HTTP status that fits (table 2.1 of the hub's requirements).
+        status: the HTTP status that fits.
         parameter: the form's parameter that is wrong, if one is.
         text: why, for the caller: never quotes a secret or a callback.
         retry_after_seconds: when to repeat the request.

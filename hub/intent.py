@@ -293,7 +293,7 @@ def _first_line(body: bytes) -> str:
 
 
 def _parameters(intent: Intent, challenge: str) -> Sequence[tuple[str, str]]:
-    """Return the parameters in the order of section 2.2: the lease only to subscribe (WS-41), the token only if given
+    """Return the parameters in a fixed order: the lease only to subscribe (WS-41), the token only if given
     (PS-07).
     """
     parameters = [("hub.mode", str(intent.mode)), ("hub.topic", intent.topic_url), ("hub.challenge", challenge)]

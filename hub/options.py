@@ -16,7 +16,7 @@ ForeignTopics = Literal["off", "registered", "any"]
 
 @dataclass(frozen=True, slots=True)
 class HubOptions:
-    """Settings of subscribing; the defaults are those of section 2.6 of the hub's requirements.
+    """Settings of subscribing.
 
     Attributes:
         public_url: the URL of this hub for others, without trailing slash; topic URLs and the hub's own URL begin with

@@ -1,4 +1,4 @@
--- Jobs. The rules are functions of the schema (0006_jobs.sql), which any language may call; these statements call them.
+-- Jobs. The rules are the functions of db/functions/job.sql, which any language may call; these statements call them.
 
 -- name: add
 SELECT a.n, a.id, a.outcome, a.state FROM hookwire.add_jobs($1::text::jsonb, $2) AS a;

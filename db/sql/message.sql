@@ -1,4 +1,4 @@
--- Messages of queues. The rules are the functions of 0005_queues_and_tasks.sql, which any language may call; these statements call them.
+-- Messages of queues. The rules are the functions of db/functions/message.sql, which any language may call; these statements call them.
 
 -- name: submit
 SELECT s.id FROM hookwire.submit_batch($1, $2::bytea[], $3::text[], $4::text[]::jsonb[], $5::text[], $6::text[], $7::integer[],

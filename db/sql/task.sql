@@ -1,4 +1,4 @@
--- Transactional tasks. The rules are the functions of 0005_queues_and_tasks.sql, which any language may call; these statements call them.
+-- Transactional tasks. The rules are the functions of db/functions/task.sql, which any language may call; these statements call them.
 
 -- name: enqueue
 SELECT hookwire.enqueue_task($1, $2::text::jsonb, $3, $4);

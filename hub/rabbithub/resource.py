@@ -1,4 +1,4 @@
-"""RabbitHub's verbs: resources, publishing, subscribing (section 4 of the hub's requirements). No HTTP here.
+"""RabbitHub's verbs: resources, publishing, subscribing. No HTTP here.
 
     exchange   a space of topics (`hub.rabbithub.exchange`); a subscription is a binding with durable deliveries (RH-26)
     queue      messages wait as deliveries without a receiver, until one is free (`hub.rabbithub.queues`)

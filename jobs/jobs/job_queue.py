@@ -9,7 +9,7 @@
                           v
                        assigned --finish--> completed, or review --send back--> assigned
 
-The rules are SQL functions (``db/migrations/0006_jobs.sql``), so that any language can enqueue or work.
+The rules are SQL functions (``db/functions/job.sql``), so that any language can enqueue or work.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
         +------- reject (keeps its place) -------+
         +------- reaper: the lease is over ------+-----> dead letter (too many deliveries)
 
-The rules are SQL functions (``db/migrations/0005_queues_and_tasks.sql``), so that any language can submit and receive.
+The rules are SQL functions (``db/functions/message.sql``), so that any language can submit and receive.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@
                           |   '----------------'
                           '-- cleaner: notify again
 
-The rules are SQL functions (``db/migrations/0005_queues_and_tasks.sql``), so that any language can enqueue or work.
+The rules are SQL functions (``db/functions/task.sql``), so that any language can enqueue or work.
 """
 
 from __future__ import annotations

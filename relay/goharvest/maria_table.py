@@ -1,4 +1,4 @@
-"""An outbox in MariaDB or MySQL: goharvest's table there, marked or not (issue 4 item 9, RO-01, RG-01..RG-10).
+"""An outbox in MariaDB or MySQL: goharvest's table there, marked or not (RO-01, RG-01..RG-10).
 
 These servers have no UPDATE that returns rows. So a mark reads the lowest rows in a snapshot, which skips no committed
 row. It marks them by their ids in one statement that the term fences, and sends the rows that carry the mark.

@@ -53,7 +53,7 @@ def left_running(temporary: Path) -> list[str]:
 def test_the_tour_shows_one_event_in_a_webhook_in_kafka_and_in_amqp(
     servers_folder: Path, kafka: KafkaServer | GivenServer, rabbitmq: RabbitServer | GivenServer
 ) -> None:
-    """WH-T05, decision 17; "Done when": ends by itself with exit 0, and every child with it."""
+    """WH-T05: it ends by itself with exit 0, and every child with it."""
     told = {"HOOKWIRE_TEST_KAFKA": kafka.address, "HOOKWIRE_TEST_AMQP_URL": rabbitmq.address}
     done = tour(servers_folder, told)
 
@@ -82,7 +82,7 @@ def test_without_brokers_the_tour_shows_the_webhook_and_says_what_is_left_out(
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_make_demo_needs_nothing_that_an_earlier_run_left(servers_folder: Path) -> None:
-    """Issue 16, FT-17: in a fresh copy, with an empty home, it fetches its packages and Kafka, and no linters."""
+    """FT-17: in a fresh copy, with an empty home, it fetches its packages and Kafka, and no linters."""
     folder = Path(tempfile.mkdtemp(prefix="bare-", dir=servers_folder))
     folder.chmod(0o711)
     (folder / "home").mkdir()

@@ -1,4 +1,4 @@
-"""The relay of our own outbox as an object in another program (issue 4 item 10)."""
+"""The relay of our own outbox as an object in another program."""
 
 import asyncio
 import os

@@ -78,7 +78,7 @@ def test_the_report_names_the_first_bottleneck_of_a_billion_a_day() -> None:
 def test_the_page_about_scaling_shows_what_the_command_prints(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Issue 4 item 12: 10^9 events a day, and the first bottleneck by its name."""
+    """10^9 events a day, and the first bottleneck by its name."""
     page = Path("docs/explanation/scaling.md").read_text()
     [(command, shown)] = re.findall(r"```console\n\$ python -m (benchmarks\.scale [^\n]*)\n(.*?)```", page, re.DOTALL)
     monkeypatch.setattr("sys.argv", shlex.split(command))

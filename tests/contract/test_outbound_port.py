@@ -381,7 +381,6 @@ async def test_an_answer_broken_after_its_status_counts_by_the_status(subject: S
 )
 @on_its_loop
 async def test_what_is_no_answer_is_classed(subject: Subject, mode: str, kind: str) -> None:
-    """Webhooks section 4.1."""
     async with hostile_server() as server, harness(subject) as it:
         assert await _outcome(it.post(server.url(f"/{mode}"))) == kind
 

@@ -1,4 +1,4 @@
-"""The schema explains itself: each table, each view and each column that is not obvious has a comment (HO-08)."""
+"""The schema explains itself: each table, view, function, and column that is not obvious has a comment (HO-08)."""
 
 import asyncpg
 
@@ -20,6 +20,10 @@ RELATIONS = """
     WHERE n.nspname = 'hookwire' AND c.relkind IN ('r', 'p', 'v') AND NOT c.relispartition
       AND obj_description(c.oid, 'pg_class') IS NULL ORDER BY 1
 """
+FUNCTIONS = """
+    SELECT p.oid::regprocedure::text FROM pg_proc p
+    WHERE p.pronamespace = 'hookwire'::regnamespace AND obj_description(p.oid, 'pg_proc') IS NULL ORDER BY 1
+"""
 COLUMNS = """
     SELECT c.relname, a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
     JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -33,6 +37,16 @@ async def test_each_table_and_each_view_has_a_comment(database_url: str) -> None
     connection = await asyncpg.connect(database_url)
     try:
         without = [tuple(row) for row in await connection.fetch(RELATIONS)]
+    finally:
+        await connection.close()
+    assert without == []
+
+
+async def test_each_function_has_a_comment(database_url: str) -> None:
+    """GH-02: a migration that makes one says what it is for: `COMMENT ON FUNCTION`; `db/functions` prints it."""
+    connection = await asyncpg.connect(database_url)
+    try:
+        without = [row[0] for row in await connection.fetch(FUNCTIONS)]
     finally:
         await connection.close()
     assert without == []

@@ -1,4 +1,4 @@
-"""Migrations: numbered, checksummed, one at a time, all or nothing, equal to the schema file (EC-H01, DESIGN 12)."""
+"""Migrations: numbered, checksummed, one at a time, all or nothing, equal to the schema file (EC-H01)."""
 
 import asyncio
 import json
@@ -21,6 +21,8 @@ from db.statements import STATEMENTS
 from scripts.dump_schema import SCHEMA_FILE, dump
 from scripts.servers.given import GivenServer
 from scripts.servers.postgres import PostgresServer
+from scripts.sql_functions import FOLDER, NOUNS, function_files
+from tests.db.catalog import catalog_of
 from tests.waiting import until
 
 OURS = Path(migrate_module.__file__).parent / "migrations"
@@ -199,9 +201,33 @@ def test_an_index_that_cannot_be_built_ahead_is_found() -> None:
     assert _blocking_indexes(Migration(8, "planted", "", text)) == ["hookwire.events"]
 
 
-# --- the schema file --------------------------------------------------------------------------------------------
+# --- the schema file and the functions ---------------------------------------------------------------------------
 
 
 def test_the_schema_file_is_what_the_migrations_make(database_url: str) -> None:
     """After a new migration: `make schema`."""
     assert dump(database_url) == SCHEMA_FILE.read_text(encoding="utf-8")
+
+
+async def test_the_files_of_functions_are_what_the_migrations_make(database_url: str) -> None:
+    """GH-02: each function stands in one file, as it is today. After a new migration: `make schema`."""
+    texts = await function_files(database_url)
+    assert {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.sql")} == texts
+
+
+async def test_a_noun_is_known_for_no_function_that_is_gone(database_url: str) -> None:
+    """GH-02: the list of nouns follows the functions in both directions."""
+    texts = "".join((await function_files(database_url)).values())
+    assert NOUNS.keys() - set(re.findall(r"^CREATE OR REPLACE FUNCTION hookwire\.(\w+)", texts, re.MULTILINE)) == set()
+
+
+async def test_the_texts_of_functions_are_complete(database_url_both: str) -> None:
+    """GH-02: settings, comments and rights too, so that a function begun from its text loses none of them."""
+    before = await catalog_of(database_url_both)
+    connection = await asyncpg.connect(database_url_both)
+    try:
+        for text in (await function_files(database_url_both)).values():
+            await connection.execute(text)
+    finally:
+        await connection.close(timeout=10)
+    assert await catalog_of(database_url_both) ^ before == set()

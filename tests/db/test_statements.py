@@ -1,4 +1,4 @@
-"""Every named statement is sound on every supported server, and what SQL computes is what is published (DESIGN 12)."""
+"""Every named statement is sound on every supported server, and what SQL computes is what is published."""
 
 import json
 import re
@@ -76,7 +76,7 @@ async def test_the_server_accepts_every_statement(database_url_both: str) -> Non
 
 
 async def test_the_key_hash_is_the_published_one(database_url_both: str) -> None:
-    """RO-02g: DESIGN decision 5: three writers compute it, one file holds the vectors."""
+    """RO-02g: three writers compute it, one file holds the vectors."""
     published = json.loads(VECTORS.read_text(encoding="utf-8"))["keyed"]
     connection = await asyncpg.connect(database_url_both)
     try:
@@ -106,7 +106,7 @@ async def test_ids_are_drawn_one_at_a_time(database_url_both: str) -> None:
 
 
 async def test_every_table_of_users_data_carries_the_tenant(database_url: str) -> None:
-    """DESIGN decision 12. Named: what belongs to the installation, or is reached through a row that has a tenant."""
+    """Named: what belongs to the installation, or is reached through a row that has a tenant."""
     without = {
         "id_watermarks",
         "installation",

@@ -45,7 +45,7 @@ def relay_tables() -> list[dict[str, list[str]]]:
 
 
 def test_a_relays_features_are_told_of_every_relay() -> None:
-    """Issue 4: the rows of the field's table, for us and for all others."""
+    """The rows of the field's table, for us and for all others."""
     ours, *others = relay_tables()
 
     assert len(ours) == RELAY_FEATURES

@@ -1,4 +1,4 @@
-"""`docs/how-to/mariadb.md` is followed to its end, with a real MariaDB and a real Kafka (issue 4 item 9)."""
+"""`docs/how-to/mariadb.md` is followed to its end, with a real MariaDB and a real Kafka."""
 
 import asyncio
 import os

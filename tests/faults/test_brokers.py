@@ -152,7 +152,7 @@ async def test_a_commit_that_had_begun_when_kafka_was_killed_is_whole_or_nothing
 ) -> None:
     """RO-07, F20: eight groups commit at once, so each is struck at another step, some before the markers are written.
 
-    Decision 34: brokers with KAFKA-20734 forget markers then. This test finds it.
+    Brokers with KAFKA-20734 forget markers then. This test finds it.
     """
     topic = f"killed-{seed}"
     options = KafkaOptions(kafka.bootstrap, installation=topic, request_seconds=5, delivery_seconds=5)

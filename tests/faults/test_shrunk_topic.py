@@ -1,4 +1,4 @@
-"""A Kafka that has lost the end of a topic: its broker was killed, and the disk had not kept all (issue 7)."""
+"""A Kafka that has lost the end of a topic: its broker was killed, and the disk had not kept all."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_two_workers_archive_and_audit(
     cluster: tuple[str, str],
     tmp_path: Path,
 ) -> None:
-    """Issue 7, 7: each record is archived once, the audit finds the one that is missing; each ran on the cluster."""
+    """Each record is archived once, the audit finds the one that is missing; each ran on the cluster."""
     master, page = cluster
     make(kafka, f"{topic}-orders", 2)
     write(

@@ -1,4 +1,4 @@
-"""Hostile URLs (hardening section 5.5): every one must be refused before a socket exists, on every outbound path.
+"""Hostile URLs: every one must be refused before a socket exists, on every outbound path.
 
 `answers` is what a lookup would say, the way platforms read odd spellings of addresses too: a form that slipped through
 the URL check still meets the guard.

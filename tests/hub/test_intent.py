@@ -53,7 +53,7 @@ def asked(mode: Mode = Mode.SUBSCRIBE, challenge: str = "c", **changes: object) 
 
 
 def test_a_claim_asks_with_mode_topic_challenge_and_lease() -> None:
-    """WS-40, WS-41: the topic as sent, in the order of section 2.2."""
+    """WS-40, WS-41: the topic as sent, in a fixed order."""
     intent = requested()
 
     assert step(NOW, intent, Claimed("c", NOW + seconds(20)), OPTIONS) == (

@@ -157,7 +157,7 @@ async def test_an_unordered_topic_gives_no_sequence(database_url: str) -> None:
 
 
 async def test_units_that_wait_together_share_a_commit(database_url: str) -> None:
-    """Decision 10, RR-12: forty publishers, one transaction."""
+    """RR-12: forty publishers, one transaction."""
     async with publishing(database_url, running=False, writers=1) as harness:
         units = [asyncio.create_task(harness.publish(draft(f"{n}", f"key {n}"))) for n in range(40)]
         await begun()

@@ -89,7 +89,7 @@ def test_what_retention_deleted_is_named_and_goes_on_only_when_told_to(
 def test_a_topic_that_was_made_anew_is_named_and_begins_again_only_when_told_to(
     kafka: KafkaServer, topic: str, spark: SparkSession, table: Table
 ) -> None:
-    """Issue 7, bad input: also when it is longer than the one before, so that its end tells nothing. GP-08: the id of
+    """Also when it is longer than the one before, so that its end tells nothing. GP-08: the id of
     the topic is a column, because offsets begin again.
     """
     make(kafka, topic)

@@ -75,7 +75,7 @@ def test_coordinates_and_headers_of_a_record_become_columns(spark: SparkSession)
 
 
 def test_what_is_wrong_is_named_and_nothing_is_dropped(spark: SparkSession) -> None:
-    """Issue 7, bad input: each row goes to the lake, with its reasons."""
+    """Bad input: each row goes to the lake, with its reasons."""
     wrong = {
         "event_id": kafka_row(0, hookwire_event_id=b"somebody-elses"),
         "sequence": kafka_row(1, hookwire_sequence=b"\xff"),

@@ -1,4 +1,4 @@
-"""The programs of examples/lake on a lake that was compacted: they count what the log names (issue 24, item 6)."""
+"""The programs of examples/lake on a lake that was compacted: they count what the log names."""
 
 import importlib.util
 from datetime import date

@@ -39,7 +39,7 @@ def test_a_batch_is_cut_evenly_and_always_gets_on() -> None:
 def test_a_partition_with_a_problem_waits_and_the_others_go_on(
     bounds: dict[tuple[str, int], Bounds], problem: RangeProblem, words: str
 ) -> None:
-    """Issue 7: never a dead stream."""
+    """Never a dead stream."""
     plan = planned({"a": {0: 10}}, {**bounds, ("b", 0): Bounds(0, 5)}, 100)
     assert plan == RangePlan((Range("b", 0, 0, 5),), (problem,))
     assert words in problem.sentence

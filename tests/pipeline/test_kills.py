@@ -98,7 +98,7 @@ def test_a_driver_that_is_killed_at_any_step_loses_and_doubles_nothing(
 def test_four_readers_agree_whatever_is_done_to_lake_clock_and_topic(
     kafka: KafkaServer, topic: str, spark: SparkSession, lake: LakeStorage, drivers: Archiver, seen: Readers
 ) -> None:
-    """FP-08 and the faults of issue 24: clocks that jump, a topic made anew, compact, erase, retain."""
+    """FP-08: clocks that jump, a topic made anew, compact, erase, retain."""
     make(kafka, topic)
     table, after = bronze(lake), {}
 

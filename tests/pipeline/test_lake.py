@@ -234,7 +234,7 @@ def test_a_commit_whose_answer_was_lost_is_no_conflict(table: Table, monkeypatch
 def test_a_clock_that_jumped_ahead_costs_no_commit_that_is_needed(
     table: Table, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 24, faults: by that clock all commits are older than 90 days, and the next checkpoint deletes them."""
+    """By that clock all commits are older than 90 days, and the next checkpoint deletes them."""
     monkeypatch.setitem(lake._CONFIGURATION, "delta.checkpointInterval", "5")
     committed(table, 4)
     for entry in log.iterdir():

@@ -165,7 +165,7 @@ def test_the_commands_say_what_they_would_do_then_do_it(spark: SparkSession, lak
 def test_files_of_killed_batches_go_after_a_day_and_young_ones_stay(
     spark: SparkSession, lake: LakeStorage, tmp_path: Path
 ) -> None:
-    """Issue 7, bad input: also those that Spark had not finished; those of the table stay, whatever their age."""
+    """Also those that Spark had not finished; those of the table stay, whatever their age."""
     table = written(spark, lake, records(1, 2))
     young = table.write(bronze_of(spark, records(3)), 2)
     half = tmp_path / "bronze/data/batch=000002-dead/_temporary/0/part-0.parquet"
@@ -186,7 +186,7 @@ def test_a_file_that_no_batch_has_written_is_nobody_s_remnant(lake: LakeStorage)
 def test_half_written_files_are_named_put_aside_with_the_reason_and_counted(
     spark: SparkSession, lake: LakeStorage, tmp_path: Path
 ) -> None:
-    """Issue 7, bad input: never dropped in silence, never a dead job."""
+    """Never dropped in silence, never a dead job."""
 
     def check(*options: str) -> tuple[int, dict[str, object]]:
         words = ["pipeline", "check", "--lake", str(tmp_path), "--json", *options]
@@ -222,7 +222,7 @@ def put_day(lake: LakeStorage, table: Table, rows: int, contents: bytes) -> str:
 
 
 def test_every_table_of_the_lake_is_checked_and_a_day_that_was_put_aside_is_made_again(lake: LakeStorage) -> None:
-    """Issue 7, bad input: and never from fewer rows than there were."""
+    """And never from fewer rows than there were."""
 
     def check(*options: str) -> list[str]:
         done = CliRunner().invoke(application(), ["pipeline", "check", "--lake", lake.uri, "--json", *options])

@@ -75,7 +75,7 @@ async def is_through(hub: httpx.AsyncClient, event_id: str) -> bool:
 def test_the_pages_are_followed_from_the_archive_to_the_erasure(
     kafka: KafkaServer, topic: str, servers_folder: Path, free_port: int
 ) -> None:
-    """Issue 24: each marked block runs as it is written, but for the broker's address and the topic's prefix."""
+    """Each marked block runs as it is written, but for the broker's address and the topic's prefix."""
     folder = servers_folder / topic
     folder.mkdir()
     folder.chmod(0o711)  # under root the database's account passes through
@@ -116,7 +116,7 @@ def test_each_page_of_the_lake_has_blocks_that_run() -> None:
 
 @pytest.mark.parametrize("page", LAKE_PAGES)
 def test_each_command_of_a_page_has_the_options_that_it_names(page: str) -> None:
-    """Issue 24, item 4: also those that need a cluster."""
+    """Also those that need a cluster."""
     verbs: Any = typer.main.get_command(application())
     text = re.sub(r"\s*\n\s+(?=--)", " ", (PAGES / page).read_text())
     wrong = []

@@ -82,7 +82,7 @@ def test_every_reader_counts_the_same_after_kills_compact_erase_and_retain(
 
 
 def test_nothing_holds_a_key_that_was_erased(spark: SparkSession, lake: LakeStorage, tmp_path: Path) -> None:
-    """Issue 24, item 1: no file, no history and no killed batch, by a search of every byte."""
+    """No file, no history and no killed batch, by a search of every byte."""
     name = "customer-of-the-test"
     table = written(spark, lake, [*records(1, key=name), *records(2)], records(3, key=name))
     compact(spark, table, crowded(table.snapshot(), date(2026, 1, 16), LARGE), "run", LARGE)
@@ -140,7 +140,7 @@ def old_lake(spark: SparkSession, lake: LakeStorage, tmp_path: Path) -> list[Dat
 def test_a_lake_of_before_is_refused_until_it_is_converted_and_no_file_is_copied(
     spark: SparkSession, lake: LakeStorage, tmp_path: Path
 ) -> None:
-    """Issue 24, item 1: files, offsets, incarnations, retention and days are as they were; it may run again."""
+    """Files, offsets, incarnations, retention and days are as they were; it may run again."""
 
     def convert(*options: str) -> Any:
         words = ["pipeline", "convert", "--lake", lake.uri, "--json", *options]
@@ -215,7 +215,7 @@ SWEEP = "import sys; from app.cli.main import main; sys.argv = ['hookwire', *{wo
 
 @pytest.mark.parametrize("words", [["check"], ["convert", "--dry-run"], ["retain", "--days", "1", "--dry-run"]])
 def test_what_only_looks_needs_no_java(tmp_path: Path, words: list[str]) -> None:
-    """Issue 24, item 1: a dry run and a check start no JVM."""
+    """A dry run and a check start no JVM."""
     environment = {"PATH": "/nowhere", "HOME": str(tmp_path), "HOOKWIRE_PIPELINE_LAKE": str(tmp_path / "lake")}
     done = subprocess.run(
         [sys.executable, "-c", SWEEP.format(words=["pipeline", *words])], env=environment, cwd=os.getcwd(),

@@ -264,7 +264,7 @@ exit {code}
 def test_continuous_integration_runs_what_a_person_runs_in_an_empty_home(
     tmp_path: Path, code: int, targets: list[str]
 ) -> None:
-    """Issue 16: nothing that an earlier run left in a home or a cache carries a run; the exit code is that of make."""
+    """Nothing that an earlier run left in a home or a cache carries a run; the exit code is that of make."""
     folders = {name: tmp_path / name for name in ("HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "TMPDIR")}
     for folder in folders.values():
         folder.mkdir()
@@ -302,7 +302,7 @@ def test_soak(): ...
     ],
 )
 def test_a_slow_test_is_run_wherever_it_lies(tmp_path: Path, target: str, tests: set[str]) -> None:
-    """Issue 16: planted in tests/faults and in another folder, with the marks of tests/storeys.py."""
+    """Planted in tests/faults and in another folder, with the marks of tests/storeys.py."""
     for folder in ("faults", "room"):
         (tmp_path / "tests" / folder).mkdir(parents=True)
         (tmp_path / "tests" / folder / f"test_{folder}.py").write_text(_MARKED, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Both wheels hold what they should, and the service works from its wheel alone (DESIGN decision 16)."""
+"""Both wheels hold what they should, and the service works from its wheel alone."""
 
 import json
 import os

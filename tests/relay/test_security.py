@@ -1,6 +1,6 @@
 """Brokers that demand TLS and a user or a certificate: who has them gets in, others are told which setting is wrong.
 
-A real Kafka and a real RabbitMQ, with certificates of an authority that exists for this test (issue 4, item 10).
+A real Kafka and a real RabbitMQ, with certificates of an authority that exists for this test.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ async def test_a_drain_that_takes_too_long_ends_hard() -> None:
 
 
 async def test_a_service_that_fails_ends_the_process_loudly() -> None:
-    """RL-22, decision 13."""
+    """RL-22."""
     diary: list[str] = []
     process = Process([[Duty("front", diary)], [Duty("relay", diary, fails=RuntimeError("broken"))]], 5.0)
 

@@ -1,4 +1,4 @@
-"""The examples do what they say: an order that is refused leaves no event (issue 4 item 8)."""
+"""The examples do what they say: an order that is refused leaves no event."""
 
 import asyncio
 import importlib.util

@@ -1,4 +1,4 @@
-"""`hookwire.stash`: an event exists if and only if the caller's transaction commits (EC, RU-15, issue 4 item 8)."""
+"""`hookwire.stash`: an event exists if and only if the caller's transaction commits (EC, RU-15)."""
 
 import asyncio
 import json

@@ -162,7 +162,7 @@ async def test_kafka_keeps_acknowledged_records_and_its_port_through_kill_and_re
 def test_the_archive_of_classes_is_made_in_a_cache_folder_that_does_not_exist_yet(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Issue 16: the first start on a machine whose home is empty."""
+    """The first start on a machine whose home is empty."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "none"))
     archive = class_archive(lambda option: Path(option.partition("=")[2]).write_bytes(b"classes"))
     assert (archive.parent, archive.read_bytes()) == (tmp_path / "none" / "hookwire", b"classes")
@@ -267,7 +267,7 @@ async def test_rabbitmq_keeps_confirmed_messages_and_its_port_through_kill_and_r
     ],
 )
 def test_a_rabbitmq_has_recovered_when_its_latest_start_is_complete(log: str, recovered: bool, tmp_path: Path) -> None:
-    """Issue 16: a node that answers may still be starting."""
+    """A node that answers may still be starting."""
     node = RabbitServer("rabbitmq", tmp_path)
     node.log_path.write_text(log, encoding="utf-8")
     assert node.has_recovered() == recovered

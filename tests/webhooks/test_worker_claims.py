@@ -464,7 +464,7 @@ async def test_a_subscriber_that_dies_with_a_full_queue_gives_it_back(database_u
 
 
 async def test_a_soft_stop_finishes_what_is_in_flight_and_gives_back_the_rest_uncounted(database_url: str) -> None:
-    """Decision 13, WH-R11."""
+    """WH-R11."""
     sink = Held()
     async with delivery_harness(database_url) as harness, hostile_server(sink) as server:
         subscription = await harness.subscribe(server.url())

@@ -1,4 +1,4 @@
-"""The command, as processes: output, exit codes, and never a traceback (section 8; B-51..B-57)."""
+"""The command, as processes: output, exit codes, and never a traceback (B-51..B-57)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile and odd HTTP over raw sockets: what is sent, and what has to come back (hardening.md section 2.1).
+"""Hostile and odd HTTP over raw sockets: what is sent, and what has to come back.
 
 A case is data, so that the same corpus can be sent to any server. The helpers below it are the smallest possible client
 and the smallest possible application: nothing between the test and the bytes.

@@ -1,4 +1,4 @@
-"""The scenario list of RabbitHub's own regression scripts (section 4), from outside, over HTTP, each in one go."""
+"""The scenario list of RabbitHub's own regression scripts, from outside, over HTTP, each in one go."""
 
 from __future__ import annotations
 

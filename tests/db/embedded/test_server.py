@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL's life cycle, on real servers and real kills (RR-14, EC-P01..P08, DESIGN decision 11)."""
+"""The embedded PostgreSQL's life cycle, on real servers and real kills (RR-14, EC-P01..P08)."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ async def test_a_rule_outlives_a_setting_that_refuses_unknown_kinds(running_hub:
 async def test_a_rule_and_the_sink_are_given_together(
     running_hub: RunHub, topic: str, settings: dict[str, Any], parameter: str
 ) -> None:
-    """DESIGN 8: no rule enqueues a job for a topic of the hub's own."""
+    """No rule enqueues a job for a topic of the hub's own."""
     async with running_hub() as hub:
         status, problem = await put(hub, topic, **settings)
 

@@ -1,4 +1,4 @@
-"""The AMQP sink on a real RabbitMQ: verdicts, faults, the fence (relay.md section 9, F24 to F27)."""
+"""The AMQP sink on a real RabbitMQ: verdicts, faults, the fence (F24 to F27)."""
 
 import asyncio
 import secrets

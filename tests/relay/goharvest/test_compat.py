@@ -351,7 +351,7 @@ async def test_headers_of_unequal_number_park_their_record_alone(harness18: Harn
 
 
 async def test_a_relay_goes_through_its_states_and_tells_of_them(harness18: Harness) -> None:
-    """Issue 4 item 10: start, stop, wait, state, is_leader, leader id, in-flight counts and keys; the events."""
+    """Start, stop, wait, state, is_leader, leader id, in-flight counts and keys; the events."""
     await harness18.write(("t", "a", "1"), ("t", "b", "2"), ("t", "a", "3"))
     harness18.broker.valve.clear()
     relay = harness18.relay(meter_seconds=0.01)

@@ -1,4 +1,4 @@
-"""An outbox in MariaDB: what its locks, its lost connections and its crashes may not do (issue 4 item 9)."""
+"""An outbox in MariaDB: what its locks, its lost connections and its crashes may not do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/rabbithub/...: exchanges and queues as endpoints, in RabbitHub's own terms (section 4 of the hub's requirements).
+"""/rabbithub/...: exchanges and queues as endpoints, in RabbitHub's own terms.
 
     PUT, DELETE endpoint/{x,q}/NAME            make it, delete it                                 (RH-03..RH-05)
     POST        endpoint/{x,q}/NAME            publish the body                                   (RH-06..RH-12)

@@ -1,4 +1,4 @@
-"""POST /hub: the one URL of the WebSub hub (W3C WebSub 5.1; table 2.1 of the hub's requirements).
+"""POST /hub: the one URL of the WebSub hub (W3C WebSub 5.1).
 
     subscribe, unsubscribe   202 when committed; verified afterwards (WS-28, WS-33)
     publish                  204 (WS-76); with the content, in a form or as the body of /hub/content, 202 (WS-86)

@@ -1,4 +1,4 @@
-"""`hookwire pump`: its reader judges what arrives, its writers write to each outbox (issue 4 items 9 and 10, RR-01)."""
+"""`hookwire pump`: its reader judges what arrives, its writers write to each outbox (RR-01)."""
 
 import asyncio
 import json

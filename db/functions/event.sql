@@ -1,0 +1,444 @@
+-- SQL functions as all migrations together make them. Written by `make schema`, never by hand.
+
+CREATE OR REPLACE FUNCTION hookwire.check_drafts(topics text[], keys text[], payloads bytea[])
+ RETURNS void
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+DECLARE
+    house hookwire.installation;
+    wrong text;
+BEGIN
+    SELECT * INTO house FROM hookwire.installation;
+    SELECT CASE
+               WHEN d.topic IS NULL OR octet_length(d.topic) > 249 OR d.topic !~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'
+                   THEN format('invalid topic %L: 1-249 of A-Z a-z 0-9 . _ - in dot-separated words', left(d.topic, 80))
+               WHEN d.key = '' OR octet_length(d.key) > 1024 OR d.key ~ '[\x01-\x1f\x7f]'
+                   THEN 'invalid key: 1-1024 bytes without control characters, or NULL for none'
+               WHEN d.payload IS NULL OR octet_length(d.payload) > house.payload_bytes_max
+                   THEN format('payload missing or larger than %s bytes', house.payload_bytes_max)
+           END
+    INTO wrong
+    FROM unnest(topics, keys, payloads) AS d(topic, key, payload)
+    WHERE d.topic IS NULL OR octet_length(d.topic) > 249 OR d.topic !~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'
+       OR d.key = '' OR octet_length(d.key) > 1024 OR d.key ~ '[\x01-\x1f\x7f]'
+       OR d.payload IS NULL OR octet_length(d.payload) > house.payload_bytes_max
+    LIMIT 1;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.publish: ' || wrong;
+    END IF;
+    IF NOT house.topics_auto_create THEN
+        SELECT d.topic INTO wrong FROM unnest(topics) AS d(topic)
+        WHERE NOT starts_with(d.topic, 'hookwire.')
+          AND (SELECT t.name FROM hookwire.topics t WHERE t.tenant = 'default' AND t.name = d.topic) IS NULL LIMIT 1;
+        IF wrong IS NOT NULL THEN
+            RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('hookwire.publish: unknown topic %L', wrong);
+        END IF;
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION hookwire.check_drafts(text[],text[],bytea[]) IS
+'Refuse records that no sink could carry, so that poison does not enter. The hub''s own topics need no row, also where
+a first publish creates no topic.';
+REVOKE EXECUTE ON FUNCTION hookwire.check_drafts(text[],text[],bytea[]) FROM PUBLIC;
+
+CREATE OR REPLACE FUNCTION hookwire.check_headers(headers jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+DECLARE
+    bytes_max CONSTANT integer := 16384;
+    names_max CONSTANT integer := 64;
+    wrong text;
+BEGIN
+    IF jsonb_typeof(headers) <> 'object'
+       OR EXISTS (SELECT FROM jsonb_each(headers) AS h
+                  WHERE jsonb_typeof(h.value) <> 'string' OR h.key <> lower(h.key) OR h.key !~ '^[a-z0-9_.-]{1,200}$'
+                     OR (h.value #>> '{}') ~ '[\x01-\x1f\x7f]') THEN
+        wrong := 'headers must be a JSON object of lower-case names and one-line texts';
+    ELSIF octet_length(headers::text) > bytes_max THEN
+        wrong := format('the headers have %s bytes as JSON, at most %s are accepted', octet_length(headers::text), bytes_max);
+    ELSIF (SELECT count(*) FROM jsonb_object_keys(headers)) > names_max THEN
+        wrong := format('there are more than %s headers', names_max);
+    ELSE
+        SELECT CASE
+                   WHEN h.key = 'hookwire-ttl' THEN 'the header hookwire-ttl is a number of seconds, 1 to 31536000'
+                   WHEN h.key = 'hookwire-retry' THEN 'the header hookwire-retry is never, or left out'
+                   WHEN h.key = 'content-encoding' THEN 'the header content-encoding would change the body for subscribers; leave it out'
+                   WHEN starts_with(h.key, 'hookwire-') THEN format('the header %s is the hub''s own; leave it out', h.key)
+                   ELSE format('the header %s would be sent to every subscriber; leave it out', h.key)
+               END
+        INTO wrong
+        FROM jsonb_each_text(headers) AS h
+        WHERE CASE h.key
+                  WHEN 'hookwire-ttl' THEN CASE WHEN h.value ~ '^[0-9]{1,8}$' THEN h.value::bigint NOT BETWEEN 1 AND 31536000 ELSE true END
+                  WHEN 'hookwire-retry' THEN h.value <> 'never'
+                  ELSE starts_with(h.key, 'hookwire-') OR starts_with(h.key, 'proxy-') OR starts_with(h.key, 'x-forwarded-')
+                       OR h.key IN ('authorization', 'cookie', 'set-cookie', 'x-api-key', 'forwarded', 'content-encoding')
+              END
+        LIMIT 1;
+    END IF;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.publish: ' || wrong;
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION hookwire.check_headers(jsonb) IS
+'Refuse headers that a foreign transaction may not send; raise invalid_parameter_value. A publisher cannot announce a
+coding of the body: subscribers get the very bytes that were published.';
+REVOKE EXECUTE ON FUNCTION hookwire.check_headers(jsonb) FROM PUBLIC;
+
+CREATE OR REPLACE FUNCTION hookwire.event_digest(key text, content_type text, headers jsonb, payload bytea)
+ RETURNS bytea
+ LANGUAGE sql
+ STABLE PARALLEL SAFE
+RETURN sha256((sha256(payload) || convert_to((jsonb_build_array(key, content_type, (SELECT jsonb_object_agg(h.key, h.value) AS jsonb_object_agg FROM jsonb_each_text(COALESCE(event_digest.headers, '{}'::jsonb)) h(key, value) WHERE (starts_with(h.key, 'ce-'::text) AND (h.key <> ALL (ARRAY['ce-time'::text, 'ce-traceparent'::text, 'ce-tracestate'::text]))))))::text, 'UTF8'::name)));
+COMMENT ON FUNCTION hookwire.event_digest(text,text,jsonb,bytea) IS
+'The members that make two CloudEvents of one source and id the same event: ordering key, content type, attributes,
+data. `time` and the tracing attributes may differ when a publisher builds its event anew to repeat it.';
+REVOKE EXECUTE ON FUNCTION hookwire.event_digest(text,text,jsonb,bytea) FROM PUBLIC;
+
+CREATE OR REPLACE FUNCTION hookwire.key_digest(topic text, key text)
+ RETURNS bytea
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE STRICT
+RETURN sha256(((convert_to(topic, 'UTF8'::name) || '\x00'::bytea) || convert_to(key, 'UTF8'::name)));
+COMMENT ON FUNCTION hookwire.key_digest(text,text) IS
+'The documented hash of (topic, key): SHA-256 of topic, a zero byte, key (vectors: openapi/key-hash-vectors.json).';
+REVOKE EXECUTE ON FUNCTION hookwire.key_digest(text,text) FROM PUBLIC;
+
+CREATE OR REPLACE FUNCTION hookwire.lane_digest(topic text, key text)
+ RETURNS bytea
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE STRICT
+RETURN hookwire.key_digest(topic, key);
+COMMENT ON FUNCTION hookwire.lane_digest(text,text) IS
+'The input of stripe and shard: a topic''s key, or a key in all topics. A change of the order scope replaces this
+function. A transaction never sees an old version of a function, as it would see an old row.';
+REVOKE EXECUTE ON FUNCTION hookwire.lane_digest(text,text) FROM PUBLIC;
+
+CREATE OR REPLACE FUNCTION hookwire.publish(topic text, payload bytea, key text DEFAULT NULL::text, content_type text DEFAULT NULL::text, headers jsonb DEFAULT '{}'::jsonb)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+AS $function$
+DECLARE
+    house hookwire.installation;
+    stored record;
+BEGIN
+    SELECT * INTO house FROM hookwire.installation;
+    IF topic = 'hookwire' OR starts_with(topic, 'hookwire.') THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = format('hookwire.publish: the topic %L is the hub''s own', left(topic, 80));
+    END IF;
+    IF content_type ~ '[\x01-\x1f\x7f]' OR octet_length(content_type) > 255 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = 'hookwire.publish: content_type must be one line of at most 255 bytes';
+    END IF;
+    PERFORM hookwire.check_headers(coalesce(headers, '{}'));
+    IF payload IS NULL THEN
+        IF key IS NULL THEN
+            RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+                MESSAGE = 'hookwire.publish: the payload is missing; a tombstone (payload NULL) has a key';
+        END IF;
+        payload := '';
+        content_type := NULL;
+        headers := coalesce(headers, '{}') || '{"hookwire-tombstone": "true"}';
+    END IF;
+    SELECT * INTO STRICT stored FROM hookwire.publish_batch(
+        'default', ARRAY[1], ARRAY[topic], ARRAY[key], ARRAY[content_type], ARRAY[headers::text],
+        ARRAY[payload], ARRAY[NULL::text], ARRAY[NULL::bytea], true);
+    IF house.sql_notify THEN
+        PERFORM pg_notify('hookwire_outbox', '');
+    END IF;
+    RETURN 'evt_' || house.incarnation || '_' || stored.event_id;
+END
+$function$;
+COMMENT ON FUNCTION hookwire.publish(text,bytea,text,text,jsonb) IS
+'Publish in any transaction. Wait for the key''s stripe for as long as the caller''s lock_timeout allows, and hold it
+until the transaction ends. Return the event id. hookwire.* is the hub''s own namespace, so nothing is published
+there. A payload that is NULL is a tombstone: a null value on Kafka, an empty body elsewhere.';
+
+CREATE OR REPLACE FUNCTION hookwire.publish(topic text, payload jsonb, key text DEFAULT NULL::text, content_type text DEFAULT 'application/json'::text, headers jsonb DEFAULT '{}'::jsonb)
+ RETURNS text
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+RETURN hookwire.publish(topic, convert_to((payload)::text, 'UTF8'::name), key, content_type, headers);
+COMMENT ON FUNCTION hookwire.publish(text,jsonb,text,text,jsonb) IS
+'Publish a JSON value, as `publish` of bytes does.';
+
+CREATE OR REPLACE FUNCTION hookwire.publish(topic text, payload text, key text DEFAULT NULL::text, content_type text DEFAULT 'text/plain; charset=utf-8'::text, headers jsonb DEFAULT '{}'::jsonb)
+ RETURNS text
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+RETURN hookwire.publish(topic, convert_to(payload, 'UTF8'::name), key, content_type, headers);
+COMMENT ON FUNCTION hookwire.publish(text,text,text,text,jsonb) IS
+'Publish a text, as `publish` of bytes does.';
+
+CREATE OR REPLACE FUNCTION hookwire.publish_batch(tenant text, units integer[], topics text[], keys text[], content_types text[], headers text[], payloads bytea[], idempotency_keys text[], fingerprints bytea[], wait boolean, direct hookwire.direct_terms DEFAULT NULL::hookwire.direct_terms)
+ RETURNS TABLE(item integer, outcome text, event_id bigint, accepted_at timestamp with time zone, ordered boolean, in_flight boolean, is_owed boolean, fence bigint, claims hookwire.direct_delivery[])
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+DECLARE
+    stripe_class CONSTANT integer := 1215262571;
+    idempotency_class CONSTANT integer := 1215262572;
+    audience_class CONSTANT integer := 1215262575;
+    in_tenant CONSTANT text := publish_batch.tenant;
+    has_names CONSTANT boolean := array_remove(publish_batch.idempotency_keys, NULL) <> '{}';
+    in_layout smallint;
+    default_sinks text[];
+    inner_sinks text[];   -- of events about jobs and services: brokers get them only where a topic says so
+    orders boolean[];     -- of each draft: does its topic keep order
+    routes text[];        -- of each draft: its sinks, with commas
+    stripes integer[];    -- of each draft: the lock of its key; NULL without order
+    names integer[];      -- of each draft: the lock of its idempotency key; the parts of a request share one
+    digests bytea[];
+    refused integer[] := '{}';
+    busy integer[] := '{}';
+    running integer[] := '{}';
+    moment timestamptz;
+    stored_items integer[];
+    stored_ids bigint[];
+    stored_ordered boolean[];
+    is_audience_kept boolean := false;   -- no subscription is activated or changed before COMMIT
+    made hookwire.direct_delivery[] := '{}';
+    direct_items integer[] := '{}';      -- of the drafts: which take the direct way
+BEGIN
+    PERFORM hookwire.check_drafts(topics, keys, payloads);
+    PERFORM pg_current_xact_id();
+    SELECT i.layout INTO in_layout FROM hookwire.installation i;
+    SELECT coalesce(array_agg(s.name ORDER BY s.name), '{}'),
+           coalesce(array_agg(s.name ORDER BY s.name) FILTER (WHERE s.name = 'webhooks'), '{}')
+    INTO default_sinks, inner_sinks
+    FROM hookwire.sinks s WHERE s.configured AND s.name <> 'jobs';
+
+    SELECT array_agg(q.ordered ORDER BY q.n), array_agg(q.route ORDER BY q.n), array_agg(q.stripe ORDER BY q.n)
+    INTO orders, routes, stripes
+    FROM (SELECT d.n, coalesce(t.ordered, true) AS ordered,
+                 array_to_string(coalesce(t.sinks, CASE WHEN starts_with(d.topic, 'hookwire.') AND d.topic ~ '^hookwire[.](job|service)([.]|$)'
+                                                        THEN inner_sinks ELSE default_sinks END), ',') AS route,
+                 CASE WHEN d.key IS NOT NULL AND coalesce(t.ordered, true)
+                      THEN hookwire.stripe_of(hookwire.lane_digest(d.topic, d.key)) END AS stripe
+          FROM unnest(topics, keys) WITH ORDINALITY AS d(topic, key, n)
+          LEFT JOIN LATERAL (
+              SELECT x.ordered, x.sinks FROM hookwire.topics x WHERE x.tenant = in_tenant AND x.name = d.topic LIMIT 1
+          ) AS t ON true) AS q;
+
+    IF wait THEN
+        PERFORM pg_advisory_xact_lock(stripe_class, wanted.stripe)
+        FROM (SELECT DISTINCT s.stripe FROM unnest(stripes) AS s(stripe)
+              WHERE s.stripe IS NOT NULL ORDER BY s.stripe) AS wanted;
+    ELSE
+        SELECT coalesce(array_agg(wanted.stripe), '{}') INTO refused
+        FROM (SELECT DISTINCT s.stripe FROM unnest(stripes) AS s(stripe)
+              WHERE s.stripe IS NOT NULL ORDER BY s.stripe) AS wanted
+        WHERE NOT pg_try_advisory_xact_lock(stripe_class, wanted.stripe);
+        IF refused <> '{}' THEN
+            SELECT coalesce(array_agg(DISTINCT d.unit), '{}') INTO busy
+            FROM unnest(units, stripes) AS d(unit, stripe) WHERE d.stripe = ANY (refused);
+        END IF;
+    END IF;
+
+    IF has_names THEN
+        SELECT array_agg(hashtext(d.topic || E'\x1f' || split_part(d.idempotency_key, E'\x1f', 1)) ORDER BY d.n),
+               array_agg(CASE WHEN d.idempotency_key IS NULL THEN NULL
+                              WHEN d.fingerprint IS NULL OR d.fingerprint = sha256(convert_to(d.idempotency_key, 'UTF8'))
+                              THEN hookwire.event_digest(d.key, d.content_type, d.headers::jsonb, d.payload)
+                              ELSE d.fingerprint END ORDER BY d.n)
+        INTO names, digests
+        FROM unnest(topics, keys, content_types, headers, payloads, idempotency_keys, fingerprints)
+                 WITH ORDINALITY AS d(topic, key, content_type, headers, payload, idempotency_key, fingerprint, n);
+
+        SELECT coalesce(array_agg(wanted.name), '{}') INTO refused
+        FROM (SELECT DISTINCT d.name FROM unnest(units, names) AS d(unit, name)
+              WHERE d.name IS NOT NULL AND d.unit <> ALL (busy) ORDER BY d.name) AS wanted
+        WHERE NOT pg_try_advisory_xact_lock(idempotency_class, wanted.name);
+        IF refused <> '{}' THEN
+            SELECT coalesce(array_agg(DISTINCT d.unit), '{}') INTO running
+            FROM unnest(units, names) AS d(unit, name) WHERE d.name = ANY (refused) AND d.unit <> ALL (busy);
+            busy := busy || running;
+        END IF;
+    END IF;
+
+    IF busy <> '{}' THEN
+        RETURN QUERY SELECT d.n::integer, 'busy', NULL::bigint, NULL::timestamptz, NULL::boolean, d.unit = ANY (running),
+               false, NULL::bigint, NULL::hookwire.direct_delivery[]
+        FROM unnest(units) WITH ORDINALITY AS d(unit, n) WHERE d.unit = ANY (busy);
+    END IF;
+
+    IF direct IS NOT NULL THEN
+        SELECT bool_and(pg_try_advisory_xact_lock_shared(audience_class, s.slot)) INTO is_audience_kept
+        FROM generate_series(0, 7) AS s(slot);
+    END IF;
+    IF is_audience_kept THEN
+        -- A later statement than those that took the locks: it sees all that their former holders committed (RR-13).
+        made := ARRAY(SELECT a FROM hookwire.direct_audience(in_tenant, units, topics, keys, orders, routes, busy, direct) AS a);
+        direct_items := ARRAY(SELECT DISTINCT m.n FROM unnest(made) AS m);
+    END IF;
+
+    moment := clock_timestamp();
+    WITH draft AS MATERIALIZED (
+        SELECT q.*, nextval('hookwire.event_id') AS id
+        FROM (SELECT d.*
+              FROM unnest(units, topics, keys, content_types, headers, payloads, idempotency_keys, digests, orders, routes)
+                       WITH ORDINALITY AS d(unit, topic, key, content_type, headers, payload, idempotency_key, digest,
+                                            ordered, route, n)
+              WHERE d.unit <> ALL (busy)
+              ORDER BY d.n
+              OFFSET 0) AS q
+    ), claimed AS (
+        INSERT INTO hookwire.idempotency_keys AS k (tenant, topic, key, fingerprint, event_id, accepted_at, ordered)
+        SELECT in_tenant, d.topic, d.idempotency_key, d.digest, d.id, moment, d.ordered
+        FROM draft d WHERE d.idempotency_key IS NOT NULL ORDER BY d.topic, d.idempotency_key, d.n
+        ON CONFLICT DO NOTHING
+        RETURNING k.event_id
+    ), won AS MATERIALIZED (
+        SELECT d.* FROM draft d
+        WHERE d.idempotency_key IS NULL OR d.id IN (SELECT c.event_id FROM claimed c)
+    ), stored AS (
+        INSERT INTO hookwire.events (id, accepted_at, ordered, tenant, topic, key, content_type, headers, sinks, payload)
+        SELECT w.id, moment, w.ordered, in_tenant, w.topic, w.key, w.content_type,
+               coalesce(w.headers::jsonb, '{}'), string_to_array(w.route, ','), w.payload
+        FROM won w
+    ), owed AS (
+        INSERT INTO hookwire.outbox (id, layout, shard, sink)
+        SELECT w.id, in_layout,
+               CASE WHEN w.key IS NULL OR NOT w.ordered THEN (w.id & 63)::smallint
+                    ELSE hookwire.shard_of(hookwire.lane_digest(w.topic, w.key)) END,
+               sink
+        FROM won w, unnest(string_to_array(w.route, ',')) AS sink
+        WHERE sink <> 'webhooks' OR w.n <> ALL (direct_items)
+    )
+    SELECT coalesce(array_agg(w.n::integer), '{}'), array_agg(w.id), array_agg(w.ordered)
+    INTO stored_items, stored_ids, stored_ordered FROM won w;
+
+    IF direct_items <> '{}' THEN
+        -- A lease, counted from now, and a fence, as a claim gives them. The ledger entry is that of a purge.
+        fence := nextval('hookwire.delivery_fence');
+        WITH delivery AS MATERIALIZED (
+            SELECT s.id, m.subscription_id, m.lease_seconds, m.lane
+            FROM unnest(stored_items, stored_ids) AS s(n, id) JOIN unnest(made) AS m ON m.n = s.n
+        ), claimed AS (
+            INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, fence, attempts, tenant, lane)
+            SELECT d.id, d.subscription_id, clock_timestamp() + make_interval(secs => d.lease_seconds), moment, fence, 1,
+                   in_tenant, d.lane
+            FROM delivery d WHERE d.subscription_id IS NOT NULL
+        )
+        INSERT INTO hookwire.ledger_entries (sink, outcome, ids)
+        SELECT 'webhooks', 'sent', array_agg(DISTINCT d.id) FROM delivery d HAVING count(*) > 0;
+    END IF;
+
+    RETURN QUERY
+    SELECT s.n, 'stored', s.id, moment, s.ordered, false, s.n <> ALL (direct_items) OR routes[s.n] <> 'webhooks', fence,
+           ARRAY(SELECT m FROM unnest(made) AS m WHERE m.n = s.n AND m.subscription_id IS NOT NULL)
+    FROM unnest(stored_items, stored_ids, stored_ordered) AS s(n, id, ordered);
+
+    IF has_names THEN
+        IF EXISTS (
+            SELECT FROM unnest(units, topics, idempotency_keys, digests) WITH ORDINALITY
+                            AS d(unit, topic, idempotency_key, digest, n)
+            CROSS JOIN LATERAL (
+                SELECT x.fingerprint FROM hookwire.idempotency_keys x
+                WHERE x.tenant = in_tenant AND x.topic = d.topic AND x.key = d.idempotency_key LIMIT 1
+            ) AS k
+            WHERE k.fingerprint <> d.digest AND d.n <> ALL (stored_items)
+              AND d.unit IN (SELECT units[s.n] FROM unnest(stored_items) AS s(n))
+        ) THEN
+            RAISE EXCEPTION USING ERRCODE = 'unique_violation',
+                MESSAGE = 'hookwire.publish: an idempotency key was used before with other contents';
+        END IF;
+        RETURN QUERY
+        SELECT d.n::integer, CASE WHEN k.fingerprint = d.digest THEN 'replayed' ELSE 'conflict' END,
+               k.event_id, k.accepted_at, k.ordered, false, false, NULL::bigint, NULL::hookwire.direct_delivery[]
+        FROM unnest(units, topics, idempotency_keys, digests) WITH ORDINALITY AS d(unit, topic, idempotency_key, digest, n)
+        CROSS JOIN LATERAL (
+            SELECT x.* FROM hookwire.idempotency_keys x
+            WHERE x.tenant = in_tenant AND x.topic = d.topic AND x.key = d.idempotency_key LIMIT 1
+        ) AS k
+        WHERE d.unit <> ALL (busy) AND d.n <> ALL (stored_items);
+    END IF;
+END
+$function$;
+COMMENT ON FUNCTION hookwire.publish_batch(text,integer[],text[],text[],text[],text[],bytea[],text[],bytea[],boolean,hookwire.direct_terms) IS
+'Store drafts and the outbox rows for them: the only place that knows stripes, shards and routing.
+
+A unit is a set of drafts that is stored whole or not at all (one request). One row comes back for each draft:
+  stored      with its id
+  busy        an open transaction holds a stripe of its unit (only when NOT wait), or one of its idempotency keys
+  replayed    its idempotency key was used before on its topic, with the same digest: the earlier id
+  conflict    its idempotency key was used before on its topic, with another digest
+
+Of a busy unit nothing was stored; in_flight tells that the cause is an idempotency key.
+
+The digest is the fingerprint. Where that is NULL, or the digest of the key itself, it is made of the event: the key
+is a CloudEvent''s identity.
+
+A unit that conflicts in one part and was stored in another raises unique_violation. Everything is rolled back then,
+and the caller finds the unit by halving.
+
+Each step of this order is needed by a rule:
+  1. Draw the transaction id, and read the topics once.
+  2. Take the stripes, before any id is drawn; by try-lock in shared commits.
+  3. Take the idempotency keys by try-lock, sorted.
+  4. Choose the drafts of the direct path.
+  5. Draw ids, claim the keys, and store the drafts that won.
+  6. Read the others in a second statement.
+
+Topics below hookwire.job and hookwire.service go to webhooks and pull only, unless their settings name other sinks.
+Only a topic''s own settings name the sink jobs.';
+REVOKE EXECUTE ON FUNCTION hookwire.publish_batch(text,integer[],text[],text[],text[],text[],bytea[],text[],bytea[],boolean,hookwire.direct_terms) FROM PUBLIC;
+
+CREATE OR REPLACE FUNCTION hookwire.shard_of(digest bytea)
+ RETURNS smallint
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE STRICT
+RETURN ((get_byte(digest, 0) & 63))::smallint;
+COMMENT ON FUNCTION hookwire.shard_of(bytea) IS
+'Return the virtual shard of a digest, 0 to 63: the relay''s share of the key space.';
+REVOKE EXECUTE ON FUNCTION hookwire.shard_of(bytea) FROM PUBLIC;
+
+CREATE OR REPLACE FUNCTION hookwire.stash_row()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+    IF NEW.payload IS NOT NULL AND NEW.payload_bytes IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = 'hookwire.stash: give payload (text) or payload_bytes, not both';
+    END IF;
+    IF NEW.payload IS NOT NULL THEN
+        NEW.content_type := coalesce(NEW.content_type, 'text/plain; charset=utf-8');
+        NEW.payload_bytes := convert_to(NEW.payload, 'UTF8');
+    END IF;
+    NEW.headers := coalesce(NEW.headers, '{}');
+    NEW.event_id := hookwire.publish(NEW.topic, coalesce(NEW.payload_bytes, ''::bytea), NEW.key, NEW.content_type, NEW.headers);
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION hookwire.stash_row() IS
+'Publish a row that is inserted into the view `stash`.';
+REVOKE EXECUTE ON FUNCTION hookwire.stash_row() FROM PUBLIC;
+
+CREATE OR REPLACE FUNCTION hookwire.stripe_of(digest bytea)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE STRICT
+RETURN (((get_byte(digest, 1) << 8) | get_byte(digest, 2)) & 1023);
+COMMENT ON FUNCTION hookwire.stripe_of(bytea) IS
+'Return the stripe of a digest, 0 to 1,023: the locks that make commit order id order within a key.';
+REVOKE EXECUTE ON FUNCTION hookwire.stripe_of(bytea) FROM PUBLIC;

@@ -1,0 +1,31 @@
+-- SQL functions as all migrations together make them. Written by `make schema`, never by hand.
+
+CREATE OR REPLACE FUNCTION hookwire.content_hash(id bigint, accepted_at timestamp with time zone, ordered boolean, key text, content_type text, headers jsonb, payload bytea)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE PARALLEL SAFE
+RETURN ((('x'::text || "left"(encode(sha256((convert_to(concat_ws(chr(31), id, ((EXTRACT(epoch FROM accepted_at) * (1000000)::numeric))::bigint, CASE WHEN ordered THEN (id)::text ELSE '-'::text END, COALESCE(('='::text || key), '-'::text), COALESCE(('='::text || content_type), '-'::text), CASE WHEN (headers = '{}'::jsonb) THEN ''::text ELSE (SELECT COALESCE(string_agg(((n.name || '='::text) || h.value), chr(30) ORDER BY h.place), ''::text) AS "coalesce" FROM (jsonb_each_text(content_hash.headers) WITH ORDINALITY h(name, value, place) CROSS JOIN LATERAL (SELECT regexp_replace(h.name, '^ce-'::text, 'ce_'::text) AS regexp_replace) n(name)) WHERE ((n.name = 'hookwire-hops'::text) OR (NOT starts_with(n.name, 'hookwire-'::text)))) END, '='), 'UTF8'::name) || payload)), 'hex'::text), 16)))::bit(64))::bigint;
+COMMENT ON FUNCTION hookwire.content_hash(bigint,timestamp with time zone,boolean,text,text,jsonb,bytea) IS
+'Return the hash of an event as Kafka carries it. It is the first 8 bytes of a SHA-256: of the event''s members, a
+separator between each two, then of its payload. The pipeline computes the same from a record
+(pipeline/audit/content.py). An audit of the lake proves by it that the records hold the contents, and not only that
+they are there.';
+REVOKE EXECUTE ON FUNCTION hookwire.content_hash(bigint,timestamp with time zone,boolean,text,text,jsonb,bytea) FROM PUBLIC;
+
+CREATE OR REPLACE FUNCTION hookwire.ledger_hash(id bigint)
+ RETURNS bigint
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE STRICT
+RETURN ((('x'::text || "left"(encode(sha256(int8send(id)), 'hex'::text), 16)))::bit(64))::bigint;
+COMMENT ON FUNCTION hookwire.ledger_hash(bigint) IS
+'Return the hash whose sums, modulo 2^64, are the checksums of the ledger.';
+REVOKE EXECUTE ON FUNCTION hookwire.ledger_hash(bigint) FROM PUBLIC;
+
+CREATE OR REPLACE FUNCTION hookwire.ledger_sum(total numeric)
+ RETURNS numeric
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN mod((mod(COALESCE(total, (0)::numeric), '18446744073709551616'::numeric) + '18446744073709551616'::numeric), '18446744073709551616'::numeric);
+COMMENT ON FUNCTION hookwire.ledger_sum(numeric) IS
+'Return a sum of hashes modulo 2^64, as a signed number.';
+REVOKE EXECUTE ON FUNCTION hookwire.ledger_sum(numeric) FROM PUBLIC;
