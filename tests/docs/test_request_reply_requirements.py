@@ -31,7 +31,7 @@ def cited(text: str) -> set[str]:
 
 def test_each_requirement_stands_once_with_a_test_or_a_decision() -> None:
     ids = [one for one, _, _ in ROWS]
-    assert (len(ids), len(set(ids))) == (257, 257)
+    assert len(ids) == len(set(ids)) > 0
     assert [one for one, _, cell in ROWS if not _TEST.search(cell) and not cell.startswith("Decision: ")] == []
 
 
