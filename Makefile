@@ -118,6 +118,10 @@ version: dev-environment ## Write the version of pyproject.toml wherever else it
 	@$(PYTHON_IN_VENV) -m scripts.version $(TO)
 	@$(MAKE) --no-print-directory openapi
 
+.PHONY: conformance
+conformance: dev-environment ## Write the tests in the last column of docs/conformance from their docstrings
+	@$(PYTHON_IN_VENV) -m scripts.conformance
+
 .PHONY: openapi
 openapi: dev-environment ## Write openapi/openapi.json and docs/reference/settings.md anew from the code
 	@$(PYTHON_IN_VENV) -m scripts.openapi

@@ -8,11 +8,11 @@ This works for hosted and foreign topics. The event is committed when the call r
 
 from __future__ import annotations
 
-import json
-
+from event.event import Draft
 from event.hops import HOPS_HEADER, HOPS_MAX, hops_of
 from hub.acceptance import Hub, Named, named_topic
 from hub.form import FormRefused
+from hub.publish import store_event
 from hub.topic_url import hub_url
 from webhooks.message import LINK_HEADER, link_header
 from webhooks.signature import SignatureRefused, verify_hub_signature
@@ -63,10 +63,6 @@ async def distribute(
             key, headers[LINK_HEADER] = _KEY, link_header(hub_url(hub.options.public_url), topic_url)
         else:
             await session.execute("topic.ensure", hub.tenant, [topic.name])
-        rows = await session.fetch(
-            "event.publish_batch", hub.tenant, [0], [topic.name], [key], [content_type], [json.dumps(headers)],
-            [content], [None], [None], True,
-        )  # fmt: skip
+        number = await store_event(session, hub.tenant, Draft(topic.name, content, key, content_type, headers))
     hub.on_publish()
-    number: int = rows[0]["event_id"]
     return number

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,10 +25,12 @@ from db.pool import Database, Row
 from egress.client import Outbound, ReadLimits, Request, Response
 from egress.failure import OutboundError
 from egress.url import UrlRefused, parse_target
+from event.event import Draft
 from hub.feeds.discovery import discover
 from hub.feeds.feed import FeedRefused, read_feed, without
 from hub.feeds.known import Known
 from hub.options import HubOptions
+from hub.publish import store_event
 from hub.topic_url import hub_url
 from runtime.wake import Wake
 from webhooks.message import LINK_HEADER, link_header
@@ -207,11 +208,8 @@ class Fetching:
                     change.entries, change.self_url, change.hub_url, change.payload is not None,
                 )  # fmt: skip
             if change is not None and change.payload is not None:
-                headers = json.dumps({LINK_HEADER: self._link(row, change)})
-                await session.fetch(
-                    "event.publish_batch", tenant, [0], [topic], [_KEY], [change.content_type], [headers],
-                    [change.payload], [None], [None], True,
-                )  # fmt: skip
+                headers = {LINK_HEADER: self._link(row, change)}
+                await store_event(session, tenant, Draft(topic, change.payload, _KEY, change.content_type, headers))
         is_news = change is not None and change.payload is not None
         if is_news:
             self._on_commit()

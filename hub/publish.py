@@ -45,6 +45,7 @@ __all__ = [
     "PublishOptions",
     "PublishRefused",
     "Publisher",
+    "store_event",
     "stripes_of",
 ]
 
@@ -403,13 +404,27 @@ async def _store(
         [draft.topic for draft in drafts],
         [draft.key for draft in drafts],
         [draft.content_type for draft in drafts],
-        [json.dumps(dict(draft.headers)) if draft.headers else None for draft in drafts],
+        [_headers(draft) for draft in drafts],
         [draft.payload for draft in drafts],
         [draft.idempotency_key for draft in drafts],
         fingerprints,
         wait,
         *(() if direct is None else direct.terms),
     )
+
+
+async def store_event(session: Session, tenant: str, draft: Draft) -> int:
+    """Store one event in the caller's transaction, which waits for the locks of its key; return the event's number."""
+    rows = await session.fetch(
+        "event.publish_batch", tenant, [0], [draft.topic], [draft.key], [draft.content_type], [_headers(draft)],
+        [draft.payload], [None], [None], True,
+    )  # fmt: skip
+    number: int = rows[0]["event_id"]
+    return number
+
+
+def _headers(draft: Draft) -> str | None:
+    return json.dumps(dict(draft.headers)) if draft.headers else None
 
 
 def _accepted(draft: Draft, row: Row) -> Accepted:

@@ -11,9 +11,11 @@ from typing import Any
 
 from db.pool import Database, Row, Session
 from db.secret_box import SecretBox
+from event.event import Draft
 from event.topic import compile_pattern
 from hub.filter import compile_filter
 from hub.invitation import invite, invited
+from hub.publish import store_event
 from webhooks.signature import new_key, parse_key
 from webhooks.subscriber import headers_context, secret_context
 
@@ -172,12 +174,8 @@ class Subscriptions:
         """
         async with self._database.transaction() as transaction:
             await transaction.execute("topic.ensure_inner", _TENANT, _TEST_TOPIC)
-            row = await transaction.fetchrow(
-                "event.publish_batch", _TENANT, [0], [_TEST_TOPIC], [None], ["application/json"], [None], [payload],
-                [None], [None], True,
-            )  # fmt: skip
-            assert row is not None, "publish_batch returns a row for each draft"
-            event: int = row["event_id"]
+            draft = Draft(_TEST_TOPIC, payload, content_type="application/json")
+            event = await store_event(transaction, _TENANT, draft)
             await transaction.execute("delivery.insert_test", _TENANT, event, number)
             await transaction.fetchval("delivery.retry_now", _TENANT, event, number, actor, "a test event")
         return event

@@ -18,9 +18,7 @@ A receipt that leaves records open is a setback. Batches claimed before it may h
 they go back unsent. The next claim waits until their manifests are gone and the holds exist. A later number must not be
 committed while an earlier manifest stands (RR-06).
 
-A destination that has refused a record is suspect, and probed while nothing is in flight, so one task at a time touches
-the holds. Probes come after claims: one topic at a time where nothing else waits, otherwise seldom, so that they take a
-small share of the time.
+Held records are probed after claims (`relay.probes`), while nothing is in flight.
 """
 
 from __future__ import annotations
@@ -36,11 +34,12 @@ import structlog
 
 from db.errors import DatabaseError
 from relay.election.port import Election, LeadershipLost, Lease
-from relay.hold import DueTopic, Hold, Holds
+from relay.hold import Holds
 from relay.key_order import one_topic_of_each_key, refusals_by_key, rounds_by_key
 from relay.metrics import RelayMetrics
 from relay.observer import Observer
 from relay.outbox import LowWater, Outbox
+from relay.probes import Probes
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, Refusal, Sink, SinkUnavailable, Term
 from relay.sink_trouble import SinkTrouble
@@ -53,13 +52,6 @@ from runtime.wake import Wake
 __all__ = ["Harvester", "HarvesterOptions", "MarkerAhead"]
 
 _log = structlog.get_logger(__name__)
-
-_HOLDS_SECONDS = 0.25  # between two queries of the holds
-_NO_HOLDS_SECONDS = 5.0  # the same while no hold is known, because an operator may add a hold
-_DRAIN_BATCHES_MAX = 8  # batches of one hold in a row; then the other holds have a turn
-_BUSY_BATCHES_MAX = 2  # the same while other records wait: a probe, and one batch
-_BUSY_SECONDS = 1.0  # the least pause after a probe that was refused, while other records wait
-_BUSY_SHARE = 20.0  # and as a multiple of the time that it took
 
 
 class MarkerAhead(Exception):
@@ -100,14 +92,13 @@ class Harvester:
         self._turn = asyncio.Lock()
         self._asked = asyncio.Event()
         self._backoff_seconds = options.backoff_seconds_first
-        self._holds_due_at = 0.0
-        self._suspects_due_at = 0.0
         self._rest: list[Record] = []
         self._setbacks = 0
         self._answered = asyncio.Event()
         self._reopening = False
         self._in_flight: dict[int, Record] = {}
         self._unpurged = Unpurged(sink, outbox, holds, metrics)
+        self._probes = Probes(sink.features, holds, wake, self._send_held, self._is_over)
 
     @property
     def last_error(self) -> str:
@@ -137,7 +128,7 @@ class Harvester:
     def on_poll(self, last_id: int, origin: UUID, *, holds_are_due: bool) -> None:
         """Apply the due poller's result: the last id drawn, its origin, and whether a hold is due for a probe."""
         if holds_are_due:
-            self._holds_due_at = 0.0
+            self._probes.soon(is_known=True)
         if holds_are_due or not self._outbox.is_carried_through(last_id, origin):
             self._wake.poll()
 
@@ -250,7 +241,7 @@ class Harvester:
                         self._answered.clear()
                         carriers.create_task(self._carry(batch, setbacks, slots), name=f"{self._sink.name} batch")
                     await self._outbox.advance_low_water()
-                    await self._probe_holds(term, slots, is_busy=batch is not None)
+                    await self._probes.probe(term, slots, self._overlap(term), is_busy=batch is not None)
                     # Records after a setback are not in flight, but still owed.
                     if batch is None and not self._in_flight and setbacks == self._setbacks and not self._is_over():
                         self._trouble.over(sink=self._sink.name, group=term.group)
@@ -316,6 +307,10 @@ class Harvester:
         held = {record.id for record in waiting}
         return [record for record in records if record.id not in held]
 
+    async def _send_held(self, term: Term, records: Sequence[Record]) -> Receipt:
+        """Send records of holds, as a probe."""
+        return await self._send(await self._numbered(term, records, is_probe=True), held=True)
+
     async def _numbered(self, term: Term, records: Sequence[Record], *, is_probe: bool = False) -> Batch:
         if not self._sink.features.manifests:
             return Batch(term, records, is_probe=is_probe)
@@ -327,7 +322,7 @@ class Harvester:
         if receipt.refused:
             refusals = refusals_by_key(batch, receipt)
             await self._holds.place(batch.term, refusals)
-            self._holds_due_at = min(self._holds_due_at, time.monotonic() + _HOLDS_SECONDS)
+            self._probes.soon(is_known=False)
             self._rest = [] if receipt.acknowledged or receipt.reopen else _without(batch.records, refusals)
         slots.release()
         if self._joins_next(batch, receipt):
@@ -401,87 +396,6 @@ class Harvester:
         if receipt.reopen:
             self._reopening = True
             self._wake.notify()
-
-    async def _probe_holds(self, term: Term, slots: asyncio.Semaphore, *, is_busy: bool) -> None:
-        """Probe the topic that is due for longest, with nothing else in flight. While other records wait, do so seldom
-        unless the topic takes its records.
-        """
-        now = time.monotonic()
-        if now < self._holds_due_at or (is_busy and now < self._suspects_due_at):
-            return
-        due = await self._holds.due(term)
-        self._holds_due_at = now + (_HOLDS_SECONDS if self._holds.any_active else _NO_HOLDS_SECONDS)
-        if not due:
-            return
-        self._wake.busy()
-        async with all_of(slots, self._overlap(term)):
-            began_at = time.monotonic()
-            was_taken = not self._is_over() and await self._probe(term, due[0], is_busy=is_busy)
-        took = time.monotonic() - began_at
-        self._suspects_due_at = began_at + took + (took if was_taken else max(_BUSY_SECONDS, took * _BUSY_SHARE))
-        if len(due) > 1 or was_taken:
-            self._holds_due_at = 0.0
-            self._wake.notify()
-
-    async def _probe(self, term: Term, due: DueTopic, *, is_busy: bool) -> bool:
-        """Probe a topic, and go on with its records where it takes them; return whether it took any."""
-        if due.is_whole:
-            return await self._drain(term, due, Hold(due.tenant, due.topic, ""), is_busy=is_busy)
-        heads = await self._holds.heads(term, due, self._sink.features.batch_bytes_max)
-        was_taken = await self._send_heads(term, due, heads)
-        for hold in (await self._holds.lift(term, list(heads)))[: 1 if is_busy else None]:
-            if was_taken and not self._is_over():
-                await self._drain(term, due, hold, is_busy=is_busy)
-        return was_taken
-
-    async def _send_heads(self, term: Term, due: DueTopic, heads: Mapping[Hold, Record | None]) -> bool:
-        """Send the oldest record of each of a topic's held keys together; the second time without the refused ones.
-        Return whether any was taken.
-        """
-        holds = {record.id: hold for hold, record in heads.items() if record is not None}
-        left = [record for record in heads.values() if record is not None]
-        for _ in range(2):
-            if not left:
-                break
-            receipt = await self._send(await self._numbered(term, left, is_probe=True), held=True)
-            kept = await self._holds.give_up(term, receipt.refused)
-            blamed = next((refusal for refusal in kept if refusal.scope == "topic"), None)
-            refused = {holds[refusal.record.id].key: refusal for refusal in kept}
-            if blamed is not None:
-                refused = {hold.key: blamed for hold in holds.values()} | refused
-            await self._holds.postpone(term, due, refused)
-            if receipt.acknowledged or blamed is not None or not receipt.refused or self._is_over():
-                return bool(receipt.acknowledged)
-            done = {refusal.record.id for refusal in receipt.refused}
-            left = [record for record in left if record.id not in done]
-        return False
-
-    async def _drain(self, term: Term, due: DueTopic, hold: Hold, *, is_busy: bool) -> bool:
-        """Probe a hold with its oldest record, then send the rest in order; lift it when it is empty. Return whether a
-        record was taken.
-        """
-        features = self._sink.features
-        limit, was_taken = 1, False
-        for _ in range(_BUSY_BATCHES_MAX if is_busy else _DRAIN_BATCHES_MAX):
-            records = await self._holds.claim(term, hold, limit, features.batch_bytes_max)
-            if term.order_scope == "key":
-                records = one_topic_of_each_key(records)
-            if not records:
-                await self._holds.lift(term, [hold])
-                return True
-            receipt = await self._send(await self._numbered(term, records, is_probe=True), held=True)
-            was_taken = was_taken or bool(receipt.acknowledged)
-            kept = await self._holds.give_up(term, receipt.refused)
-            poison = [refusal for refusal in kept if hold.key == "" and refusal.scope == "record"]
-            if poison:
-                await self._holds.single_out(term, poison)
-            elif kept:
-                await self._holds.postpone(term, due, {hold.key: kept[0]}, was_taken=was_taken)
-                return was_taken
-            if self._is_over() or not (receipt.acknowledged or receipt.refused):
-                return was_taken
-            limit = features.batch_records_max
-        return was_taken
 
     def _report(self, term: Term, error: Exception) -> None:
         self._metrics.failed(self._sink.name, term.group)

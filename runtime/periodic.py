@@ -14,6 +14,8 @@ __all__ = ["Periodic"]
 class Periodic(ABC):
     """Run :meth:`once`, pause for ``interval_seconds``, and begin again until stopped.
 
+    With an interval of None each round waits for a notification, also the first.
+
     A subclass sets ``name`` and writes :meth:`once`. An exception of a class in ``expected`` is an operating error: it
     goes to :meth:`failed`, and the next round follows. Any other exception ends the process.
     """
@@ -21,7 +23,7 @@ class Periodic(ABC):
     name: str
     expected: ClassVar[tuple[type[Exception], ...]] = ()
 
-    def __init__(self, interval_seconds: float) -> None:
+    def __init__(self, interval_seconds: float | None) -> None:
         self._interval_seconds = interval_seconds
         self._is_stopping = False
         self._notified = asyncio.Event()
@@ -37,6 +39,8 @@ class Periodic(ABC):
 
     async def run(self) -> None:
         """Work in rounds until stopped."""
+        if self._interval_seconds is None:
+            await self._notified.wait()
         while not self._is_stopping:
             self._notified.clear()
             try:
@@ -53,6 +57,6 @@ class Periodic(ABC):
         """Report an expected error of a round. A subclass without a report of its own raises it again."""
         raise error
 
-    def pause_seconds(self) -> float:
-        """Return how long to pause before the next round."""
+    def pause_seconds(self) -> float | None:
+        """Return how long to pause before the next round; None: until a notification."""
         return self._interval_seconds

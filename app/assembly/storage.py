@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from db.embedded.server import EmbeddedOptions, EmbeddedServer
 from db.migrate import migrate
 from db.pool import Database, PoolOptions, open_database
 from db.secret_box import SecretBox, load_or_create_key_file, parse_keys
+from runtime.periodic import Periodic
 from runtime.process import last_act
 
 __all__ = ["EmbeddedWatch", "Storage", "open_storage"]
@@ -33,39 +33,23 @@ class Storage:
     embedded: EmbeddedServer | None
 
 
-class EmbeddedWatch:
-    """Restarts the embedded server when it does not answer. For other services the database was down for a while."""
+class EmbeddedWatch(Periodic):
+    """Restarts the embedded server when it does not answer. For other services the database was down for a while.
+
+    ``ClusterLost`` ends the process: no action restores the data, and a new cluster would hide the loss.
+    """
 
     name = "embedded database"
 
     def __init__(self, server: EmbeddedServer) -> None:
+        super().__init__(None)
         self._server = server
-        self._notified = asyncio.Event()
-        self._stopping = False
 
-    def notify(self) -> None:
-        """Check the server now: the database does not answer."""
-        self._notified.set()
-
-    def stop(self) -> None:
-        """Stop watching; the server itself ends with the storage."""
-        self._stopping = True
-        self._notified.set()
-
-    async def run(self) -> None:
-        """Start the server again whenever it does not answer, until stopped. Raises ``ClusterLost`` if its data are
-        gone.
-        """
-        while not self._stopping:
-            await self._notified.wait()
-            self._notified.clear()
-            if not self._stopping:
-                await self._start_again()
-
-    async def _start_again(self) -> None:
+    async def once(self) -> None:
+        """Start the server again if it does not answer."""
         try:
             await self._server.start()
-        except ClusterLost:  # no action restores the data, and a new cluster would hide the loss
+        except ClusterLost:
             raise
         except EmbeddedError as error:
             _log.error("embedded_database_down", error=str(error))

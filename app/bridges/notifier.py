@@ -12,39 +12,27 @@ import structlog
 
 from db.errors import DatabaseError
 from db.pool import Database
+from runtime.periodic import Periodic
 
 __all__ = ["Notifier"]
 
 _log = structlog.get_logger(__name__)
 
 
-class Notifier:
+class Notifier(Periodic):
     """Notifies the relays of other processes after a commit of this process."""
 
     name = "notifier"
 
     def __init__(self, database: Database, interval_seconds: float = 0.05) -> None:
+        super().__init__(None)
         self._database = database
-        self._interval_seconds = interval_seconds
-        self._notified = asyncio.Event()
-        self._stopping = False
+        self._rest_seconds = interval_seconds
 
-    def notify(self) -> None:
-        """Send a notification soon, because an event was committed."""
-        self._notified.set()
-
-    def stop(self) -> None:
-        """Stop after the pending notification is sent."""
-        self._stopping = True
-        self._notified.set()
-
-    async def run(self) -> None:
-        """Send notifications until stopped."""
-        while not self._stopping:
-            await self._notified.wait()
-            self._notified.clear()
-            try:
-                await self._database.execute("event.notify")
-            except DatabaseError as error:
-                _log.warning("notify_failed", error=str(error))
-            await asyncio.sleep(self._interval_seconds)
+    async def once(self) -> None:
+        """Send a notification, then rest."""
+        try:
+            await self._database.execute("event.notify")
+        except DatabaseError as error:
+            _log.warning("notify_failed", error=str(error))
+        await asyncio.sleep(self._rest_seconds)

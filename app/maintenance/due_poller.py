@@ -51,6 +51,7 @@ class DuePoller(Periodic):
         interval_seconds: float = 1.0,
     ) -> None:
         super().__init__(interval_seconds)
+        self._pause_seconds_min = interval_seconds
         self._database = database
         self._due = due
         self._on_polled = on_polled
@@ -82,4 +83,4 @@ class DuePoller(Periodic):
 
     def pause_seconds(self) -> float:
         """Return the interval, or longer where a poll is slow."""
-        return max(self._interval_seconds, _SHARE * self._took_seconds)
+        return max(self._pause_seconds_min, _SHARE * self._took_seconds)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
-__all__ = ["header_text"]
+from app.web.problem import Problem
+
+__all__ = ["header_text", "utf8_text"]
 
 
 def header_text(request: Request, name: str) -> str | None:
@@ -16,3 +18,11 @@ def header_text(request: Request, name: str) -> str | None:
         return value.encode("latin-1").decode("utf-8")
     except UnicodeDecodeError:
         return value
+
+
+def utf8_text(name: str, value: bytes) -> str:
+    """Return a header's value as the UTF-8 that it has to be; raise ``Problem``."""
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Problem("invalid-header", f"{name} is not UTF-8.", parameter=name) from None

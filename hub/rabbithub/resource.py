@@ -25,8 +25,10 @@ import structlog
 from db.errors import DatabaseError
 from db.pool import Row, Session
 from db.secret_box import SecretBox
+from event.event import Draft
 from hub.acceptance import Hub, callback_target, request_context, take_tokens
 from hub.form import FormRefused, Mode, Verify
+from hub.publish import store_event
 from hub.rabbithub.exchange import BUILT_IN, TYPES, Binding, RoutingError, bind, queue_topic, topic_of_key
 from hub.topic_url import matching_text
 from relay.amqp.name import NAME_RULE, is_exchange_name
@@ -264,16 +266,12 @@ async def publish(hub: Hub, resource: Resource, message: RabbitHubMessage) -> in
         topic = queue_topic(resource.id) if place.kind == "q" else topic_of_key(resource.id, message.routing_key)
     except RoutingError as error:
         raise FormRefused(400, "hub.topic", str(error)) from None
-    headers = json.dumps({**message.headers, **about})
     content_type = message.content_type or "application/octet-stream"
+    draft = Draft(topic, message.body, None, content_type, {**message.headers, **about})
     async with hub.database.transaction() as session:
         await ensure_topic(hub, session, resource, topic, message.routing_key)
-        rows = await session.fetch(
-            "event.publish_batch", hub.tenant, [0], [topic], [None], [content_type], [headers], [message.body], [None],
-            [None], True,
-        )  # fmt: skip
+        number = await store_event(session, hub.tenant, draft)
     hub.on_publish()
-    number: int = rows[0]["event_id"]
     return number
 
 

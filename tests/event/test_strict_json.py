@@ -1,3 +1,5 @@
+"""The one strict reader of JSON (PA-02)."""
+
 import json
 import math
 import sys

@@ -15,8 +15,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from app.chaos.job_checker import EndedJob, JobEvidence, check_jobs
 from tests.app.conftest import RunHub, opened, running_hub
+from tests.faults.job_checker import EndedJob, JobEvidence, check_jobs
 from tests.faults.job_workers import LEASE_SECONDS
 from tests.waiting import lasts
 

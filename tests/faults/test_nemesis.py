@@ -1,4 +1,4 @@
-"""Everything at once, by chance, from a seed: services, database and brokers are hurt two at a time (F50, T1)."""
+"""Everything at once, by chance, from a seed: services, database and brokers are hurt in pairs (F50, T1, HN-05)."""
 
 import asyncio
 import random

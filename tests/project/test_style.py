@@ -23,8 +23,7 @@ FUNCTION_LINES_MAX = 70
 
 LONG_FILES = {
     "app/web/protocol.py": "one state machine on uvicorn's protocol class; its parts share the parser's callbacks",
-    "relay/harvester.py": "one loop: claims, batches, setbacks and probes share the slots and the records in flight",
-    "tests/relay/test_harvester.py": "the tests of that loop",
+    "tests/relay/test_harvester.py": "the tests of one loop",
 }
 LOOSE_TASKS = {
     "app/chaos/seeded_bugs.py": "the command's one piece of work, awaited beside the end of its output",

@@ -16,8 +16,8 @@ class Counted(Periodic):
     name = "counted"
     expected: ClassVar = (OSError,)
 
-    def __init__(self, first_error: Exception | None = None) -> None:
-        super().__init__(HOURS)
+    def __init__(self, first_error: Exception | None = None, interval_seconds: float | None = HOURS) -> None:
+        super().__init__(interval_seconds)
         self.rounds = 0
         self.failures: list[Exception] = []
         self.began = asyncio.Event()
@@ -44,6 +44,21 @@ async def test_a_notification_ends_the_pause_and_a_stop_ends_the_service() -> No
         await service.began.wait()
         service.stop()
     assert service.rounds == 2
+
+
+async def test_without_an_interval_each_round_waits_for_a_notification() -> None:
+    """Also the first: a stop before it ends the service without a round."""
+    idle, service = Counted(interval_seconds=None), Counted(interval_seconds=None)
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        tasks.create_task(idle.run())
+        tasks.create_task(service.run())
+        await asyncio.sleep(0)
+        begun = service.rounds
+        service.notify()
+        await service.began.wait()
+        idle.stop()
+        service.stop()
+    assert (begun, service.rounds, idle.rounds) == (0, 1, 0)
 
 
 async def test_a_service_that_is_stopped_before_it_runs_does_nothing() -> None:

@@ -1,4 +1,4 @@
-"""The tests' own servers: each one boots, answers a real client, and can be hurt and healed without losing data."""
+"""The tests' own servers: each boots, answers a real client, and can be hurt and healed without losing data (HN-01)."""
 
 import asyncio
 import json

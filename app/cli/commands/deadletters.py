@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.data import segment
-from app.cli.entry import Config, Json, Url, run, say, settings_from, tell
+from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.listing import print_one
 
@@ -87,13 +87,6 @@ def give_up(
     if everything and not thing.startswith("hold_"):
         raise CommandFailed(f"--all is for a hold, and {thing} is one delivery", 2)
     run(_verb(thing, "give-up", why, url, as_json, config, everything=everything))
-
-
-@deadletters.command(hidden=True)
-def skip(thing: Thing, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """Give up the oldest record of a hold (the former name of give-up)."""
-    tell("`skip` is now `give-up`; the old name will be removed")
-    give_up(thing, everything=False, why=why, url=url, as_json=as_json, config=config)
 
 
 @deadletters.command()

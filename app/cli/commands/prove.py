@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.entry import Config, Json, run, settings_from, tell
+from app.cli.entry import Config, Json, run, settings_from
 from app.settings.settings import SettingsRefused
 
 __all__ = ["prove"]
@@ -18,12 +18,11 @@ SeedBug = Annotated[
     str | None, typer.Option("--seed-bug", help="Run the services with this known bug, which the run then has to find.")
 ]
 Report = Annotated[Path | None, typer.Option("--report", help="Also write the result to this file, as an HTML page.")]
-FormerSeedBug = Annotated[str | None, typer.Option("--break", hidden=True)]
 
 
 def prove(
-    seconds: Seconds = 45.0, seed: Seed = None, seed_bug: SeedBug = None, former_seed_bug: FormerSeedBug = None,
-    report: Report = None, as_json: Json = False, config: Config = None,
+    seconds: Seconds = 45.0, seed: Seed = None, seed_bug: SeedBug = None, report: Report = None,
+    as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
     """Kill and pause own services under load, then count the events that their clients got: PASS, FAIL or NOT FINISHED.
 
@@ -50,10 +49,8 @@ def prove(
     from app.chaos.prove import ProveOptions
     from app.chaos.prove import prove as prove_hub
 
-    if former_seed_bug is not None:
-        tell("--break is now called --seed-bug; the old name will be removed")
     settings_from(config)
     if report is not None and not report.parent.is_dir():
         raise SettingsRefused(f"--report: the folder {report.parent} does not exist")
-    options = ProveOptions(seconds, seed, seed_bug or former_seed_bug, as_json, report)
+    options = ProveOptions(seconds, seed, seed_bug, as_json, report)
     run(prove_hub(options))

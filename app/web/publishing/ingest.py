@@ -24,6 +24,7 @@ from urllib.parse import parse_qsl
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
+from app.web.header_text import utf8_text
 from app.web.problem import Problem
 from app.web.publishing.ndjson import MEDIA_TYPE, PARSED_HERE_BYTES_MAX, lines_of
 from app.web.publishing.notice import Notices
@@ -300,10 +301,7 @@ def _key(text: str) -> str:
 
 
 def _line(name: bytes, value: bytes, bytes_max: int) -> str:
-    try:
-        text = value.decode("utf-8")
-    except UnicodeDecodeError:
-        raise Problem("invalid-header", f"{name.decode()} is not UTF-8.", parameter=name.decode()) from None
+    text = utf8_text(name.decode(), value)
     if len(value) > bytes_max:
         raise Problem("invalid-header", f"{name.decode()} is longer than {bytes_max} bytes.", parameter=name.decode())
     return text
@@ -400,8 +398,7 @@ def _drafts(envelope: _Envelope, scope: Scope, body: bytes) -> list[Draft]:
 
 
 def _line_draft(envelope: _Envelope, number: int, line: bytes) -> Draft:
-    """Make an event of one line of JSON; its bytes are stored as they came, without the line's end."""
-    line = line.removesuffix(b"\r")
+    """Make an event of one line of JSON; its bytes are stored as they came."""
     try:
         loads(line)
     except StrictJsonError as error:

@@ -21,12 +21,12 @@ _BATCH_NODES_MAX: Final = 4 * NODES_MAX
 
 
 def lines_of(body: bytes, things: str) -> list[tuple[int, bytes]]:
-    """Return the lines that are not blank, with their numbers; raises ``Problem`` for too many of them, or of values in
-    them.
+    """Return the lines that are not blank, with their numbers, as they came without their ends; raise ``Problem`` for
+    too many of them, or of values in them.
 
     ``things`` is the word for the lines in messages.
     """
-    lines = [(number, line) for number, line in enumerate(body.split(b"\n"), 1) if line.strip()]
+    lines = [(number, line.removesuffix(b"\r")) for number, line in enumerate(body.split(b"\n"), 1) if line.strip()]
     if len(lines) > _LINES_MAX:
         raise Problem("malformed-batch", f"A batch holds at most {_LINES_MAX} {things}; this one has {len(lines)}.")
     if sum(nodes_of(line, enough=_BATCH_NODES_MAX // len(lines)) for _, line in lines) > _BATCH_NODES_MAX:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from app.web.header_text import utf8_text
 from app.web.problem import Problem
 from webhooks.custom_header import is_coding, is_ours, is_private
 
@@ -29,10 +30,7 @@ def add_own_header(own: dict[str, str], field: bytes, value: bytes) -> None:
     if is_ours(name) or is_private(name) or is_coding(name):
         detail = f"{name} is the hub's own header, or one that would mislead or reach every subscriber; leave it out."
         raise Problem("invalid-header", detail, parameter=parameter)
-    try:
-        own[name] = value.decode("utf-8")
-    except UnicodeDecodeError:
-        raise Problem("invalid-header", f"{parameter} is not UTF-8.", parameter=parameter) from None
+    own[name] = utf8_text(parameter, value)
     if "\t" in own[name]:
         raise Problem("invalid-header", f"{parameter} holds a control character.", parameter=parameter)
     if len(own) > _HEADERS_MAX or sum(len(n) + len(v.encode()) for n, v in own.items()) > _HEADERS_BYTES_MAX:

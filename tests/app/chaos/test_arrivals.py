@@ -1,3 +1,5 @@
+"""What a sink received, by the number of its term (OR-12)."""
+
 from pathlib import Path
 
 import pytest

@@ -112,7 +112,7 @@ REACH: list[tuple[str, str, Any, int]] = [
 
 
 async def test_a_key_for_some_topics_reaches_no_others(running_hub: RunHub) -> None:
-    """SE-04, B-47: what belongs to other topics is not found, or refused where the request names it."""
+    """SE-04, B-47, TN-05: what belongs to other topics is not found, or refused where the request names it."""
     async with running_hub(access="keys") as hub:
         admin = authorized(await bearer(hub, "admin"))
         key = authorized(await bearer(hub, "publish", "subscribe", "read", topics=["orders.#"]))

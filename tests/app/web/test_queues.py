@@ -93,6 +93,15 @@ async def test_a_batch_is_stored_whole_or_not_at_all(running_hub: RunHub) -> Non
         )
 
 
+async def test_a_line_of_a_batch_is_stored_as_it_came_without_its_end(running_hub: RunHub) -> None:
+    """As an event of a batch: blanks stay, the line's end goes, and a blank line is no message."""
+    async with running_hub() as hub:
+        ndjson = {"content-type": "application/x-ndjson"}
+        await hub.client.post("/queues/q/messages", content=b' {"n": 1} \r\n \r\n\t{"n": 2}\n', headers=ndjson)
+
+        assert bodies(await ask(hub, "receive", max=9)) == [' {"n": 1} ', '\t{"n": 2}']
+
+
 async def test_a_stale_receipt_is_told_and_changes_nothing(running_hub: RunHub) -> None:
     """JB-60, JT-07: each receipt `done` or `stale` in a 200, also what is none."""
     async with running_hub() as hub:

@@ -88,7 +88,7 @@ async def test_a_resource_tells_what_can_be_done_with_it(running_hub: RunHub) ->
 async def test_exchanges_route_as_their_type_says(
     running_hub: RunHub, exchange_type: str, topic: str, key: str, headers: str, arrives: bool
 ) -> None:
-    """RH-06, RH-09, RH-25, RH-38, RH-39, RH-40: a sentinel on everything is delivered in any case."""
+    """RH-06, RH-09, RH-25, RH-38, RH-39, RH-40, RD-12: a sentinel on everything is delivered in any case."""
     async with running_hub(roles=ALL_ROLES) as hub, serve_callbacks() as callbacks:
         await exchange(hub, "e", exchange_type)
         sentinel = {"direct": key, "headers": "", "fanout": "any"}.get(exchange_type, "#") or "x-match=all"

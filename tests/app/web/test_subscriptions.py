@@ -207,7 +207,7 @@ async def test_the_list_is_paged_and_filtered(running_hub: RunHub) -> None:
     ],
 )
 async def test_a_bad_page_is_refused(running_hub: RunHub, query: str, slug: str) -> None:
-    """B-49."""
+    """B-49, EC-H08."""
     async with running_hub() as hub:
         answer = await hub.client.get(f"/subscriptions?{query}")
 

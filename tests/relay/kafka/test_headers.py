@@ -1,4 +1,4 @@
-"""Headers of a Kafka record, without a broker (RO-15, WH-C08)."""
+"""Headers of a Kafka record, without a broker (RO-15, WH-C08, EG-17)."""
 
 from __future__ import annotations
 

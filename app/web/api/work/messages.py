@@ -20,7 +20,7 @@ from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.work.queue_refusal import queue_name, refused_as_problems
 from app.web.authentication import shows_payloads
-from app.web.header_text import header_text
+from app.web.header_text import header_text, utf8_text
 from app.web.problem import Problem
 from app.web.publishing.ndjson import MEDIA_TYPE, PARSED_HERE_BYTES_MAX, lines_of
 from app.web.scopes import needs
@@ -215,7 +215,7 @@ async def submit(
     """
     name, body = queue_name(queue), await request.body()
     headers = _own_headers(request)
-    key = key and _utf8("hookwire-key", key)
+    key = key and utf8_text("hookwire-key", key.encode("latin-1"))
     drafts = [
         MessageDraft(payload, kind, headers, message_type, key, priority, delay_seconds)
         for payload, kind in await _bodies(body, header_text(request, "content-type"))
@@ -308,7 +308,7 @@ async def _bodies(body: bytes, content_type: str | None) -> list[tuple[bytes, st
         return [(body, content_type)]
     large = len(body) > PARSED_HERE_BYTES_MAX
     lines = await asyncio.to_thread(_judged_lines, body) if large else _judged_lines(body)
-    return [(line.strip(), "application/json") for line in lines]
+    return [(line, "application/json") for line in lines]
 
 
 def _judged_lines(body: bytes) -> list[bytes]:
@@ -329,15 +329,11 @@ def _own_headers(request: Request) -> dict[str, str]:
     counts = Counter(name for name, _ in ours)
     if twice := next((name for name, count in counts.items() if count > 1), None):
         raise Problem("invalid-header", f"{twice} was sent twice.", parameter=twice)
-    return {name[len(_HEADER_PREFIX) :]: _utf8(name, value) for name, value in ours if name.startswith(_HEADER_PREFIX)}
-
-
-def _utf8(name: str, value: str) -> str:
-    """Return a field's value, which ASGI decodes as Latin-1, as the UTF-8 that it is."""
-    try:
-        return value.encode("latin-1").decode("utf-8")
-    except UnicodeDecodeError:
-        raise Problem("invalid-header", f"{name} is not UTF-8.", parameter=name) from None
+    return {
+        name[len(_HEADER_PREFIX) :]: utf8_text(name, value.encode("latin-1"))
+        for name, value in ours
+        if name.startswith(_HEADER_PREFIX)
+    }
 
 
 def _receipts(texts: Sequence[str]) -> list[ClaimReceipt]:

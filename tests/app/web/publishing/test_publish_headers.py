@@ -53,7 +53,7 @@ async def test_a_publisher_s_own_headers_reach_the_webhook(running_hub: RunHub) 
 async def test_a_header_that_no_event_may_have_is_refused(
     running_hub: RunHub, headers: list[tuple[bytes, bytes]]
 ) -> None:
-    """FM-05, FM-14: nothing is stored; a tombstone without a key deletes nothing."""
+    """FM-05, FM-14, GS-08: nothing is stored; a tombstone without a key deletes nothing."""
     async with running_hub() as hub:
         answer = await hub.client.post("/topics/orders/events", content=b"", headers=headers)
         stored = await hub.sql("SELECT FROM hookwire.events")
