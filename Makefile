@@ -106,6 +106,7 @@ check: dev-environment ## Linters, types, import directions, dependencies
 	@.venv/bin/lint-imports
 	@.venv/bin/deptry .
 	@.venv/bin/deptry --config sdk/pyproject.toml sdk/src
+	@$(PYTHON_IN_VENV) -m scripts.facts $(FACTS)
 
 .PHONY: format
 format: dev-environment ## Let ruff repair and format the code

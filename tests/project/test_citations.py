@@ -10,7 +10,7 @@ import pytest
 from tests.project.test_style import named, text_files
 
 PAGES_OF_CLOUDEVENTS = {"spec.md", "http-protocol-binding.md", "http-webhook.md"}
-PLANTED = {"tests/project/test_citations.py", "tests/docs/test_page_words.py", "tests/docs/test_doc_runner.py"}
+PLANTED = {"tests/project/test_citations.py", "tests/project/test_facts.py", "tests/docs/test_doc_runner.py"}
 OTHER_PROJECTS = "docs/conformance/request-reply.md"
 """Its rows cite issues of the projects that they come from."""
 

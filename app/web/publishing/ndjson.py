@@ -21,8 +21,9 @@ _BATCH_NODES_MAX: Final = 4 * NODES_MAX
 
 
 def lines_of(body: bytes, things: str) -> list[tuple[int, bytes]]:
-    """Return the lines that are not blank, with their numbers. A line is as it came, without its end. Raise ``Problem``
-    for too many lines, or too many values in them.
+    """Return the lines that are not blank, with their numbers. A line is as it came, without its end.
+
+    Raise ``Problem`` for too many lines, or too many values in them.
 
     ``things`` is the word for the lines in messages.
     """
