@@ -103,7 +103,8 @@ class Queue:
     ) -> Any:  # fmt: skip
         """Claim at most ``count`` messages, the oldest first. Return a list of :class:`Message`.
 
-        ``receiver`` is a name that the archive keeps. In an open transaction the claim takes effect at COMMIT; a rollback undoes it.
+        ``receiver`` is a name that the archive keeps. In an open transaction the claim takes effect at COMMIT; a
+        rollback undoes it.
         """
         wanted = json.dumps(filter) if filter is not None else None
         arguments = (self.name, count, lease_seconds, wanted, after_id, receiver)

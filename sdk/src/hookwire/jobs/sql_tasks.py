@@ -22,9 +22,13 @@ from hookwire.jobs.primary import following
 
 __all__ = ["RecoveryPolicy", "SqlTasks", "Task"]
 
-_COLUMNS: Final = "id, kind, description, attempts, claim, created_at, lease_until"
-_CLAIM: Final = f"SELECT outcome, {_COLUMNS} FROM hookwire.claim_task($1, $2, $3)"
-_CLAIM_BATCH: Final = f"SELECT {_COLUMNS} FROM hookwire.claim_tasks($1, $2, $3)"
+_CLAIM: Final = (
+    "SELECT outcome, id, kind, description, attempts, claim, created_at, lease_until"
+    " FROM hookwire.claim_task($1, $2, $3)"
+)
+_CLAIM_BATCH: Final = (
+    "SELECT id, kind, description, attempts, claim, created_at, lease_until FROM hookwire.claim_tasks($1, $2, $3)"
+)
 _FINISH: Final = "SELECT f FROM hookwire.finish_tasks($1, $2) AS f"
 _FAIL: Final = "SELECT hookwire.fail_task($1, $2, $3, $4)"
 _RELEASE: Final = "SELECT hookwire.release_tasks($1, $2, 'stop')"

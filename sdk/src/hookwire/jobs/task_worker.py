@@ -69,9 +69,7 @@ class TaskWorker:
         self._followed: set[asyncio.Task[None]] = set()
         presence = options.presence_seconds
         self._source = LeasedTasks(tasks, options.name, options.kinds, options.slots, presence, self._listen)
-        lease = LeaseOptions(
-            options.slots, presence, options.poll_seconds, options.grace_seconds, count=options.count
-        )
+        lease = LeaseOptions(options.slots, presence, options.poll_seconds, options.grace_seconds, count=options.count)
         self._leasing = Leasing(self._source, handler, lease, report)
         self._source.tally = self._leasing.tally
 
