@@ -18,7 +18,7 @@ PLAIN_WORDS = {
     "connection", "confirm", "connector", "content", "counter", "database", "deadline", "decision", "direct", "done",
     "due", "fetching", "figure", "folder", "frame", "harvest", "header", "hub", "inspection", "left", "link",
     "management", "member", "method",
-    "migration", "mode", "notification", "observer", "option", "overdue", "overtaken", "part", "periodic", "pinging",
+    "migration", "mode", "observer", "option", "overdue", "overtaken", "part", "periodic", "pinging",
     "poll", "postmaster", "process", "property", "proxy", "publisher", "pull", "python", "range", "reactor", "reader",
     "receiver", "relay", "report", "resolver", "response", "result", "retention", "run", "session", "socket", "stale",
     "state", "subscriber", "subscribing", "table", "target", "tick", "transport", "unavailable", "unsendable",

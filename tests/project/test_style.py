@@ -63,6 +63,7 @@ SQL_FOR_PEOPLE = {
     "sdk/src/hookwire/jobs/message_queue.py": "calls of the published functions, as in outbox.py",
     "sdk/src/hookwire/jobs/job.py": "a call of the published function, as in outbox.py",
     "sdk/src/hookwire/jobs/sql_jobs.py": "calls of the published functions, as in outbox.py",
+    "sdk/src/hookwire/jobs/sql_tasks.py": "calls of the published functions, and the row of a worker that is present",
     "sdk/src/hookwire/jobs/task.py": "a call of the published function, as in outbox.py",
     "sdk/src/hookwire/services/sql_reply_cache.py": "a table in the database of the service, which knows no hookwire",
 }

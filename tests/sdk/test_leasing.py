@@ -152,6 +152,28 @@ async def test_no_more_is_claimed_than_may_be_held(held_max: int, asked: int) ->
     assert (claims, worker.tally.done, worker.tally.ended) == (asked, 2, 2)
 
 
+async def test_a_claim_that_finds_nothing_makes_room_for_the_next() -> None:
+    """Two notifications of the same task wait for the only slot; nothing else happens that could wake them."""
+    source, asked, may_claim = Memory(0), list[int](), asyncio.Event()
+    worker = leasing(source, returns)
+
+    async def claim() -> list[Work]:
+        asked.append(1)
+        await may_claim.wait()
+        return []
+
+    running = asyncio.ensure_future(run(worker))
+    await until(lambda: source.asked)
+    taking = [asyncio.ensure_future(worker.take(claim)) for _ in range(3)]
+    await until(lambda: asked)
+    may_claim.set()
+    await until(lambda: len(asked) == 3)
+    worker.stop()
+    await asyncio.gather(running, *taking)
+
+    assert len(asked) == 3
+
+
 @pytest.mark.parametrize("handler", [returns, raises])
 async def test_work_that_is_settled_late_is_counted_and_reported(handler: Any) -> None:
     source, told = Memory(1), Told()

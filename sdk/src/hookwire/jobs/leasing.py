@@ -142,6 +142,7 @@ class Leasing(Generic[W]):
             if not passes(error):
                 raise
             self._report("claim_failed", None, reason_of(error))
+            self._freed.clear()
             await pause(self._freed, _RETRY_SECONDS)
             return 0
 
@@ -152,6 +153,7 @@ class Leasing(Generic[W]):
             found = await claim()
         finally:
             self._claiming -= room
+            self._freed.set()
         for work in found:
             self._settlement.held[id(work)] = work
             self._running.begin(work, self._handle(work))
