@@ -20,7 +20,8 @@ COPY db db
 COPY event event
 COPY pipeline pipeline
 COPY openapi openapi
-RUN /opt/hookwire/bin/pip install --no-deps --no-build-isolation . \
+COPY sdk sdk
+RUN /opt/hookwire/bin/pip install --no-deps --no-build-isolation ./sdk . \
     && /opt/hookwire/bin/pip uninstall --yes editables hatchling pip
 
 FROM python:3.11-slim-bookworm

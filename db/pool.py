@@ -60,7 +60,8 @@ class Database:
         return other
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[Any]:
+    async def lend(self) -> AsyncIterator[Any]:
+        """Lend a connection. Hear what its errors say of the primary."""
         connection = await self._lent()
         generation = connection.generation
         try:
@@ -99,7 +100,7 @@ class Database:
 
     async def fetch(self, name: str, *args: object) -> Sequence[Row]:
         """Return all rows of a named statement, in a transaction of its own."""
-        async with self._connection() as connection:
+        async with self.lend() as connection:
             return await Bound(connection, self._statements).fetch(name, *args)
 
     async def fetch_filtered(self, name: str, *args: object) -> Sequence[Row]:
@@ -113,17 +114,17 @@ class Database:
 
     async def fetchrow(self, name: str, *args: object) -> Row | None:
         """Return the first row of a named statement, or None."""
-        async with self._connection() as connection:
+        async with self.lend() as connection:
             return await Bound(connection, self._statements).fetchrow(name, *args)
 
     async def fetchval(self, name: str, *args: object) -> Any:
         """Return the first column of the first row of a named statement, or None."""
-        async with self._connection() as connection:
+        async with self.lend() as connection:
             return await Bound(connection, self._statements).fetchval(name, *args)
 
     async def execute(self, name: str, *args: object) -> int:
         """Run a named statement and return the number of rows that it changed."""
-        async with self._connection() as connection:
+        async with self.lend() as connection:
             return await Bound(connection, self._statements).execute(name, *args)
 
     @asynccontextmanager
@@ -132,7 +133,7 @@ class Database:
 
         Raise :class:`OutcomeUnknown` when the connection is lost at COMMIT.
         """
-        async with self._connection() as connection:
+        async with self.lend() as connection:
             transaction = connection.transaction()
             with translated(sent=False):
                 await transaction.start()

@@ -40,6 +40,5 @@ recovers tasks whose worker has crashed. The *scaler* computes how many workers 
 :mod:`jobs.queues.waiting` lets any number of receivers share one query of the database.
 
 Why in the database: the work belongs to data, commits with it, and needs no second system. The rules are SQL functions,
-so that any language can submit and work; the modules here call them. Broker clients belong to ``relay``; a worker is
-notified of tasks through the port :mod:`jobs.tasks.notification`.
+so that any language can submit and work; the modules here call them. The SDK has the workers (``hookwire.jobs``).
 """

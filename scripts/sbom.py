@@ -1,7 +1,8 @@
 """Writes the bill of materials of the service, CycloneDX 1.6 in JSON, from `requirements/run.txt`: `make sbom`.
 
-The file depends on the pins alone: two runs on one commit write the same bytes. A component's hashes are those of its
-distribution files, as they are pinned, so they stand at its reference of type `distribution`.
+The file depends on the pins and our version alone: two runs on one commit write the same bytes. A component's hashes
+are those of its distribution files, as they are pinned, so they stand at its reference of type `distribution`. Our SDK
+is a component without hashes, because it is installed from the same checkout.
 """
 
 from __future__ import annotations
@@ -22,12 +23,17 @@ _ROOT: Final = Path(__file__).parents[1]
 _PINS: Final = _ROOT / "requirements" / "run.txt"
 _PIN: Final = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^ ;]+)(?: ; (?P<marker>.+?))?(?: --hash=.*)?")
 
+_LICENSES: Final = [{"license": {"id": "Apache-2.0"}}]
+_SDK: Final = {
+    "type": "library", "bom-ref": "hookwire-sdk", "name": "hookwire", "version": VERSION, "licenses": _LICENSES,
+}  # fmt: skip
+
 
 def bill_of(pins: str) -> dict[str, Any]:
     """Return the document for the text of a requirements file; raises ``ValueError`` for a line that is no pin with
     hashes.
     """
-    components = [_component(line) for line in _lines(pins)]
+    components = [_SDK, *(_component(line) for line in _lines(pins))]
     root = {"type": "application", "bom-ref": "hookwire", "name": "hookwire", "version": VERSION}
     names = [component["bom-ref"] for component in components]
     return {
@@ -35,7 +41,7 @@ def bill_of(pins: str) -> dict[str, Any]:
         "specVersion": "1.6",
         "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_OID, pins)}",
         "version": 1,
-        "metadata": {"component": {**root, "licenses": [{"license": {"id": "Apache-2.0"}}]}},
+        "metadata": {"component": {**root, "licenses": _LICENSES}},
         "components": components,
         "dependencies": [{"ref": "hookwire", "dependsOn": names}],
     }

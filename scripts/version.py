@@ -1,7 +1,8 @@
 """Write the version of `pyproject.toml` wherever else it stands: `make version TO=0.2.0`, or without TO.
 
-`pyproject.toml` is the one place that a person edits. The other places are read without it: the SDK's own
-`pyproject.toml`, the API's contract, which is in the wheel, and the AsyncAPI file. `make openapi` follows from them.
+`pyproject.toml` is the one place that a person edits. It also holds the version of the SDK that the
+service needs. The other places are read without it: the SDK's own `pyproject.toml`, the API's contract, which is in the
+wheel, and the AsyncAPI file. `make openapi` follows from them.
 Exit codes: 0 written, 2 no version.
 """
 
@@ -12,25 +13,29 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 FIRST = "pyproject.toml"
 PLACES = {
-    FIRST: r'(?m)^(version = ")([^"]+)(")$',
+    FIRST: r'(?m)^(version = "|    "hookwire==)([^"]+)(")',
     "sdk/pyproject.toml": r'(?m)^(version = ")([^"]+)(")$',
     "app/web/api/contract.py": r'(?m)^(VERSION: Final = ")([^"]+)(")$',
     "openapi/asyncapi.yaml": r"(?m)^(  version: )(\S+)()$",
 }
-"""File, and the one line of it that holds the version, in its second group."""
+"""File, and the lines of it that hold the version, in the second group."""
 
 
 def version_in(root: Path, place: str) -> str:
-    """Return the version that a file holds. Raise LookupError if it holds none or several."""
-    found = re.findall(PLACES[place], (root / place).read_text("utf-8"))
-    if len(found) != 1:
-        raise LookupError(f"{place} has {len(found)} lines with a version, not one")
-    return str(found[0][1])
+    """Return the first version that a file holds. Raise LookupError if it holds none."""
+    return _versions_in(root, place)[0]
+
+
+def _versions_in(root: Path, place: str) -> list[str]:
+    found = [match[1] for match in re.findall(PLACES[place], (root / place).read_text("utf-8"))]
+    if not found:
+        raise LookupError(f"{place} has no line with a version")
+    return found
 
 
 def write(root: Path, version: str) -> list[str]:
     """Write a version to each place; return the places that had another."""
-    stale = [place for place in PLACES if version_in(root, place) != version]
+    stale = [place for place in PLACES if {*_versions_in(root, place)} != {version}]
     for place in stale:
         text = (root / place).read_text("utf-8")
         (root / place).write_text(re.sub(PLACES[place], rf"\g<1>{version}\g<3>", text), encoding="utf-8")

@@ -6,11 +6,8 @@ import json
 from typing import Final
 
 from app.bridges.script import Script, ScriptOutcome
-from jobs.job_worker import JobFailed, JobOutcome
-from jobs.jobs.job import ClaimedJob
-from jobs.message_worker import MessageRefused
-from jobs.queues.message import Received
-from jobs.tasks.task import Task, TaskFailed
+from hookwire.jobs import Failed, Job, Message, Refused
+from hookwire.jobs.sql_tasks import Task
 
 __all__ = ["DEAD_STATUS", "ProgramHandler"]
 
@@ -25,7 +22,7 @@ class ProgramHandler:
         self._script = script
 
     async def run_task(self, task: Task) -> None:
-        """Run the program for a task. Raises TaskFailed unless it exits with 0."""
+        """Run the program for a task. Raise Failed unless it exits with 0."""
         variables = {
             "HOOKWIRE_TASK_ID": task.id,
             "HOOKWIRE_TASK_KIND": task.kind,
@@ -33,29 +30,27 @@ class ProgramHandler:
         }
         outcome = await self._script.run(task.description.encode(), variables)
         if not outcome.done:
-            raise TaskFailed(outcome.reason, dead=_is_final(outcome))
+            raise Failed(outcome.reason, dead=_is_final(outcome))
 
-    async def run_job(self, job: ClaimedJob) -> JobOutcome:
-        """Run the program for a job. Raises JobFailed unless it exits with 0."""
+    async def run_job(self, job: Job) -> None:
+        """Run the program for a job. Raise Failed unless it exits with 0."""
         variables = {
-            "HOOKWIRE_JOB_ID": str(job.receipt.job_id),
+            "HOOKWIRE_JOB_ID": job.id,
             "HOOKWIRE_JOB_KIND": job.kind,
             "HOOKWIRE_ATTEMPT": str(job.attempt),
         }
         outcome = await self._script.run(json.dumps(job.args).encode(), variables)
         if not outcome.done:
-            raise JobFailed(outcome.reason, dead=_is_final(outcome))
-        return JobOutcome()
+            raise Failed(outcome.reason, dead=_is_final(outcome))
 
-    async def run_message(self, received: Received) -> None:
-        """Run the program for a message. Raises MessageRefused unless it exits with 0."""
-        message = received.message
-        variables = {"HOOKWIRE_MESSAGE_ID": f"msg_{message.id}", "HOOKWIRE_ATTEMPT": str(received.attempts)}
+    async def run_message(self, message: Message) -> None:
+        """Run the program for a message. Raise Refused unless it exits with 0."""
+        variables = {"HOOKWIRE_MESSAGE_ID": f"msg_{message.id}", "HOOKWIRE_ATTEMPT": str(message.attempts)}
         if message.content_type is not None:
             variables["HOOKWIRE_CONTENT_TYPE"] = message.content_type
         outcome = await self._script.run(message.payload, variables)
         if not outcome.done:
-            raise MessageRefused(outcome.reason, dead=_is_final(outcome))
+            raise Refused(outcome.reason, dead=_is_final(outcome))
 
 
 def _is_final(outcome: ScriptOutcome) -> bool:

@@ -3,37 +3,8 @@
 -- name: enqueue
 SELECT hookwire.enqueue_task($1, $2::text::jsonb, $3, $4);
 
--- name: claim
-SELECT c.* FROM hookwire.claim_task($1, $2, $3) AS c;
-
--- name: claim_batch
-SELECT c.* FROM hookwire.claim_tasks($1, $2, $3) AS c;
-
--- name: finish
-SELECT f.id FROM hookwire.finish_tasks($1, $2) AS f(id);
-
--- name: release
-SELECT f.id FROM hookwire.release_tasks($1, $2, 'stop') AS f(id);
-
--- name: fail
-SELECT hookwire.fail_task($1, $2, $3, $4);
-
 -- name: clean
 SELECT c.notified, c.freed, c.archived, c.retried, c.compensated, c.abandoned FROM hookwire.clean_tasks($1) AS c;
-
--- name: policy
-SELECT p.* FROM hookwire.task_policy($1) AS p;
-
--- name: beat
--- Report that a worker lives, for how long that counts, and how much it has done. Return false if it was taken for dead
--- meanwhile and its tasks were released.
-INSERT INTO hookwire.task_workers AS w (name, kinds, slots, seen_until, completed, failed)
-VALUES ($1, $2, $3, clock_timestamp() + make_interval(secs => $4), $5, $6)
-ON CONFLICT (name) DO UPDATE SET seen_until = excluded.seen_until, completed = excluded.completed, failed = excluded.failed
-RETURNING w.started_at;
-
--- name: leave
-DELETE FROM hookwire.task_workers w WHERE w.name = $1 AND NOT EXISTS (SELECT FROM hookwire.task_rows t WHERE t.worker = w.name);
 
 -- name: list
 -- Newest first. Beyond $5 bytes there are no descriptions, and `fits` is false.

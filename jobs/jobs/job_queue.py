@@ -22,7 +22,7 @@ from typing import Any
 from uuid import UUID
 
 from db.pool import Database, Row
-from jobs.jobs.job import ClaimedJob, JobReceipt
+from jobs.jobs.job import JobReceipt
 
 __all__ = ["AddedJob", "Heartbeat", "JobQueue"]
 
@@ -59,18 +59,14 @@ class JobQueue:
         self._on_added()
         return [AddedJob(row["id"], row["outcome"], row["state"]) for row in rows]
 
-    async def claim(
-        self, kinds: Sequence[str] | None, most: int, worker: str, lease_seconds: float | None = None,
-        queue: str = "default",
-    ) -> list[ClaimedJob]:  # fmt: skip
-        """Claim jobs of these kinds, by priority, then by age. ``kinds`` None: of all kinds."""
-        return [ClaimedJob.of(row) for row in await self.claim_rows(kinds, most, worker, lease_seconds, queue)]
-
     async def claim_rows(
         self, kinds: Sequence[str] | None, most: int, worker: str, lease_seconds: float | None, queue: str,
         bytes_max: int | None = None,
     ) -> Sequence[Row]:  # fmt: skip
-        """Claim as :meth:`claim` does; return rows, whose JSON is text. ``bytes_max`` None: 8 MiB of contents."""
+        """Claim jobs of these kinds, by priority, then by age; return rows, whose JSON is text.
+
+        ``kinds`` None: of all kinds. ``bytes_max`` None: 8 MiB of contents.
+        """
         return await self._database.fetch("job.claim", kinds, most, worker, lease_seconds, queue, bytes_max)
 
     async def complete(

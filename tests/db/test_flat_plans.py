@@ -145,7 +145,7 @@ _MEASURED = {
     "manifest.write", "manifest.purge", "hold.claim", "hold.place", "hold.purge", "delivery.fan_out",
     "delivery.fan_out_slice", "delivery.claim", "delivery.settle", "delivery.events", "delivery.release",
     "delivery.promote_heads", "pull.dequeue", "pull.held", "pull.extend", "message.submit", "message.receive",
-    "message.accept", "message.reject", "message.reap", "task.claim", "task.finish", "task.clean", "job.add",
+    "message.accept", "message.reject", "message.reap", "task.clean", "job.add",
     "job.claim", "job.complete", "job.fail", "job.extend", "job.keep", "job.claim_for_callbacks", "request.lease",
     "request.reply", "request.lease_for_callbacks", "key.find", "topic.get", "topic.known", "due.poll",
     "ledger.fold_events", "ledger.fold_entries", "replay.step", "rabbithub.expire", "foreign.ping",

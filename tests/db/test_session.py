@@ -121,13 +121,13 @@ async def test_a_session_that_became_read_only_is_ended_with_its_siblings(databa
     """GB-01, HA-02: the pool had lent it again for as long as there was traffic."""
     options = PoolOptions(database_url_both, connections_min=2)
     async with opened(options) as database:
-        async with database._connection() as one, database._connection() as other:
+        async with database.lend() as one, database.lend() as other:
             before = {await session.fetchval("SELECT pg_backend_pid()") for session in (one, other)}
             await one.execute("SET default_transaction_read_only = on")
         with suppress(ServerTrouble):
             for _ in before:
                 await database.execute("check.writable")
-        async with database._connection() as one, database._connection() as other:
+        async with database.lend() as one, database.lend() as other:
             after = {await session.fetchval("SELECT pg_backend_pid()") for session in (one, other)}
     assert before & after == set()
 
@@ -161,7 +161,7 @@ _SETTINGS = "SELECT json_object_agg(name, setting)::text FROM pg_settings WHERE 
 
 async def settings_of(options: PoolOptions) -> dict[str, str]:
     """Return what a session of the pool works with."""
-    async with opened(options) as database, database._connection() as session:
+    async with opened(options) as database, database.lend() as session:
         await session.execute("LOAD 'plpgsql'")
         found: dict[str, str] = json.loads(await session.fetchval(_SETTINGS))
         return found

@@ -9,11 +9,12 @@ from typing import Any
 
 import asyncpg
 
+from app.cli.work_log import report_of
 from db.pool import Database
-from jobs.task_worker import TaskWorker, TaskWorkerOptions
-from jobs.tasks.notification import Notification
-from jobs.tasks.task import Task, TaskFailed
-from jobs.tasks.tasks import Tasks
+from db.sdk_pool import SdkPool
+from hookwire.jobs import Failed
+from hookwire.jobs.sql_tasks import SqlTasks, Task
+from hookwire.jobs.task_worker import TaskOptions, TaskWorker
 from tests.waiting import until
 
 WAIT_SECONDS = 60.0
@@ -32,7 +33,7 @@ class Ran:
         self.tasks.append(task)
         self.changed.set()
         if task.description == "fails":
-            raise TaskFailed("told to")
+            raise Failed("told to")
         if self.hold is not None:
             await self.hold.wait()
 
@@ -49,11 +50,11 @@ class Transport:
     """Notifications that the test sends itself."""
 
     def __init__(self) -> None:
-        self.notified: Callable[[Any], None] = lambda _: None
+        self.notified: Callable[[str, Any], None] = lambda *_: None
         self.ready = asyncio.Event()
         self.acknowledged: list[str] = []
 
-    async def run(self, notified: Callable[[Any], None]) -> None:
+    async def __call__(self, notified: Callable[[str, Any], None]) -> None:
         self.notified = notified
         self.ready.set()
         await asyncio.Event().wait()
@@ -62,14 +63,14 @@ class Transport:
         async def acknowledge() -> None:
             self.acknowledged.append(task_id)
 
-        self.notified(Notification(task_id, acknowledge))
+        self.notified(task_id, acknowledge)
 
 
 @asynccontextmanager
 async def working(database: Database, handler: Any, *transports: Any, **options: Any) -> AsyncIterator[TaskWorker]:
     """A worker that polls only where the test says so, by default never."""
-    given = {"name": "w", "slots": 4, "poll_seconds": 3600.0, "beat_seconds": 0.5, "presence_seconds": 60.0, **options}
-    worker = TaskWorker(Tasks(database), handler, TaskWorkerOptions(**given), transports)
+    given = {"name": "w", "slots": 4, "poll_seconds": 3600.0, "presence_seconds": 60.0, **options}
+    worker = TaskWorker(SqlTasks(SdkPool(database)), handler, TaskOptions(**given), report_of("task"), transports)
     async with asyncio.TaskGroup() as group:
         running = group.create_task(worker.run())
         for transport in transports:

@@ -17,9 +17,9 @@ WAIT_SECONDS = 60.0
 # Where the worker stops: a statement of ours, before it is run or after it is committed.
 _WORKER = """
 import asyncio, os, signal, sys
-from db.pool import PoolOptions, open_database
-from jobs.task_worker import TaskWorker, TaskWorkerOptions
-from jobs.tasks.tasks import Tasks
+import asyncpg
+from hookwire.jobs.sql_tasks import SqlTasks
+from hookwire.jobs.task_worker import TaskOptions, TaskWorker
 
 where, url = sys.argv[1:]
 
@@ -27,7 +27,7 @@ def die_at(name):
     if where == name:
         os.kill(os.getpid(), signal.SIGKILL)
 
-class Dying(Tasks):
+class Dying(SqlTasks):
     async def claim_batch(self, *arguments):
         die_at("before the claim")
         claimed = await super().claim_batch(*arguments)
@@ -45,9 +45,9 @@ async def handle(task):
     die_at("during the run")
 
 async def main():
-    database = await open_database(PoolOptions(url, connections_max=3))
-    options = TaskWorkerOptions("dying", slots=1, poll_seconds=0.02, presence_seconds=0.2, beat_seconds=0.05, count=1)
-    await TaskWorker(Dying(database), handle, options).run()
+    pool = await asyncpg.create_pool(url, min_size=1, max_size=3)
+    options = TaskOptions("dying", slots=1, poll_seconds=0.02, presence_seconds=0.2, count=1)
+    await TaskWorker(Dying(pool), handle, options, print).run()
 
 asyncio.run(main())
 """

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 
 import asyncpg
 import pytest
 
-from app.bridges.task_notifications import FromAmqp, FromNotify
+from app.bridges.task_notifications import from_notify
 from db.direct import connect_direct
 from db.pool import Database, PoolOptions, open_database
 from jobs.tasks.cleaner import Cleaner
@@ -42,7 +43,7 @@ async def test_promise_1_every_committed_task_runs_eventually_though_its_notific
     )
     await sql.execute(INSERT, "1")
     cleaner = Cleaner(database)
-    hears = FromNotify(lambda: connect_direct(database.options))
+    hears = partial(from_notify, lambda: connect_direct(database.options))
     async with working(database, ran, hears):
         async with asyncio.timeout(WAIT_SECONDS):
             while not ran.tasks:
@@ -80,7 +81,7 @@ async def test_promise_3_a_rolled_back_task_never_runs(database: Database, sql: 
         await sql.execute(INSERT, "1")
         transport.send("1")
         await transaction.rollback()
-        await until(lambda: worker.tally.dropped)
+        await until(lambda: worker.dropped)
         await sql.execute(INSERT, "2")
         transport.send("2")
         await ran.until(1)
@@ -150,7 +151,7 @@ async def test_a_broker_that_is_away_delays_nothing_for_ever(
     """JB-65: polling finds what no notification tells of."""
     ran = Ran()
     source = AmqpNotifications(AmqpOptions(f"amqp://127.0.0.1:{free_port}/", "abcdefgh"))
-    async with working(database, ran, FromAmqp(source), poll_seconds=0.05):
+    async with working(database, ran, source.listen, poll_seconds=0.05):
         await sql.execute(INSERT, "1")
         await ran.until(1)
         await drained(sql)

@@ -102,14 +102,16 @@ def test_an_images_name_says_which_registry_has_it(text: str, expected: tuple[st
 
 
 def test_the_bill_of_materials_names_what_is_pinned_with_its_hashes() -> None:
-    """FS-19; CycloneDX 1.6. What is pinned is what the image installs."""
+    """FS-19; CycloneDX 1.6. What is pinned is what the image installs, beside the SDK of the same checkout."""
     bill = json.loads(json.dumps(bill_of(PINS)))
-    references = [one["externalReferences"][0] for one in bill["components"]]
+    sdk, *components = bill["components"]
+    references = [one["externalReferences"][0] for one in components]
     hashes = [found["content"] for reference in references for found in reference["hashes"]]
     pins = [line.split(" ")[0].split("==") for line in PINS.splitlines() if "==" in line and not line.startswith("#")]
 
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
-    assert [[one["name"], one["version"]] for one in bill["components"]] == pins
+    assert [[one["name"], one["version"]] for one in components] == pins
+    assert (sdk["name"], sdk["version"]) == ("hookwire", bill["metadata"]["component"]["version"])
     assert sorted(hashes) == sorted(re.findall("[0-9a-f]{64}", PINS))
     assert {one["ref"] for one in bill["dependencies"]} == {bill["metadata"]["component"]["bom-ref"]}
 

@@ -34,8 +34,7 @@ LOOSE_TASKS = {
     "runtime/process.py": "the wait for a second signal, cancelled in the same function",
     "app/chaos/broker.py": "a heartbeat beside one call, cancelled in the same function",
     "relay/amqp/link.py": "a close that may hang is waited for with a limit, then left to the end of the loop",
-    "jobs/ending.py": "a group waits without limit for a handler that ignores its cancellation; this waits 5 s",
-    "sdk/src/hookwire/slots.py": "as in jobs/ending.py; each handler that does not end is named in the log and left",
+    "sdk/src/hookwire/slots.py": "a group would wait without limit for a handler that ignores its cancellation",
     "relay/embeddable.py": "the embedding program owns it: start() begins it, wait() awaits it",
     "relay/election/neli.py": "waits of one membership, of which the first ends all; cancelled in the same function",
     "relay/election/port.py": "two waits of which the first ends both; cancelled in the same function",
@@ -63,6 +62,7 @@ SQL_FOR_PEOPLE = {
     "sdk/src/hookwire/jobs/message_queue.py": "calls of the published functions, as in outbox.py",
     "sdk/src/hookwire/jobs/job.py": "a call of the published function, as in outbox.py",
     "sdk/src/hookwire/jobs/sql_jobs.py": "calls of the published functions, as in outbox.py",
+    "sdk/src/hookwire/jobs/sql_tasks.py": "calls of the published functions, and the row of a worker that is present",
     "sdk/src/hookwire/jobs/task.py": "a call of the published function, as in outbox.py",
     "sdk/src/hookwire/services/sql_reply_cache.py": "a table in the database of the service, which knows no hookwire",
 }

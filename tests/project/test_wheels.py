@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import site
@@ -120,6 +121,19 @@ asyncio.run(main())
 """
 
 
+ENQUEUE = """
+import asyncio, sys, asyncpg
+from hookwire.jobs import Queue, enqueue, enqueue_task
+async def main():
+    connection = await asyncpg.connect(sys.argv[1])
+    async with connection.transaction():
+        await enqueue(connection, "check")
+        await enqueue_task(connection, "resize")
+        await Queue("mail").submit(connection, "hello")
+asyncio.run(main())
+"""
+
+
 def test_the_installed_sdk_publishes_in_a_transaction(folder: Path, programs: Path, database_url: str) -> None:
     assert run(folder, programs / "python", "-c", STASH, database_url).startswith("evt_")
 
@@ -134,6 +148,37 @@ def test_the_environment_is_not_the_checkout(folder: Path, programs: Path) -> No
 
 def test_the_installed_command_explains_itself(folder: Path, programs: Path) -> None:
     assert "Usage: hookwire" in run(folder, programs / "hookwire", "--help")
+
+
+def test_the_installed_command_works_on_jobs_messages_and_tasks(
+    folder: Path, programs: Path, database_url: str
+) -> None:
+    """ADR 18: it is a program on the SDK, which each environment of the service takes from the checkout."""
+    run(folder, programs / "python", "-c", ENQUEUE, database_url)
+    settings = environment(HOOKWIRE_DATABASE_URL=database_url)
+    said = []
+    for options in (["--jobs"], ["--queue", "mail"], []):
+        command = [programs / "hookwire", "work", *options, "--count", "1", "--", "true"]
+        finished = subprocess.run(
+            command, cwd=folder, env=settings, capture_output=True, text=True, check=False, timeout=100
+        )
+        said.append((finished.returncode, finished.stderr.splitlines()[-1]))
+    assert said == [
+        (0, "hookwire: completed 1, failed 0, returned 0"),
+        (0, "hookwire: accepted 1, rejected 0"),
+        (0, "hookwire: finished 1, failed 0, returned 0"),
+    ]
+
+
+def test_every_environment_of_the_service_takes_the_sdk_from_the_checkout() -> None:
+    """No index is asked for it: pip takes what is named by its folder, and no requirements file names it."""
+    for file in ("scripts/bootstrap", "Dockerfile", "Dockerfile.lake"):
+        installing = re.findall(r"pip .*install .*|pip .*--editable .*", (ROOT / file).read_text(encoding="utf-8"))
+        ours = [line for line in installing if re.search(r"(?:^|\s)'?\.(?:\[\w+\])?'?(?:\s|$)", line)]
+        assert [line for line in ours if "./sdk" not in line] == [], file
+        assert ours, file
+    pins = [path.read_text(encoding="utf-8") for path in (ROOT / "requirements").glob("*.txt")]
+    assert [text for text in pins if re.search(r"^hookwire\b", text, re.MULTILINE)] == []
 
 
 def test_the_installed_service_takes_an_event(folder: Path, programs: Path, free_port: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from hookwire.slots import Ending, Slots
+from hookwire.slots import WARNINGS, Ending, Slots
 from hookwire.threads import Threads
 from tests.waiting import WAIT_SECONDS, until
 
@@ -17,7 +17,7 @@ LOG = logging.getLogger("hookwire.jobs")
 
 
 def slots_of(ended: Callable[[str, Ending], None]) -> Slots[str]:
-    return Slots(ended, LOG, lambda work: f"the job {work}")
+    return Slots(ended, lambda event, work: LOG.warning(WARNINGS[event], f"the job {work}"))
 
 
 async def test_a_slot_whose_claim_is_over_and_whose_thread_does_not_end_is_named_once(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import socket
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -19,9 +18,13 @@ if TYPE_CHECKING:
     from app.bridges.script import Script
     from app.settings.settings import Settings
     from db.pool import Database
-    from jobs.tasks.notification import Notifications
+    from hookwire.jobs.leasing import Leasing
+    from hookwire.jobs.task_worker import TaskWorker, WakeUps
 
 __all__ = ["work"]
+
+_JOB_POLL_SECONDS: Final = 0.2
+_MESSAGE_POLL_SECONDS: Final = 0.5
 
 Kinds = Annotated[
     list[str] | None, typer.Option("--kind", help="Tasks or jobs of this kind; may be repeated. Default: all.")
@@ -88,48 +91,40 @@ def work(
     run(_work_tasks(settings, kind, context.args, concurrency, count, timeout, grace, presence))
 
 
-def _worker_name() -> str:
-    return f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
-
-
 async def _work_tasks(
     settings: Settings, kinds: Sequence[str] | None, command: Sequence[str], slots: int, count: int | None,
     timeout: float, grace: float, presence: float,
 ) -> int:  # fmt: skip
-    from app.bridges.script import Script
-    from app.cli.database import opened_database
     from app.cli.program_handler import ProgramHandler
-    from jobs.task_worker import TaskWorker, TaskWorkerOptions
-    from jobs.tasks.tasks import Tasks
+    from app.cli.work_log import report_of
+    from db.sdk_pool import SdkPool
+    from hookwire.jobs.job_worker import worker_name
+    from hookwire.jobs.sql_tasks import SqlTasks
+    from hookwire.jobs.task_worker import TaskOptions, TaskWorker
 
-    async with AsyncExitStack() as stack:
-        options = {"application_name": "hookwire work", "connections_max": 8}
-        database = await stack.enter_async_context(opened_database(settings, **options))
-        script = Script(command, timeout_seconds=timeout)
-        worker_options = TaskWorkerOptions(
-            _worker_name(), list(kinds) if kinds else None, slots, beat_seconds=presence / 3,
-            presence_seconds=presence, grace_seconds=grace, count=count,
-        )  # fmt: skip
-        transports = await _transports(settings, database)
-        worker = TaskWorker(Tasks(database), ProgramHandler(script).run_task, worker_options, transports)
-        _stop_by_signal(worker.stop, script)
-        tell(f"works on tasks of {', '.join(kinds) if kinds else 'every kind'} as {worker_options.name}")
-        await worker.run()
-        tell(f"finished {worker.tally.finished}, failed {worker.tally.failed}, returned {worker.tally.released}")
+    async with _opened(settings, command, timeout) as (database, script):
+        options = TaskOptions(
+            worker_name(), kinds or None, slots, presence_seconds=presence, grace_seconds=grace, count=count
+        )
+        wake_ups = await _wake_ups(settings, database)
+        tasks = SqlTasks(SdkPool(database))
+        worker = TaskWorker(tasks, ProgramHandler(script).run_task, options, report_of("task"), wake_ups)
+        await _run(worker, script, f"works on tasks of {', '.join(kinds) if kinds else 'every kind'} as {options.name}")
+        tell(f"finished {worker.tally.done}, failed {worker.tally.failed}, returned {worker.tally.released}")
     return 0
 
 
-async def _transports(settings: Settings, database: Database) -> list[Notifications]:
+async def _wake_ups(settings: Settings, database: Database) -> list[WakeUps]:
     from app.assembly.sinks import amqp_options
-    from app.bridges.task_notifications import FromAmqp, FromNotify
+    from app.bridges.task_notifications import from_notify
     from db.direct import connect_direct
     from relay.amqp.notifications import AmqpNotifications
 
-    transports: list[Notifications] = [FromNotify(lambda: connect_direct(database.options))]
+    transports: list[WakeUps] = [partial(from_notify, lambda: connect_direct(database.options))]
     if settings.amqp_url is not None:
         row = await database.fetchrow("event.installation")
         assert row is not None, "the first migration writes it"
-        transports.append(FromAmqp(AmqpNotifications(amqp_options(settings, row["incarnation"]))))
+        transports.append(AmqpNotifications(amqp_options(settings, row["incarnation"])).listen)
     return transports
 
 
@@ -137,23 +132,20 @@ async def _work_jobs(
     settings: Settings, kinds: Sequence[str] | None, command: Sequence[str], slots: int, count: int | None,
     timeout: float, lease: float, grace: float,
 ) -> int:  # fmt: skip
-    from app.bridges.script import Script
-    from app.cli.database import opened_database
     from app.cli.program_handler import ProgramHandler
-    from jobs.job_worker import JobWorker, JobWorkerOptions
-    from jobs.jobs.job_queue import JobQueue
+    from app.cli.work_log import report_of
+    from db.sdk_pool import SdkPool
+    from hookwire.jobs.job_worker import worker_name
+    from hookwire.jobs.leased_jobs import LeasedJobs
+    from hookwire.jobs.leasing import LeaseOptions, Leasing
+    from hookwire.jobs.sql_jobs import SqlJobs
 
-    async with opened_database(settings, application_name="hookwire work", connections_max=8) as database:
-        script = Script(command, timeout_seconds=timeout)
-        options = JobWorkerOptions(
-            _worker_name(), list(kinds) if kinds else None, slots=slots, lease_seconds=lease, grace_seconds=grace,
-            count=count,
-        )  # fmt: skip
-        worker = JobWorker(JobQueue(database), ProgramHandler(script).run_job, options)
-        _stop_by_signal(worker.stop, script)
-        tell(f"works on jobs of {', '.join(kinds) if kinds else 'every kind'} as {options.name}")
-        await worker.run()
-        tell(f"completed {worker.completed}, failed {worker.failed}, returned {worker.released}")
+    async with _opened(settings, command, timeout) as (database, script):
+        source = LeasedJobs(SqlJobs(SdkPool(database)), lambda: kinds or None, worker_name(), lease)
+        options = LeaseOptions(slots, lease, _JOB_POLL_SECONDS, grace, held_max=slots, count=count)
+        worker = Leasing(source, ProgramHandler(script).run_job, options, report_of("job"))
+        await _run(worker, script, f"works on jobs of {', '.join(kinds) if kinds else 'every kind'} as {source.worker}")
+        tell(f"completed {worker.tally.done}, failed {worker.tally.failed}, returned {worker.tally.released}")
     return 0
 
 
@@ -161,23 +153,36 @@ async def _work_queue(
     settings: Settings, queue: str, command: Sequence[str], slots: int, count: int | None, timeout: float,
     lease: float, grace: float,
 ) -> int:  # fmt: skip
+    from app.cli.program_handler import ProgramHandler
+    from app.cli.work_log import report_of
+    from db.sdk_pool import SdkPool
+    from hookwire.jobs.job_worker import worker_name
+    from hookwire.jobs.leased_messages import LeasedMessages
+    from hookwire.jobs.leasing import LeaseOptions, Leasing
+
+    async with _opened(settings, command, timeout) as (database, script):
+        source = LeasedMessages(SdkPool(database), queue, lease, worker_name())
+        options = LeaseOptions(slots, lease, _MESSAGE_POLL_SECONDS, grace, held_max=slots, count=count)
+        worker = Leasing(source, ProgramHandler(script).run_message, options, report_of("message"))
+        await _run(worker, script, f"works on messages of {queue}")
+        tell(f"accepted {worker.tally.done}, rejected {worker.tally.failed}")
+    return 0
+
+
+@asynccontextmanager
+async def _opened(settings: Settings, command: Sequence[str], timeout: float) -> AsyncIterator[tuple[Database, Script]]:
     from app.bridges.script import Script
     from app.cli.database import opened_database
-    from app.cli.program_handler import ProgramHandler
-    from jobs.message_worker import MessageWorker, MessageWorkerOptions
-    from jobs.queues.queues import Queues
-    from jobs.queues.waiting import Waiting
 
     async with opened_database(settings, application_name="hookwire work", connections_max=8) as database:
-        waiting = Waiting(database)
-        script = Script(command, timeout_seconds=timeout)
-        options = MessageWorkerOptions(queue, _worker_name(), slots, lease, grace, count)
-        worker = MessageWorker(Queues(database), waiting, ProgramHandler(script).run_message, options)
-        _stop_by_signal(worker.stop, script)
-        tell(f"works on messages of {queue}")
-        await worker.run()
-        tell(f"accepted {worker.accepted}, rejected {worker.rejected}")
-    return 0
+        yield database, Script(command, timeout_seconds=timeout)
+
+
+async def _run(worker: Leasing[Any] | TaskWorker, script: Script, text: str) -> None:
+    """Say what the worker works on, and run it until it is stopped."""
+    _stop_by_signal(worker.stop, script)
+    tell(text)
+    await worker.run()
 
 
 def _stop_by_signal(stop: Callable[[], None], script: Script) -> None:

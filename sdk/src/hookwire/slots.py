@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-__all__ = ["Ending", "Slots", "ending_of"]
+__all__ = ["WARNINGS", "Ending", "Slots", "ending_of"]
 
 W = TypeVar("W")
 _CANCELLED_SECONDS: Final = 5.0
+WARNINGS: Final = {
+    "handler_over": "the claim of %s is over, but its handler still runs in a slot",
+    "handler_left": "the handler of %s does not end; its claim ends with its lease",
+}
+"""What a worker warns of, by the event that :class:`Slots` reports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +38,15 @@ async def ending_of(work: Awaitable[Any]) -> Ending:
 class Slots(Generic[W]):
     """Runs handlers in tasks of their own, and calls ``ended`` with the work and the ending of each.
 
+    ``warn`` is called with an event of :data:`WARNINGS` and the work.
+
     A handler that is cancelled by its own code has failed. Only :meth:`cancel` and :meth:`drain` cancel it for the
     worker.
     """
 
-    def __init__(self, ended: Callable[[W, Ending], None], log: logging.Logger, name_of: Callable[[W], str]) -> None:
+    def __init__(self, ended: Callable[[W, Ending], None], warn: Callable[[str, W], None]) -> None:
         self._ended = ended
-        self._log = log
-        self._name_of = name_of
+        self._warn = warn
         self._running: dict[asyncio.Task[Ending], W] = {}
         self._cancelled: set[asyncio.Task[Ending]] = set()
         self._named: set[asyncio.Task[Ending]] = set()
@@ -61,7 +66,7 @@ class Slots(Generic[W]):
         task.add_done_callback(self._end)
 
     def cancel(self, over: Sequence[W]) -> None:
-        """Cancel the handlers whose claim is over. Name each that still runs at the next call, once."""
+        """Cancel the handlers whose claim is over. Warn of each that still runs at the next call, once."""
         ids = {id(work) for work in over}
         for task, work in [*self._running.items()]:
             if id(work) not in ids:
@@ -70,10 +75,10 @@ class Slots(Generic[W]):
                 self._cancel(task)
             elif task not in self._named:
                 self._named.add(task)
-                self._log.warning("the claim of %s is over, but its handler still runs in a slot", self._name_of(work))
+                self._warn("handler_over", work)
 
     async def drain(self, grace_seconds: float) -> list[W]:
-        """Wait for the handlers for the grace, then cancel them. Name, leave and return each that does not end."""
+        """Wait for the handlers for the grace, then cancel them. Warn of, leave and return each that does not end."""
         if self._running:
             await asyncio.wait([*self._running], timeout=grace_seconds)
         for task in [*self._running]:
@@ -82,7 +87,7 @@ class Slots(Generic[W]):
             await asyncio.wait([*self._running], timeout=_CANCELLED_SECONDS)
         left = self.work
         for work in left:
-            self._log.warning("the handler of %s does not end; its claim ends with its lease", self._name_of(work))
+            self._warn("handler_left", work)
         self._running.clear()
         return left
 

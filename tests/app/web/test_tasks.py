@@ -13,7 +13,6 @@ from typing import Any
 import aio_pika
 import asyncpg
 
-from app.bridges.task_notifications import FromAmqp
 from relay.amqp.notifications import AmqpNotifications
 from relay.amqp.options import AmqpOptions
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, opened
@@ -35,7 +34,7 @@ async def test_the_bare_id_travels_through_the_default_exchange_of_a_real_rabbit
         await message.nack(requeue=True)
         ran = Ran()
         source = AmqpNotifications(AmqpOptions(rabbitmq.url, "abcdefgh"))
-        async with working(database, ran, FromAmqp(source)):
+        async with working(database, ran, source.listen):
             async with sql.transaction():
                 await sql.execute(INSERT, "late")
             await channel.default_exchange.publish(aio_pika.Message(b"strange"), "task_queue")

@@ -11,19 +11,15 @@ from typing import Any
 
 import asyncpg
 
+from app.cli.work_log import report_of
 from db.pool import PoolOptions, open_database
-from hookwire.jobs import Handlers, Job, Message, Queue, SqlJobs, Worker, enqueue, enqueue_task
-from hookwire.jobs import JobWorker as SdkJobWorker
-from jobs.job_worker import JobOutcome, JobWorker, JobWorkerOptions
-from jobs.jobs.job import ClaimedJob
-from jobs.jobs.job_queue import JobQueue
-from jobs.message_worker import MessageWorker, MessageWorkerOptions
-from jobs.queues.message import Received
-from jobs.queues.queues import Queues
-from jobs.queues.waiting import Waiting
-from jobs.task_worker import TaskWorker, TaskWorkerOptions
-from jobs.tasks.task import Task
-from jobs.tasks.tasks import Tasks
+from db.sdk_pool import SdkPool
+from hookwire.jobs import Handlers, Job, JobWorker, Message, Queue, SqlJobs, Worker, enqueue, enqueue_task
+from hookwire.jobs.leased_jobs import LeasedJobs
+from hookwire.jobs.leased_messages import LeasedMessages
+from hookwire.jobs.leasing import LeaseOptions, Leasing
+from hookwire.jobs.sql_tasks import SqlTasks, Task
+from hookwire.jobs.task_worker import TaskOptions, TaskWorker
 from tests.contract.workers.harness import GOOD, Hands, Seen, WorkerKind
 from tests.waiting import until
 
@@ -116,9 +112,7 @@ def sdk_jobs(register: Callable[[Handlers, str, Hands], None]) -> Callable[[str,
         async with harness_of(url, hands, _JOB, add_job) as (harness, pool, kind):
             handlers = Handlers()
             register(handlers, kind, hands)
-            harness.begin(
-                SdkJobWorker(SqlJobs(pool), handlers, grace_seconds=GRACE_SECONDS, lease_seconds=LEASE_SECONDS)
-            )
+            harness.begin(JobWorker(SqlJobs(pool), handlers, grace_seconds=GRACE_SECONDS, lease_seconds=LEASE_SECONDS))
             yield harness
 
     return opened
@@ -153,49 +147,51 @@ async def sdk_messages(url: str, hands: Hands) -> AsyncIterator[StoredHarness]:
         yield harness
 
 
-# --- the service's own ------------------------------------------------------------------------------------------
+# --- hookwire work ----------------------------------------------------------------------------------------------
 
 
 @asynccontextmanager
-async def own_jobs(url: str, hands: Hands) -> AsyncIterator[StoredHarness]:
+async def work_on(noun: str, worker_of: Callable[[Any, str, Any], Any], *harness: Any) -> AsyncIterator[StoredHarness]:
+    """A worker of the command, on the command's own pool and with its log."""
+    url, hands, query, add = harness
     database = await open_database(PoolOptions(url))
-    async with harness_of(url, hands, _JOB, add_job) as (harness, _, kind):
-
-        async def handle(job: ClaimedJob) -> JobOutcome:
-            return JobOutcome(await hands.coroutine(job.args))
-
-        options = JobWorkerOptions("w", [kind], lease_seconds=LEASE_SECONDS, grace_seconds=GRACE_SECONDS)
-        harness.begin(JobWorker(JobQueue(database), handle, options))
-        yield harness
+    async with harness_of(url, hands, query, add) as (opened, _, kind):
+        opened.begin(worker_of(SdkPool(database), kind, report_of(noun)))
+        yield opened
     await database.aclose()
 
 
-@asynccontextmanager
-async def own_messages(url: str, hands: Hands) -> AsyncIterator[StoredHarness]:
-    database = await open_database(PoolOptions(url))
-    async with harness_of(url, hands, _MESSAGE, add_message) as (harness, _, queue):
+def work_jobs(url: str, hands: Hands) -> Any:
+    async def handle(job: Job) -> Any:
+        return await hands.coroutine(job.args)
 
-        async def handle(received: Received) -> None:
-            await hands.coroutine(received.message.payload.decode())
+    def worker_of(pool: Any, kind: str, report: Any) -> Any:
+        options = LeaseOptions(8, LEASE_SECONDS, 0.2, GRACE_SECONDS, held_max=8)
+        return Leasing(LeasedJobs(SqlJobs(pool), lambda: [kind], "w", LEASE_SECONDS), handle, options, report)
 
-        options = MessageWorkerOptions(queue, "w", lease_seconds=LEASE_SECONDS, grace_seconds=GRACE_SECONDS)
-        harness.begin(MessageWorker(Queues(database), Waiting(database), handle, options))
-        yield harness
-    await database.aclose()
+    return work_on("job", worker_of, url, hands, _JOB, add_job)
 
 
-@asynccontextmanager
-async def own_tasks(url: str, hands: Hands) -> AsyncIterator[StoredHarness]:
-    database = await open_database(PoolOptions(url))
-    async with harness_of(url, hands, _TASK, add_task) as (harness, _, kind):
+def work_messages(url: str, hands: Hands) -> Any:
+    async def handle(message: Message) -> Any:
+        return await hands.coroutine(message.payload.decode())
 
-        async def handle(task: Task) -> None:
-            await hands.coroutine(json.loads(task.description))
+    def worker_of(pool: Any, queue: str, report: Any) -> Any:
+        options = LeaseOptions(8, LEASE_SECONDS, 0.2, GRACE_SECONDS, held_max=8)
+        return Leasing(LeasedMessages(pool, queue, LEASE_SECONDS, "w"), handle, options, report)
 
-        options = TaskWorkerOptions(f"worker of {kind}", [kind], grace_seconds=GRACE_SECONDS, poll_seconds=0.05)
-        harness.begin(TaskWorker(Tasks(database), handle, options))
-        yield harness
-    await database.aclose()
+    return work_on("message", worker_of, url, hands, _MESSAGE, add_message)
+
+
+def work_tasks(url: str, hands: Hands) -> Any:
+    async def handle(task: Task) -> None:
+        await hands.coroutine(json.loads(task.description))
+
+    def worker_of(pool: Any, kind: str, report: Any) -> Any:
+        options = TaskOptions(f"worker of {kind}", [kind], grace_seconds=GRACE_SECONDS, poll_seconds=0.05)
+        return TaskWorker(SqlTasks(pool), handle, options, report)
+
+    return work_on("task", worker_of, url, hands, _TASK, add_task)
 
 
 KINDS = [
@@ -203,7 +199,7 @@ KINDS = [
     WorkerKind("sdk_job_worker_in_thread", "json", False, sdk_jobs(in_thread)),
     WorkerKind("sdk_job_worker_in_transaction", "json", True, sdk_jobs(in_transaction)),
     WorkerKind("sdk_message_worker", "nothing", True, sdk_messages),
-    WorkerKind("job_worker", "json", True, own_jobs),
-    WorkerKind("message_worker", "nothing", True, own_messages),
-    WorkerKind("task_worker", "nothing", True, own_tasks),
+    WorkerKind("job_worker", "json", True, work_jobs),
+    WorkerKind("message_worker", "nothing", True, work_messages),
+    WorkerKind("task_worker", "nothing", True, work_tasks),
 ]

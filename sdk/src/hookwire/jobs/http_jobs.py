@@ -38,10 +38,12 @@ class HttpJobs:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="hookwire-http")
         self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
 
-    async def claim(self, kinds: Sequence[str], most: int, worker: str, lease_seconds: float, queue: str) -> list[Job]:
+    async def claim(
+        self, kinds: Sequence[str] | None, most: int, worker: str, lease_seconds: float, queue: str
+    ) -> list[Job]:
         """Claim and return at most ``most`` jobs of these kinds."""
         asked = {
-            "kinds": list(kinds),
+            "kinds": list(kinds) if kinds is not None else None,
             "max": min(most, 500),
             "worker": worker,
             "lease_seconds": lease_seconds,

@@ -28,8 +28,9 @@ _RECEIVE: Final = Statement(
     "SELECT id, claim, deliveries, lease_until, created_at, content_type, CAST(headers AS text), payload, type, key,"
     " priority FROM hookwire.receive(queue => CAST({queue} AS text), count => CAST({count} AS integer),"
     " lease_seconds => CAST({lease_seconds} AS double precision),"
-    " filter => CAST(CAST({filter} AS text) AS jsonb), after_id => CAST({after_id} AS bigint))",
-    "queue", "count", "lease_seconds", "filter", "after_id",
+    " filter => CAST(CAST({filter} AS text) AS jsonb), after_id => CAST({after_id} AS bigint),"
+    " receiver => CAST({receiver} AS text))",
+    "queue", "count", "lease_seconds", "filter", "after_id", "receiver",
 )  # fmt: skip
 _ACCEPT: Final = Statement(
     "SELECT s FROM hookwire.accept_held(CAST({ids} AS bigint[]), CAST({claims} AS bigint[]),"
@@ -98,14 +99,15 @@ class Queue:
 
     def receive(
         self, connection: Any, count: int = 1, *, lease_seconds: float | None = None,
-        filter: Mapping[str, Any] | None = None, after_id: int = 0,  # noqa: A002
+        filter: Mapping[str, Any] | None = None, after_id: int = 0, receiver: str | None = None,  # noqa: A002
     ) -> Any:  # fmt: skip
         """Claim at most ``count`` messages, the oldest first. Return a list of :class:`Message`.
 
-        In an open transaction the claim takes effect at COMMIT; a rollback undoes it.
+        ``receiver`` is a name that the archive keeps. In an open transaction the claim takes effect at COMMIT; a
+        rollback undoes it.
         """
         wanted = json.dumps(filter) if filter is not None else None
-        arguments = (self.name, count, lease_seconds, wanted, after_id)
+        arguments = (self.name, count, lease_seconds, wanted, after_id, receiver)
         return call(connection, _RECEIVE, arguments, _messages, name="receive", in_transaction=False)
 
     def accept(self, connection: Any, messages: Sequence[Message]) -> Any:

@@ -34,16 +34,18 @@ class SqlJobs:
     def __init__(self, pool: Any) -> None:
         self._pool = pool
 
-    async def claim(self, kinds: Sequence[str], most: int, worker: str, lease_seconds: float, queue: str) -> list[Job]:
-        """Claim and return at most ``most`` jobs of these kinds."""
-        async with following(self._pool):
-            rows = await self._pool.fetch(_CLAIM, list(kinds), most, worker, lease_seconds, queue)
-        return [_job_of(row) for row in rows]
+    async def claim(
+        self, kinds: Sequence[str] | None, most: int, worker: str, lease_seconds: float, queue: str
+    ) -> list[Job]:
+        """Claim and return at most ``most`` jobs of these kinds; None: of all kinds."""
+        asked = (list(kinds) if kinds is not None else None, most, worker, lease_seconds, queue)
+        return [_job_of(row) for row in await self._fetch(_CLAIM, *asked)]
 
     async def complete(self, done: Sequence[tuple[Job, Any]], connection: Any = None) -> set[str]:
         """Complete jobs by one statement. Return the ids of the jobs that were still held."""
         extras = [encode(extra) if (extra := job.extra()) else None for job, _ in done]
-        rows = await (connection or self._pool).fetch(
+        fetch = self._fetch if connection is None else connection.fetch
+        rows = await fetch(
             _COMPLETE, [job.id for job, _ in done], [job.claim for job, _ in done],
             ["null" if result is None else encode(result) for _, result in done], extras if any(extras) else None,
         )  # fmt: skip
@@ -51,20 +53,20 @@ class SqlJobs:
 
     async def fail(self, job: Job, failed: Failed) -> None:
         """Fail the attempt."""
-        await self._pool.execute(_FAIL, job.id, job.claim, reason_of(failed), failed.dead, failed.retry_seconds)
+        await self._fetch(_FAIL, job.id, job.claim, reason_of(failed), failed.dead, failed.retry_seconds)
 
     async def snooze(self, job: Job, snoozed: Snoozed) -> None:
         """Postpone the job without costing an attempt."""
-        await self._pool.execute(_SNOOZE, job.id, job.claim, snoozed.seconds, snoozed.token)
+        await self._fetch(_SNOOZE, job.id, job.claim, snoozed.seconds, snoozed.token)
 
     async def extend(self, held: Sequence[Job], lease_seconds: float) -> dict[str, bool]:
         """Extend leases. Return, for each job that is still held, its id and whether to cancel it."""
-        rows = await self._pool.fetch(_EXTEND, [job.id for job in held], [job.claim for job in held], lease_seconds)
+        rows = await self._fetch(_EXTEND, [job.id for job in held], [job.claim for job in held], lease_seconds)
         return {row["id"]: row["is_cancelled"] for row in rows}
 
     async def release(self, held: Sequence[Job]) -> None:
         """Release jobs of a worker that stops, without costing an attempt."""
-        await self._pool.execute(_RELEASE, [job.id for job in held], [job.claim for job in held])
+        await self._fetch(_RELEASE, [job.id for job in held], [job.claim for job in held])
 
     async def listen(self, wake: Callable[[], None]) -> None:
         """Call ``wake`` when jobs were enqueued, as far as the database says so; until cancelled."""
@@ -75,6 +77,10 @@ class SqlJobs:
         """Yield a connection in a transaction. Commit on exit, or roll back after an exception."""
         async with self._pool.acquire() as connection, connection.transaction():
             yield connection
+
+    async def _fetch(self, statement: str, *arguments: Any) -> Any:
+        async with following(self._pool), self._pool.acquire() as connection:
+            return await connection.fetch(statement, *arguments)
 
 
 def _job_of(row: Any) -> Job:

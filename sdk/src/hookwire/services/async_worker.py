@@ -18,7 +18,7 @@ from hookwire.services.presence import HeartbeatOptions
 from hookwire.services.transport import Curve, SocketOptions
 from hookwire.services.worker import frames_of
 from hookwire.services.worker_machine import WorkerMachine, WorkerOptions
-from hookwire.slots import Ending, Slots
+from hookwire.slots import WARNINGS, Ending, Slots
 
 __all__ = ["AsyncHandler", "AsyncWorker"]
 
@@ -60,7 +60,7 @@ class AsyncWorker:
         if not self._services or not self._endpoints:
             raise ValueError("a worker needs at least one endpoint and one service: pass an endpoint, call service()")
         connections: list[_Connection] = []
-        running: Slots[_Request] = Slots(self._ended, _LOG, lambda request: f"a request for {request.connection.name}")
+        running: Slots[_Request] = Slots(self._ended, _warn)
         try:
             for name, handler, concurrency in self._services:
                 for endpoint in self._endpoints * concurrency:
@@ -89,6 +89,10 @@ class _Request:
 
     connection: _Connection
     run: Run
+
+
+def _warn(event: str, request: _Request) -> None:
+    _LOG.warning(WARNINGS[event], f"a request for {request.connection.name}")
 
 
 class _Connection:
