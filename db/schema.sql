@@ -507,6 +507,9 @@ BEGIN
     IF NOT hookwire.is_person(assign_job.assignee) THEN
         RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'assignee is 1-200 printable bytes';
     END IF;
+    IF NOT hookwire.is_bounded_time(assign_job.due_at) OR assign_job.due_at > clock_timestamp() + interval '200 years' THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'due_at is within 200 years, in the year 1 or later';
+    END IF;
     UPDATE hookwire.jobs j
     SET state = 'assigned', assignee = assign_job.assignee, for_people = true, due_at = assign_job.due_at,
         on_due = CASE WHEN assign_job.due_at IS NOT NULL THEN coalesce(assign_job.on_due, 'remind') END, number = j.number + 1
@@ -542,6 +545,10 @@ BEGIN
     RETURN NULL;
 END
 $$;
+
+CREATE FUNCTION hookwire.bounded_time(moment timestamp with time zone) RETURNS timestamp with time zone
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE WHEN (moment IS NOT NULL) THEN GREATEST(LEAST(moment, '9999-12-31 23:59:59.999999+00'::timestamp with time zone), '0001-01-01 00:00:00+00'::timestamp with time zone) ELSE NULL::timestamp with time zone END;
 
 CREATE FUNCTION hookwire.browse(queue text, count integer DEFAULT 1, after_id bigint DEFAULT 0) RETURNS TABLE(id bigint, created_at timestamp with time zone, content_type text, headers jsonb, payload bytea, type text, key text, priority smallint, deliveries integer)
     LANGUAGE sql STABLE SECURITY DEFINER
@@ -587,6 +594,9 @@ CREATE FUNCTION hookwire.cancel_job(id uuid, actor text, why text DEFAULT NULL::
 DECLARE
     job CONSTANT hookwire.jobs := hookwire.locked_job(cancel_job.id, 'cancel', '{scheduled,available,assigned,running,review,retryable}');
 BEGIN
+    IF grace_seconds NOT BETWEEN 0 AND 43200 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'grace_seconds is 0 to 43200';
+    END IF;
     PERFORM hookwire.note_job(job.id, 'cancel', actor, why);
     IF job.state <> 'running' THEN
         PERFORM hookwire.end_jobs(ARRAY[job.id], 'cancelled', NULL, why, actor);
@@ -767,14 +777,12 @@ $$;
 CREATE FUNCTION hookwire.check_job_result(result jsonb) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
     AS $$
+DECLARE
+    why CONSTANT text := hookwire.why_no_result(result);
 BEGIN
-    IF octet_length(result::text) > 1048576 THEN
-        RAISE EXCEPTION USING ERRCODE = 'HW003', MESSAGE = 'the result is larger than 1 MiB',
+    IF why IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = CASE WHEN octet_length(result::text) > 1048576 THEN 'HW003' ELSE '22023' END, MESSAGE = why,
             HINT = 'Store large content elsewhere and return a link.';
-    END IF;
-    IF NOT hookwire.is_readable_json(result) THEN
-        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
-            MESSAGE = 'the result is nested deeper than 64, or holds a number of more than 1,000 digits';
     END IF;
 END
 $$;
@@ -1102,11 +1110,16 @@ CREATE FUNCTION hookwire.complete_jobs(ids uuid[], claims bigint[], results json
 #variable_conflict use_column
 DECLARE
     held uuid[];
+    given jsonb[];
     reviewed hookwire.jobs[];
     extra record;
 BEGIN
     -- A shorter result has neither 65 levels nor 250 digits.
-    PERFORM hookwire.check_job_result(r) FROM unnest(results) AS r WHERE octet_length(r::text) > 128;
+    IF EXISTS (SELECT FROM unnest(results) AS r WHERE octet_length(r::text) > 128 AND hookwire.why_no_result(r) IS NOT NULL) THEN
+        given := results;
+        results := ARRAY(SELECT CASE WHEN hookwire.why_no_result(g.result) IS NULL THEN g.result ELSE hookwire.cut_result(g.result) END
+                         FROM unnest(given) WITH ORDINALITY AS g(result, place) ORDER BY g.place);
+    END IF;
     IF (SELECT k.kind FROM hookwire.job_kinds k WHERE k.needs_review OR k.automation = 'assisted'
         ORDER BY k.automation, k.needs_review LIMIT 1) IS NULL THEN
         held := hookwire.end_jobs(ids, 'completed', results, claims => claims);
@@ -1133,7 +1146,12 @@ BEGIN
         FOR extra IN SELECT x.id, x.extra FROM unnest(ids, extras) AS x(id, extra) WHERE x.id = ANY (held) AND x.extra IS NOT NULL LOOP
             PERFORM hookwire.publish_all(extra.extra->'events');
             PERFORM hookwire.add_jobs(coalesce(nullif(extra.extra->'jobs', 'null'), '[]'), 'job:' || extra.id);
+            PERFORM hookwire.note_job(extra.id, 'result', 'hookwire', extra.extra->>'note') WHERE extra.extra->>'note' IS NOT NULL;
         END LOOP;
+    END IF;
+    IF given IS NOT NULL THEN
+        PERFORM hookwire.note_job(g.id, 'result', 'hookwire', hookwire.why_no_result(g.result) || '; the beginning of its text is kept')
+        FROM unnest(ids, given) AS g(id, result) WHERE g.id = ANY (held) AND hookwire.why_no_result(g.result) IS NOT NULL;
     END IF;
     RETURN QUERY SELECT unnest(held);
 END
@@ -1163,6 +1181,11 @@ BEGIN
         policy := hookwire.task_policy(NEW.kind);
         -- The first message may merely be queued: nothing is notified again before two intervals are over (JB-31).
         NEW.notify_at := CASE WHEN policy.notify <> 'nobody' THEN clock_timestamp() + make_interval(secs => 2 * policy.cleanup_seconds) END;
+        IF NEW.start_time IS NOT NULL THEN           -- an application has begun it already: it crashes like any other
+            NEW.claim := coalesce(NEW.claim, nextval('hookwire.lease_fence'));
+            NEW.attempts := greatest(NEW.attempts, 1);
+            NEW.lease_until := coalesce(NEW.lease_until, clock_timestamp() + make_interval(secs => policy.crash_seconds));
+        END IF;
     ELSIF NEW.start_time IS NULL THEN                -- an application gives it back
         NEW.claim := NULL; NEW.worker := NULL; NEW.lease_until := NULL;
     ELSE                                             -- an application begins it, by the article's UPDATE
@@ -1177,6 +1200,10 @@ $$;
 CREATE FUNCTION hookwire.content_hash(id bigint, accepted_at timestamp with time zone, ordered boolean, key text, content_type text, headers jsonb, payload bytea) RETURNS bigint
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN ((('x'::text || "left"(encode(sha256((convert_to(concat_ws(chr(31), id, ((EXTRACT(epoch FROM accepted_at) * (1000000)::numeric))::bigint, CASE WHEN ordered THEN (id)::text ELSE '-'::text END, COALESCE(('='::text || key), '-'::text), COALESCE(('='::text || content_type), '-'::text), CASE WHEN (headers = '{}'::jsonb) THEN ''::text ELSE (SELECT COALESCE(string_agg(((n.name || '='::text) || h.value), chr(30) ORDER BY h.place), ''::text) AS "coalesce" FROM (jsonb_each_text(content_hash.headers) WITH ORDINALITY h(name, value, place) CROSS JOIN LATERAL (SELECT regexp_replace(h.name, '^ce-'::text, 'ce_'::text) AS regexp_replace) n(name)) WHERE ((n.name = 'hookwire-hops'::text) OR (NOT starts_with(n.name, 'hookwire-'::text)))) END, '='), 'UTF8'::name) || payload)), 'hex'::text), 16)))::bit(64))::bigint;
+
+CREATE FUNCTION hookwire.cut_result(result jsonb) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE
+    RETURN to_jsonb("left"(CASE jsonb_typeof(result) WHEN 'string'::text THEN (result #>> '{}'::text[]) ELSE (result)::text END, 65536));
 
 CREATE FUNCTION hookwire.decline_job(id uuid, actor text, why text DEFAULT NULL::text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1207,8 +1234,8 @@ DECLARE
     until CONSTANT timestamptz := coalesce(delay_job.due_local AT TIME ZONE delay_job.due_zone, delay_job.due_at);
     moved hookwire.jobs;
 BEGIN
-    IF until IS NULL OR until > clock_timestamp() + interval '200 years' THEN
-        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'delay needs due_at, or due_local and due_zone';
+    IF until IS NULL OR NOT hookwire.is_bounded_time(until) OR until > clock_timestamp() + interval '200 years' THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'delay needs due_at, or due_local and due_zone, within 200 years';
     END IF;
     UPDATE hookwire.jobs j
     SET state = 'scheduled', due_at = until, due_local = delay_job.due_local, due_zone = delay_job.due_zone, on_due = NULL,
@@ -1572,6 +1599,9 @@ CREATE FUNCTION hookwire.extend_requests(ids uuid[], claims bigint[], lease_seco
     AS $$
 #variable_conflict use_column
 BEGIN
+    IF lease_seconds NOT BETWEEN 0.05 AND 43200 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'lease_seconds is 0.05 to 43200';
+    END IF;
     PERFORM FROM hookwire.requests r WHERE r.id = ANY (ids) ORDER BY r.id FOR UPDATE;
     FOR n IN 1 .. cardinality(ids) LOOP
         RETURN QUERY
@@ -2102,6 +2132,10 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.is_bounded_time(moment timestamp with time zone) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN ((moment >= '0001-01-01 00:00:00+00'::timestamp with time zone) AND (moment <= '9999-12-31 23:59:59.999999+00'::timestamp with time zone));
+
 CREATE FUNCTION hookwire.is_person(name text) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN COALESCE((((octet_length(name) >= 1) AND (octet_length(name) <= 200)) AND (name !~ '[\x01-\x1f\x7f]'::text)), false);
@@ -2220,8 +2254,8 @@ DECLARE
         (draft->>'due_local')::timestamp AT TIME ZONE (draft->>'due_zone'), (draft->>'due_at')::timestamptz,
         moment + make_interval(secs => coalesce((draft->>'delay_seconds')::double precision, 0)));
 BEGIN
-    IF due > moment + interval '200 years' THEN
-        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.enqueue: a job is due within 200 years';
+    IF NOT hookwire.is_bounded_time(due) OR due > moment + interval '200 years' THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.enqueue: a job is due within 200 years, in the year 1 or later';
     END IF;
     RETURN due;
 END
@@ -3308,7 +3342,8 @@ CREATE TABLE hookwire.task_rows (
     last_error text,
     releases smallint DEFAULT 0 NOT NULL,
     CONSTRAINT task_rows_description_check CHECK ((octet_length(description) <= 1048576)),
-    CONSTRAINT task_rows_id_check CHECK ((((octet_length(id) >= 1) AND (octet_length(id) <= 200)) AND (id !~ '[\x01-\x1f\x7f]'::text)))
+    CONSTRAINT task_rows_id_check CHECK ((((octet_length(id) >= 1) AND (octet_length(id) <= 200)) AND (id !~ '[\x01-\x1f\x7f]'::text))),
+    CONSTRAINT task_times_are_in_the_years_1_to_9999 CHECK ((COALESCE(hookwire.is_bounded_time(start_time), true) AND COALESCE(hookwire.is_bounded_time(finish_time), true) AND COALESCE(hookwire.is_bounded_time(created_at), true) AND COALESCE(hookwire.is_bounded_time(due_at), true) AND COALESCE(hookwire.is_bounded_time(notify_at), true) AND COALESCE(hookwire.is_bounded_time(lease_until), true)))
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000');
 
@@ -3388,6 +3423,9 @@ DECLARE
     in_name CONSTANT text := register_consumer.name;
     from_now CONSTANT boolean := register_consumer.since = 'infinity';
 BEGIN
+    IF NOT (isfinite(register_consumer.since) IS NOT TRUE OR hookwire.is_bounded_time(register_consumer.since)) THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'since is in the years 1 to 9999, or infinity, or -infinity';
+    END IF;
     PERFORM hookwire.queue_settings(in_queue), hookwire.check_queue_name(in_name);
     PERFORM pg_advisory_xact_lock(1215262572, hashtext(in_queue));
     INSERT INTO hookwire.queues (name, copies) VALUES (in_queue, true)
@@ -3522,6 +3560,9 @@ DECLARE
     is_spent boolean;
     pause double precision;
 BEGIN
+    IF delay_seconds NOT BETWEEN 0 AND 31536000 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'delay_seconds is 0 to 31536000';
+    END IF;
     SELECT r.* INTO found FROM hookwire.requests r
     WHERE r.id = release_request.id AND r.claim = release_request.claim AND r.state IN ('waiting', 'delayed', 'leased') FOR UPDATE;
     IF found.id IS NULL THEN
@@ -3624,6 +3665,9 @@ CREATE FUNCTION hookwire.request_by(service text, body bytea, content_type text,
 DECLARE
     parsed record;
 BEGIN
+    IF expiry_seconds NOT BETWEEN 0.05 AND 31536000 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'expiry_seconds is 0.05 to 31536000';
+    END IF;
     PERFORM hookwire.check_service_name(request_by.service), hookwire.check_contents(ARRAY[request_by.body], ARRAY[request_by.content_type]);
     parsed := hookwire.parse_frames(request_by.content_type, request_by.body);
     RETURN QUERY
@@ -4071,7 +4115,7 @@ DECLARE
     in_queue CONSTANT text := take_copies.queue;
     in_name CONSTANT text := take_copies.name;
     most CONSTANT integer := take_copies.count;
-    until CONSTANT timestamptz := clock_timestamp() + make_interval(secs => coalesce(lease_seconds, 30));
+    until CONSTANT timestamptz := clock_timestamp() + make_interval(secs => greatest(0, least(coalesce(lease_seconds, 30), 43200)));
     consumer hookwire.consumers;
     seen record;
 BEGIN
@@ -4407,6 +4451,10 @@ CREATE FUNCTION hookwire.waiting_kinds() RETURNS SETOF text
     )
     SELECT n.kind FROM names n WHERE n.kind IS NOT NULL
 $$;
+
+CREATE FUNCTION hookwire.why_no_result(result jsonb) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN (octet_length((result)::text) > 1048576) THEN 'the result is larger than 1 MiB'::text WHEN (NOT hookwire.is_readable_json(result)) THEN 'the result is nested deeper than 64, or holds a number of more than 1,000 digits'::text ELSE NULL::text END;
 
 CREATE TABLE hookwire.job_archive (
     id uuid NOT NULL,

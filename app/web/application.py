@@ -71,6 +71,7 @@ _ROUTERS: Sequence[APIRouter] = (
     requests.router,
     job_kinds.router,
     jobs.router,
+    jobs.reports,
     job_assignment.router,
     holds.router,
     dead_letters.router,
