@@ -148,6 +148,6 @@ async def test_work_that_is_done_is_completed_whatever_it_returns(pool: Any, ove
                FROM hookwire.job_archive j"""
         )
 
-    assert {name: (state, json.loads(result), *counts) for name, state, result, *counts in rows} == {
+    assert {name: (state, json.loads(result or "null"), *counts) for name, state, result, *counts in rows} == {
         name: ("completed", result, 1, 1) for name, (_, result) in KEPT.items()
     }
