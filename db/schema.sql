@@ -2144,6 +2144,65 @@ CREATE FUNCTION hookwire.is_queue_name(name text) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN COALESCE(((octet_length(name) <= 200) AND (name ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$'::text)), false);
 
+CREATE TABLE hookwire.upstreams (
+    tenant text DEFAULT 'default'::text NOT NULL,
+    topic text NOT NULL,
+    url text NOT NULL,
+    token text NOT NULL,
+    key_id text NOT NULL,
+    sealed bytea NOT NULL,
+    hub_url text,
+    self_url text,
+    state text DEFAULT 'wanted'::text NOT NULL,
+    reason text,
+    lease_until timestamp with time zone,
+    due_at timestamp with time zone DEFAULT now(),
+    claimed_until timestamp with time zone,
+    claims bigint DEFAULT 0 NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    given_hub_url text,
+    given_topic_url text,
+    received_at timestamp with time zone,
+    longest_gap interval,
+    quiet_told_at timestamp with time zone,
+    CONSTRAINT upstreams_state_check CHECK ((state = ANY (ARRAY['wanted'::text, 'requested'::text, 'active'::text, 'denied'::text, 'ended'::text])))
+);
+
+COMMENT ON TABLE hookwire.upstreams IS 'Foreign topics that another hub delivers here, instead of being fetched.';
+
+COMMENT ON COLUMN hookwire.upstreams.url IS 'Where the topic is discovered.';
+
+COMMENT ON COLUMN hookwire.upstreams.token IS 'The part of the callback''s URL that cannot be guessed.';
+
+COMMENT ON COLUMN hookwire.upstreams.key_id IS 'The key that sealed the secret.';
+
+COMMENT ON COLUMN hookwire.upstreams.sealed IS 'The secret of the subscription there, encrypted.';
+
+COMMENT ON COLUMN hookwire.upstreams.hub_url IS 'The hub that was discovered last.';
+
+COMMENT ON COLUMN hookwire.upstreams.self_url IS 'The topic as the other hub names it.';
+
+COMMENT ON COLUMN hookwire.upstreams.due_at IS 'When the topic is discovered and its hub is asked again; NULL: not by itself.';
+
+COMMENT ON COLUMN hookwire.upstreams.claimed_until IS 'Until when one process makes it.';
+
+COMMENT ON COLUMN hookwire.upstreams.claims IS 'Claims so far; the number of the latest is its fence.';
+
+COMMENT ON COLUMN hookwire.upstreams.failures IS 'Failed requests in a row.';
+
+COMMENT ON COLUMN hookwire.upstreams.given_hub_url IS 'The hub that a person named; NULL: it is discovered.';
+
+COMMENT ON COLUMN hookwire.upstreams.given_topic_url IS 'The topic''s URL that a person named; NULL: it is discovered.';
+
+COMMENT ON COLUMN hookwire.upstreams.longest_gap IS 'The longest time between two deliveries.';
+
+COMMENT ON COLUMN hookwire.upstreams.quiet_told_at IS 'When it was told that nothing comes; NULL: since the last delivery never.';
+
+CREATE FUNCTION hookwire.is_quiet(upstream hookwire.upstreams) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN (((upstream).state = 'active'::text) AND (clock_timestamp() > (COALESCE((upstream).received_at, (upstream).created_at) + GREATEST(((2)::double precision * COALESCE((upstream).longest_gap, '12:00:00'::interval)), '01:00:00'::interval))));
+
 CREATE FUNCTION hookwire.is_readable_json(value jsonb, levels_max integer DEFAULT 64) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
     AS $_$
@@ -2539,6 +2598,10 @@ BEGIN
         coalesce(' to ' || CASE WHEN ended = 'assigned' THEN found.assignee END, ''), verb, array_to_string(states, ' or '));
 END
 $$;
+
+CREATE FUNCTION hookwire.loose_url(url text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN "left"(regexp_replace(regexp_replace(lower(url), '^https?://(www\.)?'::text, ''::text), '(:80|:443)?/*([?#].*)?$'::text, ''::text), 500);
 
 CREATE TABLE hookwire.messages (
     id bigint NOT NULL,
@@ -3649,11 +3712,19 @@ CREATE FUNCTION hookwire.reply_by(id uuid, claim bigint, body bytea, content_typ
 #variable_conflict use_column
 DECLARE
     parsed record;
+    outcome text;
 BEGIN
     PERFORM hookwire.check_contents(ARRAY[reply_by.body], ARRAY[reply_by.content_type]);
     parsed := hookwire.parse_frames(reply_by.content_type, reply_by.body);
-    RETURN (SELECT s.outcome FROM hookwire.settle_requests(
+    outcome := (SELECT s.outcome FROM hookwire.settle_requests(
         ARRAY[reply_by.id], ARRAY[reply_by.claim], ARRAY[parsed.body], ARRAY[parsed.content_type], ARRAY[parsed.frame_bytes::text]) AS s);
+    IF outcome = 'stored' AND EXISTS (
+        SELECT FROM hookwire.requests r WHERE r.id = reply_by.id
+        AND (r.reply, r.reply_content_type, r.reply_frame_bytes) IS DISTINCT FROM (parsed.body, parsed.content_type, parsed.frame_bytes)
+    ) THEN
+        RETURN 'differs';
+    END IF;
+    RETURN outcome;
 END
 $$;
 
@@ -6182,48 +6253,6 @@ COMMENT ON COLUMN hookwire.topics.version IS 'Rises with each change of the sett
 
 COMMENT ON COLUMN hookwire.topics.job IS 'The rule by which the sink jobs enqueues a job for each event; NULL: there was never one.';
 
-CREATE TABLE hookwire.upstreams (
-    tenant text DEFAULT 'default'::text NOT NULL,
-    topic text NOT NULL,
-    url text NOT NULL,
-    token text NOT NULL,
-    key_id text NOT NULL,
-    sealed bytea NOT NULL,
-    hub_url text,
-    self_url text,
-    state text DEFAULT 'wanted'::text NOT NULL,
-    reason text,
-    lease_until timestamp with time zone,
-    due_at timestamp with time zone DEFAULT now(),
-    claimed_until timestamp with time zone,
-    claims bigint DEFAULT 0 NOT NULL,
-    failures integer DEFAULT 0 NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT upstreams_state_check CHECK ((state = ANY (ARRAY['wanted'::text, 'requested'::text, 'active'::text, 'denied'::text, 'ended'::text])))
-);
-
-COMMENT ON TABLE hookwire.upstreams IS 'Foreign topics that another hub delivers here, instead of being fetched.';
-
-COMMENT ON COLUMN hookwire.upstreams.url IS 'Where the topic is discovered.';
-
-COMMENT ON COLUMN hookwire.upstreams.token IS 'The part of the callback''s URL that cannot be guessed.';
-
-COMMENT ON COLUMN hookwire.upstreams.key_id IS 'The key that sealed the secret.';
-
-COMMENT ON COLUMN hookwire.upstreams.sealed IS 'The secret of the subscription there, encrypted.';
-
-COMMENT ON COLUMN hookwire.upstreams.hub_url IS 'The hub that was discovered last.';
-
-COMMENT ON COLUMN hookwire.upstreams.self_url IS 'The topic as the other hub names it.';
-
-COMMENT ON COLUMN hookwire.upstreams.due_at IS 'When the topic is discovered and its hub is asked again; NULL: not by itself.';
-
-COMMENT ON COLUMN hookwire.upstreams.claimed_until IS 'Until when one process makes it.';
-
-COMMENT ON COLUMN hookwire.upstreams.claims IS 'Claims so far; the number of the latest is its fence.';
-
-COMMENT ON COLUMN hookwire.upstreams.failures IS 'Failed requests in a row.';
-
 CREATE TABLE hookwire.verification_buckets (
     tenant text NOT NULL,
     host text NOT NULL,
@@ -6487,6 +6516,8 @@ CREATE INDEX events_key ON ONLY hookwire.events USING btree (tenant, key, id) WH
 CREATE INDEX events_topic ON ONLY hookwire.events USING btree (tenant, topic, id);
 
 CREATE INDEX foreign_topics_due ON hookwire.foreign_topics USING btree (due_at) WHERE (due_at IS NOT NULL);
+
+CREATE INDEX foreign_topics_loose_url ON hookwire.foreign_topics USING btree (tenant, hookwire.loose_url(url));
 
 CREATE INDEX former_audiences_exact ON hookwire.former_audiences USING btree (tenant, topic, until_id) WHERE (topic_regex IS NULL);
 

@@ -40,6 +40,7 @@ from app.web.api.work.job_refusal import kinds_of, person_of, receipt_of, requir
 from app.web.api.work.queue_refusal import queue_name
 from app.web.api.work.report_route import ReportRoute
 from app.web.authentication import grant_of, may_reach_kind, shows_payloads
+from app.web.effect import tell_without_effect
 from app.web.problem import Problem
 from app.web.scopes import needs
 from jobs.jobs.job import JobReceipt
@@ -197,12 +198,14 @@ async def snooze(request: Request, job_id: UUID, body: SnoozeIn, context: In) ->
 
 @router.post("/{job_id}/release", status_code=204, summary="Release a job", responses=_SETTLE)
 @needs("work", reach="route")
-async def release(request: Request, job_id: UUID, body: ReleaseIn, context: In) -> None:
+async def release(request: Request, response: Response, job_id: UUID, body: ReleaseIn, context: In) -> None:
     """Release a job. The attempt does not count. A stale receipt changes nothing.
 
     After 100 releases in a row the attempt fails. A worker that stops gives the reason `stop`, which is not counted.
     """
-    await context.jobs.queue.release([await receipt_of(request, job_id, body.receipt, context)], body.reason)
+    receipt = await receipt_of(request, job_id, body.receipt, context)
+    if not await context.jobs.queue.release([receipt], body.reason):
+        tell_without_effect(request, response, "release", f"the claim of {receipt} is over; nothing was changed")
 
 
 @router.post("/{job_id}/progress", summary="Report the progress of a job", responses=_SETTLE)
