@@ -90,3 +90,16 @@ async def test_a_reply_that_is_repeated_with_another_body_is_refused(running_hub
         stored = (await hub.client.get(f"/requests/{request}")).content
 
     assert (statuses, stored) == ([204, 204, 409], b"yes")
+
+
+async def test_an_event_that_a_default_topic_of_kafka_cannot_take_is_accepted_with_a_notice(
+    running_hub: RunHub,
+) -> None:
+    """GW-12: with all defaults it was accepted, and held for ever."""
+    notices = {}
+    async with running_hub(kafka_bootstrap_servers="127.0.0.1:1") as hub:
+        for size in (1_048_576, 1_040_000):
+            answer = await hub.client.post("/topics/orders/events", content=b"x" * size)
+            notices[size] = (answer.status_code, "max.message.bytes" in answer.headers.get("hookwire-notice", ""))
+
+    assert notices == {1_048_576: (202, True), 1_040_000: (202, False)}
