@@ -348,7 +348,7 @@ class _Builder:
         settings, context = self._settings, self._context
         ingest = Ingest(
             publisher, context.topics, Notices(self._database), self._storage.incarnation, settings.event_bytes_max,
-            EventSample(settings.log_sample_share),
+            EventSample(settings.log_sample_share), has_kafka=bool(settings.kafka_bootstrap_servers),
         )  # fmt: skip
         web = build_web(context, ingest, self._problems, self._request_ids, self._agent)
         # HTTP gets half of the time, so that a slow client does not shorten the soft stop of relays and workers.

@@ -36,6 +36,7 @@ _OURS = "hookwire."
 """Prefix of the message of each error that our own SQL functions raise: the schema of the function."""
 _DATA = "22"
 _NOT_NULL, _CHECK = "23502", "23514"
+_OUT_OF_RANGE = "22008"
 _READ_ONLY = "25006"
 _GONE = (
     asyncpg.PostgresConnectionError,
@@ -81,6 +82,8 @@ def translated(*, sent: bool) -> Iterator[None]:
     except Exception as error:
         if not is_client_failure(error):
             raise
+        if isinstance(error, OverflowError | ValueError):  # it decoded a result; the connection is as good as before
+            raise Refused(_OUT_OF_RANGE, f"a stored value cannot be read: {error}") from error
         # A server that shuts down reports that on idle connections before it closes them. Until the socket closes,
         # asyncpg refuses the next statement with this text, before it sends anything.
         kind = OutcomeUnknown if sent and "cannot switch to state" not in str(error) else Unavailable

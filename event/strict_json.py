@@ -19,6 +19,7 @@ T = TypeVar("T")
 DEPTH_MAX = 64
 NODES_MAX = 65_536  # a legal megabyte then blocks the event loop for less than 50 ms (T13)
 DIGITS_MAX = 1_000
+TEXT_CHARACTERS_MAX = 65_536  # of content that is kept as text, because it is no JSON
 
 # One JSON string; the closing quote is optional, so that an unfinished string matches at once (no quadratic search).
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
@@ -57,6 +58,11 @@ def loads_array_members(
 ) -> list[dict[str, Member]]:
     """Parse a JSON text that must be an array of objects, keeping the source text of each object's members."""
     return _whole(_text(data, depth_max, nodes_max), _array)
+
+
+def storable_text(text: str) -> str:
+    """Return the beginning of a text. Characters that PostgreSQL cannot store become another one."""
+    return text[:TEXT_CHARACTERS_MAX].replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def _text(data: bytes, depth_max: int, nodes_max: int) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 import structlog
 
@@ -31,6 +32,9 @@ __all__ = [
 
 _log = structlog.get_logger(__name__)
 _LOOK_SECONDS = 0.05
+
+
+_NOTICES_MAX: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,26 +105,34 @@ def _told(row: Row | None) -> str | None:
     return None if row["state"] == "verified" else row["reason"] or row["state"]
 
 
-async def ping(hub: Hub, request: Pinging) -> None:
+async def ping(hub: Hub, request: Pinging) -> list[str]:
     """Take a publish ping, all of it or nothing (WS-78). A topic hosted here only needs a check: its content was
     distributed when it was published. A foreign topic is due for a fetch when this returns (WS-84).
+
+    Return a sentence for each of the first URLs that had no effect.
 
     Raises:
         FormRefused: 400 or 404.
         db.errors.DatabaseError: the pings may or may not have been stored; repeating them is harmless.
     """
     # A dictionary, because two spellings of one topic are one topic.
-    topics = dict.fromkeys(_topic(hub, url, foreign_status=404, parameter="hub.url") for url in request.topic_urls)
+    topics = {_topic(hub, url, foreign_status=404, parameter="hub.url"): url for url in reversed(request.topic_urls)}
+    notices = [f"{url} is a topic of this hub: publish to it" for topic, url in topics.items() if not topic.is_foreign]
     async with hub.database.transaction() as session:
         for topic in topics:
             await _check_allowed(hub, session, topic, "hub.url")
-        foreign = [topic.name for topic in topics if topic.is_foreign]
+        foreign = sorted((topic.name, url) for topic, url in topics.items() if topic.is_foreign)
         # A topic that never had a subscription has no row, and nothing is fetched for it (WS-79). The same order in all
         # pings prevents deadlocks.
-        for name in sorted(foreign):
-            await session.execute("foreign.ping", hub.tenant, name, hub.options.fetch_pause_seconds)
+        for name, url in foreign:
+            known = await session.execute("foreign.ping", hub.tenant, name, hub.options.fetch_pause_seconds)
+            if not known and len(notices) < _NOTICES_MAX:
+                near = [row["url"] for row in await session.fetch("foreign.near", hub.tenant, url)]
+                others = f"; did you mean {' or '.join(near)}?" if near else ""
+                notices.append(f"nobody has subscribed to {url}{others}")
     if foreign:
         hub.wake_fetching()
+    return notices[:_NOTICES_MAX]
 
 
 async def named_topic(hub: Hub, session: Session, url: str, parameter: str) -> Named:

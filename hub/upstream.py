@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from urllib.parse import urlencode, urljoin
 
@@ -38,6 +39,8 @@ _REDIRECTS_MAX = 5
 _COMMIT_SECONDS = 10.0
 _PATIENCE_SECONDS = 300.0
 _PAUSES_SECONDS = (5.0, 60.0, 600.0, 3600.0, 21_600.0)
+_QUIET_PAUSE_SECONDS = 60.0
+_QUIET_HINT = "nothing came for longer than usual: look at the publisher, or give hub_url and topic_url by hand"
 _FORM = (("content-type", "application/x-www-form-urlencoded"),)
 
 
@@ -45,15 +48,19 @@ class _NotSubscribed(Exception):
     """The request led to no subscription; the text says why."""
 
 
-async def want(hub: Hub, url: str) -> None:
-    """Ask the topic's hub for a subscription; raise ``db.errors.DatabaseError``."""
+async def want(hub: Hub, url: str, hub_url: str | None = None, topic_url: str | None = None) -> None:
+    """Ask the topic's hub for a subscription; raise ``db.errors.DatabaseError``.
+
+    ``hub_url`` and ``topic_url`` replace what the topic advertises.
+    """
     name = foreign_name(url)
     sealed = hub.secret_box.seal(secrets.token_urlsafe(32).encode(), _context(hub.tenant, name))
     async with hub.database.transaction() as session:
         await session.execute("foreign.ensure", hub.tenant, name, url)
         await session.execute(
-            "upstream.want", hub.tenant, name, url, secrets.token_urlsafe(24), sealed.key_id, sealed.ciphertext
-        )
+            "upstream.want", hub.tenant, name, url, secrets.token_urlsafe(24), sealed.key_id, sealed.ciphertext,
+            hub_url, topic_url,
+        )  # fmt: skip
 
 
 async def end(hub: Hub, url: str) -> bool:
@@ -112,6 +119,10 @@ async def receive(
         return
     # This hub asked for it, so the setting for subscribers' foreign topics does not matter here.
     await distribute(hub, row["url"], body, content_type, hops, Named(row["topic"], is_foreign=True))
+    try:
+        await hub.database.execute("upstream.received", token)
+    except DatabaseError as error:  # the event is stored in any case
+        _log.warning("upstream_not_recorded", topic=row["topic"], error=str(error))
 
 
 class Upstreams:
@@ -123,6 +134,7 @@ class Upstreams:
         self._hub = hub
         self._outbound = outbound
         self._wake = wake
+        self._quiet_at = 0.0
         self._stopping = False
 
     def stop(self) -> None:
@@ -136,7 +148,22 @@ class Upstreams:
             for row in await self._claim():
                 self._wake.busy()
                 await self._subscribe(row)
+            await self._tell_quiet()
             await self._wake.wait()
+
+    async def _tell_quiet(self) -> None:
+        """Warn of active upstreams from which nothing came for longer than usual."""
+        if time.monotonic() < self._quiet_at:
+            return
+        self._quiet_at = time.monotonic() + _QUIET_PAUSE_SECONDS
+        try:
+            rows = await self._hub.database.fetch("upstream.quiet")
+        except DatabaseError as error:
+            _log.warning("upstream_not_recorded", error=str(error))
+            return
+        for row in rows:
+            last = "never" if row["received_at"] is None else row["received_at"].isoformat(timespec="seconds")
+            _log.warning("upstream_quiet", topic=row["topic"], url=row["url"], last_delivery=last, hint=_QUIET_HINT)
 
     async def _claim(self) -> Sequence[Row]:
         seconds = 2 * self._hub.options.fetch_deadline_seconds + _COMMIT_SECONDS
@@ -150,11 +177,10 @@ class Upstreams:
         mine = (row["tenant"], row["topic"], row["claims"])
         pause = _PAUSES_SECONDS[min(row["failures"], len(_PAUSES_SECONDS) - 1)]
         try:
-            found = await self._discover(row["url"])
-            self_url = found.self_url or row["url"]
-            if await self._hub.database.fetchval("upstream.ask", *mine, found.hubs[0], self_url) is None:
+            hub_url, self_url = await self._place(row)
+            if await self._hub.database.fetchval("upstream.ask", *mine, hub_url, self_url) is None:
                 return
-            await self._ask(found.hubs[0], self._form(row, self_url))
+            await self._ask(hub_url, self._form(row, self_url))
             await self._hub.database.execute("upstream.asked", *mine, max(pause, _PATIENCE_SECONDS))
             _log.info("upstream_asked", topic=row["topic"])
         except _NotSubscribed as error:
@@ -162,6 +188,14 @@ class Upstreams:
             await self._note_failure(mine, pause, str(error))
         except DatabaseError as error:
             _log.warning("upstream_not_recorded", topic=row["topic"], error=str(error))
+
+    async def _place(self, row: Row) -> tuple[str, str]:
+        """Return the URLs of the hub and of the topic there: those given by hand, else the discovered ones."""
+        hub_url, topic_url = row["given_hub_url"], row["given_topic_url"]
+        if hub_url is None:
+            found = await self._discover(row["url"])
+            hub_url, topic_url = found.hubs[0], topic_url or found.self_url
+        return hub_url, topic_url or row["url"]
 
     async def _note_failure(self, mine: tuple[str, str, int], pause: float, why: str) -> None:
         try:

@@ -128,7 +128,9 @@ def _parts(event: Event, form: str, template: str | None, public_url: str) -> _P
         first.append(("hookwire-sequence", str(event.sequence)))
     first.append(("hookwire-hops", str(_hops(event) + 1)))
     own = [
-        (name, as_sent(value)) for name, value in event.headers.items() if not is_ours(name) and not is_private(name)
+        (name, value if value.isascii() else encode_header_value(value))
+        for name, value in event.headers.items()
+        if not is_ours(name) and not is_private(name)
     ]
     event_id, last = event.event_id, []
     if is_tombstone(event.headers):

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 from urllib.parse import urlsplit
 
-from app.assembly.sinks import amqp_options, kafka_options
+from app.assembly.sinks import amqp_options, kafka_options, sink_maker
 from app.checks.check import Check
 from app.settings.settings import Settings, SettingsRefused
 from relay.amqp import connection_check as amqp_check
 from relay.kafka import connection_check as kafka_check
+from relay.sink import Fenced, Sink, SinkUnavailable, Term
 
 __all__ = ["broker_checks"]
 
 _DOWN = "events wait in the outbox until it is back"
-_REFUSED = "change the setting that is named; events wait in the outbox until then"
+_REFUSED = "change what is named; events wait in the outbox until then"
+_DOCTOR = "doctor"
+_OPEN_SECONDS = 30.0
 
 
 async def broker_checks(settings: Settings) -> list[Check]:
@@ -33,7 +36,7 @@ async def _kafka(settings: Settings) -> Check:
     except SettingsRefused as refused:
         return Check("kafka", "Kafka", "refuse", str(refused))
     if answer.ok:
-        return Check("kafka", "Kafka", "ok", answer.detail)
+        return await _tried("Kafka", sink_maker("kafka", settings, _DOCTOR)(lambda: True), answer.detail)
     return _no_way_in("kafka", "Kafka", answer.detail, refused=answer.refused)
 
 
@@ -48,7 +51,21 @@ async def _amqp(settings: Settings) -> Check:
         return Check("amqp", "AMQP", "refuse", str(refused))
     except amqp_check.ConnectionRefused as closed:
         return _no_way_in("amqp", "AMQP", f"{place}: {closed}", refused=closed.refused)
-    return Check("amqp", "AMQP", "ok", f"{place} answers")
+    return await _tried("AMQP", sink_maker("amqp", settings, _DOCTOR)(lambda: True), f"{place} answers")
+
+
+async def _tried(subject: str, sink: Sink, answer: str) -> Check:
+    """Open the sink as the relay does, under names of its own: locks, transactions, the exchange, a test message."""
+    try:
+        async with asyncio.timeout(_OPEN_SECONDS):
+            await sink.open(Term(_DOCTOR, 0, 1, 1, 0))
+    except Fenced:  # by another doctor
+        pass
+    except (SinkUnavailable, TimeoutError) as error:
+        return Check(sink.name, subject, "refuse", f"{answer}, but: {error or 'the sink does not open'}", _REFUSED)
+    finally:
+        await sink.close()
+    return Check(sink.name, subject, "ok", f"{answer}, and takes what the relay does")
 
 
 def _no_way_in(id_: str, subject: str, detail: str, *, refused: bool) -> Check:

@@ -33,6 +33,7 @@ from app.web.api.work import archive, job_assignment, job_kinds, jobs, messages,
 from app.web.authentication import Authentication, Keyring
 from app.web.console import diagnosis_route as diagnosis
 from app.web.console import status_route as console
+from app.web.effect import WithoutEffect
 from app.web.limits import MIB, FrontDoor, RequestIds, RequestLimits
 from app.web.page_policy import PublishingPages, page_policy
 from app.web.pages import install_problem_pages
@@ -71,6 +72,7 @@ _ROUTERS: Sequence[APIRouter] = (
     requests.router,
     job_kinds.router,
     jobs.router,
+    jobs.reports,
     job_assignment.router,
     holds.router,
     dead_letters.router,
@@ -112,6 +114,7 @@ def build_web(
     """
     api = build_api(problems)
     api.state.context = context
+    api.state.without_effect = WithoutEffect(context.registry)
     settings = context.settings
     event_bytes_max = settings.event_bytes_max
     limits = RequestLimits(events_bytes_max=event_bytes_max, batch_bytes_max=max(4 * MIB, event_bytes_max))

@@ -37,6 +37,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from app.web.absolute_form import split_absolute
 from app.web.connections import NEVER, Connections
 from app.web.problem import METHODS, Problem
 
@@ -228,6 +229,8 @@ class HookwireProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Judge the header, then let uvicorn begin the request; its body may still be on the way."""
+        if self.url[:1] != b"/":
+            self._read_absolute_form()
         self._judge_head()
         if self.parser.should_upgrade():
             self._judge_upgrade()
@@ -241,6 +244,12 @@ class HookwireProtocol(HttpToolsProtocol):
         self.phase = BODY
         self._body_since = clock = self.shared.clock
         self.deadline = clock + self.limits.body_grace_seconds
+
+    def _read_absolute_form(self) -> None:
+        """Take host and path from the target; a server must ignore the field Host beside them."""
+        if (parts := split_absolute(self.url)) is not None:
+            host, self.url = parts
+            self.headers[:] = [(name, host if name == b"host" else value) for name, value in self.headers]
 
     def _judge_head(self) -> None:
         limits, headers = self.limits, self.headers

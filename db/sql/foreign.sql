@@ -18,6 +18,11 @@ SET pings = f.pings + 1, failures = 0,
     due_at = greatest(clock_timestamp(), f.fetched_at + make_interval(secs => $3::double precision))
 WHERE f.tenant = $1 AND f.topic = $2;
 
+-- name: near
+-- Return followed URLs that differ from this one by the scheme, the host's `www`, the case, the query or the last slash.
+SELECT f.url FROM hookwire.foreign_topics f
+WHERE f.tenant = $1 AND hookwire.loose_url(f.url) = hookwire.loose_url($2) AND f.url <> $2 ORDER BY f.url LIMIT 3;
+
 -- name: claim
 WITH chosen AS MATERIALIZED (
     SELECT f.tenant, f.topic FROM hookwire.foreign_topics f

@@ -134,7 +134,11 @@ WHERE coalesce(b.earlier, 0) < $3::bigint ORDER BY b.kind;
 SELECT k.* FROM hookwire.put_job_kind($1, $2::text::jsonb, $3) AS k;
 
 -- name: pause_kind
-SELECT hookwire.pause_job_kind($1, $2, $3, $4);
+-- Return whether the kind was in the other state before.
+WITH old AS MATERIALIZED (
+    SELECT coalesce((SELECT k.is_paused FROM hookwire.job_kinds k WHERE k.kind = $1), false) <> $2 AS has_effect
+)
+SELECT old.has_effect FROM old, LATERAL (SELECT hookwire.pause_job_kind($1, $2, $3, $4)) AS done;
 
 -- name: live_counts
 SELECT j.kind, j.state, count(*) AS jobs, min(j.created_at) AS oldest_at

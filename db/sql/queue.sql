@@ -31,12 +31,14 @@ SELECT q.* FROM hookwire.queues q WHERE q.name > $1 ORDER BY q.name LIMIT $2;
 
 -- name: pause
 WITH changed AS (
-    UPDATE hookwire.queues SET paused = $2 WHERE name = $1 RETURNING name
+    UPDATE hookwire.queues q SET paused = $2
+    FROM (SELECT o.name, o.paused FROM hookwire.queues o WHERE o.name = $1 FOR UPDATE) AS old
+    WHERE q.name = old.name RETURNING q.name, old.paused <> $2 AS has_effect
 ), noted AS (
     INSERT INTO hookwire.audit (tenant, actor, action, subject, reason)
     SELECT 'default', $3, CASE WHEN $2 THEN 'queue.pause' ELSE 'queue.resume' END, name, $4 FROM changed
 )
-SELECT name FROM changed;
+SELECT name, has_effect FROM changed;
 
 -- name: make_temporary
 -- Return no row where the tenant has reached its limit of temporary queues.

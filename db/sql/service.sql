@@ -41,12 +41,14 @@ SELECT s.* FROM hookwire.services s WHERE s.name > $1 ORDER BY s.name LIMIT $2;
 
 -- name: disable
 WITH changed AS (
-    UPDATE hookwire.services SET disabled = $2 WHERE name = $1 RETURNING name
+    UPDATE hookwire.services s SET disabled = $2
+    FROM (SELECT o.name, o.disabled FROM hookwire.services o WHERE o.name = $1 FOR UPDATE) AS old
+    WHERE s.name = old.name RETURNING s.name, old.disabled <> $2 AS has_effect
 ), noted AS (
     INSERT INTO hookwire.audit (tenant, actor, action, subject, reason)
     SELECT 'default', $3, CASE WHEN $2 THEN 'service.disable' ELSE 'service.enable' END, name, $4 FROM changed
 )
-SELECT name FROM changed;
+SELECT name, has_effect FROM changed;
 
 -- name: counts
 -- Count the requests of these services, each by the index of the counted rows. The oldest request is the one that has

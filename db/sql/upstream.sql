@@ -2,18 +2,20 @@
 
 -- name: want
 -- Add an upstream, or ask again for an existing one.
-INSERT INTO hookwire.upstreams AS u (tenant, topic, url, token, key_id, sealed) VALUES ($1, $2, $3, $4, $5, $6)
+INSERT INTO hookwire.upstreams AS u (tenant, topic, url, token, key_id, sealed, given_hub_url, given_topic_url)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT (tenant, topic) DO UPDATE SET state = CASE WHEN u.state = 'active' THEN u.state ELSE 'wanted' END,
     token = CASE WHEN u.state = 'ended' THEN excluded.token ELSE u.token END,
     key_id = CASE WHEN u.state = 'ended' THEN excluded.key_id ELSE u.key_id END,
     sealed = CASE WHEN u.state = 'ended' THEN excluded.sealed ELSE u.sealed END,
-    due_at = now(), failures = 0;
+    given_hub_url = excluded.given_hub_url, given_topic_url = excluded.given_topic_url, due_at = now(), failures = 0;
 
 -- name: end
 UPDATE hookwire.upstreams SET state = 'ended', reason = NULL, due_at = NULL WHERE tenant = $1 AND topic = $2 RETURNING topic;
 
 -- name: list
-SELECT topic, url, hub_url, self_url, state, reason, lease_until, due_at, failures, created_at,
+SELECT topic, url, hub_url, self_url, state, reason, lease_until, due_at, failures, created_at, given_hub_url, given_topic_url,
+       received_at, hookwire.is_quiet(u) AS is_quiet,
        (SELECT t.sinks FROM hookwire.topics t WHERE t.tenant = u.tenant AND t.name = u.topic) AS sinks
 FROM hookwire.upstreams u WHERE tenant = $1 AND topic > $2 ORDER BY topic LIMIT $3;
 
@@ -27,7 +29,8 @@ WITH chosen AS MATERIALIZED (
 UPDATE hookwire.upstreams u
 SET claimed_until = clock_timestamp() + make_interval(secs => $2::double precision), claims = u.claims + 1
 FROM chosen c WHERE u.tenant = c.tenant AND u.topic = c.topic
-RETURNING u.tenant, u.topic, u.url, u.token, u.key_id, u.sealed, u.state, u.claims, u.failures;
+RETURNING u.tenant, u.topic, u.url, u.token, u.key_id, u.sealed, u.state, u.claims, u.failures, u.given_hub_url,
+          u.given_topic_url;
 
 -- name: ask
 -- Store the request before it leaves, because some hubs verify before they answer (WS-91). An active upstream stays
@@ -68,3 +71,13 @@ WHERE token = $1 AND state IN ('requested', 'active') RETURNING topic;
 UPDATE hookwire.upstreams
 SET state = 'denied', reason = $2, lease_until = NULL, due_at = clock_timestamp() + interval '1 day'
 WHERE token = $1 AND state IN ('requested', 'active') RETURNING topic;
+
+-- name: received
+UPDATE hookwire.upstreams
+SET longest_gap = greatest(longest_gap, clock_timestamp() - received_at), received_at = clock_timestamp(), quiet_told_at = NULL
+WHERE token = $1;
+
+-- name: quiet
+-- Return the upstreams that are quiet for longer than usual, each once until its next delivery.
+UPDATE hookwire.upstreams u SET quiet_told_at = clock_timestamp()
+WHERE u.quiet_told_at IS NULL AND hookwire.is_quiet(u) RETURNING u.topic, u.url, u.received_at;

@@ -11,13 +11,14 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
 
 from egress.client import Response
 from egress.retry_after import retry_after_seconds
-from event.strict_json import StrictJsonError, loads
+from event.strict_json import StrictJsonError, loads, storable_text
 
 __all__ = ["CallbackVerdict", "judge_answer"]
 
@@ -31,7 +32,7 @@ class CallbackVerdict:
     """The next step of a job.
 
     ``verb`` names the step. ``result`` belongs to ``complete``, ``seconds`` to ``snooze``. ``why`` is the reason of a
-    failure, a snooze or a release.
+    failure, a snooze or a release, or a note on the result.
     """
 
     verb: Literal["complete", "snooze", "release", "fail", "discard"]
@@ -58,26 +59,34 @@ def judge_answer(answer: Response | str, now: datetime, retry_after_seconds_max:
 
 
 def _completed(answer: Response) -> CallbackVerdict:
-    """Return the step for a 2xx answer. The result is JSON as it is, other text as a JSON string, or null for an empty
-    body.
+    """Return the step for a 2xx answer: the work is done, and is not repeated because of the answer's body.
+
+    The result is JSON as it is, other text as a JSON string, or null for an empty body. ``why`` is a note on a body that
+    is not what its type says.
     """
+    body = answer.body.removeprefix(BOM_UTF8)
     if answer.truncated:
-        return CallbackVerdict("fail", why="the callback's result was cut off, or is too large")
-    if not answer.body:
+        return _kept(body, "it is too large, or broke off")
+    if not body.strip():
         return CallbackVerdict("complete")
     content_type = next(iter(answer.values("content-type")), "").partition(";")[0].strip().lower()
-    is_json = content_type == "application/json" or content_type.endswith("+json")
+    if content_type != "application/json" and not content_type.endswith("+json"):
+        return _kept(body, None if _is_text(body) else "it is not UTF-8 or has a NUL character")
     try:
-        return CallbackVerdict("complete", loads(answer.body) if is_json else _text(answer.body))
+        return CallbackVerdict("complete", loads(body))
     except StrictJsonError as error:
-        return CallbackVerdict("fail", why=f"the callback's result is no {content_type or 'text'}: {error.reason}")
+        return _kept(body, f"it is no {content_type}: {error.reason}")
 
 
-def _text(body: bytes) -> str:
+def _kept(body: bytes, why: str | None) -> CallbackVerdict:
+    text = body.decode("utf-8", "replace")
+    if why is None:
+        return CallbackVerdict("complete", text)
+    return CallbackVerdict("complete", storable_text(text) or None, why=f"the callback's result is kept as text: {why}")
+
+
+def _is_text(body: bytes) -> bool:
     try:
-        text = body.decode()
-    except UnicodeDecodeError as error:
-        raise StrictJsonError("the text is not UTF-8") from error
-    if "\x00" in text:
-        raise StrictJsonError("the text has a NUL character")
-    return text
+        return "\x00" not in body.decode()
+    except UnicodeDecodeError:
+        return False

@@ -3,7 +3,7 @@
 The five fields are minute, hour, day of the month, month, day of the week (0 and 7 are Sunday). Lists, ranges, steps
 and English names of months and days are allowed. If both day fields are restricted, a day that matches either of them
 is due, as in cron. A local time that a clock change skips is due an hour later. A local time that occurs twice is due
-once, unless the hour is ``*``; ``*/2`` is not.
+once, unless every hour is in the field. Fields with the same values mean the same: ``*``, ``*/1`` and ``0-23``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 __all__ = ["Cron", "CronError", "zone_of"]
 
 _DAYS_MAX = 3_000
+_HOURS, _DAYS = 24, 31
 _MINUTE = timedelta(minutes=1)
 _CHANGE_MAX = timedelta(hours=3)
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -40,7 +41,7 @@ def zone_of(name: str) -> ZoneInfo:
 class Cron:
     """A schedule, with its minutes and hours in order.
 
-    ``hour_is_any`` is set if the field is ``*``, and the flags of days if theirs begins with it.
+    The flags are set if the field has all values.
     """
 
     minutes: tuple[int, ...]
@@ -66,7 +67,7 @@ class Cron:
         weekdays = frozenset(day % 7 for day in weekdays)
         cron = cls(
             tuple(sorted(minutes)), tuple(sorted(hours)), days, months, weekdays,
-            fields[1] == "*", fields[2].startswith("*"), fields[4].startswith("*"), zone_of(zone),
+            len(hours) == _HOURS, len(days) == _DAYS, len(weekdays) == len(_WEEK), zone_of(zone),
         )  # fmt: skip
         if not any(cron._is_due_on(date(2024, 1, 1) + timedelta(days=n)) for n in range(366)):
             raise CronError(f"{text[:80]!r} is never due")

@@ -114,11 +114,14 @@ class JobQueue:
         held = {receipt: rows[receipt.job_id]["lease_until"] for receipt in receipts if receipt.job_id in rows}
         return Heartbeat(held, frozenset(receipt for receipt in held if rows[receipt.job_id]["is_cancelled"]))
 
-    async def release(self, receipts: Sequence[JobReceipt], reason: str | None = None) -> None:
+    async def release(self, receipts: Sequence[JobReceipt], reason: str | None = None) -> int:
         """Release jobs; the attempt does not count (JB-78). After 100 releases in a row, it fails.
+
+        Return how many of them were still held.
 
         Releases with the reason ``stop``, of a worker that stops, are not limited.
         """
-        await self._database.fetch(
+        rows = await self._database.fetch(
             "job.release", [receipt.job_id for receipt in receipts], [receipt.claim for receipt in receipts], reason
         )
+        return len(rows)

@@ -23,7 +23,7 @@ This module and :mod:`relay.amqp.connection_check` translate all exceptions of t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final, Protocol, cast
 
@@ -54,6 +54,7 @@ _FULL = (
     "basic.nack: a queue that is bound to {} is full (x-max-length with reject-publish) or has failed; "
     "consume from it, or raise its x-max-length"
 )
+_CONFIGURE = "grant the user the configure and write permissions for ^hookwire\\.lock\\."
 _UNCONFIRMED = (
     "no confirmation within {:g} s from a queue that is bound to {}, while the broker confirmed another message; "
     "look at that queue: a quorum queue needs most of its nodes"
@@ -116,7 +117,8 @@ class Link:
                 return
             except _ChannelClosed as closed:
                 if not closed.text.startswith("RESOURCE_LOCKED"):
-                    raise SinkUnavailable(f"cannot take the AMQP lock queue: {closed.text}") from closed
+                    cure = f"; {_CONFIGURE}" if closed.text.startswith("ACCESS_REFUSED") else ""
+                    raise SinkUnavailable(f"cannot take the AMQP lock queue: {closed.text}{cure}") from closed
                 if asyncio.get_running_loop().time() >= deadline:
                     raise SinkUnavailable(f"another relay still holds the AMQP lock queue {name}") from closed
             await asyncio.sleep(_LOCK_POLL_SECONDS)
@@ -167,18 +169,32 @@ class Link:
         self._exchanges = {name: reason for name, reason in self._exchanges.items() if not reason}
 
     async def _judge_queue(self, queue: str) -> str:
-        """Declare a durable queue for the default exchange. Return the reason why it cannot be used, or ''."""
+        """Use a queue for the default exchange as it is; declare a missing one as durable. Return why not, or ''."""
         if queue in self._queues:
             return ""
         if not is_queue_name(queue):
             return NAME_RULE
+
+        async def declare(channel: AbstractChannel, passive: bool) -> None:
+            await channel.declare_queue(queue, durable=True, passive=passive)
+
         try:
-            async with self._throwaway() as channel:
-                await channel.declare_queue(queue, durable=True)
+            await self._declare_missing(declare)
         except _ChannelClosed as closed:
             return line_of(closed.text)
         self._queues.add(queue)
         return ""
+
+    async def _declare_missing(self, declare: Callable[[AbstractChannel, bool], Awaitable[None]]) -> None:
+        """Check passively, then declare what is missing. Raise _ChannelClosed, or SinkUnavailable."""
+        try:
+            async with self._throwaway() as channel:
+                await declare(channel, True)
+        except _ChannelClosed as closed:
+            if not closed.text.startswith("NOT_FOUND"):
+                raise
+            async with self._throwaway() as channel:
+                await declare(channel, False)
 
     async def publish(
         self, record: Record, message: aio_pika.Message, routing_key: str, *, alone: bool, seconds: float
@@ -260,7 +276,7 @@ class Link:
     async def _judge_exchange(self, exchange: str, declared_type: str | None = None) -> str:
         """Return the reason why an exchange cannot be used, or ''.
 
-        The sink's own exchange and the exchanges of mirrors are declared. Any other exchange of a topic must exist.
+        An existing exchange is used as it is. Missing ones are declared if they are the sink's own or those of mirrors.
         """
         if exchange in self._exchanges:
             return self._exchanges[exchange]
@@ -268,14 +284,16 @@ class Link:
             return NAME_RULE
         if exchange == self._options.exchange:
             declared_type = "topic"
-        ours = declared_type is not None
+
+        async def declare(channel: AbstractChannel, passive: bool) -> None:
+            await channel.declare_exchange(
+                exchange, declared_type or "topic", durable=True, passive=passive or declared_type is None
+            )
+
         async with self._judging:
             if exchange not in self._exchanges:
                 try:
-                    async with self._throwaway() as channel:
-                        await channel.declare_exchange(
-                            exchange, declared_type or "topic", durable=ours, passive=not ours
-                        )
+                    await self._declare_missing(declare)
                     self._exchanges[exchange] = ""
                 except _ChannelClosed as closed:
                     self._exchanges[exchange] = Closing.of(closed.text).line()

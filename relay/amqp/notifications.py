@@ -11,11 +11,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import structlog
-from aio_pika.abc import AbstractIncomingMessage
+from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 from aio_pika.exceptions import AMQPError, ChannelInvalidStateError
 
 from relay.amqp.connection_check import connect
 from relay.amqp.options import AmqpOptions
+from relay.amqp.topology import declare_missing
 from relay.sink import SinkUnavailable
 
 __all__ = ["TASK_QUEUE", "AmqpNotifications"]
@@ -56,7 +57,8 @@ class AmqpNotifications:
                 channel = await connection.channel()
                 channel.close_callbacks.add(lambda *_: lost.set())
                 await channel.set_qos(prefetch_count=self._prefetch)
-                queue = await channel.declare_queue(self._queue, durable=True)
+                await declare_missing(connection, self._declare)
+                queue = await channel.get_queue(self._queue)
 
                 async def arrived(message: AbstractIncomingMessage) -> None:
                     notified(_id_of(message), lambda: _acknowledged(message))
@@ -67,6 +69,9 @@ class AmqpNotifications:
             with suppress(AMQPError, OSError, TimeoutError):
                 async with asyncio.timeout(3):
                     await connection.close()
+
+    async def _declare(self, channel: AbstractChannel, passive: bool) -> None:
+        await channel.declare_queue(self._queue, durable=True, passive=passive)
 
 
 def _id_of(message: AbstractIncomingMessage) -> str:

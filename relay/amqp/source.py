@@ -27,6 +27,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import structlog
+from aio_pika.exceptions import AMQPChannelError
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from relay.amqp.connection_check import connect
@@ -293,8 +294,18 @@ async def _declare(connection: AbstractConnection, route: SourceRoute) -> None:
     await declare_missing(connection, queue)
     if route.exchange:
         await declare_missing(connection, exchange)
+        await _bind(connection, route)
+
+
+async def _bind(connection: AbstractConnection, route: SourceRoute) -> None:
+    """Bind the queue. A user who may not do so may have a queue that is bound already; the protocol cannot tell."""
+    try:
         async with connection.channel() as channel:
             await (await channel.get_queue(route.queue)).bind(route.exchange, route.binding_key)
+    except AMQPChannelError as refused:
+        if not str(refused).startswith("ACCESS_REFUSED"):
+            raise
+        _log.warning("amqp_source_unbound", queue=route.queue, exchange=route.exchange, error=line_of(str(refused)))
 
 
 @asynccontextmanager

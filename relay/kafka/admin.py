@@ -30,15 +30,18 @@ __all__ = ["KafkaAdmin", "TopicLimits"]
 _ASK_AGAIN_SECONDS = 0.1
 _FENCE_AGAIN_SECONDS = 0.05
 _LIMITS = ("max.message.bytes", "min.insync.replicas", "cleanup.policy")
+_AGES = ("message.timestamp.before.max.ms", "message.timestamp.difference.max.ms")  # the latter before Kafka 3.6
+_UNLIMITED = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class TopicLimits:
-    """A topic's own settings."""
+    """A topic's own settings. ``age_milliseconds_max``: how old a record's timestamp may be; None: unknown."""
 
     message_bytes_max: int
     in_sync_replicas_min: int
     is_compacted: bool = False
+    age_milliseconds_max: int | None = None
 
 
 class KafkaAdmin:
@@ -69,7 +72,7 @@ class KafkaAdmin:
     async def limits(self, names: Collection[str]) -> Mapping[str, TopicLimits]:
         """Return the limits of topics; topics without the right to read are left out."""
         request = DescribeConfigsRequest(
-            [(ConfigResourceType.TOPIC, name, list(_LIMITS)) for name in sorted(names)], False
+            [(ConfigResourceType.TOPIC, name, [*_LIMITS, *_AGES]) for name in sorted(names)], False
         )
         with translated("reading topic settings"):
             async with asyncio.timeout(self._options.request_seconds):
@@ -77,8 +80,12 @@ class KafkaAdmin:
         found = {}
         for error_code, _, _, name, entries in answer.resources:
             if error_code == 0:
-                message_bytes_max, in_sync_min, policy = ({e[0]: e[1] for e in entries}[limit] for limit in _LIMITS)
-                found[name] = TopicLimits(int(message_bytes_max), int(in_sync_min), "compact" in policy)
+                values = {entry[0]: entry[1] for entry in entries}
+                message_bytes_max, in_sync_min, policy = (values[limit] for limit in _LIMITS)
+                ages = [age for limit in _AGES if (age := int(values.get(limit) or _UNLIMITED)) < _UNLIMITED]
+                found[name] = TopicLimits(
+                    int(message_bytes_max), int(in_sync_min), "compact" in policy, min(ages, default=None)
+                )
         return found
 
     async def _ask(self, request: Request[Any]) -> Any:

@@ -103,7 +103,7 @@ class Packer:
         if lane is None:
             lane = lanes[topic.name, partition] = []
         batch = self._with_room(lane, size, topic, partition)
-        batch.builder.append(timestamp=milliseconds, key=key, value=value, headers=headers)
+        batch.builder.append(timestamp=topic.timestamp(milliseconds), key=key, value=value, headers=headers)
         batch.records.append(record)
         batch.size += size
         return None

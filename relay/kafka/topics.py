@@ -119,7 +119,9 @@ class KafkaTopics:
         weakness = fragility(self._producer.brokers, description.replicas, limits.in_sync_replicas_min)
         if weakness:
             _log.warning("kafka_topic_fragile", topic=name, weakness=weakness)
-        return KafkaTopic(name, 0, limits.message_bytes_max, limits.is_compacted, time.monotonic())
+        return KafkaTopic(
+            name, 0, limits.message_bytes_max, limits.is_compacted, time.monotonic(), limits.age_milliseconds_max
+        )
 
     async def _wait_for(self, names: Collection[str]) -> Mapping[str, TopicDescription]:
         """Describe topics; ask again for some time about those that the broker may be creating. The time begins with

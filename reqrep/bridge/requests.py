@@ -10,11 +10,12 @@ from typing import Final
 from db.pool import Database, Row
 from reqrep.bridge.receipt import RequestReceipt
 
-__all__ = ["PRESENCE_SECONDS", "STORED", "UNDER_WAY", "HeldRequest", "RequestDraft", "Requests"]
+__all__ = ["DIFFERS", "PRESENCE_SECONDS", "STORED", "UNDER_WAY", "HeldRequest", "RequestDraft", "Requests"]
 
 PRESENCE_SECONDS: Final = 60.0
 """How long a worker counts as present after it asked for requests. This is longer than its longest wait."""
 STORED: Final = "stored"
+DIFFERS: Final = "differs"
 UNDER_WAY: Final = frozenset({"waiting", "delayed", "leased"})
 _KNOWN_MAX = 10_000
 
@@ -107,7 +108,7 @@ class Requests:
         ]  # fmt: skip
 
     async def reply(self, receipt: RequestReceipt, body: bytes, content_type: str | None) -> str:
-        """Store the reply; return ``stored``, ``stale`` or ``unknown``. The first reply wins (ZU-04)."""
+        """Store the reply; return ``stored``, ``stale``, ``differs`` or ``unknown``. The first reply wins (ZU-04)."""
         outcome: str = await self._database.fetchval(
             "request.reply", receipt.request_id, receipt.claim, body, content_type
         )
@@ -134,10 +135,12 @@ class Requests:
         service: str | None = await self._database.fetchval("request.service_of", request_id)
         return service
 
-    async def close(self, request_id: str, principal: str | None, actor: str) -> None:
-        """Delete a request and its reply. A request of another principal stays unchanged (ZU-03)."""
-        if await self._database.fetchval("request.close", request_id, principal, actor):
+    async def close(self, request_id: str, principal: str | None, actor: str) -> bool:
+        """Delete a request and its reply; return whether there was one. Another principal's stays unchanged (ZU-03)."""
+        is_closed = bool(await self._database.fetchval("request.close", request_id, principal, actor))
+        if is_closed:
             self._on_over(request_id)
+        return is_closed
 
     async def _make_known(self, service: str) -> None:
         if service not in self._known:

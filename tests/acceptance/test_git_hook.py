@@ -1,5 +1,6 @@
 """The hook of examples/git-push-rebuilds-site with real git, against a stand-in hub: B-54 (hostile refs), F47."""
 
+import os
 import subprocess
 import threading
 import time
@@ -11,6 +12,7 @@ from urllib.parse import parse_qs, unquote_to_bytes, urlsplit
 
 import pytest
 
+from event.attribute import REQUIRED, check_attributes, decode_header_value
 from tests.acceptance.git_example import EXAMPLE, Repository, run
 
 ZEROS = "0" * 40
@@ -99,13 +101,36 @@ HOSTILE = [
     b"refs/heads/;touch pwned;", b"refs/heads/100%", b"refs/heads/a&key=b#c?d", b"refs/heads/\\n\\", b"--config=pwned",
     b"refs/heads/caf\xe9", b"refs/heads/tab\there", b"@/etc/passwd",
 ]  # fmt: skip
+AS_TEXT = {b"refs/heads/caf\xe9": b"refs/heads/caf%E9", b"refs/heads/tab\there": b"refs/heads/tab%09here"}
+UNTOLD = [
+    b"refs/heads/caf\xe9", b"refs/heads/\xc3", b"refs/heads/\xed\xa0\x80", b"refs/heads/\xc0\xaf", b"refs/heads/\xff\xfe",
+    b"refs/heads/\xf4\x90\x80\x80", "refs/heads/\x85".encode(), "refs/heads/\uffff".encode(), "refs/heads/\ufdd0".encode(),
+    "refs/heads/\U0001fffe".encode(), b"refs/heads/tab\there", b"refs/heads/" + b"x" * 5_000,
+    b"refs/heads/" + "\u65e5".encode() * 2_000, b"refs/heads/" + b"\xe9" * 2_000, b"refs/heads/%\xe9",
+]  # fmt: skip
+TOLD = ["refs/heads/z\u00fcrich-\u65e5\u672c", "refs/heads/\U0001f600", "refs/heads/\ufffd", "refs/heads/100%E9"]
+
+
+def test_no_input_of_git_costs_the_event(tmp_path: Path, hub: StandIn) -> None:
+    """GW-11: the hub takes no other text than UTF-8, so the hook gave the event of such a ref or folder up."""
+    name = os.fsdecode(b"caf\xe9 \xc3\xa9")
+    repository = Repository(tmp_path, hub.url, name)
+    refs = [*UNTOLD, *(ref.encode() for ref in TOLD)]
+    repository.hook(b"".join(b"%s %s %s\n" % (ZEROS.encode(), ID.encode(), ref) for ref in refs))
+    subjects = [decode_header_value(request.headers["ce-subject"]) for request in hub.requests]
+    for request in hub.requests:
+        values = {name: request.headers[f"ce-{name}"] for name in (*REQUIRED, "subject", "oldrev", "newrev")}
+        check_attributes({name: decode_header_value(value) for name, value in values.items()})
+    assert (len(subjects), subjects[-len(TOLD) :]) == (len(refs), TOLD)
+    assert (subjects[0], subjects[-len(TOLD) - 1]) == ("refs/heads/caf%E9", "refs/heads/%25%E9")
+    assert {request.key for request in hub.requests} == {"caf%E9%20%C3%A9"}
 
 
 def test_whatever_a_ref_holds_it_arrives_and_is_never_executed(tmp_path: Path, hub: StandIn):
     """B-54."""
     repository = Repository(tmp_path, hub.url)
     repository.hook(b"".join(b"%s %s %s\n" % (ZEROS.encode(), ID.encode(), ref) for ref in HOSTILE))
-    assert [request.subject for request in hub.requests] == HOSTILE
+    assert [request.subject for request in hub.requests] == [AS_TEXT.get(ref, ref) for ref in HOSTILE]
     assert all(
         value.isascii() and " " not in value for r in hub.requests for n, value in r.headers.items() if "ce" in n
     )

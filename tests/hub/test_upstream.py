@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from egress.client import Client
 from egress.resolver import ThreadResolver
@@ -348,3 +349,50 @@ async def test_hubs_that_feed_each_other_come_to_an_end(database_url: str) -> No
         assert [(row["payload"], json.loads(row["headers"]).get("hookwire-hops")) for row in rows] == [
             (b"1", None), (b"2", "7"),
         ]  # fmt: skip
+
+
+async def test_hub_and_topic_may_be_given_by_hand(database_url: str) -> None:
+    """GW-06: a publisher with a wrong self link, or without a hub link, could not be followed."""
+    async with upstream_harness(database_url) as on:
+        on.publisher.pages["/feed"] = Page(b"<html></html>", "text/html")
+        body = {"url": on.publisher.url(), "hub_url": on.other.url("/theirs"), "topic_url": on.publisher.url("/xml")}
+        await want(on.harness.hub, *body.values())
+        form = await on.asked()
+        await on.state("requested")
+        verified = (await on.verify(form)).status_code
+        delivered = await on.deliver(form, b"new")
+        row = await on.state("active")
+
+    assert (on.other.forms[-1][0], form["hub.topic"]) == ("/theirs", body["topic_url"])
+    assert (verified, delivered, row["hub_url"], row["self_url"]) == (200, 202, body["hub_url"], body["topic_url"])
+
+
+@pytest.mark.parametrize(
+    ("received", "gap", "is_told"),
+    [
+        ("clock_timestamp() - interval '3 hours'", "'1 hour'", True),
+        ("clock_timestamp() - interval '3 hours'", "'2 hours'", False),
+        ("clock_timestamp() - interval '50 minutes'", "'1 second'", False),
+        ("NULL", "NULL", True),
+    ],
+)
+async def test_an_active_upstream_that_is_quiet_for_longer_than_usual_is_told_once(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, received: str, gap: str, is_told: bool
+) -> None:
+    """GW-06: it looked well for ever."""
+    monkeypatch.setattr("hub.upstream._QUIET_PAUSE_SECONDS", 0.0)
+    with capture_logs() as logs:
+        async with upstream_harness(database_url) as on:
+            form = await on.active()
+            await on.harness.sql.execute(
+                f"UPDATE hookwire.upstreams SET received_at = {received}, longest_gap = {gap}, "
+                "created_at = clock_timestamp() - interval '25 hours', due_at = NULL"
+            )
+            is_quiet = await on.harness.sql.fetchval("SELECT hookwire.is_quiet(u) FROM hookwire.upstreams u")
+            if is_told:
+                await until(lambda: [one for one in logs if one["event"] == "upstream_quiet"])
+            await on.deliver(form, b"new")
+            after = await on.harness.sql.fetchrow("SELECT hookwire.is_quiet(u), quiet_told_at FROM hookwire.upstreams u")
+
+    assert (is_quiet, tuple(after)) == (is_told, (False, None))
+    assert len([one for one in logs if one["event"] == "upstream_quiet"]) == is_told

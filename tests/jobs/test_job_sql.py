@@ -484,3 +484,31 @@ async def test_a_role_with_usage_enqueues_and_does_not_work(sql: asyncpg.Connect
                 await sql.execute(f"SELECT {statement}")
     finally:
         await sql.execute(f"RESET ROLE; REVOKE ALL ON SCHEMA hookwire FROM {role}; DROP ROLE {role}")
+
+
+@pytest.mark.parametrize("reviewed", [False, True])
+async def test_a_result_that_cannot_be_stored_is_kept_as_text_with_a_note(
+    sql: asyncpg.Connection, reviewed: bool
+) -> None:
+    """GB-06: the job is completed, or waits for its review, and no other job of the statement suffers."""
+    await kind(sql, needs_review=reviewed)
+    results = ["x" * 1_100_000, json.loads("[" * 100 + "]" * 100), 10**1_200, {"ok": True}, None]
+    jobs = [await enqueue(sql) for _ in results]
+    held = {str(job): number for job, number in await claim(sql, most=len(results))}
+    done = await sql.fetch(
+        "SELECT hookwire.complete_jobs($1, $2, $3::text[]::jsonb[])",
+        jobs, [held[job] for job in jobs], [json.dumps(result) for result in results],
+    )  # fmt: skip
+    kept = {str(row["id"]): row for row in await sql.fetch("SELECT id, state, result FROM hookwire.all_jobs")}
+    notes = await sql.fetch("SELECT subject, reason FROM hookwire.audit WHERE action = 'job.result' ORDER BY id")
+    large, deep = "larger than 1 MiB", "nested deeper than 64, or holds a number of more than 1,000 digits"
+
+    assert {str(row[0]) for row in done} == set(jobs)
+    assert {kept[job]["state"] for job in jobs} == {"review" if reviewed else "completed"}
+    assert [json.loads(kept[job]["result"]) for job in jobs] == [
+        "x" * 65_536, "[" * 100 + "]" * 100, str(10**1_200), {"ok": True}, None,
+    ]  # fmt: skip
+    assert {row["subject"]: row["reason"] for row in notes} == {
+        job: f"the result is {why}; the beginning of its text is kept"
+        for job, why in zip(jobs, (large, deep, deep), strict=False)
+    }

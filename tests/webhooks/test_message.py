@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from cloudevents.core.bindings import http as official
@@ -122,12 +123,15 @@ def test_a_publisher_s_header_takes_no_name_of_ours(name: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["plain", "caf\u00e9", "\u0436\u20ac"])
-def test_text_beyond_ascii_leaves_as_the_bytes_that_came_in(text: str) -> None:
-    sent = headers(event(content_type=f"text/x; n={text}", headers={"x-mine": text}), subscriber())
-    assert (sent["content-type"].encode("latin-1"), sent["x-mine"].encode("latin-1")) == (
-        f"text/x; n={text}".encode(),
-        text.encode(),
-    )
+def test_a_header_beyond_ascii_is_percent_encoded_as_the_key_is(text: str) -> None:
+    """GW-14: it left as raw UTF-8. A content type is a part of the content, and leaves as it came in."""
+    sent = headers(event(content_type=f"text/x; n={text}", headers={"x-mine": text}, key=text), subscriber())
+    assert sent["content-type"].encode("latin-1") == f"text/x; n={text}".encode()
+    assert (sent["x-mine"], sent["hookwire-key"]) == (quote(text), quote(text))
+
+
+def test_a_header_in_ascii_leaves_as_it_came_in() -> None:
+    assert headers(event(headers={"x-mine": 'a "b" 100%'}), subscriber())["x-mine"] == 'a "b" 100%'
 
 
 def test_the_link_header_has_the_form_that_simple_parsers_need() -> None:

@@ -58,6 +58,8 @@ __all__ = ["Ingest", "is_publish", "need_of_publish"]
 _PREFIX = "/topics/"
 _SUFFIX = "/events"
 _IDEMPOTENCY_KEY_MAX = 255
+_KAFKA_BYTES_MAX = 1_048_588  # the default of max.message.bytes
+_KAFKA_FRAMING_BYTES = 512  # of a batch and a record, with our own headers
 _TTL_SECONDS_MAX = 31_536_000
 _PARAMETERS_MAX = 16
 _PARAMETERS = ("key", "partial", "matched", "ignore")
@@ -116,8 +118,9 @@ class Ingest:
 
     def __init__(
         self, publisher: Publisher, topics: Topics, notices: Notices, incarnation: str, event_bytes_max: int,
-        log_sample: EventSample,
+        log_sample: EventSample, *, has_kafka: bool = False,
     ) -> None:  # fmt: skip
+        self._has_kafka = has_kafka
         self._publisher = publisher
         self._topics = topics
         self._notices = notices
@@ -138,7 +141,11 @@ class Ingest:
             drafts, refused = self._read_drafts(envelope, scope, body)
         fingerprint = _named(envelope, drafts, body)
         await self._admit(envelope.topic)
-        notice = _notice_of_body(envelope, body) or await self._notices.of(envelope.topic)
+        notice = (
+            (self._has_kafka and _notice_of_size(drafts))
+            or _notice_of_body(envelope, body)
+            or await self._notices.of(envelope.topic)
+        )
         accepted = await self._store(drafts, fingerprint) if drafts else []
         if accepted:
             self._request_log.write(scope, started, len(body), accepted, len(refused))
@@ -243,6 +250,15 @@ def _refused_item(problem: Problem) -> dict[str, object]:
             "detail": problem.detail,
         }
     }
+
+
+def _notice_of_size(drafts: Sequence[Draft]) -> str | None:
+    """Return the notice for an event that a Kafka topic with Kafka's default limit may not take."""
+    for draft in drafts:
+        headers = sum(len(name) + len(value) for name, value in draft.headers.items())
+        if len(draft.payload) + headers + len(draft.key or "") + _KAFKA_FRAMING_BYTES > _KAFKA_BYTES_MAX:
+            return "with its headers the event is too large for a Kafka topic whose max.message.bytes is the default"
+    return None
 
 
 def _notice_of_body(envelope: _Envelope, body: bytes) -> str | None:

@@ -104,3 +104,18 @@ async def test_other_hubs_are_told_that_a_topic_hosted_here_has_changed(running_
             "websub_ping", {"hub.mode": ["publish"], "hub.url": [f"{hub.url}/topics/orders"]},
         )  # fmt: skip
         assert ([body for _, _, body in posts], content.content) == ([posts[0][2]] * 2, b"1")
+
+
+async def test_an_upstream_shows_what_was_given_by_hand_and_whether_it_is_quiet(running_hub: RunHub) -> None:
+    """GW-06: neither could be given, and a silent publisher looked well for ever."""
+    given = {"hub_url": "https://hub.example/hub", "topic_url": "https://blog.example/feed.xml"}
+    async with running_hub() as hub:
+        answer = await hub.client.put("/upstreams", json={"url": "https://blog.example/feed", **given})
+        wrong = await hub.client.put("/upstreams", json={"url": "https://blog.example/feed", "hub_url": "hub"})
+        await hub.sql("UPDATE hookwire.upstreams SET state = 'active', created_at = now() - interval '2 days'")
+        items = (await hub.client.get("/upstreams")).json()["items"]
+
+    assert (answer.status_code, wrong.status_code, wrong.json().get("parameter")) == (202, 400, "hub_url")
+    assert [(one["given_hub_url"], one["given_topic_url"], one["received_at"], one["is_quiet"]) for one in items] == [
+        (*given.values(), None, True)
+    ]

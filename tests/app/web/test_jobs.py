@@ -269,3 +269,33 @@ async def test_bad_input_is_a_clear_refusal(running_hub: RunHub) -> None:
 
     assert [status for status, _ in answers] == [400, 400, 400, 400, 409, 404, 409, 400, 413]
     assert json.dumps(answers).count("/problems/") == len(answers)
+
+
+REPORTS = {
+    "a NUL": (r'"a\u0000b"', "a\ufffdb"),
+    "half a character": (r'["\ud800"]', '["?"]'),
+    "NaN": ("[NaN]", "[NaN]"),
+    "two members of one name": ('{"a": 1, "a": 2}', '{"a": 2}'),
+    "a number of 2,000 digits": ("1" * 2_000, "1" * 2_000),
+    "100 levels": ("[" * 100 + "]" * 100, "[" * 100 + "]" * 100),
+    "1.5 MB": (json.dumps("x" * 1_500_000), "x" * 65_536),
+}
+
+
+async def test_work_that_is_reported_done_is_completed_whatever_its_result_is(running_hub: RunHub) -> None:
+    """GB-06: what cannot be stored is kept as text, with a note. What else is wrong in the report is still refused."""
+    kept, statuses = {}, set()
+    async with running_hub() as hub:
+        for name, (result, _) in REPORTS.items():
+            job = await enqueue(hub)
+            item = await claim_one(hub)
+            for wrong in (', "events": [NaN]', ""):
+                body = f'{{"receipt": "{item["receipt"]}", "result": {result}{wrong}}}'
+                headers = {"content-type": "application/json"}
+                answer = await hub.client.post(f"/jobs/{job}/complete", content=body, headers=headers)
+                statuses.add((bool(wrong), answer.status_code))
+            state, stored, trail = await show(hub, job, "state", "result", "trail")
+            kept[name] = (state, stored, [act["verb"] for act in trail])
+
+    assert kept == {name: ("completed", result, ["result"]) for name, (_, result) in REPORTS.items()}
+    assert statuses == {(True, 400), (False, 204)}

@@ -68,12 +68,23 @@ async def test_a_program_without_an_event_loop_runs_a_worker_until_it_is_stopped
     assert (found, worker.completed) == ([("thread", "completed", "true")], 1)
 
 
+class NoText:
+    def __repr__(self) -> str:
+        raise ValueError("no text")
+
+
+KEPT: dict[str, tuple[Any, Any]] = {
+    "a NUL": ("a\0b", "a\ufffdb"),
+    "half a character": (["a\ud800"], '["a\\ud800"]'),
+    "a NaN": (float("nan"), "nan"),
+    "a set": ({1}, "{1}"),
+    "bytes": (b"done", "b'done'"),
+    "an object without a text": (NoText(), None),
+    "1 MiB": ("x" * (1 << 20), "x" * 65_536),
+    "5 MB": ("x" * 5_000_000, "x" * 65_536),
+    "100 levels": (json.loads("[" * 100 + "]" * 100), "[" * 100 + "]" * 100),
+}
 REFUSED: dict[str, Any] = {
-    "a NUL": "a\0b",
-    "a NaN": float("nan"),
-    "a set": {1},
-    "1 MiB": "x" * (1 << 20),
-    "100 levels": json.loads("[" * 100 + "]" * 100),
     "an unknown event": None,
     "a negative delay": Snoozed(-1),
     "a short token": Snoozed(60, token="\0"),
@@ -114,3 +125,29 @@ async def test_a_result_that_is_refused_fails_its_job_and_no_other(pool: Any, ov
         [("good", "completed", '"done"')] * len(REFUSED) + [("refused", "discarded", None)] * len(REFUSED)
     )
     assert {name for name, reason in reasons if "refused" in reason} == REFUSED.keys() - {"a reason with a NUL"}
+
+
+@pytest.mark.parametrize("over", ["sql", "http"])
+async def test_work_that_is_done_is_completed_whatever_it_returns(pool: Any, over: str, running_hub: RunHub) -> None:
+    """GB-06: the beginning of the result's text is kept, with a note in the trail."""
+    handlers = Handlers()
+
+    @handlers.job("kept")
+    async def kept(job: Job) -> Any:
+        return KEPT[job.args][0]
+
+    async with running_hub() as hub:
+        for name in KEPT:
+            await add(pool, "kept", name)
+        jobs = SqlJobs(pool) if over == "sql" else HttpJobs(str(hub.client.base_url))
+        async with working(jobs, handlers, slots=4):
+            await ended(pool, len(KEPT))
+        rows = await pool.fetch(
+            """SELECT args #>> '{}', state, result::text, attempts,
+                      (SELECT count(*) FROM hookwire.audit n WHERE n.subject = j.id::text AND n.action = 'job.result')
+               FROM hookwire.job_archive j"""
+        )
+
+    assert {name: (state, json.loads(result or "null"), *counts) for name, state, result, *counts in rows} == {
+        name: ("completed", result, 1, 1) for name, (_, result) in KEPT.items()
+    }

@@ -589,3 +589,27 @@ def protocols(server: HttpServer) -> list[HookwireProtocol]:
 def clock(server: HttpServer) -> float:
     """The clock by which the server measures its clients."""
     return server._server.connections.clock
+
+
+@pytest.mark.parametrize(
+    ("target", "path", "query"),
+    [
+        (b"http://hub.test/a/b?c=d", "/a/b", b"c=d"), (b"HTTPS://hub.test:8443", "/", b""), (b"http://hub.test?c", "/", b"c"),
+    ],
+)  # fmt: skip
+async def test_a_target_in_absolute_form_is_accepted_and_its_host_counts(target: bytes, path: str, query: bytes) -> None:
+    """GW-14: RFC 9112, 3.2.2. It was answered 400."""
+    scopes: list[Scope] = []
+
+    async def app(scope: Scope, receive: Receive, send_back: Send) -> None:
+        scopes.append(scope)
+        await send_back({"type": "http.response.start", "status": 204, "headers": []})
+        await send_back({"type": "http.response.body", "body": b""})
+
+    async with serving(app) as server:
+        answer = await ask(server.port, get(b"Host: other.test\r\n", target=target))
+
+    assert answer.status == 204
+    [scope] = scopes
+    host = target.split(b"//")[1].partition(b"/")[0].partition(b"?")[0]
+    assert (scope["path"], scope["query_string"], dict(scope["headers"])[b"host"]) == (path, query, host)

@@ -195,9 +195,9 @@ def work_tasks(url: str, hands: Hands) -> Any:
 
 
 KINDS = [
-    WorkerKind("sdk_job_worker_on_loop", "json", True, sdk_jobs(on_loop)),
-    WorkerKind("sdk_job_worker_in_thread", "json", False, sdk_jobs(in_thread)),
-    WorkerKind("sdk_job_worker_in_transaction", "json", True, sdk_jobs(in_transaction)),
+    WorkerKind("sdk_job_worker_on_loop", "kept", True, sdk_jobs(on_loop)),
+    WorkerKind("sdk_job_worker_in_thread", "kept", False, sdk_jobs(in_thread)),
+    WorkerKind("sdk_job_worker_in_transaction", "kept", True, sdk_jobs(in_transaction)),
     WorkerKind("sdk_message_worker", "nothing", True, sdk_messages),
     WorkerKind("job_worker", "json", True, work_jobs),
     WorkerKind("message_worker", "nothing", True, work_messages),

@@ -11,8 +11,9 @@ from jobs.jobs.callback_answer import CallbackVerdict, judge_answer
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 JSON = ("content-type", "application/json; charset=utf-8")
-CUT = "the callback's result was cut off, or is too large"
-NO_JSON = "the callback's result is no application/json: not JSON: Expecting value at character 0"
+KEPT = "the callback's result is kept as text: "
+NO_JSON = f"{KEPT}it is no application/json: not JSON: Expecting value at character 0"
+NO_TEXT = f"{KEPT}it is not UTF-8 or has a NUL character"
 
 
 def answered(status: int, body: bytes = b"", *headers: tuple[str, str], truncated: bool = False) -> Response:
@@ -28,16 +29,6 @@ def answered(status: int, body: bytes = b"", *headers: tuple[str, str], truncate
         (answered(200, b"", JSON), CallbackVerdict("complete")),
         (answered(200, "grün".encode(), ("content-type", "text/plain")), CallbackVerdict("complete", "grün")),
         (answered(200, b"ok"), CallbackVerdict("complete", "ok")),
-        (answered(200, b"ok", JSON), CallbackVerdict("fail", why=NO_JSON)),
-        (
-            answered(200, b"\xff"),
-            CallbackVerdict("fail", why="the callback's result is no text: the text is not UTF-8"),
-        ),
-        (
-            answered(200, b"a\x00"),
-            CallbackVerdict("fail", why="the callback's result is no text: the text has a NUL character"),
-        ),
-        (answered(200, b"[1,", JSON, truncated=True), CallbackVerdict("fail", why=CUT)),
         (
             answered(503, b"", ("retry-after", "7")),
             CallbackVerdict("snooze", seconds=7.0, why="the callback answered 503"),
@@ -65,3 +56,24 @@ def answered(status: int, body: bytes = b"", *headers: tuple[str, str], truncate
 )
 def test_an_answer_says_what_follows(answer: Response | str, verdict: CallbackVerdict) -> None:
     assert judge_answer(answer, NOW, 60.0) == verdict
+
+
+@pytest.mark.parametrize(
+    ("answer", "result", "note"),
+    [
+        (answered(200, b"OK", JSON), "OK", NO_JSON),
+        (answered(200, b"<p>", JSON), "<p>", NO_JSON),
+        (answered(200, b" \r\n", JSON), None, ""),
+        (answered(200, b'\xef\xbb\xbf{"paid": true}', JSON), {"paid": True}, ""),
+        (answered(200, b"a\xff"), "a\ufffd", NO_TEXT),
+        (answered(200, b"a\x00"), "a\ufffd", NO_TEXT),
+        (answered(200, b"[1,", JSON, truncated=True), "[1,", f"{KEPT}it is too large, or broke off"),
+        (answered(200, b"", JSON, truncated=True), None, f"{KEPT}it is too large, or broke off"),
+        (answered(200, b"[NaN]", JSON), "[NaN]", f"{KEPT}it is no application/json: NaN is not JSON"),
+        (answered(200, b'"\\u0000"', JSON), '"\\u0000"', f"{KEPT}it is no application/json: a text holds U+0000"),
+        (answered(200, b"x" * 70_000, JSON), "x" * 65_536, NO_JSON),
+    ],
+)
+def test_work_that_is_reported_done_is_done_whatever_its_report_is(answer: Response, result: object, note: str) -> None:
+    """GB-06: three calls, then discarded, for a body that is no result."""
+    assert judge_answer(answer, NOW, 60.0) == CallbackVerdict("complete", result, why=note)

@@ -35,6 +35,27 @@ _NEXT = {
 }
 
 
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("0 */1 * * *", "0 * * * *"), ("0 0-23 * * *", "0 * * * *"), ("*/15 */1 * * *", "0,15,30,45 * * * *"),
+        ("0 */2,1-23/2 * * *", "0 * * * *"), ("0 9 */1 * mon", "0 9 * * mon"), ("0 9 1-31 * mon", "0 9 * * mon"),
+        ("0 9 13 * */1", "0 9 13 * *"), ("0 9 13 * 0-6", "0 9 13 * *"), ("0 9 13 * 1-7", "0 9 13 * *"),
+        ("0 9 */2 * mon", "0 9 1-31/2 * mon"), ("0 9 13 * */2", "0 9 13 * 0,2,4,6"),
+    ],
+)  # fmt: skip
+def test_fields_with_equal_values_mean_the_same(text: str, same: str) -> None:
+    """GB-09: some of them paused for two hours when the clocks went back."""
+    moment, due = datetime(2026, 10, 24, 22, tzinfo=UTC), []
+    for schedule in (text, same):
+        times, cron = [moment], Cron.parse(schedule, "Europe/Berlin")
+        while len(times) < 40:
+            times.append(cron.after(times[-1]))
+        due.append(times)
+
+    assert due[0] == due[1]
+
+
 @pytest.mark.parametrize("case", _NEXT, ids=lambda case: " ".join(case))
 def test_a_schedule_is_due_next(case: tuple[str, str, str]) -> None:
     text, zone, after = case

@@ -251,6 +251,50 @@ async def test_an_exchange_deleted_under_us_holds_its_topic_while_the_others_in_
     assert set(await broker.bodies(queue)) == set(range(2, 30))
 
 
+async def user_of(server: RabbitServer, configure: str) -> str:
+    """The URL of a user who may configure what matches, and write and read everything."""
+    name = f"user-{secrets.token_hex(4)}"
+    await asyncio.to_thread(server.ctl, "add_user", name, "secret")
+    await asyncio.to_thread(server.ctl, "set_permissions", name, configure, ".*", ".*")
+    return server.url.replace("guest:guest", f"{name}:secret")
+
+
+async def test_an_exchange_that_exists_is_used_as_it_is(broker: Broker):
+    """GW-10: one with an alternate exchange, or of another type, was refused for ever."""
+    own, mirrored, spare = f"{broker.name}.own", f"{broker.name}.mirrored", f"{broker.name}.spare"
+    await broker.on_channel("declare_exchange", spare, "fanout", durable=True)
+    for name in (own, mirrored):
+        await broker.on_channel(
+            "declare_exchange", name, "topic", durable=True, arguments={"alternate-exchange": spare}
+        )
+    unrouted, routed = await broker.bind("", spare), await broker.bind("orders", own)
+    batch = [record(1, "a"), record(2, "b", "other"), record(3, "c", amqp_exchange=mirrored, amqp_exchange_type="fanout")]
+    async with opened(broker.sink(exchange=own)) as sink:
+        receipt = await send(sink, batch)
+    assert receipt == Receipt(batch, [])
+    assert (await broker.bodies(routed), sorted(await broker.bodies(unrouted))) == ([1], [2, 3])
+
+
+async def test_a_user_who_may_declare_nothing_but_locks_uses_what_is_there(broker: Broker):
+    """GW-10: the exchange, and a queue of the default exchange."""
+    queue, task_queue = await broker.bind(), f"{broker.name}.tasks"
+    await broker.on_channel("declare_queue", task_queue, durable=True, arguments={"x-max-length": 9})
+    url = await user_of(broker.server, r"^hookwire\.lock\.")
+    batch = [record(1, "a"), record(2, "b", "tasks", amqp_exchange="amq.default", amqp_routing_key=task_queue)]
+    sink = AmqpSink(AmqpOptions(url, broker.name, exchange=broker.name, publish_seconds=2.0))
+    async with opened(sink):
+        receipt = await send(sink, batch)
+    assert receipt == Receipt(batch, [])
+    assert (await broker.bodies(queue), await broker.bodies(task_queue)) == ([1], [2])
+
+
+async def test_a_user_who_may_not_declare_locks_is_told_what_to_grant(broker: Broker):
+    """GW-10."""
+    url = await user_of(broker.server, "^$")
+    with pytest.raises(SinkUnavailable, match="grant the user the configure and write permissions"):
+        await AmqpSink(AmqpOptions(url, broker.name, exchange=broker.name, publish_seconds=2.0)).open(TERM)
+
+
 async def test_our_own_exchange_is_declared_again_when_somebody_deletes_it(broker: Broker):
     """F26: then nobody is bound to it, so the topic waits."""
     async with opened(broker.sink()) as sink:

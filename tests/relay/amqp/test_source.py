@@ -309,6 +309,26 @@ async def test_a_source_that_cannot_keep_refused_messages_stops_and_names_the_cu
     assert connected == 0.0
 
 
+async def test_a_source_whose_user_may_not_bind_reads_the_queue_as_it_is_bound(rabbitmq: RabbitServer) -> None:
+    """GW-10: it read nothing, for ever."""
+    user, name = f"reader-{secrets.token_hex(4)}", f"source-{secrets.token_hex(4)}"
+    await asyncio.to_thread(rabbitmq.ctl, "add_user", user, "secret")
+    await asyncio.to_thread(rabbitmq.ctl, "set_permissions", user, "^$", "^$", ".*")
+    async with await aio_pika.connect(rabbitmq.url) as connection, connection.channel() as channel:
+        exchange = await channel.declare_exchange(name, "fanout", durable=True, arguments={"alternate-exchange": "a"})
+        for queue in (name, f"{name}.refused"):
+            await (await channel.declare_queue(queue, durable=True)).bind(exchange)
+    url = rabbitmq.url.replace("guest:guest", f"{user}:secret")
+    route = SourceRoute(name, exchange=name, binding_key="#")
+    intake, registry = Recorder(), CollectorRegistry()
+    source = AmqpSource(AmqpOptions(url, "abcdefgh"), route, intake, SourceMetrics(registry), 10, 1_000)
+    corner = Corner(rabbitmq.url, route, source, intake, registry)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(source.run())
+        await until(lambda: corner.counted("connected") > 0, DEADLINE_SECONDS)
+        source.stop()
+
+
 async def test_a_route_may_leave_refused_messages_to_the_broker(rabbitmq: RabbitServer) -> None:
     """GW-02: refused=reject, for a queue whose dead-letter exchange is set by a policy, which a client cannot see."""
     async with reading(rabbitmq, refused="reject") as corner:

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -202,6 +202,19 @@ async def test_many_large_records_are_cut_into_batches_that_the_topic_takes(
         refused = await relay.carry(*(record(number, topic, payload=b"%02d" % number * 700) for number in range(20)))
     found = await values(kafka.bootstrap, topic)
     assert (refused, [value[:2] for value in found]) == ([], [f"{number:02}" for number in range(20)])
+
+
+@both_modes
+async def test_an_event_that_is_too_old_for_its_topic_gets_the_time_of_its_sending(
+    kafka: KafkaServer, topic: str, mode: Mode
+) -> None:
+    """GW-12: after an outage it was held for ever."""
+    await make_topic(kafka.bootstrap, topic, 1, message_timestamp_before_max_ms="3600000")
+    async with opened(options_of(kafka.bootstrap, mode)) as relay:
+        left = await relay.carry(
+            record(1, topic, accepted_at=datetime.now(UTC) - timedelta(days=2)), record(2, topic, "new")
+        )
+    assert (left, len(await values(kafka.bootstrap, topic))) == ([], 2)
 
 
 @both_modes

@@ -44,24 +44,29 @@ class StrictRoute(JsonRoute):
 
         async def handle_strictly(request: Request) -> Response:
             if self.body_field is not None and (body := await request.body()):
-                _judge(request.headers.get("content-type", ""), body)
+                _judge_type(request.headers.get("content-type", ""))
+                request = self.judged(request, body)
             if is_strict:
                 refuse_unknown(request.query_params, known)
             return await handle(request)
 
         return handle_strictly
 
+    def judged(self, request: Request, body: bytes) -> Request:
+        """Return the request if its body is strict JSON, else raise a problem."""
+        try:
+            loads(body)
+        except StrictJsonError as error:
+            raise Problem("malformed-json", error.reason, status=error.status_hint) from None
+        return request
 
-def _judge(content_type: str, body: bytes) -> None:
+
+def _judge_type(content_type: str) -> None:
     if len(content_type) > CONTENT_TYPE_BYTES_MAX:
         detail = f"Content-Type has {len(content_type)} bytes, at most {CONTENT_TYPE_BYTES_MAX} are read."
         raise Problem("unsupported-media-type", detail)
     if not _is_application_json(content_type) or not charset_is_utf8(content_type):
         raise Problem("unsupported-media-type", "This route reads Content-Type: application/json in UTF-8.")
-    try:
-        loads(body)
-    except StrictJsonError as error:
-        raise Problem("malformed-json", error.reason, status=error.status_hint) from None
 
 
 def _is_application_json(content_type: str) -> bool:

@@ -23,6 +23,7 @@ from starlette.routing import Route
 from app.web.api.route.context import context_of
 from app.web.header_text import header_text
 from app.web.scopes import needs, open_to_all
+from app.web.effect import tell_without_effect
 from db.errors import DatabaseError
 from event.hops import HOPS_HEADER
 from hub.acceptance import Hub, accept, outcome, ping
@@ -81,7 +82,7 @@ async def _answer(hub: Hub, request: Request) -> Response:
         return _not_allowed("GET, HEAD, POST")
     asked = read(header_text(request, "content-type"), await _body(request, FORM_BYTES_MAX), hub.options.dialect)
     if isinstance(asked, Pinging):
-        return await _ping(hub, asked)
+        return await _ping(hub, request, asked)
     if hub.options.moved_to:
         return Response(status_code=307, headers={"Location": hub.options.moved_to})
     warning = _check_secret(hub, request, asked)
@@ -91,10 +92,12 @@ async def _answer(hub: Hub, request: Request) -> Response:
     return PlainTextResponse(warning, status_code=202)
 
 
-async def _ping(hub: Hub, asked: Pinging) -> Response:
+async def _ping(hub: Hub, request: Request, asked: Pinging) -> Response:
     if asked.content is None:
-        await ping(hub, asked)
-        return Response(status_code=204)
+        response = Response(status_code=204)
+        if notices := await ping(hub, asked):
+            tell_without_effect(request, response, "ping", "; ".join(notices))
+        return response
     check_signature(hub, asked.content.body, asked.content.signature)
     return await _distributed(hub, asked.topic_urls[0], asked.content.body, None)
 

@@ -15,6 +15,7 @@ from app.web.api.route.strict_route import StrictRoute
 from app.web.api.subscribing.foreign_topics import SINKS_MEANING, TopicSink, foreign
 from app.web.problem import Problem
 from app.web.scopes import needs
+from egress.url import UrlRefused, parse_target
 from hub.upstream import end, want
 
 __all__ = ["router"]
@@ -33,6 +34,10 @@ class UpstreamIn(BaseModel):
 
     url: str = Field(max_length=2048)
     sinks: list[TopicSink] | None = Field(None, min_length=1, description=SINKS_MEANING)
+    hub_url: str | None = Field(None, max_length=2048, description="Its hub; null: the hub that the topic advertises.")
+    topic_url: str | None = Field(
+        None, max_length=2048, description="The topic's URL at its hub; null: the URL that it advertises as its own."
+    )
 
 
 _EXAMPLE: dict[str, Any] = {
@@ -46,6 +51,10 @@ _EXAMPLE: dict[str, Any] = {
     "lease_until": "2026-01-25T09:30:00Z",
     "due_at": "2026-01-23T09:30:00Z",
     "failures": 0,
+    "given_hub_url": None,
+    "given_topic_url": None,
+    "received_at": "2026-01-16T11:02:00Z",
+    "is_quiet": False,
     "created_at": "2026-01-15T09:30:00Z",
 }
 
@@ -57,7 +66,7 @@ class UpstreamOut(BaseModel):
 
     topic: str = Field(description="The name of the topic here.")
     url: str
-    hub_url: str | None = Field(description="The hub that was discovered last.")
+    hub_url: str | None = Field(description="The hub that was asked last.")
     self_url: str | None
     sinks: list[TopicSink] | None = Field(description="The sinks of its events; null: every configured sink.")
     state: Literal["wanted", "requested", "active", "denied", "ended"]
@@ -65,6 +74,10 @@ class UpstreamOut(BaseModel):
     lease_until: datetime | None
     due_at: datetime | None = Field(description="Time of the next request to its hub.")
     failures: int
+    given_hub_url: str | None = Field(description="The hub that was given by hand.")
+    given_topic_url: str | None
+    received_at: datetime | None = Field(description="Time of the last delivery.")
+    is_quiet: bool = Field(description="It is active, and nothing came for twice its longest pause, or for a day.")
     created_at: datetime
 
 
@@ -85,9 +98,15 @@ class UpstreamPage(BaseModel):
 )
 @needs("admin")
 async def subscribe(body: UpstreamIn, context: In) -> UpstreamIn:
-    """Discovers the topic's hub and subscribes there. The deliveries of that hub become events of the foreign topic."""
+    """Discovers the topic's hub and subscribes there. The deliveries of that hub become events of the foreign topic.
+
+    Where the topic advertises none or a wrong one, give `hub_url` and `topic_url`.
+    """
     name = foreign(body.url, context)
-    await want(context.hub, body.url)
+    for parameter, url in (("hub_url", body.hub_url), ("topic_url", body.topic_url)):
+        if url is not None:
+            _check_url(url, parameter, context)
+    await want(context.hub, body.url, body.hub_url, body.topic_url)
     await context.database.execute("topic.set_sinks", "default", name, body.sinks)
     return body
 
@@ -120,3 +139,10 @@ async def unsubscribe(context: In, url: Annotated[str, Query(max_length=2048)]) 
     foreign(url, context)
     if not await end(context.hub, url):
         raise Problem("not-found", "There is no subscription to this topic.")
+
+
+def _check_url(url: str, parameter: str, context: Context) -> None:
+    try:
+        parse_target(url, context.hub.options.url_policy)
+    except UrlRefused as refused:
+        raise Problem("invalid-parameter", f"{parameter}: {refused}", parameter=parameter) from None

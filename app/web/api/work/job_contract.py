@@ -253,6 +253,7 @@ class CompleteIn(ReceiptIn):
     result: JsonValue = None
     events: list[EventIn] = Field(default_factory=list, max_length=100)
     jobs: list[JobIn] = Field(default_factory=list, max_length=100)
+    note: str | None = Field(None, max_length=500, description="A remark on the result for the trail.")
 
 
 class FailIn(ReceiptIn):

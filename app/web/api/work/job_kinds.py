@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from app.web.api.route.actor import Reasoned
+from app.web.api.route.actor import Reason, Reasoned
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.database_refusal import job_refusals
 from app.web.api.route.paging import read_cursor
@@ -19,6 +19,7 @@ from app.web.api.work.job_contract import JobIn
 from app.web.api.work.job_refusal import kinds_of, person_of, require_kinds
 from app.web.api.work.queue_refusal import queue_name
 from app.web.authentication import may_reach_kind, require_every_kind, shows_payloads
+from app.web.effect import tell_without_effect
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -225,21 +226,29 @@ async def put_kind(request: Request, kind: str, body: JobKindIn, context: In) ->
     "/kinds/{kind}/pause", status_code=204, summary="Stop handing out jobs of a kind", responses=refusals(*_BODY)
 )
 @needs("operate", reach="route")
-async def pause_kind(request: Request, kind: str, body: Reasoned, context: In) -> None:
+async def pause_kind(request: Request, response: Response, kind: str, body: Reasoned, context: In) -> None:
     """Running jobs go on."""
-    _require(request, kind)
-    await context.database.fetchval("job.pause_kind", queue_name(kind, "kind"), True, person_of(request), body.reason)
+    await _pause(request, response, kind, body, context, paused=True)
 
 
 @router.post(
     "/kinds/{kind}/resume", status_code=204, summary="Hand out jobs of a kind again", responses=refusals(*_BODY)
 )
 @needs("operate", reach="route")
-async def resume_kind(request: Request, kind: str, body: Reasoned, context: In) -> None:
+async def resume_kind(request: Request, response: Response, kind: str, body: Reasoned, context: In) -> None:
     """The waiting jobs are handed out in their order."""
-    _require(request, kind)
-    await context.database.fetchval("job.pause_kind", queue_name(kind, "kind"), False, person_of(request), body.reason)
+    await _pause(request, response, kind, body, context, paused=False)
     context.jobs.job_waiting.notify()
+
+
+async def _pause(
+    request: Request, response: Response, kind: str, body: Reason, context: Context, *, paused: bool
+) -> None:
+    _require(request, kind)
+    asked = (queue_name(kind, "kind"), paused, person_of(request), body.reason)
+    if not await context.database.fetchval("job.pause_kind", *asked):
+        state = "paused already" if paused else "not paused"
+        tell_without_effect(request, response, "pause" if paused else "resume", f"the kind {kind[:200]} was {state}")
 
 
 @router.get("/periodic", summary="List schedules", response_model=ScheduleList, responses=refusals("invalid-cursor"))

@@ -38,12 +38,14 @@ from app.web.api.work.job_contract import (
 )
 from app.web.api.work.job_refusal import kinds_of, person_of, receipt_of, require_job, require_kinds
 from app.web.api.work.queue_refusal import queue_name
+from app.web.api.work.report_route import ReportRoute
 from app.web.authentication import grant_of, may_reach_kind, shows_payloads
+from app.web.effect import tell_without_effect
 from app.web.problem import Problem
 from app.web.scopes import needs
 from jobs.jobs.job import JobReceipt
 
-__all__ = ["router"]
+__all__ = ["reports", "router"]
 
 _BODY = ("malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large")
 _SETTLE = refusals(*_BODY, "stale-receipt", "unknown-job")
@@ -51,6 +53,7 @@ router = APIRouter(
     prefix="/jobs", tags=["jobs"], route_class=StrictRoute,
     responses=refusals("database-unavailable", "busy", "invalid-parameter"),
 )  # fmt: skip
+reports = APIRouter(prefix="/jobs", tags=["jobs"], route_class=ReportRoute, responses=router.responses)
 In = Annotated[Context, Depends(context_of)]
 _LARGEST = 2**63 - 1
 _BLOCKED_SECONDS = 0.2
@@ -154,14 +157,17 @@ async def get(
         return await share.one(lambda: {**job_out(rows[0], shown=shown), "trail": trail}, row_bytes(rows[0]))
 
 
-@router.post("/{job_id}/complete", status_code=204, summary="Complete a job with a result", responses=_SETTLE)
+@reports.post("/{job_id}/complete", status_code=204, summary="Complete a job with a result", responses=_SETTLE)
 @needs("work", reach="route")
 async def complete(request: Request, job_id: UUID, body: CompleteIn, context: In) -> None:
-    """The result, the state, events and follow-up jobs are stored in one commit."""
+    """The result, the state, events and follow-up jobs are stored in one commit.
+
+    A result that cannot be stored does not repeat the work: the beginning of its text is kept, with a note in the trail.
+    """
     receipt = await receipt_of(request, job_id, body.receipt, context)
     require_kinds(request, [kind for job in body.jobs for kind in kinds_of(job)])
     asked = body.model_dump(mode="json", exclude_none=True)
-    extra = {name: asked[name] for name in ("events", "jobs") if asked[name]}
+    extra = {name: asked[name] for name in ("events", "jobs", "note") if asked.get(name)}
     _require_topics(request, [event.topic for event in body.events])
     with job_refusals():
         done = await context.jobs.queue.complete([receipt], [body.result], [extra])
@@ -192,12 +198,14 @@ async def snooze(request: Request, job_id: UUID, body: SnoozeIn, context: In) ->
 
 @router.post("/{job_id}/release", status_code=204, summary="Release a job", responses=_SETTLE)
 @needs("work", reach="route")
-async def release(request: Request, job_id: UUID, body: ReleaseIn, context: In) -> None:
+async def release(request: Request, response: Response, job_id: UUID, body: ReleaseIn, context: In) -> None:
     """Release a job. The attempt does not count. A stale receipt changes nothing.
 
     After 100 releases in a row the attempt fails. A worker that stops gives the reason `stop`, which is not counted.
     """
-    await context.jobs.queue.release([await receipt_of(request, job_id, body.receipt, context)], body.reason)
+    receipt = await receipt_of(request, job_id, body.receipt, context)
+    if not await context.jobs.queue.release([receipt], body.reason):
+        tell_without_effect(request, response, "release", f"the claim of {receipt} is over; nothing was changed")
 
 
 @router.post("/{job_id}/progress", summary="Report the progress of a job", responses=_SETTLE)

@@ -19,6 +19,7 @@ from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.work.queue_refusal import queue_name, refused_as_problems
 from app.web.authentication import may_reach_queue, shows_payloads
+from app.web.effect import tell_without_effect
 from app.web.problem import Problem
 from app.web.scopes import Need, needs, needs_by
 from db.pool import Row
@@ -258,16 +259,16 @@ async def remove(request: Request, queue: Queue, context: In) -> None:
 
 @router.post("/{queue}/pause", status_code=204, summary="Pause a queue", responses=refusals("unknown-queue"))
 @needs("operate", reach="queue")
-async def pause(request: Request, queue: Queue, body: Reasoned, context: In) -> None:
+async def pause(request: Request, response: Response, queue: Queue, body: Reasoned, context: In) -> None:
     """Nothing is handed out until it is resumed; submitting and settling go on."""
-    await _pause(request, queue, body, context, paused=True)
+    await _pause(request, response, queue, body, context, paused=True)
 
 
 @router.post("/{queue}/resume", status_code=204, summary="Resume a queue", responses=refusals("unknown-queue"))
 @needs("operate", reach="queue")
-async def resume(request: Request, queue: Queue, body: Reasoned, context: In) -> None:
+async def resume(request: Request, response: Response, queue: Queue, body: Reasoned, context: In) -> None:
     """Ends a pause."""
-    await _pause(request, queue, body, context, paused=False)
+    await _pause(request, response, queue, body, context, paused=False)
 
 
 @router.get("/{queue}/dead", summary="List dead letters of a queue", response_model=DeadMessagePage,
@@ -333,10 +334,16 @@ async def remove_consumer(queue: Queue, consumer: str, context: In) -> None:
         raise Problem("not-found", f"The queue {queue} has no consumer {consumer}.")
 
 
-async def _pause(request: Request, queue: str, body: Reason, context: Context, *, paused: bool) -> None:
+async def _pause(
+    request: Request, response: Response, queue: str, body: Reason, context: Context, *, paused: bool
+) -> None:
     name = queue_name(queue)
-    if not await context.database.fetch("queue.pause", name, paused, actor_of(request), body.reason):
+    row = await context.database.fetchrow("queue.pause", name, paused, actor_of(request), body.reason)
+    if row is None:
         raise Problem("unknown-queue", f"There is no queue {name}.")
+    if not row["has_effect"]:
+        state = "paused already" if paused else "not paused"
+        tell_without_effect(request, response, "pause" if paused else "resume", f"the queue {name} was {state}")
 
 
 async def _queues_out(rows: list[Row], context: Context) -> list[dict[str, Any]]:

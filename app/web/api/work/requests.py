@@ -20,12 +20,13 @@ from app.web.api.route.strict_route import StrictRoute
 from app.web.api.route.user_content import UserContent
 from app.web.api.work.service_refusal import service_name, service_refusals
 from app.web.authentication import grant_of, may_reach_service
+from app.web.effect import tell_without_effect
 from app.web.header_text import header_text
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
 from reqrep.bridge.receipt import parse_receipt
-from reqrep.bridge.requests import STORED, UNDER_WAY
+from reqrep.bridge.requests import DIFFERS, STORED, UNDER_WAY
 
 __all__ = ["ANSWERS", "REPLY_BODY", "answer_within", "principal_of", "router"]
 
@@ -152,13 +153,19 @@ async def get(request: Request, request_id: Id, context: In, prefer: Prefer = No
 
 @router.delete("/{request_id}", status_code=204, summary="Close a request")
 @needs("call", reach="route")
-async def close(request: Request, request_id: Id, context: In) -> None:
+async def close(request: Request, response: Response, request_id: Id, context: In) -> None:
     """Cancels the execution of the request and deletes its reply. An unknown request counts as closed."""
+    if not await _close(request, request_id.lower(), context):
+        tell_without_effect(request, response, "close", "there is no such request; nothing was changed")
+
+
+async def _close(request: Request, request_id: str, context: Context) -> bool:
     if _ID.fullmatch(request_id) is None:
-        return
-    service = await context.services.requests.service_of(request_id.lower())
-    if service is not None and may_reach_service(request, service):
-        await context.services.requests.close(request_id.lower(), principal_of(request), actor_of(request))
+        return False
+    service = await context.services.requests.service_of(request_id)
+    if service is None or not may_reach_service(request, service):
+        return False
+    return await context.services.requests.close(request_id, principal_of(request), actor_of(request))
 
 
 @router.post(
@@ -170,7 +177,7 @@ async def reply(
     request: Request, request_id: Id, context: In,
     receipt: Annotated[str, Header(alias="Hookwire-Receipt", max_length=80, description="The receipt of the claim.")],
 ) -> None:  # fmt: skip
-    """The body is the reply. The first reply wins. The same receipt may repeat it; another receipt is stale."""
+    """The body is the reply. The first reply wins. The same receipt may repeat it, but not with another body."""
     held, body = parse_receipt(receipt), await request.body()
     outcome = "unknown"
     if held is not None and held.request_id == request_id.lower():
@@ -178,6 +185,8 @@ async def reply(
         with service_refusals():
             outcome = await context.services.requests.reply(held, body, header_text(request, "content-type"))
     context.services.metrics.replied(outcome)
+    if outcome == DIFFERS:
+        raise Problem("stale-receipt", "Nothing was stored: this receipt has answered with another body already.")
     if outcome != STORED:
         raise Problem("stale-receipt", "Nothing was stored: this receipt does not hold the request.")
 

@@ -20,6 +20,7 @@ from app.web.api.route.strict_route import StrictRoute
 from app.web.api.work.requests import ANSWERS, REPLY_BODY, Prefer, answer_within
 from app.web.api.work.service_refusal import service_name, service_refusals
 from app.web.authentication import grant_of, may_reach_service
+from app.web.effect import tell_without_effect
 from app.web.header_text import header_text
 from app.web.problem import Problem
 from app.web.scopes import needs
@@ -247,22 +248,29 @@ async def claim(request: Request, name: Name, body: ClaimRequestsIn, context: In
 
 @router.post("/{name}/disable", status_code=204, summary="Disable a service", responses=refusals("unknown-service"))
 @needs("operate", reach="service", parameter="name")
-async def disable(request: Request, name: Name, body: Reasoned, context: In) -> None:
+async def disable(request: Request, response: Response, name: Name, body: Reasoned, context: In) -> None:
     """Refuses new requests; waiting requests are still executed."""
-    await _disable(request, name, body, context, disabled=True)
+    await _disable(request, response, name, body, context, disabled=True)
 
 
 @router.post("/{name}/enable", status_code=204, summary="Enable a service", responses=refusals("unknown-service"))
 @needs("operate", reach="service", parameter="name")
-async def enable(request: Request, name: Name, body: Reasoned, context: In) -> None:
+async def enable(request: Request, response: Response, name: Name, body: Reasoned, context: In) -> None:
     """Accepts requests again."""
-    await _disable(request, name, body, context, disabled=False)
+    await _disable(request, response, name, body, context, disabled=False)
 
 
-async def _disable(request: Request, name: str, body: Reason, context: Context, *, disabled: bool) -> None:
+async def _disable(
+    request: Request, response: Response, name: str, body: Reason, context: Context, *, disabled: bool
+) -> None:
     service = service_name(name)
-    if not await context.database.fetch("service.disable", service, disabled, actor_of(request), body.reason):
+    row = await context.database.fetchrow("service.disable", service, disabled, actor_of(request), body.reason)
+    if row is None:
         raise Problem("unknown-service", f"There is no service {service}.")
+    if not row["has_effect"]:
+        state = "disabled already" if disabled else "not disabled"
+        call: Literal["disable", "enable"] = "disable" if disabled else "enable"
+        tell_without_effect(request, response, call, f"the service {service} was {state}")
 
 
 async def _service_out(row: Row | None, name: str, context: Context) -> ServiceOut:

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from hookwire.jobs.failure import reason_of
 from hookwire.jobs.job import Failed, Job, Snoozed, encode
+from hookwire.jobs.result import stored_result
 
 __all__ = ["HttpJobs", "HubRefused"]
 
@@ -54,10 +55,12 @@ class HttpJobs:
 
     async def complete(self, done: Sequence[tuple[Job, Any]], connection: Any = None) -> set[str]:
         """Complete jobs, one request for each. Return the ids of the jobs that were still held."""
-        settled = await asyncio.gather(
-            *(self._settle(job, "complete", result=result, **job.extra()) for job, result in done)
-        )
+        settled = await asyncio.gather(*(self._complete(job, result) for job, result in done))
         return {job.id for (job, _), held in zip(done, settled, strict=True) if held is not None}
+
+    async def _complete(self, job: Job, result: Any) -> Any:
+        text, note = stored_result(result)
+        return await self._settle(job, "complete", result=json.loads(text), **job.extra(note))
 
     async def fail(self, job: Job, failed: Failed) -> None:
         """Fail the attempt."""

@@ -80,11 +80,12 @@ class Job:
         """Enqueue a job in the commit that completes this job. ``options`` are those of :func:`enqueue`."""
         self.jobs.append(draft_of(kind, args, options))
 
-    def extra(self) -> dict[str, Any]:
-        """Return the events and jobs to commit with the result."""
-        if not (self.events or self.jobs):
+    def extra(self, note: str | None = None) -> dict[str, Any]:
+        """Return the events, jobs and the note to commit with the result."""
+        if not (self.events or self.jobs or note):
             return {}
-        return {name: value for name, value in (("events", self.events), ("jobs", self.jobs)) if value}
+        named = (("events", self.events), ("jobs", self.jobs), ("note", note))
+        return {name: value for name, value in named if value}
 
 
 class _Id(str):
@@ -100,7 +101,7 @@ class _Id(str):
 def encode(value: Any) -> str:
     """Return a handler's value as JSON. Any exception of the value's own code becomes a ValueError."""
     try:
-        return json.dumps(value)
+        return json.dumps(value, allow_nan=False)
     except BaseException as error:  # noqa: BLE001 - a user's classes may raise anything
         raise ValueError(reason_of(error)) from None
 

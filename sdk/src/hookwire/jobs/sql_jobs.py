@@ -11,6 +11,7 @@ from hookwire.jobs import wake_up
 from hookwire.jobs.failure import reason_of
 from hookwire.jobs.job import Failed, Job, Snoozed, encode
 from hookwire.jobs.primary import following
+from hookwire.jobs.result import stored_result
 
 __all__ = ["SqlJobs"]
 
@@ -43,11 +44,15 @@ class SqlJobs:
 
     async def complete(self, done: Sequence[tuple[Job, Any]], connection: Any = None) -> set[str]:
         """Complete jobs by one statement. Return the ids of the jobs that were still held."""
-        extras = [encode(extra) if (extra := job.extra()) else None for job, _ in done]
+        results = [stored_result(result) for _, result in done]
+        extras = [
+            encode(extra) if (extra := job.extra(note)) else None
+            for (job, _), (_, note) in zip(done, results, strict=True)
+        ]
         fetch = self._fetch if connection is None else connection.fetch
         rows = await fetch(
-            _COMPLETE, [job.id for job, _ in done], [job.claim for job, _ in done],
-            ["null" if result is None else encode(result) for _, result in done], extras if any(extras) else None,
+            _COMPLETE, [job.id for job, _ in done], [job.claim for job, _ in done], [text for text, _ in results],
+            extras if any(extras) else None,
         )  # fmt: skip
         return {row[0] for row in rows}
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import httpx
 import pytest
+from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 
+from app.web.effect import WithoutEffect
 from app.web.api.subscribing.hub import HUB_ROUTES
 from tests.hub.callback import after, answers
 from tests.hub.harness import TOPIC, Harness, hub_harness
@@ -25,6 +27,7 @@ async def client_of(
     async with hub_harness(database_url, **options) as harness:
         application = Starlette(routes=HUB_ROUTES)
         application.state.context = SimpleNamespace(hub=harness.hub)
+        application.state.without_effect = WithoutEffect(CollectorRegistry())
         transport = httpx.ASGITransport(application)
         async with httpx.AsyncClient(transport=transport, base_url=base_url) as client:
             yield client, harness
