@@ -99,7 +99,7 @@ def members() -> dict[str, frozenset[str]]:
             case _:
                 return frozenset() if name in ("Protocol", "NamedTuple", "Generic", "ABC", "object") else None
 
-    return {name: found for name in classes if (found := own(name)) is not None}
+    return {name: held for name in classes if (held := own(name)) is not None}
 
 
 @cache

@@ -1,6 +1,6 @@
-"""Ndjson: the lines of a batch, bounded in number and in JSON values (WH-A02, JB-01).
+"""Ndjson: the lines of a batch, bounded in number and in JSON values.
 
-Large batches are parsed in a thread, beside the event loop (T13).
+Large batches are parsed in a thread, beside the event loop.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ __all__ = ["MEDIA_TYPE", "PARSED_HERE_BYTES_MAX", "lines_of"]
 
 MEDIA_TYPE: Final = "application/x-ndjson"
 PARSED_HERE_BYTES_MAX: Final = 256 * 1024
-"""A larger batch is parsed in a thread, beside the event loop (T13, FS-06)."""
+"""A larger batch is parsed in a thread, beside the event loop."""
 _LINES_MAX: Final = 1_000
 _BATCH_NODES_MAX: Final = 4 * NODES_MAX
-"""JSON values of all lines together (FS-06)."""
+"""JSON values of all lines together."""
 
 
 def lines_of(body: bytes, things: str) -> list[tuple[int, bytes]]:
