@@ -32,7 +32,7 @@ from db.pool import Database, PoolOptions, open_database
 from relay.election.lease import LeaseOptions, Leases
 from relay.election.port import Election
 from relay.harvester import Harvester, HarvesterOptions
-from relay.hold import Holds
+from relay.holds.hold import Holds
 from relay.kafka.sink import KafkaOptions, KafkaSink
 from relay.metrics import RelayMetrics
 from relay.outbox import Outbox

@@ -18,7 +18,7 @@ A receipt that leaves records open is a setback. Batches claimed before it may h
 they go back unsent. The next claim waits until their manifests are gone and the holds exist. A later number must not be
 committed while an earlier manifest stands (RR-06).
 
-Held records are probed after claims (`relay.probes`), while nothing is in flight.
+Held records are probed after claims (`relay.holds.probes`), while nothing is in flight.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ import structlog
 
 from db.errors import DatabaseError
 from relay.election.port import Election, LeadershipLost, Lease
-from relay.hold import Holds
+from relay.holds.hold import Holds
+from relay.holds.probes import HoldProbes
 from relay.key_order import one_topic_of_each_key, refusals_by_key, rounds_by_key
 from relay.metrics import RelayMetrics
 from relay.observer import Observer
 from relay.outbox import LowWater, Outbox
-from relay.probes import HoldProbes
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, Refusal, Sink, SinkUnavailable, Term
 from relay.sink_trouble import SinkTrouble

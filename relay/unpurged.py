@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from db.errors import DatabaseError
-from relay.hold import Holds
+from relay.holds.hold import Holds
 from relay.metrics import RelayMetrics
 from relay.outbox import Outbox
 from relay.record import Record

@@ -22,7 +22,7 @@ from relay.election.neli_core import NeliTimes
 from relay.election.neli_options import NeliOptions
 from relay.election.port import Election
 from relay.harvester import Harvester, HarvesterOptions
-from relay.hold import Holds
+from relay.holds.hold import Holds
 from relay.metrics import RelayMetrics
 from relay.observer import Handler, Observer
 from relay.outbox import Outbox

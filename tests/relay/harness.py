@@ -14,7 +14,7 @@ from db.errors import Unavailable
 from db.pool import Database, PoolOptions, Row, open_database
 from relay.election.port import Election
 from relay.harvester import Harvester, HarvesterOptions
-from relay.hold import Holds
+from relay.holds.hold import Holds
 from relay.memory import MemoryElection
 from relay.metrics import RelayMetrics
 from relay.outbox import Outbox

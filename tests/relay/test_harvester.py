@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from db.errors import ServerTrouble
 from db.pool import Database
 from relay.election.port import LeadershipLost
-from relay.hold import Holds
+from relay.holds.hold import Holds
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.metrics import RelayMetrics
 from relay.outbox import Outbox

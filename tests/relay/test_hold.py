@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from relay.hold import DueTopic, Hold, Holds
+from relay.holds.hold import DueTopic, Hold, Holds
 from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import SHARDS, Refusal, Term

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from relay.hold import Holds, Policy
+from relay.holds.hold import Holds, Policy
 from relay.memory import MemoryBroker, MemorySink
 from relay.outbox import Outbox
 from relay.sink import Batch, Receipt, Refusal

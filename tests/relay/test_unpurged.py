@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 import relay.unpurged
 from db.errors import Unavailable
-from relay.hold import Holds
+from relay.holds.hold import Holds
 from relay.memory import MemoryBroker, MemorySink
 from relay.metrics import RelayMetrics
 from relay.outbox import Outbox

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from relay.harvester import Harvester, HarvesterOptions
-from relay.hold import Holds
+from relay.holds.hold import Holds
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.metrics import RelayMetrics
 from relay.outbox import Outbox

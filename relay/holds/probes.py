@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from relay.hold import DueTopic, Hold, Holds
+from relay.holds.hold import DueTopic, Hold, Holds
 from relay.key_order import one_topic_of_each_key
 from relay.record import Record
 from relay.sink import Features, Receipt, Term

@@ -1,0 +1,1 @@
+"""Holds of records that a destination refused, and their probes."""
