@@ -61,7 +61,7 @@ class Database:
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[Any]:
-        """Lend a connection. Hear what its errors say of the primary."""
+        """Lend a connection. Its errors tell whether the primary has changed."""
         connection = await self._lent()
         generation = connection.generation
         try:

@@ -1,7 +1,7 @@
-"""A pool for the SDK's workers: what they use of asyncpg's pool, on the connections of a :class:`Database`.
+"""A pool for the SDK's workers: the methods of asyncpg's pool that they use, on a database's connections.
 
-So their sessions follow the primary as all others do. The SDK knows the errors of asyncpg, and none of ours. Each error
-that another try may heal reaches it as a ConnectionError.
+So their sessions follow the primary as all others do. The SDK knows the errors of asyncpg, not those
+of ``db``. Each error that another try may heal reaches it as a ConnectionError.
 """
 
 from __future__ import annotations

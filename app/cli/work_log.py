@@ -1,4 +1,4 @@
-"""The log of ``hookwire work``: what its worker reports, by the event's name."""
+"""The log of ``hookwire work``: the reports of its worker, by the event's name."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _NAMES: Final = {
     "task_finish_failed": ("task", "settle_failed"),
     "task_beat_failed": ("task", "extend_failed"),
 }
-"""Events that are not named by the sort of work and what happened to it."""
+"""Events that are not named by the sort of work and the report."""
 _RETURNS: Final = {"job": "the maintainer returns the job", "message": "the reaper returns the message",
                    "task": "the cleaner recovers the task"}  # fmt: skip
 
 
 def report_of(noun: str) -> Callable[[str, Any, str], None]:
-    """Return the report of a worker of jobs, messages or tasks: what happened, the work or None, and the reason."""
+    """Return the report of a worker of jobs, messages or tasks: the event, the work or None, and the reason."""
     names = {event: name for name, (of, event) in _NAMES.items() if of == noun}
 
     def report(event: str, work: Any, reason: str) -> None:

@@ -105,7 +105,7 @@ async def run(worker: Leasing[Work]) -> None:
 async def test_work_that_cannot_be_settled_does_not_end_the_worker(
     error: Exception, event: str, handler: Any, counts: tuple[int, int]
 ) -> None:
-    """The database is away for longer than the lease, or refuses. The worker goes on with the next piece of work."""
+    """The database is away for longer than the lease, or refuses. Then it does the next piece of work."""
     source, told = Memory(2, 1, error), Told()
     worker = leasing(source, handler, told, lease_seconds=0.1, count=1)
     await run(worker)

@@ -15,7 +15,7 @@ WARNINGS: Final = {
     "handler_over": "the claim of %s is over, but its handler still runs in a slot",
     "handler_left": "the handler of %s does not end; its claim ends with its lease",
 }
-"""What a worker warns of, by the event that :class:`Slots` reports."""
+"""The warnings of a worker, by the event that :class:`Slots` reports."""
 
 
 @dataclass(frozen=True, slots=True)

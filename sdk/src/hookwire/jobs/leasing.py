@@ -37,8 +37,8 @@ _SETTLE_SECONDS: Final = 30.0
 class LeaseOptions:
     """Options of a worker. It extends leases after each third of ``lease_seconds``.
 
-    ``idle_seconds``: between polls of an idle worker. ``held_max``: limit of the work that is held, with what waits for
-    its settlement. ``count``: stop after this number of attempts.
+    ``idle_seconds``: between polls of an idle worker. ``held_max``: limit of the work that is held, which includes
+    results that wait for their settlement. ``count``: stop after this number of attempts.
     """
 
     slots: int

@@ -124,7 +124,7 @@ class Settlement(Generic[W]):
         self.forget(work)
 
     async def _succeed(self, done: list[tuple[W, Any]]) -> None:
-        """Settle results. One that is refused fails alone; a batch is then settled one by one."""
+        """Settle results. A refused result fails alone; a batch is then settled one by one."""
         if not done:
             return
         try:

@@ -1,6 +1,6 @@
 """Source: where a leasing worker gets its work, and how that work is settled.
 
-The worker tells what happens by a report: ``failed``, ``claim_failed``, ``settle_failed``, ``settle_refused``,
+The worker reports events: ``failed``, ``claim_failed``, ``settle_failed``, ``settle_refused``,
 ``settled_late``, ``outcome_lost``, ``extend_failed``, ``handler_over`` or ``handler_left``.
 """
 
@@ -16,7 +16,7 @@ __all__ = ["Report", "Source", "log_of"]
 
 W = TypeVar("W")
 Report: TypeAlias = Callable[[str, Any, str], None]
-"""Called with the name of what happened, the work or None, and the reason of a failure."""
+"""Called with the name of an event, the work or None, and the reason of a failure."""
 _TEXTS: Final = {
     **WARNINGS,
     "settle_refused": "%s cannot be settled; its claim ends with its lease",
