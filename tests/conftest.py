@@ -43,7 +43,7 @@ from tests.databases import Databases
 from tests.examples import load_profile
 from tests.overdue import MAY_RUN_AGAIN, reason
 from tests.pair import Pair, booted_pair
-from tests.shares import share
+from tests.shares import longest, share
 from tests.storeys import is_unit_folder, mark_storeys
 
 load_profile()
@@ -60,6 +60,11 @@ _LONG_SHARES = (
     "tests/faults/test_seeded_bugs.py",
     "tests/servers/test_servers.py",
     "tests/app/cli/test_main.py",
+    "tests/relay/kafka/test_destinations.py",
+    "tests/app/web/test_answer_bytes.py",
+    "tests/relay/amqp/test_destinations.py",
+    "tests/contract/workers/test_stored_endings.py",
+    "tests/faults/test_failover.py",
     "tests/faults/test_database.py",
     "tests/docs/test_docs.py",
     "tests/faults/test_processes.py",
@@ -73,6 +78,7 @@ _LONG_SHARES = (
     "tests/faults/test_partitions.py",
     "tests/faults/test_upgrade.py",
     "tests/relay/amqp/test_sink.py",
+    "tests/relay/amqp/test_source.py",
     "tests/acceptance/test_tour.py",
     "tests/acceptance/test_demo.py",
     "tests/acceptance/test_git_push.py",
@@ -150,9 +156,11 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says which waits ran past their deadline, and on which servers the suite ran (EC-K06)."""
+    """Say which waits were overdue, which files took longest, and on which servers the suite ran (EC-K06)."""
     repeated = terminalreporter.stats.get("rerun", [])
     _section(terminalreporter, "overdue waits, each repeated once", map(reason, repeated))
+    reports = [one for found in terminalreporter.stats.values() for one in found if isinstance(one, pytest.TestReport)]
+    _section(terminalreporter, "longest shares", longest(reports))
     _section(terminalreporter, "servers", sorted(terminalreporter.config.stash.get(_used_servers, [])))
 
 

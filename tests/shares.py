@@ -1,7 +1,25 @@
-"""What of the suite goes to one process."""
+"""What of the suite goes to one process, and how long each such share took."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
+
+import pytest
+
+_SHOWN_SECONDS_MIN = 10.0
 
 
 def share(nodeid: str) -> str:
     """Return a test's share: its file; or the pipeline's files, which then make one Spark session."""
     file = nodeid.partition("::")[0]
     return "tests/pipeline" if file.startswith("tests/pipeline/") else file
+
+
+def longest(reports: Iterable[pytest.TestReport]) -> Iterator[str]:
+    """Yield a line for each share that took ten seconds or more, the longest first."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for report in reports:
+        seconds[share(report.nodeid)] += report.duration
+    for name, total in sorted(seconds.items(), key=itemgetter(1), reverse=True):
+        if total >= _SHOWN_SECONDS_MIN:
+            yield f"{total:6.0f} s  {name}"

@@ -6,11 +6,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.chaos.client import ChaosClient
 from db.migrate import migrate
+from scripts.servers.postgres import embedded_bin_dir, system_bin_dir
 from tests.faults.harness import CLEAN, Harness, open_harness
 from tests.faults.proxy import proxied
 from tests.pair import Pair
@@ -106,7 +108,18 @@ async def publishing(harness: Harness) -> AsyncIterator[Publishes]:
             await asyncio.gather(running, return_exceptions=True)
 
 
-@pytest.mark.parametrize("form", [by_name, by_hosts], ids=["name", "hosts"])
+def _each_form_on_each_server() -> list[Any]:
+    """Each form and each PostgreSQL once in `make test`, the other two combinations in `make faults`."""
+    new, old = embedded_bin_dir, system_bin_dir
+    return [
+        pytest.param(by_name, new, id="name-postgres18"),
+        pytest.param(by_hosts, old, id="hosts-postgres15"),
+        pytest.param(by_name, old, id="name-postgres15", marks=pytest.mark.slow),
+        pytest.param(by_hosts, new, id="hosts-postgres18", marks=pytest.mark.slow),
+    ]
+
+
+@pytest.mark.parametrize(("form", "pair"), _each_form_on_each_server(), indirect=["pair"])
 async def test_after_a_switchover_everything_goes_on(form: Form, pair: Pair, tmp_path: Path, seed: int) -> None:
     """GB-01, HA-01, HA-02, F15: sessions that the old server took as a standby are not lent again."""
     async with form(pair) as (url, move):

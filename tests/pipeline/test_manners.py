@@ -164,6 +164,13 @@ sys.stdout.write(spark.range(1).select(F.to_date(at).cast("string")).collect()[0
 """
 
 
+def test_the_time_zone_of_a_session_is_utc_whatever_the_user_has_set() -> None:
+    """GB-10."""
+    zone = "spark.sql.session.timeZone"
+    assert settings_of(SessionOptions(), {zone})[zone] == "UTC"
+
+
+@pytest.mark.slow
 def test_the_day_of_a_record_is_that_of_utc(tmp_path: Path) -> None:
     """GB-10: by Spark's own file of defaults."""
     (tmp_path / "spark-defaults.conf").write_text("spark.sql.session.timeZone America/Los_Angeles\n")
@@ -212,6 +219,7 @@ def test_an_archive_that_stands_lags_or_loses_fires_its_alert(
     assert [name for name, rule in alerts if eval(rule, {"time": lambda: now} | figures)] == fired
 
 
+@pytest.mark.slow
 def test_a_good_run_says_nothing_on_standard_error(tmp_path: Path) -> None:
     """FP-14: neither Java's warnings nor Spark's."""
     words = ["pipeline", "usage", "--lake", str(tmp_path / "lake"), "--since", "2026-01-01", "--json"]

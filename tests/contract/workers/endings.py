@@ -12,7 +12,8 @@ from tests.waiting import block_for
 __all__ = ["ENDINGS", "Act", "Ending"]
 
 Act = Callable[[], Any]
-HUGE_CHARACTERS = 40_000_000
+HUGE_CHARACTERS = 2_000_000
+"""More than the 1 MiB that a result may have."""
 
 
 class Ending(NamedTuple):

@@ -285,7 +285,7 @@ async def _own_topics_made(bootstrap: str) -> None:
 
 
 @both_modes
-@pytest.mark.parametrize("moment", ["before", "under way"])
+@pytest.mark.parametrize("moment", [pytest.param("before", marks=pytest.mark.slow), "under way"])
 async def test_a_topic_without_a_leader_waits_alone(
     mode: Mode, moment: str, pair: tuple[KafkaServer, KafkaFollower], database_url: str
 ) -> None:
