@@ -94,7 +94,9 @@ class PushedJobs(CallbackWorker):
         """Return the outcome: the verb in the past tense, or ``stale``."""
         match verdict.verb:
             case "complete":
-                done = await self._queue.complete([receipt], [verdict.result], [{"note": verdict.why} if verdict.why else None])
+                done = await self._queue.complete(
+                    [receipt], [verdict.result], [{"note": verdict.why} if verdict.why else None]
+                )
                 return "completed" if done else "stale"
             case "snooze":
                 await self._queue.snooze(receipt, verdict.seconds)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import re
+import secrets
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime

@@ -392,7 +392,9 @@ async def test_an_active_upstream_that_is_quiet_for_longer_than_usual_is_told_on
             if is_told:
                 await until(lambda: [one for one in logs if one["event"] == "upstream_quiet"])
             await on.deliver(form, b"new")
-            after = await on.harness.sql.fetchrow("SELECT hookwire.is_quiet(u), quiet_told_at FROM hookwire.upstreams u")
+            after = await on.harness.sql.fetchrow(
+                "SELECT hookwire.is_quiet(u), quiet_told_at FROM hookwire.upstreams u"
+            )
 
     assert (is_quiet, tuple(after)) == (is_told, (False, None))
     assert len([one for one in logs if one["event"] == "upstream_quiet"]) == is_told

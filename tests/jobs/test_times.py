@@ -88,7 +88,7 @@ async def test_a_task_that_is_inserted_as_begun_crashes_like_any_other(sql: asyn
 
 
 async def test_one_row_from_afar_keeps_nobody_from_reading_the_others(
-    running_hub: RunHub,  # noqa: F811 - the fixture
+    running_hub: RunHub,
 ) -> None:
     """GB-08: `GET /tasks` was 503 "The database cannot be used" for all."""
     async with running_hub() as hub:

@@ -597,7 +597,9 @@ def clock(server: HttpServer) -> float:
         (b"http://hub.test/a/b?c=d", "/a/b", b"c=d"), (b"HTTPS://hub.test:8443", "/", b""), (b"http://hub.test?c", "/", b"c"),
     ],
 )  # fmt: skip
-async def test_a_target_in_absolute_form_is_accepted_and_its_host_counts(target: bytes, path: str, query: bytes) -> None:
+async def test_a_target_in_absolute_form_is_accepted_and_its_host_counts(
+    target: bytes, path: str, query: bytes
+) -> None:
     """GW-14: RFC 9112, 3.2.2. It was answered 400."""
     scopes: list[Scope] = []
 

@@ -268,7 +268,11 @@ async def test_an_exchange_that_exists_is_used_as_it_is(broker: Broker):
             "declare_exchange", name, "topic", durable=True, arguments={"alternate-exchange": spare}
         )
     unrouted, routed = await broker.bind("", spare), await broker.bind("orders", own)
-    batch = [record(1, "a"), record(2, "b", "other"), record(3, "c", amqp_exchange=mirrored, amqp_exchange_type="fanout")]
+    batch = [
+        record(1, "a"),
+        record(2, "b", "other"),
+        record(3, "c", amqp_exchange=mirrored, amqp_exchange_type="fanout"),
+    ]
     async with opened(broker.sink(exchange=own)) as sink:
         receipt = await send(sink, batch)
     assert receipt == Receipt(batch, [])

@@ -21,9 +21,9 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from app.web.api.route.context import context_of
+from app.web.effect import tell_without_effect
 from app.web.header_text import header_text
 from app.web.scopes import needs, open_to_all
-from app.web.effect import tell_without_effect
 from db.errors import DatabaseError
 from event.hops import HOPS_HEADER
 from hub.acceptance import Hub, accept, outcome, ping
