@@ -32,7 +32,7 @@ _ROWS: Final = (
         "body-too-large",
         413,
         "The body is too large",
-        "The request body has more bytes than this route accepts. Reading stopped at the limit and nothing was stored.",
+        "The request body, or one event of a batch, has more bytes than this route accepts. Nothing was stored.",
         "Send less in one request: split a batch, or store the content elsewhere and publish a link to it. "
         "The operator can raise the limit for events (HOOKWIRE_EVENT_BYTES_MAX).",
     ),
@@ -56,8 +56,16 @@ _ROWS: Final = (
         "malformed-batch",
         400,
         "The batch cannot be read",
-        "One item of the batch does not have the announced form. A batch is all or nothing: no item was stored.",
-        "Correct the item that the detail names and send the whole batch again.",
+        "The batch has no items, too many items or values, or an item without the announced form. No item was stored.",
+        "Correct what the detail names and send the whole batch again.",
+    ),
+    ProblemKind(
+        "line-refused",
+        400,
+        "This line of the batch was not stored",
+        "The line is not valid JSON or is too large. It was sent with `?partial=true`, so the lines without an `error` "
+        "in the answer were stored.",
+        "Correct this line and send it alone. Do not send the stored lines again.",
     ),
     ProblemKind(
         "invalid-cloudevent",

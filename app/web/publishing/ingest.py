@@ -137,8 +137,11 @@ class Ingest:
             drafts, refused = self._read_drafts(envelope, scope, body)
         fingerprint = _named(envelope, drafts, body)
         await self._admit(envelope.topic)
-        notice = _notice_of_body(envelope, body) or await self._notices.of(envelope.topic)
-        accepted = await self._store(drafts, fingerprint) if drafts else []
+        notice = _notice_of_body(envelope, body)
+        if notice is None and drafts and not self._notices.has_receiver(envelope.topic):
+            accepted, notice = await self._store_and_ask(envelope.topic, drafts, fingerprint)
+        else:
+            accepted = await self._store(drafts, fingerprint) if drafts else []
         if accepted:
             self._request_log.write(scope, started, len(body), accepted, len(refused))
         items = [self._item(one) for one in accepted]
@@ -173,7 +176,7 @@ class Ingest:
                 draft = _line_draft(envelope, number, line)
                 self._check_size(draft, position + 1)
             except Problem as problem:
-                refused[position] = problem
+                refused[position] = Problem("line-refused", problem.detail, status=problem.status)
             else:
                 drafts.append(draft)
         if refused and not drafts:
@@ -187,6 +190,16 @@ class Ingest:
             raise Problem("unknown-topic", f"There is no topic {topic}, and creating topics is turned off.") from None
         except DatabaseError as error:
             raise Problem("database-unavailable") from error
+
+    async def _store_and_ask(
+        self, topic: str, drafts: Sequence[Draft], fingerprint: bytes | None
+    ) -> tuple[list[Accepted], str | None]:
+        """Store the events, and ask for the notice while their transaction runs (GH-04)."""
+        asking = asyncio.ensure_future(self._notices.of(topic))
+        try:
+            return await self._store(drafts, fingerprint), await asking
+        finally:
+            asking.cancel()
 
     async def _store(self, drafts: Sequence[Draft], fingerprint: bytes | None) -> list[Accepted]:
         try:

@@ -54,16 +54,21 @@ class Notices:
         self._asking = False
         self._next_at = 0.0
 
+    def has_receiver(self, topic: str) -> bool:
+        """Return whether a kept answer says that ``topic`` has a receiver."""
+        answer = self._believed(topic, time.monotonic())
+        return answer is not None and answer.text is None
+
+    def _believed(self, topic: str, now: float) -> _Answer | None:
+        answer = self._answers.get(topic)
+        return answer if answer is not None and now - answer.asked_at <= self._believed_seconds else None
+
     async def of(self, topic: str) -> str | None:
         """Return the notice for a publish to ``topic``, which exists. Return None also if it is unknown whether a
         receiver exists.
         """
         now = time.monotonic()
-        answer = self._answers.get(topic)
-        if answer is not None and now - answer.asked_at > self._believed_seconds:
-            answer = None
-        if answer is not None and answer.text is None:
-            return None
+        answer = self._believed(topic, now)
         if self._asking or now < self._next_at:
             return answer.text if answer is not None else None
         return await self._ask(topic, now)
