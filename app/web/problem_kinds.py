@@ -57,16 +57,15 @@ _ROWS: Final = (
         400,
         "The batch cannot be read",
         "The batch has no items, too many items or values, or an item without the announced form. No item was stored.",
-        "Correct what the detail names and send the whole batch again.",
+        "Correct the fault that the detail names and send the whole batch again.",
     ),
     ProblemKind(
         "line-refused",
         400,
         "This line of the batch was not stored",
-        "The line is not valid JSON or is too large. It was sent with `?partial=true`, so the lines without an `error` "
-        "in the answer were stored.",
+        "The line is not JSON or is too large. With `?partial=true`, lines without an `error` in the answer were stored.",
         "Correct this line and send it alone. Do not send the stored lines again.",
-    ),
+    ),  # fmt: skip
     ProblemKind(
         "invalid-cloudevent",
         400,

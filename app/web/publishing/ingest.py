@@ -139,7 +139,8 @@ class Ingest:
         await self._admit(envelope.topic)
         notice = _notice_of_body(envelope, body)
         if notice is None and drafts and not self._notices.has_receiver(envelope.topic):
-            accepted, notice = await self._store_and_ask(envelope.topic, drafts, fingerprint)
+            storing = self._store(drafts, fingerprint)
+            accepted, notice = await asyncio.gather(storing, self._notices.of(envelope.topic))  # GH-04
         else:
             accepted = await self._store(drafts, fingerprint) if drafts else []
         if accepted:
@@ -190,16 +191,6 @@ class Ingest:
             raise Problem("unknown-topic", f"There is no topic {topic}, and creating topics is turned off.") from None
         except DatabaseError as error:
             raise Problem("database-unavailable") from error
-
-    async def _store_and_ask(
-        self, topic: str, drafts: Sequence[Draft], fingerprint: bytes | None
-    ) -> tuple[list[Accepted], str | None]:
-        """Store the events, and ask for the notice while their transaction runs (GH-04)."""
-        asking = asyncio.ensure_future(self._notices.of(topic))
-        try:
-            return await self._store(drafts, fingerprint), await asking
-        finally:
-            asking.cancel()
 
     async def _store(self, drafts: Sequence[Draft], fingerprint: bytes | None) -> list[Accepted]:
         try:
