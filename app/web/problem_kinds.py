@@ -63,16 +63,15 @@ _ROWS: Final = (
         "line-refused",
         400,
         "This line of the batch was not stored",
-        "The line is not JSON or is too large. With `?partial=true`, lines without an `error` in the answer were stored.",
+        "The line is not JSON or is too large. With `?partial=true`, lines without `error` in the answer were stored.",
         "Correct this line and send it alone. Do not send the stored lines again.",
-    ),  # fmt: skip
+    ),
     ProblemKind(
         "invalid-cloudevent",
         400,
         "The CloudEvent is not valid",
         "A required attribute (id, source, specversion, type) is missing or empty, or an attribute has the wrong form.",
-        "Follow the CloudEvents 1.0 specification for the mode used (binary, structured or batch), or send the "
-        "content without CloudEvents headers.",
+        "Follow CloudEvents 1.0 for the mode (binary, structured or batch), or leave out the CloudEvents headers.",
     ),
     ProblemKind(
         "invalid-key",
@@ -308,8 +307,7 @@ _ROWS: Final = (
         "database-unavailable",
         503,
         "The database cannot be used",
-        "The service runs but its PostgreSQL does not answer, or says that it cannot store anything now. "
-        "Nothing was stored.",
+        "The service runs but its PostgreSQL does not answer, or cannot store anything now. Nothing was stored.",
         "Repeat the request later. Operators: /readyz shows whether the database is unreachable (then check "
         "HOOKWIRE_DATABASE_URL and the server behind it), full (it takes no more connections: lower "
         "HOOKWIRE_DATABASE_CONNECTIONS_MAX or raise the server's max_connections), failing (its disk is full, it is "
