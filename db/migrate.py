@@ -129,14 +129,14 @@ def _plan(ours: Sequence[Migration], applied: dict[int, str]) -> MigrationPlan:
 def _missing(known: Sequence[_Known], applied: dict[int, str]) -> list[_Known]:
     if applied and max(applied) > len(known):
         raise MigrationRefused(
-            f"the database is at schema version {max(applied)}, this hookwire knows {len(known)}: "
-            "run the newer hookwire"
+            f"this database is newer than this version: it is at schema version {max(applied)}, this hookwire knows "
+            f"{len(known)}; run the newer hookwire"
         )
     for migration in known:
         if applied.get(migration.version, migration.checksum) != migration.checksum:
             raise MigrationRefused(
-                f"migration {migration.label} was changed after it was applied: restore the file, or run the hookwire "
-                "that applied it"
+                f"migration {migration.label} was changed after it was applied: this database is newer than this "
+                "version (run the newer hookwire), or the file was edited (restore it)"
             )
     return [migration for migration in known if migration.version not in applied]
 

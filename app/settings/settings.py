@@ -71,7 +71,8 @@ class Settings(
     metrics_listen: str = Field(
         "",
         description="Address and port for /healthz, /readyz and /metrics alone, also of a process without the role "
-        "api; they need no key. Empty: no such port. Port 0 takes a free one.",
+        "api; they need no key. /metrics answers only to host names that the hub knows (HOSTS). Empty: no such port. "
+        "Port 0 takes a free one.",
     )
     public_url: str = Field("", description="URL of this hub for others; default http://<listen>.")
     access: Literal["keys", "proxy", "open"] | None = Field(

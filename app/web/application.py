@@ -35,7 +35,7 @@ from app.web.console import diagnosis_route as diagnosis
 from app.web.console import status_route as console
 from app.web.effect import WithoutEffect
 from app.web.limits import MIB, FrontDoor, RequestIds, RequestLimits
-from app.web.page_policy import PublishingPages, page_policy
+from app.web.page_policy import PublishingPages, operations_policy, page_policy
 from app.web.pages import install_problem_pages
 from app.web.problem import Problem, Problems, install_problem_handlers, request_id_of
 from app.web.publishing.ingest import Ingest, is_publish
@@ -135,7 +135,9 @@ def build_operations(context: Context, problems: Problems, request_ids: RequestI
     api.state.context = context
     api.router.routes.extend(health.router.routes)
     install_problem_handlers(api, problems)
-    return FrontDoor(api, problems=problems, request_ids=request_ids)
+    # No key is asked for here, so a page that was rebound to this address may not read the answers either.
+    pages = operations_policy(context.settings, context.public_url)
+    return FrontDoor(api, problems=problems, request_ids=request_ids, pages=pages)
 
 
 class _Fork:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
@@ -28,7 +28,7 @@ from app.settings.settings import Settings
 from app.web.problem import Problem
 from app.web.publishing.ingest import is_publish
 
-__all__ = ["PagePolicy", "PublishingPages", "page_policy"]
+__all__ = ["PagePolicy", "PublishingPages", "operations_policy", "page_policy"]
 
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _FOREIGN_SITES: Final = frozenset({b"cross-site", b"same-site"})
@@ -96,14 +96,23 @@ class PublishingPages:
 def page_policy(settings: Settings, public_url: str) -> PagePolicy:
     """Return the policy of these settings. With keys any host name is allowed: a rebound page has no key."""
     public = urlsplit(public_url)
-    listen, _ = settings.listen_address
-    hosts = {"localhost", (public.hostname or ""), listen.lower(), *settings.hosts}
-    return PagePolicy(
-        own_origin=_origin(public.scheme, public.hostname or "", public.port),
-        origins=frozenset(settings.origins),
-        hosts=None if settings.needs_keys else frozenset(hosts - {""}),
-        any_address=_is_address(listen) and ipaddress.ip_address(listen).is_unspecified,
+    policy = PagePolicy(
+        own_origin=_origin(public.scheme, public.hostname or "", public.port), origins=frozenset(settings.origins)
     )
+    return policy if settings.needs_keys else _named(policy, settings, public_url, settings.listen_address[0])
+
+
+def operations_policy(settings: Settings, public_url: str) -> PagePolicy:
+    """Return the policy of the port for metrics, which needs no key: only known host names are answered."""
+    assert settings.metrics_address is not None, "only a process with that port has this policy"
+    return _named(PagePolicy(), settings, public_url, settings.metrics_address[0])
+
+
+def _named(policy: PagePolicy, settings: Settings, public_url: str, listen: str) -> PagePolicy:
+    """Return the policy with the host names under which a listener on ``listen`` answers."""
+    hosts = {"localhost", urlsplit(public_url).hostname or "", listen.lower(), *settings.hosts}
+    any_address = _is_address(listen) and ipaddress.ip_address(listen).is_unspecified
+    return replace(policy, hosts=frozenset(hosts - {""}), any_address=any_address)
 
 
 def _origin(scheme: str, host: str, port: int | None) -> str:

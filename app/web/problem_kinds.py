@@ -32,7 +32,7 @@ _ROWS: Final = (
         "body-too-large",
         413,
         "The body is too large",
-        "The request body has more bytes than this route accepts. Reading stopped at the limit and nothing was stored.",
+        "The request body, or one event of a batch, has more bytes than this route accepts. Nothing was stored.",
         "Send less in one request: split a batch, or store the content elsewhere and publish a link to it. "
         "The operator can raise the limit for events (HOOKWIRE_EVENT_BYTES_MAX).",
     ),
@@ -56,16 +56,22 @@ _ROWS: Final = (
         "malformed-batch",
         400,
         "The batch cannot be read",
-        "One item of the batch does not have the announced form. A batch is all or nothing: no item was stored.",
-        "Correct the item that the detail names and send the whole batch again.",
+        "The batch has no items, too many items or values, or an item without the announced form. No item was stored.",
+        "Correct the fault that the detail names and send the whole batch again.",
+    ),
+    ProblemKind(
+        "line-refused",
+        400,
+        "This line of the batch was not stored",
+        "The line is not JSON or is too large. With `?partial=true`, lines without `error` in the answer were stored.",
+        "Correct this line and send it alone. Do not send the stored lines again.",
     ),
     ProblemKind(
         "invalid-cloudevent",
         400,
         "The CloudEvent is not valid",
         "A required attribute (id, source, specversion, type) is missing or empty, or an attribute has the wrong form.",
-        "Follow the CloudEvents 1.0 specification for the mode used (binary, structured or batch), or send the "
-        "content without CloudEvents headers.",
+        "Follow CloudEvents 1.0 for the mode (binary, structured or batch), or leave out the CloudEvents headers.",
     ),
     ProblemKind(
         "invalid-key",
@@ -301,8 +307,7 @@ _ROWS: Final = (
         "database-unavailable",
         503,
         "The database cannot be used",
-        "The service runs but its PostgreSQL does not answer, or says that it cannot store anything now. "
-        "Nothing was stored.",
+        "The service runs but its PostgreSQL does not answer, or cannot store anything now. Nothing was stored.",
         "Repeat the request later. Operators: /readyz shows whether the database is unreachable (then check "
         "HOOKWIRE_DATABASE_URL and the server behind it), full (it takes no more connections: lower "
         "HOOKWIRE_DATABASE_CONNECTIONS_MAX or raise the server's max_connections), failing (its disk is full, it is "

@@ -102,9 +102,11 @@ class _Outlet:
             self.flush()
 
     def flush(self) -> None:
-        """Write the held data, if any."""
+        """Write the held data, if any and if the connection is still there (GS-07)."""
         if self._held:
             held, self._held, self._held_bytes = self._held, [], 0
+            if self._transport.is_closing():
+                return
             # Not `writelines`: in early releases of Python 3.12 and 3.13 asyncio's never pauses a protocol.
             self._transport.write(b"".join(held))
 

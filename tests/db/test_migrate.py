@@ -143,6 +143,17 @@ async def test_a_newer_schema_is_refused(database_url: str, folder: Callable[...
         await migrate(database_url, folder(**{NAMES[-1]: None}))
 
 
+@pytest.mark.parametrize("changed", [None, "SELECT 1;"], ids=["more migrations", "other migrations"])
+async def test_the_refusal_says_that_the_database_is_newer(
+    database_url: str, folder: Callable[..., Path], changed: str | None
+) -> None:
+    """GS-08: older code on a newer database said "restore the file"."""
+    with pytest.raises(MigrationRefused) as refused:
+        await migrate(database_url, folder(**{NAMES[-1]: changed}))
+
+    assert "this database is newer than this version" in str(refused.value)
+
+
 async def test_no_server_is_unavailable(free_port: int) -> None:
     with pytest.raises(Unavailable):
         await migrate(f"postgresql://nobody@127.0.0.1:{free_port}/nothing")

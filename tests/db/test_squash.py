@@ -267,11 +267,13 @@ REFUSED = {
     ),
     "one with an unknown migration": (
         "INSERT INTO hookwire.migrations (version, name, checksum) VALUES (61, 'theirs', 'x')",
-        "the database is at schema version 61, this hookwire knows 60: run the newer hookwire",
+        "this database is newer than this version: it is at schema version 61, this hookwire knows 60; "
+        "run the newer hookwire",
     ),
     "one with a changed migration": (
         "UPDATE hookwire.migrations SET checksum = 'x' WHERE version = 1",
-        "migration 0001_house was changed after it was applied: restore the file, or run the hookwire that applied it",
+        "migration 0001_house was changed after it was applied: this database is newer than this version (run the "
+        "newer hookwire), or the file was edited (restore it)",
     ),
 }
 

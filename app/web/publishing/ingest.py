@@ -27,7 +27,7 @@ from starlette.types import Receive, Scope, Send
 from app.web.header_text import utf8_text
 from app.web.problem import Problem
 from app.web.publishing.ndjson import MEDIA_TYPE, PARSED_HERE_BYTES_MAX, lines_of
-from app.web.publishing.notice import Notices
+from app.web.publishing.notice import Notices, notice_of_size
 from app.web.publishing.publish_headers import OWN_PREFIX, add_own_header
 from app.web.publishing.request_log import RequestLog
 from app.web.query import refuse_unknown
@@ -58,8 +58,6 @@ __all__ = ["Ingest", "is_publish", "need_of_publish"]
 _PREFIX = "/topics/"
 _SUFFIX = "/events"
 _IDEMPOTENCY_KEY_MAX = 255
-_KAFKA_BYTES_MAX = 1_048_588  # the default of max.message.bytes
-_KAFKA_FRAMING_BYTES = 512  # of a batch and a record, with our own headers
 _TTL_SECONDS_MAX = 31_536_000
 _PARAMETERS_MAX = 16
 _PARAMETERS = ("key", "partial", "matched", "ignore")
@@ -141,12 +139,12 @@ class Ingest:
             drafts, refused = self._read_drafts(envelope, scope, body)
         fingerprint = _named(envelope, drafts, body)
         await self._admit(envelope.topic)
-        notice = (
-            (self._has_kafka and _notice_of_size(drafts))
-            or _notice_of_body(envelope, body)
-            or await self._notices.of(envelope.topic)
-        )
-        accepted = await self._store(drafts, fingerprint) if drafts else []
+        notice = (self._has_kafka and notice_of_size(drafts)) or _notice_of_body(envelope, body) or None
+        if notice is None and drafts and not self._notices.has_receiver(envelope.topic):
+            storing = self._store(drafts, fingerprint)
+            accepted, notice = await asyncio.gather(storing, self._notices.of(envelope.topic))
+        else:
+            accepted = await self._store(drafts, fingerprint) if drafts else []
         if accepted:
             self._request_log.write(scope, started, len(body), accepted, len(refused))
         items = [self._item(one) for one in accepted]
@@ -181,7 +179,7 @@ class Ingest:
                 draft = _line_draft(envelope, number, line)
                 self._check_size(draft, position + 1)
             except Problem as problem:
-                refused[position] = problem
+                refused[position] = Problem("line-refused", problem.detail, status=problem.status)
             else:
                 drafts.append(draft)
         if refused and not drafts:
@@ -250,15 +248,6 @@ def _refused_item(problem: Problem) -> dict[str, object]:
             "detail": problem.detail,
         }
     }
-
-
-def _notice_of_size(drafts: Sequence[Draft]) -> str | None:
-    """Return the notice for an event that a Kafka topic with Kafka's default limit may not take."""
-    for draft in drafts:
-        headers = sum(len(name) + len(value) for name, value in draft.headers.items())
-        if len(draft.payload) + headers + len(draft.key or "") + _KAFKA_FRAMING_BYTES > _KAFKA_BYTES_MAX:
-            return "with its headers the event is too large for a Kafka topic whose max.message.bytes is the default"
-    return None
 
 
 def _notice_of_body(envelope: _Envelope, body: bytes) -> str | None:

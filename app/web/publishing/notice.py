@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from db.errors import DatabaseError
 from db.pool import Database, Row
+from event.event import Draft
 from hub.keys import Grant
 
-__all__ = ["Notices", "notice_of"]
+__all__ = ["Notices", "notice_of", "notice_of_size"]
 
 _PAUSE_SECONDS = 0.01
 _PATIENCE_SECONDS = 0.25
 _TOPICS_MAX = 10_000
 _MATCHED_MAX = 100
+_KAFKA_BYTES_MAX = 1_048_588  # the default of max.message.bytes
+_KAFKA_FRAMING_BYTES = 512  # of a batch and a record, with our own headers
 
 
 def notice_of(row: Row) -> str | None:
@@ -36,6 +40,15 @@ def notice_of(row: Row) -> str | None:
     if "webhooks" not in sinks:
         return f"nobody listens yet: this topic is routed to {' and '.join(sorted(brokers))}, which is not configured"
     return "nobody listens: no subscription matches this topic, and it goes to no configured broker"
+
+
+def notice_of_size(drafts: Sequence[Draft]) -> str | None:
+    """Return the notice for an event that a Kafka topic with Kafka's default limit may not take."""
+    for draft in drafts:
+        headers = sum(len(name) + len(value) for name, value in draft.headers.items())
+        if len(draft.payload) + headers + len(draft.key or "") + _KAFKA_FRAMING_BYTES > _KAFKA_BYTES_MAX:
+            return "with its headers the event is too large for a Kafka topic whose max.message.bytes is the default"
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +67,21 @@ class Notices:
         self._asking = False
         self._next_at = 0.0
 
+    def has_receiver(self, topic: str) -> bool:
+        """Return whether a kept answer says that ``topic`` has a receiver."""
+        answer = self._believed(topic, time.monotonic())
+        return answer is not None and answer.text is None
+
+    def _believed(self, topic: str, now: float) -> _Answer | None:
+        answer = self._answers.get(topic)
+        return answer if answer is not None and now - answer.asked_at <= self._believed_seconds else None
+
     async def of(self, topic: str) -> str | None:
         """Return the notice for a publish to ``topic``, which exists. Return None also if it is unknown whether a
         receiver exists.
         """
         now = time.monotonic()
-        answer = self._answers.get(topic)
-        if answer is not None and now - answer.asked_at > self._believed_seconds:
-            answer = None
-        if answer is not None and answer.text is None:
-            return None
+        answer = self._believed(topic, now)
         if self._asking or now < self._next_at:
             return answer.text if answer is not None else None
         return await self._ask(topic, now)

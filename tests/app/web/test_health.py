@@ -60,11 +60,16 @@ async def test_a_process_without_the_api_tells_its_metrics_on_a_port_of_their_ow
     await child.start()
     client = ChaosClient("127.0.0.1", child.port, 30)
     answers = [await client.request("GET", path) for path in ("/healthz", "/readyz", "/metrics", "/topics")]
+    rebound = [
+        (await client.request("GET", path, headers={"Host": "rebound.example"})).status
+        for path in ("/healthz", "/metrics")
+    ]
     client.close()
     ended = await child.drain(60)
     assert ([answer.status for answer in answers], counter.encode() in answers[2].body, ended[0]) == (
         [200, 200, 200, 404], True, 0,
     )  # fmt: skip
+    assert rebound == [200, 421], "GS-08: a page under another host name reads no metrics"
 
 
 async def test_without_its_database_the_hub_is_alive_not_ready_and_says_503(running_hub: RunHub) -> None:

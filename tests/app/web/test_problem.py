@@ -35,6 +35,7 @@ PROMISED = {
     "invalid-parameter": 400,
     "invalid-pattern": 422,
     "invalid-topic": 422,
+    "line-refused": 400,
     "malformed-batch": 400,
     "malformed-json": 400,
     "method-not-allowed": 405,

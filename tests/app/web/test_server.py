@@ -297,6 +297,25 @@ async def test_an_application_behind_a_pipeline_learns_that_its_client_has_left(
             assert await told.get() == "http.disconnect"
 
 
+async def test_an_answer_to_a_peer_that_has_closed_is_dropped_without_a_traceback() -> None:
+    """GS-07: `_Outlet.flush` raised in the event loop, one error in the log for each such peer."""
+    loop = asyncio.get_running_loop()
+    errors: list[dict[str, object]] = []
+    loop.set_exception_handler(lambda _, context: errors.append(context))
+    async with serving(early) as server, connected(server.port):
+        await until(lambda: server.connection_count == 1)
+        (protocol,) = server._server.server_state.connections
+        assert isinstance(protocol, HookwireProtocol)
+        protocol.wire.abort()
+        await until(lambda: server.connection_count == 0)
+        protocol.outlet.write(b"late")
+        flushed = asyncio.Event()
+        loop.call_soon(flushed.set)
+        await flushed.wait()
+
+    assert errors == []
+
+
 # --- slow clients -----------------------------------------------------------------------------------------------
 
 

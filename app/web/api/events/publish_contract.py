@@ -44,7 +44,8 @@ PUBLISH_SCHEMAS: dict[str, Any] = {
     "Refused": {
         "type": "object",
         "title": "Refused",
-        "description": "In the answer to a partial batch: the item of an event that was not stored, with the reason.",
+        "description": "In the answer to a partial batch: the item of an event that was not stored, with the reason. "
+        "Its type is `/problems/line-refused`; send only this line again.",
         "required": ["error"],
         "properties": {
             "error": {

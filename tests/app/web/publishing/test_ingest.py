@@ -14,7 +14,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.web.problem import Problem
+from app.web.problem_kinds import KINDS
 from app.web.publishing import ingest
+from app.web.publishing.notice import Notices
+from hub.publish import Publisher
 from tests.app.conftest import Receiver, RunHub, RunningHub
 from tests.waiting import lasts
 
@@ -24,6 +27,7 @@ EVENT = {"specversion": "1.0", "id": "1", "source": "/shop", "type": "order.crea
 STRUCTURED = "application/cloudevents+json"
 BATCH = "application/cloudevents-batch+json"
 NDJSON = "application/x-ndjson"
+NOTHING_STORED = re.compile(r"[Nn]o(thing| item) was stored")
 
 
 async def stored(hub: RunningHub) -> list[Any]:
@@ -505,6 +509,56 @@ async def test_a_partial_batch_stores_what_it_can_and_tells_of_each_line(running
         assert [item.get("error", {}).get("status") for item in first] == [None, 400, None, 413]
         assert (stored, answers[1].json()) == ([('{"n": 1}',), ('{"n": 3}',)], first)
         assert first[1]["error"]["detail"].startswith("line 2: ")
+
+
+async def test_the_page_of_a_refused_line_does_not_say_that_nothing_was_stored(running_hub: RunHub) -> None:
+    """GH-01: who obeyed the page of malformed-batch sent the whole batch again, and stored the others twice."""
+    body = b'{"n": 1}\n{"n": \n"' + b"x" * 200 + b'"\n'
+    async with running_hub(event_bytes_max=100) as hub:
+        answer = await hub.client.post("/topics/a/events?partial=true", content=body, headers={"Content-Type": NDJSON})
+        slugs = [item["error"]["type"].rpartition("/")[2] for item in answer.json() if "error" in item]
+
+        assert (slugs, len(await stored(hub))) == (["line-refused"] * 2, 1)
+        assert not NOTHING_STORED.search(KINDS["line-refused"].cause)
+
+
+@pytest.mark.parametrize("query", ["", "?partial=true"], ids=["whole", "partial"])
+@pytest.mark.parametrize(
+    "body", [b"{}\n" * 1001, b"[", b"[%b]\n" % b",".join([b"0"] * 30_000) * 10, b'"' + b"x" * 200 + b'"'],
+    ids=["too many", "no JSON", "too many values", "too large"],
+)  # fmt: skip
+async def test_a_page_that_says_nothing_was_stored_is_right(running_hub: RunHub, query: str, body: bytes) -> None:
+    """GH-01: all paths on which a whole batch is refused."""
+    async with running_hub(event_bytes_max=100) as hub:
+        answer = await hub.client.post(f"/topics/a/events{query}", content=body, headers={"Content-Type": NDJSON})
+
+        assert NOTHING_STORED.search(KINDS[kind(answer)[2]].cause), kind(answer)
+        assert await stored(hub) == []
+
+
+async def test_the_notice_is_asked_while_the_event_is_stored(
+    running_hub: RunHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GH-04: it was asked before, for up to a quarter of a second of every publish."""
+    storing = asyncio.Event()
+    publish = Publisher.publish
+
+    async def of(_self: Notices, _topic: str) -> str:
+        try:
+            async with asyncio.timeout(5):
+                await storing.wait()
+        except TimeoutError:
+            return "before"
+        return "while"
+
+    async def watched(self: Publisher, *arguments: Any) -> Any:
+        storing.set()
+        return await publish(self, *arguments)
+
+    monkeypatch.setattr(Notices, "of", of)
+    monkeypatch.setattr(Publisher, "publish", watched)
+    async with running_hub() as hub:
+        assert (await hub.publish("a")).headers["hookwire-notice"] == "while"
 
 
 @pytest.mark.parametrize(
