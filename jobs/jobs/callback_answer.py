@@ -61,8 +61,8 @@ def judge_answer(answer: Response | str, now: datetime, retry_after_seconds_max:
 def _completed(answer: Response) -> CallbackVerdict:
     """Return the step for a 2xx answer: the work is done, and is not repeated because of the answer's body.
 
-    The result is JSON as it is, other text as a JSON string, or null for an empty body. ``why`` is a note on a body that
-    is not what its type says.
+    The result is JSON as it is, other text as a JSON string, or null for an empty body. ``why`` is a note on a body
+    that is not what its type says.
     """
     body = answer.body.removeprefix(BOM_UTF8)
     if answer.truncated:

@@ -613,7 +613,8 @@ def clock(server: HttpServer) -> float:
 @pytest.mark.parametrize(
     ("target", "path", "query"),
     [
-        (b"http://hub.test/a/b?c=d", "/a/b", b"c=d"), (b"HTTPS://hub.test:8443", "/", b""), (b"http://hub.test?c", "/", b"c"),
+        (b"http://hub.test/a/b?c=d", "/a/b", b"c=d"), (b"HTTPS://hub.test:8443", "/", b""),
+        (b"http://hub.test?c", "/", b"c"),
     ],
 )  # fmt: skip
 async def test_a_target_in_absolute_form_is_accepted_and_its_host_counts(

@@ -162,7 +162,7 @@ async def get(
 async def complete(request: Request, job_id: UUID, body: CompleteIn, context: In) -> None:
     """The result, the state, events and follow-up jobs are stored in one commit.
 
-    A result that cannot be stored does not repeat the work: the beginning of its text is kept, with a note in the trail.
+    A result that cannot be stored does not repeat the work. Its text is cut and kept, with a note in the trail.
     """
     receipt = await receipt_of(request, job_id, body.receipt, context)
     require_kinds(request, [kind for job in body.jobs for kind in kinds_of(job)])

@@ -60,7 +60,7 @@ class HttpJobs:
 
     async def _complete(self, job: Job, result: Any) -> Any:
         text, note = stored_result(result)
-        return await self._settle(job, "complete", result=json.loads(text), **job.extra(note))
+        return await self._settle(job, "complete", result=json.loads(text), **job.extra(note))  # noqa: S610 - no Django
 
     async def fail(self, job: Job, failed: Failed) -> None:
         """Fail the attempt."""

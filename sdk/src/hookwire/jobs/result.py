@@ -14,7 +14,7 @@ __all__ = ["stored_result"]
 _LEVELS_MAX: Final = 64
 _ENCODED_MAX: Final = 3_500_000
 _KEPT_CHARACTERS: Final = 65_536
-_TOKEN: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]')
+_MARK: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]')
 _NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
@@ -57,8 +57,8 @@ def _has_half_a_character(text: str) -> bool:
 
 def _levels(text: str) -> int:
     level = deepest = 0
-    for token in _TOKEN.findall(text):
-        level += 1 if token in "[{" else -1 if token in "]}" else 0
+    for mark in _MARK.findall(text):
+        level += 1 if mark in "[{" else -1 if mark in "]}" else 0
         deepest = max(level, deepest)
     return deepest
 

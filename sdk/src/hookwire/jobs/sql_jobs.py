@@ -46,7 +46,7 @@ class SqlJobs:
         """Complete jobs by one statement. Return the ids of the jobs that were still held."""
         results = [stored_result(result) for _, result in done]
         extras = [
-            encode(extra) if (extra := job.extra(note)) else None
+            encode(extra) if (extra := job.extra(note)) else None  # noqa: S610 - no Django
             for (job, _), (_, note) in zip(done, results, strict=True)
         ]
         fetch = self._fetch if connection is None else connection.fetch
