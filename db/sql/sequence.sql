@@ -1,8 +1,11 @@
 -- Sequences: each is compared with the greatest number that the database holds, and set forward where it is behind.
 
 -- name: is_settable
--- Return whether this session may set sequences forward. A database may have no schema yet, or an older one.
-SELECT coalesce(has_function_privilege(to_regprocedure('hookwire.set_numbers_forward(text,bigint)'), 'EXECUTE'), false);
+-- Return whether this session may set sequences forward. A database may have no schema of ours, or an older one, and a
+-- worker's role may have less rights.
+SELECT coalesce(bool_or(has_schema_privilege(n.oid, 'USAGE') AND has_function_privilege(p.oid, 'EXECUTE')), false)
+FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+WHERE p.proname = 'set_numbers_forward' AND n.nspname = 'hookwire';
 
 -- name: set_forward
 -- Set forward what is behind, and everything where the server is not $1, where numbers were drawn last. Return what was
