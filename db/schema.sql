@@ -1436,7 +1436,6 @@ CREATE FUNCTION hookwire.ensure_partitions(spare integer DEFAULT 3) RETURNS inte
 DECLARE
     size CONSTANT bigint := 10000000;
     current_id bigint;
-    ids_per_day bigint;
     target bigint;
     lower_id bigint;
     made integer := 0;
@@ -1445,12 +1444,11 @@ DECLARE
 BEGIN
     -- One maker at a time; the class is hookwire's, the number is this duty's.
     PERFORM pg_advisory_xact_lock(1215262571, -1);
+    PERFORM hookwire.mark_numbers();
     SELECT last_value INTO current_id FROM hookwire.event_id;
     INSERT INTO hookwire.id_watermarks AS w (day, last_id) VALUES (current_date, current_id)
         ON CONFLICT (day) DO UPDATE SET last_id = excluded.last_id;
-    SELECT coalesce((current_id - min(last_id)) / greatest(count(*) - 1, 1), 0) INTO ids_per_day
-        FROM hookwire.id_watermarks WHERE day >= current_date - 7;
-    target := current_id + greatest(30 * ids_per_day, spare * size);
+    target := current_id + greatest(30 * hookwire.ids_per_day(), spare * size);
     lower_id := (current_id / size) * size;
     WHILE lower_id <= target LOOP
         FOREACH parent IN ARRAY ARRAY['events', 'attempts'] LOOP
@@ -2102,6 +2100,26 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION hookwire.ids_left() RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE WHEN bool_or(p.low <= n.next_id AND n.next_id < p.high) THEN max(p.high) - n.next_id ELSE 0 END
+    FROM (SELECT e.last_value + e.is_called::integer AS next_id FROM hookwire.event_id e) AS n
+    LEFT JOIN (SELECT substring(b.bound FROM 'FROM \(''(\d+)''\)')::bigint AS low, substring(b.bound FROM 'TO \(''(\d+)''\)')::bigint AS high
+               FROM (SELECT pg_get_expr(c.relpartbound, c.oid) AS bound FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+                     WHERE i.inhparent = 'hookwire.events'::regclass AND NOT i.inhdetachpending) AS b) AS p ON true
+    GROUP BY n.next_id
+$$;
+
+CREATE FUNCTION hookwire.ids_per_day() RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT coalesce(sum(greatest(d.last_id - d.before_id - d.skipped, 0)) / greatest(count(*), 1), 0)::bigint
+    FROM (SELECT w.last_id, w.skipped, lag(w.last_id) OVER (ORDER BY w.day) AS before_id
+          FROM hookwire.id_watermarks w WHERE w.day >= current_date - 7) AS d
+    WHERE d.before_id IS NOT NULL
+$$;
+
 CREATE FUNCTION hookwire.is_person(name text) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN COALESCE((((octet_length(name) >= 1) AND (octet_length(name) <= 200)) AND (name !~ '[\x01-\x1f\x7f]'::text)), false);
@@ -2485,6 +2503,18 @@ EXCEPTION WHEN lock_not_available THEN
 END
 $$;
 
+CREATE FUNCTION hookwire.lock_sequence(sequence text) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    last bigint;
+BEGIN
+    EXECUTE format('ALTER SEQUENCE hookwire.%I NO CYCLE', sequence);
+    EXECUTE format('SELECT CASE WHEN s.is_called THEN s.last_value ELSE 0 END FROM hookwire.%I AS s', sequence) INTO last;
+    RETURN last;
+END
+$$;
+
 CREATE FUNCTION hookwire.locked_job(job_id uuid, verb text, states text[]) RETURNS hookwire.jobs
     LANGUAGE plpgsql
     AS $$
@@ -2504,6 +2534,15 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'HW002', MESSAGE = format('the job %s is %s%s; %s needs one that is %s', job_id, ended,
         coalesce(' to ' || CASE WHEN ended = 'assigned' THEN found.assignee END, ''), verb, array_to_string(states, ' or '));
 END
+$$;
+
+CREATE FUNCTION hookwire.mark_numbers() RETURNS void
+    LANGUAGE sql
+    AS $$
+    INSERT INTO hookwire.number_marks AS m (sequence, last_number)
+    SELECT s.sequencename, s.last_value FROM pg_sequences s
+    WHERE s.schemaname = 'hookwire' AND s.sequencename <> 'horizon' AND s.last_value IS NOT NULL ORDER BY s.sequencename COLLATE "C"
+    ON CONFLICT (sequence) DO UPDATE SET last_number = excluded.last_number WHERE m.last_number < excluded.last_number
 $$;
 
 CREATE TABLE hookwire.messages (
@@ -2640,6 +2679,75 @@ COMMENT ON COLUMN hookwire.sinks.configured IS 'Whether a process of this instal
 CREATE FUNCTION hookwire.notify_way() RETURNS text
     LANGUAGE sql STABLE
     RETURN CASE WHEN (SELECT s.configured FROM hookwire.sinks s WHERE (s.name = 'amqp'::text)) THEN 'relay'::text ELSE 'notify'::text END;
+
+CREATE FUNCTION hookwire.numbers(OUT sequence text, OUT last bigint, OUT used bigint, OUT most bigint) RETURNS SETOF record
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
+    AS $$
+    SELECT s.sequencename::text, coalesce(s.last_value, 0),
+           CASE WHEN r.sequence IS NOT NULL THEN greatest(r.used, m.last_number, 0) END, s.max_value
+    FROM pg_sequences s
+    LEFT JOIN (
+        SELECT 'event_id' AS sequence, greatest(
+            (SELECT max(e.id) FROM hookwire.events e), (SELECT max(a.event_id) FROM hookwire.attempts a),
+            (SELECT max(d.event_id) FROM hookwire.deliveries d), (SELECT max(l.event_id) FROM hookwire.dead_letters l),
+            (SELECT max(l.event_id) FROM hookwire.relay_dead_letters l), (SELECT max(c.event_id) FROM hookwire.fanout_cursors c),
+            (SELECT max(o.id) FROM hookwire.sinks k CROSS JOIN generate_series(0, 63) AS g(shard) CROSS JOIN LATERAL (
+                 SELECT x.id FROM hookwire.outbox x WHERE x.sink = k.name AND x.shard = g.shard ORDER BY x.id DESC LIMIT 1) AS o),
+            (SELECT max(h.id) FROM hookwire.sinks k CROSS JOIN LATERAL (
+                 SELECT x.id FROM hookwire.held x WHERE x.sink = k.name ORDER BY x.id DESC LIMIT 1) AS h),
+            (SELECT max(k.event_id) FROM (SELECT x.event_id FROM hookwire.idempotency_keys x ORDER BY x.accepted_at DESC LIMIT 10) AS k),
+            (SELECT max(n) FROM (SELECT x.ids FROM hookwire.ledger_entries x ORDER BY x.id DESC LIMIT 10) AS e CROSS JOIN unnest(e.ids) AS n),
+            (SELECT max(greatest(x.owed_max, x.settled_max))
+             FROM (SELECT y.owed_max, y.settled_max FROM hookwire.ledger y ORDER BY y.hour DESC LIMIT 10) AS x),
+            (SELECT greatest(c.through_id, c.mark_id) FROM hookwire.ledger_cursor c),
+            -- Events that a replay names may never have existed.
+            (SELECT max(nullif(r.upper_event_id, 1))
+             FROM (SELECT x.upper_event_id, x.event_ids FROM hookwire.replays x ORDER BY x.id DESC LIMIT 10) AS r WHERE r.event_ids IS NULL),
+            (SELECT max(nullif(w.last_id, 1)) FROM (SELECT x.last_id FROM hookwire.id_watermarks x ORDER BY x.day DESC LIMIT 31) AS w)
+        ) AS used
+        UNION ALL SELECT 'message_id', greatest(
+            (SELECT max(m.id) FROM hookwire.messages m), (SELECT max(d.id) FROM hookwire.dead_messages d))
+        UNION ALL SELECT 'request_number', (SELECT max(r.number) FROM hookwire.requests r)
+        UNION ALL SELECT 'delivery_fence', (SELECT max(d.fence) FROM (
+            SELECT x.fence FROM hookwire.deliveries x WHERE x.attempts > 0 AND x.fence IS NOT NULL AND x.parked_at IS NULL
+            ORDER BY x.event_id DESC, x.subscription_id DESC LIMIT 10) AS d)
+        UNION ALL SELECT 'lease_fence', greatest(
+            (SELECT max(m.claim) FROM (SELECT x.claim FROM hookwire.messages x WHERE x.claim IS NOT NULL ORDER BY x.lease_until DESC LIMIT 10) AS m),
+            (SELECT max(t.claim) FROM (SELECT x.claim FROM hookwire.task_rows x WHERE x.start_time IS NOT NULL ORDER BY x.lease_until DESC LIMIT 10) AS t),
+            (SELECT max(j.claim) FROM (SELECT x.claim FROM hookwire.jobs x WHERE x.state = 'running' ORDER BY x.lease_until DESC LIMIT 10) AS j),
+            (SELECT max(r.claim) FROM (SELECT x.claim FROM hookwire.requests x ORDER BY x.number DESC LIMIT 10) AS r))
+        UNION ALL SELECT 'api_keys_id_seq', (SELECT max(k.id) FROM hookwire.api_keys k)
+        UNION ALL SELECT 'audit_id_seq', (SELECT max(a.id) FROM hookwire.audit a)
+        UNION ALL SELECT 'dead_tasks_number_seq', (SELECT max(d.number) FROM hookwire.dead_tasks d)
+        UNION ALL SELECT 'former_audiences_number_seq', NULL
+        UNION ALL SELECT 'holds_id_seq', (SELECT max(h.id) FROM hookwire.holds h)
+        UNION ALL SELECT 'intents_id_seq', (SELECT max(i.id) FROM hookwire.intents i)
+        UNION ALL SELECT 'job_requests_number_seq', (SELECT max(r.number) FROM hookwire.job_requests r)
+        UNION ALL SELECT 'jobs_seq_seq', greatest(
+            (SELECT max(j.seq) FROM hookwire.jobs j), (SELECT max(a.seq) FROM hookwire.job_archive a))
+        UNION ALL SELECT 'ledger_entries_id_seq', (SELECT max(e.id) FROM hookwire.ledger_entries e)
+        UNION ALL SELECT 'queues_id_seq', (SELECT max(q.id) FROM hookwire.queues q)
+        UNION ALL SELECT 'rabbithub_resources_id_seq', (SELECT max(r.id) FROM hookwire.rabbithub_resources r)
+        UNION ALL SELECT 'relay_members_id_seq', greatest(
+            (SELECT max(m.id) FROM hookwire.relay_members m), (SELECT max(t.member) FROM hookwire.relay_terms t))
+        UNION ALL SELECT 'replays_id_seq', (SELECT max(r.id) FROM hookwire.replays r)
+        UNION ALL SELECT 'services_id_seq', (SELECT max(v.id) FROM hookwire.services v)
+        UNION ALL SELECT 'subscriptions_id_seq', greatest(
+            (SELECT max(x.id) FROM hookwire.subscriptions x), (SELECT max(a.subscription_id) FROM hookwire.attempts a),
+            (SELECT max(d.subscription_id) FROM hookwire.deliveries d), (SELECT max(l.subscription_id) FROM hookwire.dead_letters l),
+            (SELECT max(f.subscription_id) FROM hookwire.delivery_failures f), (SELECT max(g.subscription_id) FROM hookwire.delivery_gates g),
+            (SELECT max(f.subscription_id) FROM hookwire.former_audiences f))
+        UNION ALL SELECT 'task_rows_seq_seq', greatest(
+            (SELECT max(t.seq) FROM (SELECT x.seq FROM hookwire.task_rows x WHERE x.start_time IS NOT NULL ORDER BY x.lease_until DESC LIMIT 10) AS t),
+            (SELECT max(t.seq) FROM (SELECT x.seq FROM hookwire.task_rows x WHERE x.due_at IS NOT NULL ORDER BY x.due_at DESC LIMIT 10) AS t))
+    ) AS r ON r.sequence = s.sequencename
+    LEFT JOIN hookwire.number_marks m ON m.sequence = s.sequencename
+    WHERE s.schemaname = 'hookwire' AND s.sequencename <> 'horizon'
+$$;
 
 CREATE FUNCTION hookwire.origin() RETURNS uuid
     LANGUAGE sql STABLE PARALLEL SAFE
@@ -3773,6 +3881,54 @@ BEGIN
         found.disabled := false;
     END IF;
     RETURN found;
+END
+$$;
+
+CREATE FUNCTION hookwire.set_numbers_forward(seen text DEFAULT NULL::text, margin bigint DEFAULT 1000000, OUT sequence text, OUT last bigint, OUT used bigint, OUT next bigint, OUT reason text) RETURNS SETOF record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    known text;
+    here text;
+    is_elsewhere boolean;
+    forward bigint;
+    one record;
+BEGIN
+    SELECT i.server INTO known FROM hookwire.installation i FOR NO KEY UPDATE;
+    here := concat_ws(' ', coalesce(seen, 'unknown'), 'database', (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()),
+                      'table', 'hookwire.installation'::regclass::oid);
+    is_elsewhere := coalesce(known <> here, false);
+    FOR one IN SELECT n.* FROM hookwire.numbers() n WHERE is_elsewhere OR n.last < n.used ORDER BY n.sequence COLLATE "C" LOOP
+        sequence := one.sequence;
+        last := one.last;
+        used := one.used;
+        IF is_elsewhere THEN
+            -- Of an integer two thousand million are all there are.
+            forward := greatest(last, used) + CASE WHEN one.most > 2147483647 THEN margin ELSE margin / 1000 END;
+            reason := format('numbers were drawn last at %s, and this is %s', known, here);
+        ELSE
+            last := hookwire.lock_sequence(sequence);
+            CONTINUE WHEN last >= used;
+            forward := used;
+            reason := 'it was behind the greatest number that was used';
+        END IF;
+        PERFORM setval(format('hookwire.%I', sequence), forward);
+        next := forward + 1;
+        IF sequence = 'event_id' THEN
+            INSERT INTO hookwire.id_watermarks AS w (day, last_id, skipped) VALUES (current_date, forward, forward - last)
+            ON CONFLICT (day) DO UPDATE SET last_id = excluded.last_id, skipped = w.skipped + excluded.skipped;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+    UPDATE hookwire.installation SET server = here WHERE server IS DISTINCT FROM here;
+    IF hookwire.ids_left() = 0 THEN
+        PERFORM hookwire.ensure_partitions();
+    END IF;
 END
 $$;
 
@@ -5070,12 +5226,15 @@ CREATE SEQUENCE hookwire.horizon
 
 CREATE TABLE hookwire.id_watermarks (
     day date NOT NULL,
-    last_id bigint NOT NULL
+    last_id bigint NOT NULL,
+    skipped bigint DEFAULT 0 NOT NULL
 );
 
 COMMENT ON TABLE hookwire.id_watermarks IS 'The last event id of each day: the rate by which partitions are made ahead.';
 
 COMMENT ON COLUMN hookwire.id_watermarks.last_id IS 'The last event id that was drawn on that day.';
+
+COMMENT ON COLUMN hookwire.id_watermarks.skipped IS 'Ids of that day that no event has, because the sequence was set forward.';
 
 CREATE TABLE hookwire.idempotency_keys (
     tenant text NOT NULL,
@@ -5104,6 +5263,7 @@ CREATE TABLE hookwire.installation (
     queues_auto_create boolean DEFAULT true NOT NULL,
     kinds_auto_create boolean DEFAULT true NOT NULL,
     services_auto_create boolean DEFAULT true NOT NULL,
+    server text,
     CONSTRAINT installation_incarnation_check CHECK ((incarnation ~ '^[a-z2-7]{8}$'::text)),
     CONSTRAINT installation_singleton_check CHECK (singleton)
 );
@@ -5125,6 +5285,8 @@ COMMENT ON COLUMN hookwire.installation.queues_auto_create IS 'Whether a first m
 COMMENT ON COLUMN hookwire.installation.kinds_auto_create IS 'Whether a first job creates its kind.';
 
 COMMENT ON COLUMN hookwire.installation.services_auto_create IS 'Whether a first request creates its service.';
+
+COMMENT ON COLUMN hookwire.installation.server IS 'Where numbers were drawn last: cluster, timeline, database and table. Elsewhere all sequences are set forward.';
 
 CREATE TABLE hookwire.intents (
     id bigint NOT NULL,
@@ -5599,6 +5761,16 @@ COMMENT ON TABLE hookwire.migrations IS 'Migrations that were applied, with chec
 COMMENT ON COLUMN hookwire.migrations.version IS 'The number in the file''s name.';
 
 COMMENT ON COLUMN hookwire.migrations.checksum IS 'SHA-256 of the file.';
+
+CREATE TABLE hookwire.number_marks (
+    sequence text NOT NULL COLLATE pg_catalog."C",
+    last_number bigint NOT NULL
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE hookwire.number_marks IS 'The greatest number of each sequence, noted every minute. Rows that had it may be gone.';
+
+COMMENT ON COLUMN hookwire.number_marks.last_number IS 'Never falls.';
 
 CREATE VIEW hookwire.open_deliveries AS
  SELECT event_id,
@@ -6320,6 +6492,9 @@ ALTER TABLE ONLY hookwire.messages
 
 ALTER TABLE ONLY hookwire.migrations
     ADD CONSTRAINT migrations_pkey PRIMARY KEY (version);
+
+ALTER TABLE ONLY hookwire.number_marks
+    ADD CONSTRAINT number_marks_pkey PRIMARY KEY (sequence);
 
 ALTER TABLE ONLY hookwire.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (sink, shard, id);
