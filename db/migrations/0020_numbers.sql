@@ -12,6 +12,7 @@ CREATE TABLE hookwire.number_marks (
 )
 WITH (fillfactor = 50);
 COMMENT ON TABLE hookwire.number_marks IS 'The greatest number of each sequence, noted every minute. Rows that had it may be gone.';
+COMMENT ON COLUMN hookwire.number_marks.sequence IS 'The name of the sequence.';
 COMMENT ON COLUMN hookwire.number_marks.last_number IS 'Never falls.';
 
 -- Return each sequence, its last number, and the greatest number that is in use or was used. `used` is NULL where there is
@@ -21,6 +22,7 @@ CREATE FUNCTION hookwire.numbers(OUT sequence text, OUT last bigint, OUT used bi
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     SET jit TO 'off'
     AS $$
@@ -176,6 +178,7 @@ CREATE FUNCTION hookwire.set_numbers_forward(seen text DEFAULT NULL, margin bigi
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     SET jit TO 'off'
     AS $$
@@ -222,5 +225,3 @@ $$;
 
 REVOKE EXECUTE ON FUNCTION hookwire.numbers, hookwire.mark_numbers, hookwire.ids_per_day, hookwire.ids_left, hookwire.lock_sequence,
     hookwire.set_numbers_forward FROM PUBLIC;
-
-SELECT hookwire.mark_numbers();

@@ -17,8 +17,8 @@ from db.statements import STATEMENTS
 
 _SMALL, _LARGE = 10, 10_000
 _ROWS_MAX, _PAGES_MAX = 100, 100
-_PAGES_OF_SHARDS_MAX = 200
-"""Of the outbox, where a statement looks into each of 64 shards."""
+_PAGES_OF_SHARDS_MAX = 600
+"""Of the outbox, where a statement looks into each of 64 shards, of one sink or of all four."""
 
 # One word stands for every name and one number for everything else, so that row 7 is what each statement asks for.
 _WORD = "CASE n WHEN 7 THEN 'default' ELSE 'x' || n END"
