@@ -96,7 +96,7 @@ def _answered(error: Any, *, sent: bool) -> DatabaseError:
     if is_ours or sqlstate.startswith(_DATA) or sqlstate == _NOT_NULL or _breaks_a_check(error):
         return Refused(sqlstate, message, is_ours=is_ours)
     if sqlstate == _CHECK:  # a row without a partition
-        message += "; run SELECT hookwire.ensure_partitions() as the owner of the schema"
+        message += "; call hookwire.ensure_partitions() as the owner of the schema"
     return ServerTrouble(sqlstate, message)
 
 

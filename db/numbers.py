@@ -1,7 +1,7 @@
-"""Numbers: no sequence gives a number that was given before, whichever server the database was moved to (HA-21, HA-22).
+"""Numbers: no sequence gives a number that was given before, wherever the database was moved (HA-21, HA-22).
 
 Logical replication copies no sequences, a dump has those of its time, and a standby may be promoted that lacks the
-last of them. So the first session on each server sets forward what is behind, before a number is drawn there.
+last of them. So the first session on each server sets sequences forward that are behind, before it is used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Numbers:
         self._sure_at: str | int | None = None
 
     async def ensure(self, session: Any, server: str | None) -> None:
-        """Set forward what is behind at this server. None: it does not tell which it is, so each generation asks.
+        """Set forward the sequences of this server. None: it does not tell which it is, so each generation asks.
 
         Raise :class:`Unavailable` where another session holds a sequence that is behind.
         """

@@ -163,7 +163,7 @@ async def _keep(_connection: object) -> None:
 
 
 async def open_database(options: PoolOptions) -> Database:
-    """Open the pool; raise :class:`Unavailable` when the server cannot be reached, or its numbers cannot be made sure."""
+    """Open the pool; raise :class:`Unavailable` when the server cannot be reached, or its sequences are behind."""
     options.primary.numbers = options.primary.numbers or Numbers()
 
     async def connect(*_arguments: object, **_options: object) -> ServerSession:

@@ -54,7 +54,7 @@ class SeparateSession(Protocol):
 class Primary:
     """The primary of one process and database. ``address`` is where it answered last: sessions ask there first.
 
-    ``numbers``: of a process that draws numbers. Its sequences are ahead of what was used, before a session is lent.
+    ``numbers``, in a process that draws numbers, sets sequences forward before a session is lent.
     """
 
     def __init__(self) -> None:

@@ -2684,6 +2684,7 @@ CREATE FUNCTION hookwire.numbers(OUT sequence text, OUT last bigint, OUT used bi
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     SET jit TO 'off'
     AS $$
@@ -3888,6 +3889,7 @@ CREATE FUNCTION hookwire.set_numbers_forward(seen text DEFAULT NULL::text, margi
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     SET jit TO 'off'
     AS $$
@@ -5769,6 +5771,8 @@ CREATE TABLE hookwire.number_marks (
 WITH (fillfactor='50');
 
 COMMENT ON TABLE hookwire.number_marks IS 'The greatest number of each sequence, noted every minute. Rows that had it may be gone.';
+
+COMMENT ON COLUMN hookwire.number_marks.sequence IS 'The name of the sequence.';
 
 COMMENT ON COLUMN hookwire.number_marks.last_number IS 'Never falls.';
 

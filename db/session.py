@@ -141,7 +141,7 @@ async def _connect(options: PoolOptions, candidate: _Candidate, seconds: float) 
             async with asyncio.timeout(seconds):
                 identity = await _begin(session, options)
             if options.primary.numbers is not None:
-                await options.primary.numbers.ensure(session, identity and str(identity))
+                await options.primary.numbers.ensure(session, None if identity is None else str(identity))
     except BaseException:
         session.terminate()
         raise

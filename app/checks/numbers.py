@@ -1,4 +1,4 @@
-"""Checks of numbers: sequences are ahead of what was used (GB-05), and ids have partitions (RR-05)."""
+"""Checks of numbers: sequences are ahead of all used numbers (GB-05), and ids have partitions (RR-05)."""
 
 from __future__ import annotations
 
@@ -20,15 +20,12 @@ async def _sequences(connection: Direct) -> Check:
     if not behind:
         return Check("GB-05", "sequences", "ok", "ahead of all numbers that were used")
     words = "; ".join(f"{row['sequence']} is at {row['last']}, and {row['used']} was used" for row in behind)
-    cure = (
-        "start hookwire serve, or run SELECT * FROM hookwire.set_numbers_forward() as the owner of the schema; "
-        "see docs/how-to/restore.md"
-    )
+    cure = f"start hookwire serve, or run as the owner of the schema: {behind[0]['cured_by']} (docs/how-to/restore.md)"
     return Check("GB-05", "sequences", "refuse", f"behind, so numbers would come twice: {words}", cure)
 
 
 async def _partitions(connection: Direct) -> Check:
-    """Without a partition foreign business transactions would fail."""
+    """Check partitions ahead: without one, foreign business transactions would fail."""
     row = await connection.fetchrow("check.partitions")
     assert row is not None, "a row of scalars"
     left, per_day = int(row["ids_left"]), int(row["ids_per_day"])
@@ -36,5 +33,5 @@ async def _partitions(connection: Direct) -> Check:
     words = f"room for {left:,} events" + (f", {days:,.0f} days at the current rate" if per_day else "")
     if left > 0 and days >= _DAYS_MIN:
         return Check("RR-05", "partitions", "ok", words)
-    cure = "run SELECT hookwire.ensure_partitions() as the owner of the schema; a running hookwire does so every minute"
+    cure = f"a running hookwire makes them every minute; or run as the owner of the schema: {row['made_by']}"
     return Check("RR-05", "partitions", "warn" if left > 0 else "refuse", words, cure)

@@ -1,4 +1,4 @@
--- No number comes twice: the sequences are compared with what the database holds, and set forward (ADR 67).
+-- No number comes twice: sequences are compared with the numbers in the database, and set forward (ADR 67).
 
 ALTER TABLE hookwire.installation ADD COLUMN server text;
 COMMENT ON COLUMN hookwire.installation.server IS 'Where numbers were drawn last: cluster, timeline, database and table. Elsewhere all sequences are set forward.';
@@ -168,9 +168,9 @@ BEGIN
 END
 $$;
 
--- Set forward what is behind, before numbers are drawn at a server that names itself `seen`. Where numbers were drawn
--- elsewhere last, set all sequences forward by `margin`: others may have seen numbers that this database does not know.
--- Return what was set. One caller at a time.
+-- Set sequences forward that are behind, before numbers are drawn at a server that names itself `seen`. Where numbers were
+-- drawn elsewhere last, set all of them forward by `margin`: others may have seen numbers that this database does not know.
+-- Return the sequences that were set. One caller at a time.
 --
 -- Behind the margin no session draws a number between the reading and the setting. Without it the sequence is locked.
 CREATE FUNCTION hookwire.set_numbers_forward(seen text DEFAULT NULL, margin bigint DEFAULT 1000000, OUT sequence text,

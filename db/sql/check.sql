@@ -51,8 +51,10 @@ SELECT sequencename AS name, cache_size FROM pg_sequences
 WHERE schemaname = 'hookwire' AND sequencename IN ('event_id', 'delivery_fence') AND cache_size > 1 ORDER BY name;
 
 -- name: partitions
--- Return how many ids fit into the partitions that exist, and how many ids a recent day used.
-SELECT hookwire.ids_left() AS ids_left, hookwire.ids_per_day() AS ids_per_day;
+-- Return how many ids fit into the partitions that exist, how many ids a recent day used, and the statement that makes
+-- partitions.
+SELECT hookwire.ids_left() AS ids_left, hookwire.ids_per_day() AS ids_per_day,
+       'SELECT hookwire.ensure_partitions()' AS made_by;
 
 -- name: collations
 -- Find our indexes whose order is that of a library with another version now, and the statement that notes the new

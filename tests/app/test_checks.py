@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -22,7 +21,6 @@ from app.checks.keys import key_checks
 from app.checks.process import descriptor_check, guard_check
 from app.checks.settings import settings_checks
 from app.settings.settings import Settings
-from db.migrate import migrate
 from db.pool import PoolOptions, open_database
 from hub.keys import Keys, NewKey
 from scripts.servers.postgres import PostgresServer
@@ -217,7 +215,10 @@ async def test_a_migrated_database_has_no_findings(database_url_both: str, tmp_p
         ("ALTER TABLE hookwire.deliveries SET (autovacuum_enabled = false)", [("RP-02", "warn")]),
         ("SELECT setval('hookwire.event_id', 40000000)", [("RR-05", "refuse")]),
         ("DROP TABLE hookwire.events_00000000", [("RR-05", "refuse")]),
-        ("INSERT INTO hookwire.ledger_entries (sink, outcome, ids) VALUES ('kafka', 'sent', ARRAY[7])", [("GB-05", "refuse")]),
+        (
+            "INSERT INTO hookwire.ledger_entries (sink, outcome, ids) VALUES ('kafka', 'sent', ARRAY[7])",
+            [("GB-05", "refuse")],
+        ),
         (
             "INSERT INTO hookwire.id_watermarks (day, last_id) "
             "VALUES (current_date - 2, 1), (current_date - 3, -30000000)",
@@ -237,73 +238,6 @@ async def test_a_database_that_was_tampered_with_is_found(
     checks = await database_checks(settings_of(tmp_path, profile="production"), PoolOptions(database_url))
 
     assert found(checks) == expected
-
-
-async def test_the_doctor_names_a_sequence_that_is_behind_and_changes_nothing(database_url_both: str, tmp_path: Path) -> None:
-    """GB-05, HA-22: it said "0 findings"."""
-    connection = await asyncpg.connect(database_url_both)
-    await connection.execute(
-        "SELECT hookwire.publish('orders', 'one'::text); SELECT hookwire.publish('orders', 'two'::text); "
-        "SELECT setval('hookwire.event_id', 1)"
-    )
-    checks = await database_checks(settings_of(tmp_path), PoolOptions(database_url_both))
-    last = await connection.fetchval("SELECT last_value FROM hookwire.event_id")
-    cures = [check.cure for check in checks if check.is_finding]
-    await connection.execute("SELECT * FROM hookwire.set_numbers_forward()")
-    repaired = await database_checks(settings_of(tmp_path), PoolOptions(database_url_both))
-    await connection.close()
-
-    assert [check.detail for check in checks if check.is_finding] == [
-        "behind, so numbers would come twice: event_id is at 1, and 2 was used"
-    ]
-    assert "SELECT * FROM hookwire.set_numbers_forward()" in cures[0]
-    assert last == 1
-    assert found(repaired) == []
-
-
-@pytest.fixture
-async def german_url(database_url15: str) -> AsyncIterator[str]:
-    """The URL of a database whose texts have the order of ICU, which not every PostgreSQL is built with."""
-    url = f"{database_url15}_german"
-    name = urlsplit(url).path[1:]
-    connection = await asyncpg.connect(database_url15)
-    await connection.execute(
-        f"CREATE DATABASE {name} TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'de' LC_COLLATE 'C' LC_CTYPE 'C'"
-    )
-    await migrate(url)
-    yield url
-    await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
-    await connection.close()
-
-
-async def test_indexes_in_the_order_of_another_version_of_a_library_are_named(german_url: str, tmp_path: Path) -> None:
-    """GB-11: by the database's default, and by a collation of their own. The named statements are the cure."""
-    connection = await asyncpg.connect(german_url)
-    await connection.execute(
-        """CREATE TABLE hookwire.words (w text COLLATE "de-x-icu"); CREATE INDEX words_w ON hookwire.words (w)"""
-    )
-    before = await database_checks(settings_of(tmp_path), PoolOptions(german_url))
-    await connection.execute(
-        f"""UPDATE pg_database SET datcollversion = '1' WHERE datname = '{urlsplit(german_url).path[1:]}';
-        UPDATE pg_collation SET collversion = '2' WHERE collname = 'de-x-icu'"""
-    )
-    checks = await database_checks(settings_of(tmp_path), PoolOptions(german_url))
-    [stale] = [check for check in checks if check.is_finding]
-    statements = stale.cure.split("; ")
-    for statement in statements:
-        await connection.execute(statement)
-    cured = await database_checks(settings_of(tmp_path), PoolOptions(german_url))
-    await connection.close()
-
-    assert found(before) == []
-    assert (stale.id, stale.level) == ("GB-11", "warn")
-    assert {"hookwire.words_w", "hookwire.topics_pkey"} <= set(re.findall(r"hookwire\.\w+", stale.detail))
-    assert "hookwire.relay_terms_pkey" not in stale.detail, "its texts are in C"
-    assert statements[-2:] == [
-        f"ALTER DATABASE {urlsplit(german_url).path[1:]} REFRESH COLLATION VERSION",
-        'ALTER COLLATION "de-x-icu" REFRESH VERSION',
-    ]
-    assert found(cured) == []
 
 
 @asynccontextmanager

@@ -149,7 +149,7 @@ _MEASURED = {
     "job.claim", "job.complete", "job.fail", "job.extend", "job.keep", "job.claim_for_callbacks", "request.lease",
     "request.reply", "request.lease_for_callbacks", "key.find", "topic.get", "topic.known", "due.poll",
     "ledger.fold_events", "ledger.fold_entries", "replay.step", "rabbithub.expire", "foreign.ping",
-    "event.purge_idempotency_keys", "event_job.enqueue",
+    "event.purge_idempotency_keys", "event_job.enqueue", "sequence.behind", "sequence.set_forward",
 }  # fmt: skip
 
 # What users call in sessions of their own.

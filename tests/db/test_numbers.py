@@ -107,7 +107,9 @@ def copy_without_sequences(url: str, to: str, folder: Path) -> None:
     dump = folder / "copy.dump"
     program("pg_dump", "--format=custom", f"--file={dump}", url)
     contents = folder / "contents"
-    contents.write_text("\n".join(line for line in program("pg_restore", "-l", dump).splitlines() if "SEQUENCE SET" not in line))
+    contents.write_text(
+        "\n".join(line for line in program("pg_restore", "-l", dump).splitlines() if "SEQUENCE SET" not in line)
+    )
     program("pg_restore", "--exit-on-error", f"--use-list={contents}", f"--dbname={to}", dump)
 
 
@@ -190,7 +192,9 @@ async def test_when_a_standby_takes_over_that_is_behind_no_id_comes_again(pair: 
         await publish(database)
         await until(lambda: has_row(pair.standby.url))
         await asyncio.to_thread(pair.standby.stop)
-        await run(pair.primary.url, "SELECT hookwire.publish('orders', n::text, 'k' || n) FROM generate_series(1, 200) AS n")
+        await run(
+            pair.primary.url, "SELECT hookwire.publish('orders', n::text, 'k' || n) FROM generate_series(1, 200) AS n"
+        )
         lost = (await last_values(pair.primary.url))["event_id"]
         await asyncio.to_thread(pair.primary.stop)
         await asyncio.to_thread(pair.standby.start)
@@ -271,7 +275,9 @@ async def test_processes_that_start_together_set_forward_once(database_url_both:
     assert after["relay_members_id_seq"] == _MARGIN // 1000, "an integer"
 
 
-async def test_while_another_session_draws_from_a_sequence_that_is_behind_nothing_is_lent(database_url_both: str) -> None:
+async def test_while_another_session_draws_from_a_sequence_that_is_behind_nothing_is_lent(
+    database_url_both: str,
+) -> None:
     """HA-22: its number could be above the greatest that was found."""
     await run(database_url_both, _USE + "SELECT setval('hookwire.event_id', 2)")
     drawing = await asyncpg.connect(database_url_both)
