@@ -13,7 +13,8 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
-from db.errors import DatabaseError, Unavailable
+from db.bound import translated
+from db.errors import DatabaseError, ServerTrouble, Unavailable
 from db.migrate import migrate
 from db.pool import Database, PoolOptions, open_database
 from scripts.servers.postgres import embedded_bin_dir
@@ -340,3 +341,12 @@ async def test_the_start_makes_the_partition_of_the_next_id(database_url_both: s
     await run(database_url_both, "SELECT setval('hookwire.event_id', 5000000000)")
     async with started(database_url_both) as database:
         assert await publish(database) == 5_000_000_001
+
+
+async def test_what_a_publish_without_a_partition_logs_names_the_cure(database_url_both: str) -> None:
+    """GB-05: the line of the answer 503 has this text."""
+    async with started(database_url_both) as database:
+        await run(database_url_both, "SELECT setval('hookwire.event_id', 5000000000)")
+        async with database._connection() as session:
+            with pytest.raises(ServerTrouble, match=r"; call hookwire\.ensure_partitions\(\)"), translated(sent=True):
+                await session.fetchval("SELECT hookwire.publish('orders', 'new'::text)")
