@@ -98,6 +98,8 @@ def _answered(error: Any, *, sent: bool) -> DatabaseError:
     is_ours = message.startswith(_OURS) or _is_raised_by_us(error)
     if is_ours or sqlstate.startswith(_DATA) or sqlstate == _NOT_NULL or _breaks_a_check(error):
         return Refused(sqlstate, message, is_ours=is_ours)
+    if sqlstate == _CHECK:  # a row without a partition
+        message += "; call hookwire.ensure_partitions() as the owner of the schema"
     return ServerTrouble(sqlstate, message)
 
 

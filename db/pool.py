@@ -17,6 +17,7 @@ import asyncpg
 
 from db.bound import Bound, connecting, translated
 from db.errors import DatabaseError
+from db.numbers import Numbers
 from db.pool_options import PoolOptions
 from db.session import ServerSession, open_session
 
@@ -163,7 +164,8 @@ async def _keep(_connection: object) -> None:
 
 
 async def open_database(options: PoolOptions) -> Database:
-    """Open the pool; raise :class:`Unavailable` when the server cannot be reached."""
+    """Open the pool; raise :class:`Unavailable` when the server cannot be reached, or its sequences are behind."""
+    options.primary.numbers = options.primary.numbers or Numbers()
 
     async def connect(*_arguments: object, **_options: object) -> ServerSession:
         return await open_session(options)

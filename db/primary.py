@@ -23,6 +23,7 @@ from weakref import WeakSet
 from db.address import ServerAddress
 from db.bound import lost_its_server, takes_no_writes
 from db.errors import CannotServe, DatabaseError, PrimaryChanged
+from db.numbers import Numbers
 
 __all__ = ["Primary", "SeparateSession", "ServerIdentity"]
 
@@ -36,6 +37,9 @@ class ServerIdentity:
     system: int
     timeline: int
 
+    def __str__(self) -> str:
+        return f"system {self.system} timeline {self.timeline}"
+
 
 class SeparateSession(Protocol):
     """A session outside of the pool, such as one that holds a lock."""
@@ -48,10 +52,14 @@ class SeparateSession(Protocol):
 
 
 class Primary:
-    """The primary of one process and database. ``address`` is where it answered last: sessions ask there first."""
+    """The primary of one process and database. ``address`` is where it answered last: sessions ask there first.
+
+    ``numbers``, in a process that draws numbers, sets sequences forward before a session is lent.
+    """
 
     def __init__(self) -> None:
         self.generation = 0
+        self.numbers: Numbers | None = None
         self.address: tuple[ServerAddress | None, str | None] | None = None
         self._identity: ServerIdentity | None = None
         self._former: set[int] = set()

@@ -139,15 +139,17 @@ async def _connect(options: PoolOptions, candidate: _Candidate, seconds: float) 
     try:
         with connecting():
             async with asyncio.timeout(seconds):
-                await _begin(session, options)
+                identity = await _begin(session, options)
+            if options.primary.numbers is not None:
+                await options.primary.numbers.ensure(session, None if identity is None else str(identity))
     except BaseException:
         session.terminate()
         raise
     return session
 
 
-async def _begin(session: ServerSession, options: PoolOptions) -> None:
-    """Set the settings of our statements, and admit the server."""
+async def _begin(session: ServerSession, options: PoolOptions) -> ServerIdentity | None:
+    """Set the settings of our statements, and admit the server; return its identity."""
     settings = options.session_settings()
     row = await session.fetchrow(STATEMENTS["session.begin"], list(settings), [*settings.values()])
     assert row is not None, "a row of aggregates"
@@ -155,7 +157,9 @@ async def _begin(session: ServerSession, options: PoolOptions) -> None:
         raise CannotServe("the server is a standby, which cannot be written to")
     if row["is_read_only"]:
         raise CannotServe("default_transaction_read_only is on for this server, database or role")
-    options.primary.admit(await _identity(session))
+    identity = await _identity(session)
+    options.primary.admit(identity)
+    return identity
 
 
 async def _identity(session: ServerSession) -> ServerIdentity | None:

@@ -6,7 +6,9 @@ import time
 from collections.abc import Iterator
 
 from app.checks.check import Check, stricter_in_production
+from app.checks.collations import collation_checks
 from app.checks.locks import held_locks, lock_table
+from app.checks.numbers import number_checks
 from app.checks.pooler import is_of_a_pooler, pooler_check, refusal
 from app.settings.settings import Settings
 from db.direct import Direct, connect_direct
@@ -42,8 +44,10 @@ async def database_checks(settings: Settings, options: PoolOptions) -> list[Chec
             *await _roles(settings, connection),
         ]
         if server["is_made"]:
-            found += [*await _tables(connection), *await _care(connection), *await _partitions(connection)]
-            found += await held_locks(connection)
+            found += [*await _tables(connection), *await _care(connection), *await held_locks(connection)]
+            found += await collation_checks(connection)
+        if server["has_numbers"]:
+            found += await number_checks(connection)
         return [*found, *await _schema(options.url)]
     except DatabaseError as error:
         return [_not_reached(error, "the connection broke during the check")]
@@ -191,19 +195,6 @@ def _old_snapshot(holder: Row) -> Check:
     # Without its slot a consumer loses its position, and would miss later changes.
     advice = "if its consumer is gone for good" if holder["is_slot"] else "end it"
     return Check("RP-04", "old snapshots", "warn", detail, f"{advice}: {holder['ended_by']}")
-
-
-async def _partitions(connection: Direct) -> list[Check]:
-    """Check partitions ahead: without one, foreign business transactions would fail (RR-05)."""
-    row = await connection.fetchrow("check.partitions")
-    assert row is not None, "the sequence has one row"
-    left, per_day = int(row["ids_left"] or 0), int(row["ids_per_day"])
-    days = left / per_day if per_day else float("inf")
-    words = f"room for {left:,} events" + (f", {days:,.0f} days at the current rate" if per_day else "")
-    if left <= 0 or days < 3:
-        cure = "let a hookwire process run: it makes partitions every minute"
-        return [Check("RR-05", "partitions", "refuse" if left <= 0 else "warn", words, cure)]
-    return [Check("RR-05", "partitions", "ok", words)]
 
 
 async def _schema(url: str) -> list[Check]:

@@ -19,7 +19,7 @@ from db.pool import PoolOptions
 __all__ = ["early_checks", "startup_checks"]
 
 _log = structlog.get_logger(__name__)
-_SCHEMA = ("SC-08", "SC-10", "RR-05")
+_SCHEMA = ("SC-08", "SC-10", "RR-05", "GB-05")
 
 
 async def early_checks(settings: Settings) -> None:

@@ -14,6 +14,7 @@ SELECT current_setting('server_version_num')::integer AS version_number, current
        current_setting('session_replication_role') AS session_replication_role,
        current_setting('plpgsql.variable_conflict', true) AS variable_conflict,
        to_regclass('hookwire.installation') IS NOT NULL AS is_made,
+       to_regprocedure('hookwire.numbers()') IS NOT NULL AS has_numbers,
        current_setting('max_locks_per_transaction')::bigint
        * (current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint) AS lock_slots;
 
@@ -50,13 +51,27 @@ SELECT sequencename AS name, cache_size FROM pg_sequences
 WHERE schemaname = 'hookwire' AND sequencename IN ('event_id', 'delivery_fence') AND cache_size > 1 ORDER BY name;
 
 -- name: partitions
--- Return how many ids fit into the partitions that exist, and how many ids a recent day used.
-SELECT (SELECT max(substring(pg_get_expr(c.relpartbound, c.oid) FROM 'TO \(''(\d+)''\)')::bigint)
-        FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-        WHERE i.inhparent = 'hookwire.events'::regclass) - e.last_value AS ids_left,
-       (SELECT coalesce((max(w.last_id) - min(w.last_id)) / greatest(count(*) - 1, 1), 0)
-        FROM hookwire.id_watermarks w WHERE w.day >= current_date - 7) AS ids_per_day
-FROM hookwire.event_id e;
+-- Return how many ids fit into the partitions that exist, how many ids a recent day used, and the statement that makes
+-- partitions.
+SELECT hookwire.ids_left() AS ids_left, hookwire.ids_per_day() AS ids_per_day,
+       'SELECT hookwire.ensure_partitions()' AS made_by;
+
+-- name: collations
+-- Find our indexes whose order is that of a library with another version now, and the statement that notes the new
+-- version afterwards (GB-11). `C` and `POSIX` have no version.
+SELECT x.indexrelid::regclass::text AS index, v.noted, v.now, v.refresh
+FROM pg_index x JOIN pg_class c ON c.oid = x.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+CROSS JOIN LATERAL (
+    SELECT d.datcollversion AS noted, pg_database_collation_actual_version(d.oid) AS now,
+           format('ALTER DATABASE %I REFRESH COLLATION VERSION', d.datname) AS refresh
+    FROM pg_database d
+    WHERE d.datname = current_database() AND 'pg_catalog."default"'::regcollation::oid = ANY (x.indcollation::oid[])
+    UNION ALL
+    SELECT l.collversion, pg_collation_actual_version(l.oid), format('ALTER COLLATION %s REFRESH VERSION', l.oid::regcollation)
+    FROM pg_collation l WHERE l.oid = ANY (x.indcollation::oid[]) AND l.collprovider <> 'd'
+) AS v
+WHERE n.nspname = 'hookwire' AND c.relkind = 'i' AND v.noted <> v.now
+ORDER BY index;
 
 -- name: neglected_tables
 -- Find queue tables whose autovacuum settings differ from those of the migrations: a constant threshold (RP-02).

@@ -15,8 +15,7 @@ SELECT b.through_id,
        CASE WHEN 7 * b.ids_per_day < $2::bigint THEN b.through_id ELSE (b.through_id / $2) * $2 - 1 END AS delete_id
 FROM (SELECT least(coalesce((SELECT max(w.last_id) FROM hookwire.id_watermarks w WHERE w.day < current_date - $1::integer), 0),
                    c.through_id) AS through_id, -- least() ignores a NULL: "nothing is old yet" must not become "everything is"
-             (SELECT coalesce((max(w.last_id) - min(w.last_id)) / greatest(count(*) - 1, 1), 0)
-              FROM hookwire.id_watermarks w WHERE w.day >= current_date - 7) AS ids_per_day
+             hookwire.ids_per_day() AS ids_per_day
       FROM hookwire.ledger_cursor c) AS b;
 
 -- name: purge_events

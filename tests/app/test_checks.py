@@ -215,6 +215,11 @@ async def test_a_migrated_database_has_no_findings(database_url_both: str, tmp_p
         ("ALTER TABLE hookwire.outbox RESET (autovacuum_vacuum_scale_factor)", [("RP-02", "warn")]),
         ("ALTER TABLE hookwire.deliveries SET (autovacuum_enabled = false)", [("RP-02", "warn")]),
         ("SELECT setval('hookwire.event_id', 40000000)", [("RR-05", "refuse")]),
+        ("DROP TABLE hookwire.events_00000000", [("RR-05", "refuse")]),
+        (
+            "INSERT INTO hookwire.ledger_entries (sink, outcome, ids) VALUES ('kafka', 'sent', ARRAY[7])",
+            [("GB-05", "refuse")],
+        ),
         (
             "INSERT INTO hookwire.id_watermarks (day, last_id) "
             "VALUES (current_date - 2, 1), (current_date - 3, -30000000)",
@@ -226,7 +231,7 @@ async def test_a_migrated_database_has_no_findings(database_url_both: str, tmp_p
 async def test_a_database_that_was_tampered_with_is_found(
     database_url: str, tmp_path: Path, harm: str, expected: list[tuple[str, str]]
 ) -> None:
-    """RL-09, RT-07, RO-10, SC-06, SC-08, SC-09, SC-10, RR-05, RP-02, GB-07, HA-02."""
+    """RL-09, RT-07, RO-10, SC-06, SC-08, SC-09, SC-10, RR-05, RP-02, GB-05, GB-07, HA-02."""
     connection = await asyncpg.connect(database_url)
     await connection.execute(harm.format(database=database_url.rpartition("/")[2]))
     await connection.close()

@@ -17,8 +17,8 @@ from db.statements import STATEMENTS
 
 _SMALL, _LARGE = 10, 10_000
 _ROWS_MAX, _PAGES_MAX = 100, 100
-_PAGES_OF_SHARDS_MAX = 200
-"""Of the outbox, where a statement looks into each of 64 shards."""
+_PAGES_OF_SHARDS_MAX = 600
+"""Of the outbox, where a statement looks into each of 64 shards, of one sink or of all four."""
 
 # One word stands for every name and one number for everything else, so that row 7 is what each statement asks for.
 _WORD = "CASE n WHEN 7 THEN 'default' ELSE 'x' || n END"
@@ -149,7 +149,7 @@ _MEASURED = {
     "job.claim", "job.complete", "job.fail", "job.extend", "job.keep", "job.claim_for_callbacks", "request.lease",
     "request.reply", "request.lease_for_callbacks", "key.find", "topic.get", "topic.known", "due.poll",
     "ledger.fold_events", "ledger.fold_entries", "replay.step", "rabbithub.expire", "foreign.ping",
-    "event.purge_idempotency_keys", "event_job.enqueue",
+    "event.purge_idempotency_keys", "event_job.enqueue", "sequence.behind", "sequence.set_forward",
 }  # fmt: skip
 
 # What users call in sessions of their own.

@@ -111,6 +111,7 @@ _DONE = f"FROM (SELECT hookwire.complete_jobs{_HELD}) AS id FROM hookwire.claim_
 _MADE = 'FROM hookwire.add_jobs(\'[{"kind": "a"}]\')'
 
 TOUR = (
+    "SELECT hookwire.numbers(), hookwire.set_numbers_forward()",
     "SELECT hookwire.publish('t', 'x', key => 'k', headers => '{\"a\": \"b\"}')",
     "SELECT hookwire.publish('t', '{}'::pg_catalog.jsonb), hookwire.publish('t', '\\x00'::pg_catalog.bytea)",
     "INSERT INTO hookwire.stash (topic, key, payload) VALUES ('t', 'k', 'x') RETURNING event_id",
