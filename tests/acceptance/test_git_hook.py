@@ -104,9 +104,10 @@ HOSTILE = [
 AS_TEXT = {b"refs/heads/caf\xe9": b"refs/heads/caf%E9", b"refs/heads/tab\there": b"refs/heads/tab%09here"}
 UNTOLD = [
     b"refs/heads/caf\xe9", b"refs/heads/\xc3", b"refs/heads/\xed\xa0\x80", b"refs/heads/\xc0\xaf",
-    b"refs/heads/\xff\xfe", b"refs/heads/\xf4\x90\x80\x80", "refs/heads/\x85".encode(),
-    "refs/heads/\uffff".encode(), "refs/heads/\ufdd0".encode(), "refs/heads/\U0001fffe".encode(), b"refs/heads/tab\there", b"refs/heads/" + b"x" * 5_000,
-    b"refs/heads/" + "\u65e5".encode() * 2_000, b"refs/heads/" + b"\xe9" * 2_000, b"refs/heads/%\xe9",
+    b"refs/heads/\xff\xfe", b"refs/heads/\xf4\x90\x80\x80", "refs/heads/\x85".encode(), "refs/heads/\uffff".encode(),
+    "refs/heads/\ufdd0".encode(), "refs/heads/\U0001fffe".encode(), b"refs/heads/tab\there",
+    b"refs/heads/" + b"x" * 5_000, b"refs/heads/" + "\u65e5".encode() * 2_000, b"refs/heads/" + b"\xe9" * 2_000,
+    b"refs/heads/%\xe9",
 ]  # fmt: skip
 TOLD = ["refs/heads/z\u00fcrich-\u65e5\u672c", "refs/heads/\U0001f600", "refs/heads/\ufffd", "refs/heads/100%E9"]
 
