@@ -34,10 +34,12 @@ from app.maintenance.due_poller import DuePoller
 from app.maintenance.retention import Retention, RetentionOptions
 from app.settings.egress_policy import egress_proxy, guard_policy
 from app.settings.settings import Settings
+from app.verdict.presence import Presence, Report
 from app.web.api.route.answers import Answers
 from app.web.api.route.context import Context
 from app.web.application import build_operations, build_web
 from app.web.backlog import Backlog
+from app.web.current_verdict import CurrentVerdict
 from app.web.front import Front
 from app.web.limits import RequestIds
 from app.web.overview import Overview
@@ -63,10 +65,11 @@ from hub.subscriptions import Subscriptions
 from hub.topics import Topics
 from hub.upstream import Upstreams
 from hub.verification import Verification
+from relay.amqp.source import AmqpSource
 from relay.metrics import RelayMetrics
 from relay.observer import Handler
 from runtime.loop_lag import LoopLag
-from runtime.process import Service
+from runtime.process import Service, process_name
 from runtime.sample import EventSample
 from runtime.wake import Wake
 from webhooks.contents import Contents
@@ -168,6 +171,7 @@ class _Builder:
         self._fetch_wake = Wake(is_watched=True)
         self._notifications = ProcessNotifications()
         self.relaying: Relaying | None = None
+        self._amqp_sources: Sequence[AmqpSource] = ()
         self._on_event = on_event
         self._event_log = EventLog(storage.incarnation, self._notifications.stored) if settings.logs_events else None
 
@@ -214,7 +218,8 @@ class _Builder:
         if not reads:
             return ()
         intake = EventIntake(self._hub, publisher, self._topics)
-        return amqp_sources(self._settings, self._storage.incarnation, intake, self._registry)
+        self._amqp_sources = amqp_sources(self._settings, self._storage.incarnation, intake, self._registry)
+        return self._amqp_sources
 
     def _wake_relays(self) -> list[Service]:
         """Connect this process's commits to its own relays, and to a notifier of the relays of other processes."""
@@ -271,6 +276,7 @@ class _Builder:
             Cleanup(self._database, self._settings.idempotency_seconds),
             Retention(self._database, self._retention_options()),
             LoopLag(self._registry),
+            Presence(self._database, process_name(), self._reports),
         ]
         if self._storage.embedded is not None:
             watch = EmbeddedWatch(self._storage.embedded)
@@ -307,6 +313,13 @@ class _Builder:
 
     def _relay_states(self) -> dict[str, tuple[str, str]]:
         return self.relaying.states() if self.relaying is not None else {}
+
+    def _reports(self) -> list[Report]:
+        """Return the states of the sinks and sources of this process."""
+        sinks = [Report("sink", name, state, error) for name, (state, error) in self._relay_states().items()]
+        sources = [Report("source", one.queue, one.state, one.last_error) for one in self._amqp_sources]
+        ill = ("backing off", "refused")
+        return [one if one.state in ill else one._replace(reason="") for one in (*sinks, *sources)]
 
     async def _connect_direct(self) -> Direct:
         return await connect_direct(self._storage.database.options)
@@ -369,9 +382,8 @@ class _Builder:
 
     @cached_property
     def _context(self) -> Context:
-        overview = Overview(
-            self._database, self.public_url, self._settings.profile, self._storage.incarnation, self._relay_states
-        )
+        verdict = CurrentVerdict(self._database)
+        overview = Overview(self._database, verdict, self.public_url, self._settings.profile, self._storage.incarnation)
         return Context(
             settings=self._settings,
             public_url=self.public_url,
@@ -390,7 +402,8 @@ class _Builder:
             jobs=self._jobs.api,
             services=self._services.api,
             registry=self._registry,
-            backlog=Backlog(self._database, self._registry),
+            backlog=Backlog(verdict, self._registry),
+            verdict=verdict,
             overview=overview,
             readiness=Readiness(self._database, overview.classify_outage),
             relay_states=self._relay_states,

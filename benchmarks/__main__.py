@@ -16,11 +16,12 @@ import time
 NAMES = (
     "publish", "deliver", "hub", "latency", "isolation", "standing", "footprint", "idle", "gap", "outbound", "relay",
     "backlog", "sustained", "mariadb", "amqp", "pipeline", "commits", "archive", "services", "titanic", "calls",
-    "queues", "jobs", "pickup", "depth", "cost", "answers", "destinations",
+    "queues", "jobs", "pickup", "depth", "cost", "answers", "destinations", "verdict",
 )  # fmt: skip
 _WITH_OWN_COMMAND = (
     "standing", "idle", "gap", "outbound", "relay", "backlog", "sustained", "mariadb", "amqp", "pipeline", "commits",
     "archive", "services", "titanic", "queues", "jobs", "pickup", "depth", "cost", "answers", "destinations",
+    "verdict",
 )  # fmt: skip
 
 

@@ -399,6 +399,61 @@ COMMENT ON COLUMN hookwire.subscriptions.metadata IS 'The subscriber''s own JSON
 
 COMMENT ON COLUMN hookwire.subscriptions.drops_at_end IS 'Whether what it is owed at its end is dropped instead of becoming dead letters.';
 
+CREATE TABLE hookwire.upstreams (
+    tenant text DEFAULT 'default'::text NOT NULL,
+    topic text NOT NULL,
+    url text NOT NULL,
+    token text NOT NULL,
+    key_id text NOT NULL,
+    sealed bytea NOT NULL,
+    hub_url text,
+    self_url text,
+    state text DEFAULT 'wanted'::text NOT NULL,
+    reason text,
+    lease_until timestamp with time zone,
+    due_at timestamp with time zone DEFAULT now(),
+    claimed_until timestamp with time zone,
+    claims bigint DEFAULT 0 NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    given_hub_url text,
+    given_topic_url text,
+    received_at timestamp with time zone,
+    longest_gap interval,
+    quiet_told_at timestamp with time zone,
+    CONSTRAINT upstreams_state_check CHECK ((state = ANY (ARRAY['wanted'::text, 'requested'::text, 'active'::text, 'denied'::text, 'ended'::text])))
+);
+
+COMMENT ON TABLE hookwire.upstreams IS 'Foreign topics that another hub delivers here, instead of being fetched.';
+
+COMMENT ON COLUMN hookwire.upstreams.url IS 'Where the topic is discovered.';
+
+COMMENT ON COLUMN hookwire.upstreams.token IS 'The part of the callback''s URL that cannot be guessed.';
+
+COMMENT ON COLUMN hookwire.upstreams.key_id IS 'The key that sealed the secret.';
+
+COMMENT ON COLUMN hookwire.upstreams.sealed IS 'The secret of the subscription there, encrypted.';
+
+COMMENT ON COLUMN hookwire.upstreams.hub_url IS 'The hub that was discovered last.';
+
+COMMENT ON COLUMN hookwire.upstreams.self_url IS 'The topic as the other hub names it.';
+
+COMMENT ON COLUMN hookwire.upstreams.due_at IS 'When the topic is discovered and its hub is asked again; NULL: not by itself.';
+
+COMMENT ON COLUMN hookwire.upstreams.claimed_until IS 'Until when one process makes it.';
+
+COMMENT ON COLUMN hookwire.upstreams.claims IS 'Claims so far; the number of the latest is its fence.';
+
+COMMENT ON COLUMN hookwire.upstreams.failures IS 'Failed requests in a row.';
+
+COMMENT ON COLUMN hookwire.upstreams.given_hub_url IS 'The hub that a person named; NULL: it is discovered.';
+
+COMMENT ON COLUMN hookwire.upstreams.given_topic_url IS 'The topic''s URL that a person named; NULL: it is discovered.';
+
+COMMENT ON COLUMN hookwire.upstreams.longest_gap IS 'The longest time between two deliveries.';
+
+COMMENT ON COLUMN hookwire.upstreams.quiet_told_at IS 'When it was told that nothing comes; NULL: since the last delivery never.';
+
 CREATE TABLE hookwire.job_kinds (
     kind text NOT NULL COLLATE pg_catalog."C",
     automation text,
@@ -606,7 +661,8 @@ CREATE TABLE hookwire.task_rows (
     last_error text,
     releases smallint DEFAULT 0 NOT NULL,
     CONSTRAINT task_rows_description_check CHECK ((octet_length(description) <= 1048576)),
-    CONSTRAINT task_rows_id_check CHECK ((((octet_length(id) >= 1) AND (octet_length(id) <= 200)) AND (id !~ '[\x01-\x1f\x7f]'::text)))
+    CONSTRAINT task_rows_id_check CHECK ((((octet_length(id) >= 1) AND (octet_length(id) <= 200)) AND (id !~ '[\x01-\x1f\x7f]'::text))),
+    CONSTRAINT task_times_are_in_the_years_1_to_9999 CHECK ((COALESCE(hookwire.is_bounded_time(start_time), true) AND COALESCE(hookwire.is_bounded_time(finish_time), true) AND COALESCE(hookwire.is_bounded_time(created_at), true) AND COALESCE(hookwire.is_bounded_time(due_at), true) AND COALESCE(hookwire.is_bounded_time(notify_at), true) AND COALESCE(hookwire.is_bounded_time(lease_until), true)))
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000');
 
@@ -967,6 +1023,7 @@ CREATE TABLE hookwire.dead_letters (
     last_outcome text,
     detail text,
     died_at timestamp with time zone DEFAULT now() NOT NULL,
+    on_purpose boolean DEFAULT false NOT NULL,
     CONSTRAINT dead_letters_kind_check CHECK ((kind = ANY (ARRAY['exhausted'::text, 'declined'::text, 'aborted'::text, 'gone'::text, 'internal'::text])))
 );
 
@@ -977,6 +1034,8 @@ COMMENT ON COLUMN hookwire.dead_letters.kind IS 'Why: exhausted, declined, gone,
 COMMENT ON COLUMN hookwire.dead_letters.last_status IS 'The status of the last answer.';
 
 COMMENT ON COLUMN hookwire.dead_letters.last_outcome IS 'The class of the last attempt''s outcome.';
+
+COMMENT ON COLUMN hookwire.dead_letters.on_purpose IS 'Whether a person gave it up.';
 
 CREATE TABLE hookwire.dead_messages (
     id bigint NOT NULL,
@@ -1348,12 +1407,15 @@ CREATE SEQUENCE hookwire.horizon
 
 CREATE TABLE hookwire.id_watermarks (
     day date NOT NULL,
-    last_id bigint NOT NULL
+    last_id bigint NOT NULL,
+    skipped bigint DEFAULT 0 NOT NULL
 );
 
 COMMENT ON TABLE hookwire.id_watermarks IS 'The last event id of each day: the rate by which partitions are made ahead.';
 
 COMMENT ON COLUMN hookwire.id_watermarks.last_id IS 'The last event id that was drawn on that day.';
+
+COMMENT ON COLUMN hookwire.id_watermarks.skipped IS 'Ids of that day that no event has, because the sequence was set forward.';
 
 CREATE TABLE hookwire.idempotency_keys (
     tenant text NOT NULL,
@@ -1382,6 +1444,7 @@ CREATE TABLE hookwire.installation (
     queues_auto_create boolean DEFAULT true NOT NULL,
     kinds_auto_create boolean DEFAULT true NOT NULL,
     services_auto_create boolean DEFAULT true NOT NULL,
+    server text,
     CONSTRAINT installation_incarnation_check CHECK ((incarnation ~ '^[a-z2-7]{8}$'::text)),
     CONSTRAINT installation_singleton_check CHECK (singleton)
 );
@@ -1403,6 +1466,8 @@ COMMENT ON COLUMN hookwire.installation.queues_auto_create IS 'Whether a first m
 COMMENT ON COLUMN hookwire.installation.kinds_auto_create IS 'Whether a first job creates its kind.';
 
 COMMENT ON COLUMN hookwire.installation.services_auto_create IS 'Whether a first request creates its service.';
+
+COMMENT ON COLUMN hookwire.installation.server IS 'Where numbers were drawn last: cluster, timeline, database and table. Elsewhere all sequences are set forward.';
 
 CREATE TABLE hookwire.intents (
     id bigint NOT NULL,
@@ -1878,6 +1943,18 @@ COMMENT ON COLUMN hookwire.migrations.version IS 'The number in the file''s name
 
 COMMENT ON COLUMN hookwire.migrations.checksum IS 'SHA-256 of the file.';
 
+CREATE TABLE hookwire.number_marks (
+    sequence text NOT NULL COLLATE pg_catalog."C",
+    last_number bigint NOT NULL
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE hookwire.number_marks IS 'The greatest number of each sequence, noted every minute. Rows that had it may be gone.';
+
+COMMENT ON COLUMN hookwire.number_marks.sequence IS 'The name of the sequence.';
+
+COMMENT ON COLUMN hookwire.number_marks.last_number IS 'Never falls.';
+
 CREATE VIEW hookwire.open_deliveries AS
  SELECT event_id,
     subscription_id,
@@ -1931,6 +2008,28 @@ COMMENT ON COLUMN hookwire.outbox.id IS 'The id of the event.';
 COMMENT ON COLUMN hookwire.outbox.layout IS 'The layout under which the shard was computed.';
 
 COMMENT ON COLUMN hookwire.outbox.shard IS 'One of 64 parts of the key space; of an event without a key, a part by its id.';
+
+CREATE TABLE hookwire.process_states (
+    process text NOT NULL,
+    kind text NOT NULL,
+    name text NOT NULL,
+    state text NOT NULL,
+    reason text NOT NULL,
+    since timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    until timestamp with time zone NOT NULL,
+    CONSTRAINT process_states_kind_check CHECK ((kind = ANY (ARRAY['sink'::text, 'source'::text])))
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE hookwire.process_states IS 'Sinks and sources as the processes that carry them report them.';
+
+COMMENT ON COLUMN hookwire.process_states.kind IS 'sink, or source: an AMQP queue whose messages become events.';
+
+COMMENT ON COLUMN hookwire.process_states.reason IS 'The last error while it does not work; else empty.';
+
+COMMENT ON COLUMN hookwire.process_states.since IS 'When this state began.';
+
+COMMENT ON COLUMN hookwire.process_states.until IS 'When the process counts as gone unless it has reported again.';
 
 ALTER TABLE hookwire.queues ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME hookwire.queues_id_seq
@@ -2023,6 +2122,7 @@ CREATE VIEW hookwire.receivers AS
            FROM ( SELECT
                    FROM hookwire.deliveries d
                   WHERE (d.subscription_id = s.id)
+                  ORDER BY d.due_at, d.event_id
                  LIMIT 1000) few) AS waiting,
     ( SELECT NULLIF(d.due_at, 'infinity'::timestamp with time zone) AS "nullif"
            FROM hookwire.deliveries d
@@ -2036,7 +2136,28 @@ CREATE VIEW hookwire.receivers AS
                   WHERE (x.subscription_id = s.id)
                   ORDER BY x.event_id DESC
                  LIMIT 20) a
-          WHERE (a.decision = 'delivered'::text))) AS last_success_at
+          WHERE (a.decision = 'delivered'::text))) AS last_success_at,
+    ( SELECT (d.fence IS NOT NULL)
+           FROM hookwire.deliveries d
+          WHERE (d.subscription_id = s.id)
+          ORDER BY d.due_at
+         LIMIT 1) AS next_is_claimed,
+    LEAST(( SELECT min(d.created_at) AS min
+           FROM ( SELECT x.created_at
+                   FROM hookwire.deliveries x
+                  WHERE (x.subscription_id = s.id)
+                  ORDER BY x.due_at, x.event_id
+                 LIMIT 10) d), ( SELECT d.created_at
+           FROM hookwire.deliveries d
+          WHERE ((d.subscription_id = s.id) AND (d.due_at = 'infinity'::timestamp with time zone))
+          ORDER BY d.due_at, d.event_id
+         LIMIT 1)) AS waiting_since,
+    ( SELECT avg(a.total_seconds) AS avg
+           FROM ( SELECT x.total_seconds
+                   FROM hookwire.attempts x
+                  WHERE (x.subscription_id = s.id)
+                  ORDER BY x.event_id DESC
+                 LIMIT 20) a) AS answer_seconds
    FROM ((hookwire.subscriptions s
      LEFT JOIN hookwire.delivery_gates g ON ((g.subscription_id = s.id)))
      LEFT JOIN hookwire.delivery_failures f ON ((f.subscription_id = s.id)));
@@ -2072,7 +2193,8 @@ CREATE TABLE hookwire.relay_dead_letters (
     layout smallint NOT NULL,
     reason text NOT NULL,
     detail text NOT NULL,
-    died_at timestamp with time zone DEFAULT now() NOT NULL
+    died_at timestamp with time zone DEFAULT now() NOT NULL,
+    on_purpose boolean DEFAULT false NOT NULL
 );
 
 COMMENT ON TABLE hookwire.relay_dead_letters IS 'Records of Kafka and AMQP that were given up. They keep their place in the outbox''s order.';
@@ -2082,6 +2204,8 @@ COMMENT ON COLUMN hookwire.relay_dead_letters.shard IS 'As in outbox.';
 COMMENT ON COLUMN hookwire.relay_dead_letters.layout IS 'As in outbox.';
 
 COMMENT ON COLUMN hookwire.relay_dead_letters.reason IS 'The kind of refusal.';
+
+COMMENT ON COLUMN hookwire.relay_dead_letters.on_purpose IS 'Whether a person gave it up.';
 
 CREATE TABLE hookwire.relay_members (
     id integer NOT NULL,
@@ -2412,48 +2536,6 @@ COMMENT ON COLUMN hookwire.topics.version IS 'Rises with each change of the sett
 
 COMMENT ON COLUMN hookwire.topics.job IS 'The rule by which the sink jobs enqueues a job for each event; NULL: there was never one.';
 
-CREATE TABLE hookwire.upstreams (
-    tenant text DEFAULT 'default'::text NOT NULL,
-    topic text NOT NULL,
-    url text NOT NULL,
-    token text NOT NULL,
-    key_id text NOT NULL,
-    sealed bytea NOT NULL,
-    hub_url text,
-    self_url text,
-    state text DEFAULT 'wanted'::text NOT NULL,
-    reason text,
-    lease_until timestamp with time zone,
-    due_at timestamp with time zone DEFAULT now(),
-    claimed_until timestamp with time zone,
-    claims bigint DEFAULT 0 NOT NULL,
-    failures integer DEFAULT 0 NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT upstreams_state_check CHECK ((state = ANY (ARRAY['wanted'::text, 'requested'::text, 'active'::text, 'denied'::text, 'ended'::text])))
-);
-
-COMMENT ON TABLE hookwire.upstreams IS 'Foreign topics that another hub delivers here, instead of being fetched.';
-
-COMMENT ON COLUMN hookwire.upstreams.url IS 'Where the topic is discovered.';
-
-COMMENT ON COLUMN hookwire.upstreams.token IS 'The part of the callback''s URL that cannot be guessed.';
-
-COMMENT ON COLUMN hookwire.upstreams.key_id IS 'The key that sealed the secret.';
-
-COMMENT ON COLUMN hookwire.upstreams.sealed IS 'The secret of the subscription there, encrypted.';
-
-COMMENT ON COLUMN hookwire.upstreams.hub_url IS 'The hub that was discovered last.';
-
-COMMENT ON COLUMN hookwire.upstreams.self_url IS 'The topic as the other hub names it.';
-
-COMMENT ON COLUMN hookwire.upstreams.due_at IS 'When the topic is discovered and its hub is asked again; NULL: not by itself.';
-
-COMMENT ON COLUMN hookwire.upstreams.claimed_until IS 'Until when one process makes it.';
-
-COMMENT ON COLUMN hookwire.upstreams.claims IS 'Claims so far; the number of the latest is its fence.';
-
-COMMENT ON COLUMN hookwire.upstreams.failures IS 'Failed requests in a row.';
-
 CREATE TABLE hookwire.verification_buckets (
     tenant text NOT NULL,
     host text NOT NULL,
@@ -2599,8 +2681,14 @@ ALTER TABLE ONLY hookwire.messages
 ALTER TABLE ONLY hookwire.migrations
     ADD CONSTRAINT migrations_pkey PRIMARY KEY (version);
 
+ALTER TABLE ONLY hookwire.number_marks
+    ADD CONSTRAINT number_marks_pkey PRIMARY KEY (sequence);
+
 ALTER TABLE ONLY hookwire.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (sink, shard, id);
+
+ALTER TABLE ONLY hookwire.process_states
+    ADD CONSTRAINT process_states_pkey PRIMARY KEY (process, kind, name);
 
 ALTER TABLE ONLY hookwire.queues
     ADD CONSTRAINT queues_name_key UNIQUE (name);
@@ -2690,6 +2778,8 @@ CREATE INDEX attempts_subscription ON ONLY hookwire.attempts USING btree (subscr
 
 CREATE INDEX audit_jobs ON hookwire.audit USING btree (subject, id) WHERE starts_with(action, 'job.'::text);
 
+CREATE INDEX dead_letters_latest ON hookwire.dead_letters USING btree (died_at) WHERE ((kind <> 'gone'::text) AND (NOT on_purpose));
+
 CREATE INDEX dead_letters_subscription ON hookwire.dead_letters USING btree (subscription_id, event_id);
 
 CREATE INDEX dead_messages_age ON hookwire.dead_messages USING btree (queue, died_at);
@@ -2697,6 +2787,8 @@ CREATE INDEX dead_messages_age ON hookwire.dead_messages USING btree (queue, die
 CREATE INDEX dead_messages_queue ON hookwire.dead_messages USING btree (queue, id);
 
 CREATE INDEX dead_tasks_age ON hookwire.dead_tasks USING btree (died_at);
+
+CREATE INDEX dead_tasks_kind ON hookwire.dead_tasks USING btree (kind, died_at);
 
 CREATE INDEX dead_tasks_untold ON hookwire.dead_tasks USING btree (number) WHERE (told_at IS NULL);
 
@@ -2717,6 +2809,8 @@ CREATE INDEX events_key ON ONLY hookwire.events USING btree (tenant, key, id) WH
 CREATE INDEX events_topic ON ONLY hookwire.events USING btree (tenant, topic, id);
 
 CREATE INDEX foreign_topics_due ON hookwire.foreign_topics USING btree (due_at) WHERE (due_at IS NOT NULL);
+
+CREATE INDEX foreign_topics_loose_url ON hookwire.foreign_topics USING btree (tenant, hookwire.loose_url(url));
 
 CREATE INDEX former_audiences_exact ON hookwire.former_audiences USING btree (tenant, topic, until_id) WHERE (topic_regex IS NULL);
 
@@ -2741,6 +2835,8 @@ CREATE INDEX intents_of_requester ON hookwire.intents USING btree (requester_net
 CREATE INDEX intents_pair ON hookwire.intents USING btree (tenant, identity, id);
 
 CREATE INDEX job_archive_age ON hookwire.job_archive USING btree (kind, ended_at);
+
+CREATE INDEX job_archive_discarded ON hookwire.job_archive USING btree (kind, ended_at) WHERE (state = 'discarded'::text);
 
 CREATE INDEX job_archive_uniq ON hookwire.job_archive USING btree (kind, uniq, ended_at) WHERE (uniq IS NOT NULL);
 
@@ -2794,11 +2890,15 @@ CREATE INDEX rabbithub_subscriptions_bindings ON hookwire.rabbithub_subscription
 
 CREATE INDEX rabbithub_subscriptions_resource ON hookwire.rabbithub_subscriptions USING btree (resource_id);
 
+CREATE INDEX relay_dead_letters_latest ON hookwire.relay_dead_letters USING btree (died_at) WHERE (NOT on_purpose);
+
 CREATE INDEX replays_running ON hookwire.replays USING btree (due_at) WHERE (state = 'running'::text);
 
 CREATE INDEX request_archive_age ON hookwire.request_archive USING btree (closed_at);
 
 CREATE INDEX request_keys_age ON hookwire.request_keys USING btree (expires_at);
+
+CREATE INDEX requests_dead ON hookwire.requests USING btree (service, deadline_at) WHERE (state = ANY (ARRAY['expired'::text, 'failed'::text]));
 
 CREATE INDEX requests_deadline ON hookwire.requests USING btree (deadline_at);
 

@@ -5,6 +5,7 @@ API, pages, commands, logs and metrics use this module, so they agree (FT-01, FT
 
     pause      the subscription is disabled, or its receiver asked for a pause
     hold       the delivery is parked, or the sink's record is held, until an operator decides
+    in_flight  an attempt is on its way
     order      an earlier event of the key has to be delivered first
     breaker    the receiver fails so often that it is tried seldom
     schedule   the last attempt failed, and the next one has its time
@@ -22,6 +23,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 __all__ = [
     "QUEUED",
+    "WAITING_MAX",
     "Blocker",
     "Condition",
     "DeliveryState",
@@ -29,16 +31,21 @@ __all__ = [
     "Health",
     "delivery_condition",
     "event_condition",
+    "format_duration",
     "format_moment",
     "sink_condition",
     "subscription_condition",
 ]
 
-Blocker = Literal["pause", "hold", "order", "breaker", "schedule", "rate"]
+Blocker = Literal["pause", "hold", "in_flight", "order", "breaker", "schedule", "rate"]
 DeliveryState = Literal["pending", "sending", "retrying", "parked", "delivered", "dead"]
 EventState = Literal["pending", "held", "unrouted", "unmatched", "sending", "retrying", "parked", "delivered", "dead"]
-Health = Literal["healthy", "untried", "failing", "paused", "disabled", "gone", "expired", "denied", "deleted"]
+Health = Literal[
+    "healthy", "untried", "slow", "behind", "failing", "paused", "disabled", "gone", "expired", "denied", "deleted"
+]
 Row = Mapping[str, Any]
+WAITING_MAX: Final = 1_000
+"""The view ``receivers`` counts the waiting deliveries of a subscription up to this number."""
 
 _SETTINGS: Final = {"kafka": "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS", "amqp": "HOOKWIRE_AMQP_URL"}
 _SENT: Final = {"webhooks": "matched with subscriptions", "jobs": "its job was enqueued"}
@@ -51,6 +58,10 @@ _DEAD: Final = {
     "internal": "given up: the hub could not send it",
 }
 _OVERDUE_SECONDS: Final = 30.0
+_BEHIND_SECONDS: Final = 60.0
+_NO_WORKER: Final = "no worker has taken it; is `hookwire deliver` running?"
+_SLOW_SECONDS: Final = 1.0
+_UNITS: Final = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
 
 
 class Condition(NamedTuple):
@@ -71,6 +82,19 @@ QUEUED: Final = Condition("pending", "accepted, and not matched with subscriptio
 def format_moment(moment: datetime) -> str:
     """Write a moment to the second, as RFC 3339 in UTC."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def format_duration(seconds: float) -> str:
+    """Write a duration in its two largest units.
+
+    >>> [format_duration(seconds) for seconds in (9.7, 130, 7_260)]
+    ['9 s', '2 min 10 s', '2 h 1 min']
+    """
+    for size, unit, small_size, small_unit in _UNITS:
+        if seconds >= size:
+            rest = int(seconds % size // small_size)
+            return f"{int(seconds // size)} {unit}{f' {rest} {small_unit}' if rest else ''}"
+    return f"{int(max(seconds, 0))} s"
 
 
 def _latest(row: Row, *moments: datetime | None) -> datetime:
@@ -132,8 +156,8 @@ def _what_waits(row: Row) -> _Found | None:
         return "an earlier event of its key has to be delivered first", "order", None
     if row["is_claimed"] and row["due_at"] > row["now"]:
         is_pull = row["protocol"] == "pull"
-        verb, again = ("it was fetched", "may be fetched") if is_pull else ("it is being sent", "is sent")
-        return f"{verb}; without a result it {again} again at {format_moment(row['due_at'])}", None, row["due_at"]
+        verb, again = ("it was fetched", "may be fetched") if is_pull else ("it is in flight", "is sent")
+        return f"{verb}; without a result it {again} again at {format_moment(row['due_at'])}", "in_flight", None
     return _subscription_block(row, row["due_at"])
 
 
@@ -158,13 +182,9 @@ def _what_is_free(row: Row, answer: str) -> _Found:
     if due_at > now:
         return f"attempt {row['attempts'] + 1} is at {format_moment(due_at)}", "schedule", due_at
     if row["rate_until"] is not None and row["rate_until"] > now:
-        return f"the rate limit lets the next one pass at {format_moment(row['rate_until'])}", "rate", row["rate_until"]
+        return _rate_words(row["rate_until"]), "rate", row["rate_until"]
     if (now - due_at).total_seconds() > _OVERDUE_SECONDS:
-        return (
-            f"it is due since {format_moment(due_at)} and no worker has taken it; is `hookwire deliver` running?",
-            None,
-            now,
-        )
+        return f"it is due since {format_moment(due_at)} and {_NO_WORKER}", None, now
     return "it is due now", None, now
 
 
@@ -185,25 +205,55 @@ def _inactive(row: Row) -> Condition | None:
 def subscription_condition(row: Row) -> Condition:
     """Return whether its receiver answers; the state is a ``Health``.
 
-    The row also has ``failing_since``, ``failure_outcome``, ``failure_status``, ``last_success_at``, ``waiting`` and
-    ``next_due_at``.
+    The row also has ``failing_since``, ``failure_outcome``, ``failure_status``, ``last_success_at``, ``waiting``,
+    ``waiting_since``, ``answer_seconds``, ``next_due_at`` and ``next_is_claimed``.
     """
     if (inactive := _inactive(row)) is not None:
         return inactive
+    late = _lateness(row)
     if row["protocol"] == "pull":
-        return Condition("healthy", "its subscriber fetches its events")
-    reason, blocked_by, next_at = _subscription_block(row, row["next_due_at"]) or _next_delivery(row)
-    is_paused = blocked_by == "pause"
+        words = "its subscriber fetches its events"
+        return Condition("behind", f"{late}; {words}") if late else Condition("healthy", words)
+    due_at = None if row["next_is_claimed"] else row["next_due_at"]
+    found = _subscription_block(row, due_at) or _next_delivery(row)
+    is_paused = found[1] == "pause"
     if row["failing_since"] is not None:
-        return Condition("paused" if is_paused else "failing", _why_failing(row, reason), blocked_by, next_at)
+        return Condition("paused" if is_paused else "failing", _why_failing(row, found[0]), *found[1:])
     if is_paused:
-        return Condition("paused", str(reason), blocked_by, next_at)
-    if row["last_success_at"] is None:
+        return Condition("paused", str(found[0]), *found[1:])
+    return _late_condition(row, late, found) if late is not None else _usual_condition(row, found)
+
+
+def _usual_condition(row: Row, found: _Found) -> Condition:
+    """Return the condition of a subscription that does not fail and is not late."""
+    success = row["last_success_at"]
+    if success is None:
+        return Condition("untried", "; ".join(filter(None, ("nothing has been sent to it yet", found[0]))), *found[1:])
+    words = f"the last success was at {format_moment(success)}"
+    return Condition("healthy", "; ".join(filter(None, (words, found[0]))), *found[1:])
+
+
+def _lateness(row: Row) -> str | None:
+    """Return how many deliveries wait and for how long, if that is longer than a minute."""
+    since = row["waiting_since"]
+    seconds = (row["now"] - since).total_seconds() if since is not None else 0.0
+    if seconds <= _BEHIND_SECONDS:
+        return None
+    waiting = row["waiting"]
+    count = f"{waiting:,} or more wait" if waiting >= WAITING_MAX else f"{waiting:,} wait{'s' * (waiting == 1)}"
+    return f"{count}, the oldest for {format_duration(seconds)}"
+
+
+def _late_condition(row: Row, late: str, found: _Found) -> Condition:
+    """Return slow if the receiver's own time explains the delay, else behind."""
+    seconds = row["answer_seconds"]
+    if seconds is not None and seconds >= _SLOW_SECONDS:
         return Condition(
-            "untried", "; ".join(filter(None, ("nothing has been sent to it yet", reason))), blocked_by, next_at
+            "slow", "; ".join(filter(None, (late, f"it answers in {seconds:.1f} s", found[0]))), *found[1:]
         )
-    success = f"the last success was at {format_moment(row['last_success_at'])}"
-    return Condition("healthy", "; ".join(filter(None, (success, reason))), blocked_by, next_at)
+    is_overdue = found[1] is None and (row["now"] - row["next_due_at"]).total_seconds() > _OVERDUE_SECONDS
+    parts = (late, _NO_WORKER if is_overdue else None, found[0])
+    return Condition("behind", "; ".join(filter(None, parts)), *found[1:])
 
 
 def _why_failing(row: Row, block_reason: str | None) -> str:
@@ -222,14 +272,18 @@ def _next_delivery(row: Row) -> _Found:
     """Return the reason and the next attempt of a subscription without a pause and with a closed breaker."""
     if not row["waiting"]:
         return None, None, None
-    due_at, now = row["next_due_at"], row["now"]
+    due_at, now, rate = row["next_due_at"], row["now"], row["rate_until"]
     if due_at is None:
         return "its deliveries wait behind a parked delivery of their key", "hold", None
-    if due_at > now:
-        return f"the next attempt is at {format_moment(due_at)}", "schedule", due_at
-    if row["rate_until"] is not None and row["rate_until"] > now:
-        return f"the rate limit lets the next one pass at {format_moment(row['rate_until'])}", "rate", row["rate_until"]
-    return None, None, now
+    if due_at <= now:
+        return (_rate_words(rate), "rate", rate) if rate is not None and rate > now else (None, None, now)
+    if row["next_is_claimed"]:
+        return "a delivery is in flight", "in_flight", None
+    return f"the next attempt is at {format_moment(due_at)}", "schedule", due_at
+
+
+def _rate_words(rate_until: datetime) -> str:
+    return f"the rate limit lets the next one pass at {format_moment(rate_until)}"
 
 
 # --- events --------------------------------------------------------------------------------------------------------

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
+from app.verdict.facts import COUNTED_MAX, Row
+from app.verdict.verdict import Verdict
 from app.web.cached_query import CachedQuery
+from app.web.current_verdict import CurrentVerdict
 from app.web.outage import Outage, classify_outage, probe_connection
 from db.errors import Busy, OutcomeUnknown, Unavailable
 from db.pool import Database
 
-__all__ = ["COUNTED_MAX", "Overview", "Row", "Status"]
+__all__ = ["LATEST_MAX", "Overview", "Status"]
 
-COUNTED_MAX: Final = 1_000
-"""Counts of the page end at this number, so that the page costs the same with any backlog."""
-
-Row = Mapping[str, Any]
+LATEST_MAX: Final = 1_000
+"""The events of the last minute are counted among so many, so that the page costs the same with any traffic."""
 
 _ROWS: Final = 10
 _DEADLINE_SECONDS: Final = 5.0
@@ -33,13 +34,11 @@ class Status:
     public_url: str
     profile: str
     incarnation: str
-    relay_states: Mapping[str, tuple[str, str]]
+    verdict: Verdict
     totals: Row
-    sinks: Sequence[Row]
     topics_lately: Sequence[Row]
     topics: Sequence[Row]
     subscription_counts: Sequence[Row]
-    troubled: Sequence[Row]
     subscriptions: Sequence[Row]
     open_deliveries: Sequence[Row]
     dead_letters: Sequence[Row]
@@ -58,30 +57,27 @@ class Overview:
     def __init__(
         self,
         database: Database,
+        current: CurrentVerdict,
         public_url: str,
         profile: str,
         incarnation: str,
-        relay_states: Callable[[], dict[str, tuple[str, str]]],
         fresh_seconds: float = _FRESH_SECONDS,
         kept_times: float = _KEPT_TIMES,
         deadline_seconds: float = _DEADLINE_SECONDS,
     ) -> None:
         self._database = database
+        self._current = current
         self._public_url = public_url
         self._profile = profile
         self._incarnation = incarnation
-        self._relay_states = relay_states
         self._deadline_seconds = deadline_seconds
         self._outage = Outage.UNREACHABLE
         self._cached = CachedQuery(self._answer, fresh_seconds, kept_times)
         self._probe = CachedQuery(lambda: probe_connection(database.options), fresh_seconds, 0.0)
 
     async def get(self) -> Status | Outage:
-        """Return the data, or the outage if the database does not answer in time. The state of our own relays is always
-        the present one.
-        """
-        status = await self._cached.get()
-        return self._outage if status is None else replace(status, relay_states=self._relay_states())
+        """Return the data, or the outage if the database does not answer in time."""
+        return await self._cached.get() or self._outage
 
     async def classify_outage(self, error: Exception) -> Outage:
         """Return why the database has not answered.
@@ -99,6 +95,9 @@ class Overview:
             return None
 
     async def _ask(self) -> Status:
+        verdict = await self._current.get()
+        if verdict is None:
+            raise self._current.error
         fetch = self._database.fetch
         totals = await self._database.fetchrow("console.totals", "default", COUNTED_MAX + 1)
         assert totals is not None, "a row of scalars"
@@ -106,13 +105,11 @@ class Overview:
             public_url=self._public_url,
             profile=self._profile,
             incarnation=self._incarnation,
-            relay_states={},  # not cached
+            verdict=verdict,
             totals=totals,
-            sinks=await fetch("outbox.oldest", COUNTED_MAX + 1),
             topics_lately=await fetch("console.topics_lately", "default", _ROWS),
             topics=await fetch("topic.list", "default", "", _ROWS),
             subscription_counts=await fetch("subscription.count", "default"),
-            troubled=await fetch("subscription.troubled", "default", COUNTED_MAX),
             subscriptions=await fetch("console.last_subscriptions", "default", _ROWS),
             open_deliveries=await fetch("console.open_deliveries", _ROWS // 2),
             dead_letters=await fetch("console.last_dead_letters", _ROWS),

@@ -278,6 +278,9 @@ BEGIN
     IF NOT hookwire.is_person(assign_job.assignee) THEN
         RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'assignee is 1-200 printable bytes';
     END IF;
+    IF NOT hookwire.is_bounded_time(assign_job.due_at) OR assign_job.due_at > clock_timestamp() + interval '200 years' THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'due_at is within 200 years, in the year 1 or later';
+    END IF;
     UPDATE hookwire.jobs j
     SET state = 'assigned', assignee = assign_job.assignee, for_people = true, due_at = assign_job.due_at,
         on_due = CASE WHEN assign_job.due_at IS NOT NULL THEN coalesce(assign_job.on_due, 'remind') END, number = j.number + 1
@@ -326,6 +329,9 @@ AS $function$
 DECLARE
     job CONSTANT hookwire.jobs := hookwire.locked_job(cancel_job.id, 'cancel', '{scheduled,available,assigned,running,review,retryable}');
 BEGIN
+    IF grace_seconds NOT BETWEEN 0 AND 43200 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'grace_seconds is 0 to 43200';
+    END IF;
     PERFORM hookwire.note_job(job.id, 'cancel', actor, why);
     IF job.state <> 'running' THEN
         PERFORM hookwire.end_jobs(ARRAY[job.id], 'cancelled', NULL, why, actor);
@@ -406,14 +412,12 @@ CREATE OR REPLACE FUNCTION hookwire.check_job_result(result jsonb)
  LANGUAGE plpgsql
  IMMUTABLE
 AS $function$
+DECLARE
+    why CONSTANT text := hookwire.why_no_result(result);
 BEGIN
-    IF octet_length(result::text) > 1048576 THEN
-        RAISE EXCEPTION USING ERRCODE = 'HW003', MESSAGE = 'the result is larger than 1 MiB',
+    IF why IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = CASE WHEN octet_length(result::text) > 1048576 THEN 'HW003' ELSE '22023' END, MESSAGE = why,
             HINT = 'Store large content elsewhere and return a link.';
-    END IF;
-    IF NOT hookwire.is_readable_json(result) THEN
-        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
-            MESSAGE = 'the result is nested deeper than 64, or holds a number of more than 1,000 digits';
     END IF;
 END
 $function$;
@@ -485,11 +489,16 @@ AS $function$
 #variable_conflict use_column
 DECLARE
     held uuid[];
+    given jsonb[];
     reviewed hookwire.jobs[];
     extra record;
 BEGIN
     -- A shorter result has neither 65 levels nor 250 digits.
-    PERFORM hookwire.check_job_result(r) FROM unnest(results) AS r WHERE octet_length(r::text) > 128;
+    IF EXISTS (SELECT FROM unnest(results) AS r WHERE octet_length(r::text) > 128 AND hookwire.why_no_result(r) IS NOT NULL) THEN
+        given := results;
+        results := ARRAY(SELECT CASE WHEN hookwire.why_no_result(g.result) IS NULL THEN g.result ELSE hookwire.cut_result(g.result) END
+                         FROM unnest(given) WITH ORDINALITY AS g(result, place) ORDER BY g.place);
+    END IF;
     IF (SELECT k.kind FROM hookwire.job_kinds k WHERE k.needs_review OR k.automation = 'assisted'
         ORDER BY k.automation, k.needs_review LIMIT 1) IS NULL THEN
         held := hookwire.end_jobs(ids, 'completed', results, claims => claims);
@@ -516,7 +525,12 @@ BEGIN
         FOR extra IN SELECT x.id, x.extra FROM unnest(ids, extras) AS x(id, extra) WHERE x.id = ANY (held) AND x.extra IS NOT NULL LOOP
             PERFORM hookwire.publish_all(extra.extra->'events');
             PERFORM hookwire.add_jobs(coalesce(nullif(extra.extra->'jobs', 'null'), '[]'), 'job:' || extra.id);
+            PERFORM hookwire.note_job(extra.id, 'result', 'hookwire', extra.extra->>'note') WHERE extra.extra->>'note' IS NOT NULL;
         END LOOP;
+    END IF;
+    IF given IS NOT NULL THEN
+        PERFORM hookwire.note_job(g.id, 'result', 'hookwire', hookwire.why_no_result(g.result) || '; the beginning of its text is kept')
+        FROM unnest(ids, given) AS g(id, result) WHERE g.id = ANY (held) AND hookwire.why_no_result(g.result) IS NOT NULL;
     END IF;
     RETURN QUERY SELECT unnest(held);
 END
@@ -526,6 +540,15 @@ COMMENT ON FUNCTION hookwire.complete_jobs(uuid[],bigint[],jsonb[],jsonb[]) IS
 for each {"events": [{"topic", "payload", "key"?, "content_type"?, "headers"?}], "jobs": [draft]}: published and
 enqueued in the same transaction, for held jobs alone.';
 REVOKE EXECUTE ON FUNCTION hookwire.complete_jobs(uuid[],bigint[],jsonb[],jsonb[]) FROM PUBLIC;
+
+CREATE OR REPLACE FUNCTION hookwire.cut_result(result jsonb)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+RETURN to_jsonb("left"(CASE jsonb_typeof(result) WHEN 'string'::text THEN (result #>> '{}'::text[]) ELSE (result)::text END, 65536));
+COMMENT ON FUNCTION hookwire.cut_result(jsonb) IS
+'Return the beginning of a result''s text, which is stored instead of a result that cannot be stored.';
+REVOKE EXECUTE ON FUNCTION hookwire.cut_result(jsonb) FROM PUBLIC;
 
 CREATE OR REPLACE FUNCTION hookwire.decline_job(id uuid, actor text, why text DEFAULT NULL::text)
  RETURNS void
@@ -563,8 +586,8 @@ DECLARE
     until CONSTANT timestamptz := coalesce(delay_job.due_local AT TIME ZONE delay_job.due_zone, delay_job.due_at);
     moved hookwire.jobs;
 BEGIN
-    IF until IS NULL OR until > clock_timestamp() + interval '200 years' THEN
-        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'delay needs due_at, or due_local and due_zone';
+    IF until IS NULL OR NOT hookwire.is_bounded_time(until) OR until > clock_timestamp() + interval '200 years' THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'delay needs due_at, or due_local and due_zone, within 200 years';
     END IF;
     UPDATE hookwire.jobs j
     SET state = 'scheduled', due_at = until, due_local = delay_job.due_local, due_zone = delay_job.due_zone, on_due = NULL,
@@ -869,8 +892,8 @@ DECLARE
         (draft->>'due_local')::timestamp AT TIME ZONE (draft->>'due_zone'), (draft->>'due_at')::timestamptz,
         moment + make_interval(secs => coalesce((draft->>'delay_seconds')::double precision, 0)));
 BEGIN
-    IF due > moment + interval '200 years' THEN
-        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.enqueue: a job is due within 200 years';
+    IF NOT hookwire.is_bounded_time(due) OR due > moment + interval '200 years' THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.enqueue: a job is due within 200 years, in the year 1 or later';
     END IF;
     RETURN due;
 END
@@ -1719,3 +1742,12 @@ $function$;
 COMMENT ON FUNCTION hookwire.unassign_job(uuid,text,text) IS
 'Return a job to the pool. It stays with people, unless its kind is automatic.';
 REVOKE EXECUTE ON FUNCTION hookwire.unassign_job(uuid,text,text) FROM PUBLIC;
+
+CREATE OR REPLACE FUNCTION hookwire.why_no_result(result jsonb)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+RETURN CASE WHEN (octet_length((result)::text) > 1048576) THEN 'the result is larger than 1 MiB'::text WHEN (NOT hookwire.is_readable_json(result)) THEN 'the result is nested deeper than 64, or holds a number of more than 1,000 digits'::text ELSE NULL::text END;
+COMMENT ON FUNCTION hookwire.why_no_result(jsonb) IS
+'Say why a value cannot be stored as a job''s result; NULL: it can be.';
+REVOKE EXECUTE ON FUNCTION hookwire.why_no_result(jsonb) FROM PUBLIC;

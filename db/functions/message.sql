@@ -554,6 +554,9 @@ DECLARE
     in_name CONSTANT text := register_consumer.name;
     from_now CONSTANT boolean := register_consumer.since = 'infinity';
 BEGIN
+    IF NOT (isfinite(register_consumer.since) IS NOT TRUE OR hookwire.is_bounded_time(register_consumer.since)) THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'since is in the years 1 to 9999, or infinity, or -infinity';
+    END IF;
     PERFORM hookwire.queue_settings(in_queue), hookwire.check_queue_name(in_name);
     PERFORM pg_advisory_xact_lock(1215262572, hashtext(in_queue));
     INSERT INTO hookwire.queues (name, copies) VALUES (in_queue, true)
@@ -762,7 +765,7 @@ DECLARE
     in_queue CONSTANT text := take_copies.queue;
     in_name CONSTANT text := take_copies.name;
     most CONSTANT integer := take_copies.count;
-    until CONSTANT timestamptz := clock_timestamp() + make_interval(secs => coalesce(lease_seconds, 30));
+    until CONSTANT timestamptz := clock_timestamp() + make_interval(secs => greatest(0, least(coalesce(lease_seconds, 30), 43200)));
     consumer hookwire.consumers;
     seen record;
 BEGIN

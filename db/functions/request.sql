@@ -134,6 +134,9 @@ CREATE OR REPLACE FUNCTION hookwire.extend_requests(ids uuid[], claims bigint[],
 AS $function$
 #variable_conflict use_column
 BEGIN
+    IF lease_seconds NOT BETWEEN 0.05 AND 43200 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'lease_seconds is 0.05 to 43200';
+    END IF;
     PERFORM FROM hookwire.requests r WHERE r.id = ANY (ids) ORDER BY r.id FOR UPDATE;
     FOR n IN 1 .. cardinality(ids) LOOP
         RETURN QUERY
@@ -353,6 +356,9 @@ DECLARE
     is_spent boolean;
     pause double precision;
 BEGIN
+    IF delay_seconds NOT BETWEEN 0 AND 31536000 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'delay_seconds is 0 to 31536000';
+    END IF;
     SELECT r.* INTO found FROM hookwire.requests r
     WHERE r.id = release_request.id AND r.claim = release_request.claim AND r.state IN ('waiting', 'delayed', 'leased') FOR UPDATE;
     IF found.id IS NULL THEN
@@ -430,11 +436,19 @@ AS $function$
 #variable_conflict use_column
 DECLARE
     parsed record;
+    outcome text;
 BEGIN
     PERFORM hookwire.check_contents(ARRAY[reply_by.body], ARRAY[reply_by.content_type]);
     parsed := hookwire.parse_frames(reply_by.content_type, reply_by.body);
-    RETURN (SELECT s.outcome FROM hookwire.settle_requests(
+    outcome := (SELECT s.outcome FROM hookwire.settle_requests(
         ARRAY[reply_by.id], ARRAY[reply_by.claim], ARRAY[parsed.body], ARRAY[parsed.content_type], ARRAY[parsed.frame_bytes::text]) AS s);
+    IF outcome = 'stored' AND EXISTS (
+        SELECT FROM hookwire.requests r WHERE r.id = reply_by.id
+        AND (r.reply, r.reply_content_type, r.reply_frame_bytes) IS DISTINCT FROM (parsed.body, parsed.content_type, parsed.frame_bytes)
+    ) THEN
+        RETURN 'differs';
+    END IF;
+    RETURN outcome;
 END
 $function$;
 COMMENT ON FUNCTION hookwire.reply_by(uuid,bigint,bytea,text) IS
@@ -488,6 +502,9 @@ AS $function$
 DECLARE
     parsed record;
 BEGIN
+    IF expiry_seconds NOT BETWEEN 0.05 AND 31536000 THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'expiry_seconds is 0.05 to 31536000';
+    END IF;
     PERFORM hookwire.check_service_name(request_by.service), hookwire.check_contents(ARRAY[request_by.body], ARRAY[request_by.content_type]);
     parsed := hookwire.parse_frames(request_by.content_type, request_by.body);
     RETURN QUERY

@@ -230,6 +230,11 @@ BEGIN
         policy := hookwire.task_policy(NEW.kind);
         -- The first message may merely be queued: nothing is notified again before two intervals are over (JB-31).
         NEW.notify_at := CASE WHEN policy.notify <> 'nobody' THEN clock_timestamp() + make_interval(secs => 2 * policy.cleanup_seconds) END;
+        IF NEW.start_time IS NOT NULL THEN           -- an application has begun it already: it crashes like any other
+            NEW.claim := coalesce(NEW.claim, nextval('hookwire.lease_fence'));
+            NEW.attempts := greatest(NEW.attempts, 1);
+            NEW.lease_until := coalesce(NEW.lease_until, clock_timestamp() + make_interval(secs => policy.crash_seconds));
+        END IF;
     ELSIF NEW.start_time IS NULL THEN                -- an application gives it back
         NEW.claim := NULL; NEW.worker := NULL; NEW.lease_until := NULL;
     ELSE                                             -- an application begins it, by the article's UPDATE

@@ -10,9 +10,7 @@ GROUP BY topic ORDER BY last_id DESC LIMIT $2;
 
 -- name: totals
 SELECT (SELECT count(*) FROM (SELECT FROM hookwire.topics WHERE tenant = $1 LIMIT $2) AS few) AS topics,
-       (SELECT count(*) FROM (SELECT FROM hookwire.deliveries LIMIT $2) AS few) AS open_deliveries,
        (SELECT count(*) FROM (SELECT FROM hookwire.dead_letters LIMIT $2) AS few) AS dead_letters,
-       (SELECT d.created_at FROM hookwire.deliveries d ORDER BY d.event_id LIMIT 1) AS oldest_delivery_at,
        (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM hookwire.event_id) AS accepted,
        now() AS at;
 

@@ -118,7 +118,7 @@ RETURNING h.key;
 SELECT sink, grp, tenant, topic, key, reason, detail, attempts, since, probe_at,
        (SELECT count(*) FROM (SELECT FROM hookwire.held x WHERE x.sink = h.sink AND x.grp = h.grp AND x.tenant = h.tenant
                               AND x.topic = h.topic AND x.key = h.key LIMIT 10000) AS few) AS records
-FROM hookwire.holds h ORDER BY since, sink, grp, topic, key LIMIT $1;
+FROM hookwire.holds h ORDER BY h.id LIMIT $1;
 
 -- name: rekey
 -- Records held with their topic turn out to be poison themselves. Move all records of their keys under holds of their
@@ -250,11 +250,11 @@ WITH hold AS MATERIALIZED (
 ), gone AS (
     DELETE FROM hookwire.held WHERE ctid = ANY (ARRAY(SELECT c.place FROM chosen c)) RETURNING id, shard, layout
 ), buried AS (
-    INSERT INTO hookwire.relay_dead_letters (sink, event_id, tenant, topic, key, shard, layout, reason, detail)
+    INSERT INTO hookwire.relay_dead_letters (sink, event_id, tenant, topic, key, shard, layout, reason, detail, on_purpose)
     SELECT h.sink, g.id, h.tenant, coalesce((SELECT e.topic FROM hookwire.events e WHERE e.id = g.id), h.topic),
            (SELECT e.key FROM hookwire.events e WHERE e.id = g.id), g.shard, g.layout,
            CASE WHEN g.was_refused THEN h.reason ELSE 'purged_with_key' END,
-           CASE WHEN g.was_refused THEN h.detail ELSE 'waited behind a record that was refused: ' || h.reason END
+           CASE WHEN g.was_refused THEN h.detail ELSE 'waited behind a record that was refused: ' || h.reason END, true
     FROM hold h
     CROSS JOIN LATERAL (
         SELECT *, h.key = '' OR ($7 AND id = (SELECT min(c.id) FROM chosen c)) AS was_refused FROM gone) AS g
@@ -271,9 +271,3 @@ WITH hold AS MATERIALIZED (
     FROM hold h
 )
 SELECT (SELECT count(*) FROM hold) AS holds, (SELECT count(*) FROM chosen) AS chosen, (SELECT count(*) FROM gone) AS records;
-
--- name: active
--- Return per sink and scope how many holds there are, and since when the oldest exists.
-SELECT h.sink, CASE WHEN h.key = '' THEN 'topic' WHEN starts_with(h.key, E'\x1f') THEN 'record' ELSE 'key' END AS scope,
-       count(*) AS holds, min(h.since) AS since
-FROM hookwire.holds h GROUP BY 1, 2;

@@ -116,9 +116,10 @@ WHERE pg_snapshot_xmin(pg_current_snapshot()) >= $4::text::xid8
 
 -- name: oldest
 -- Return per sink how many records wait (counted up to a bound), and since when the oldest waits. Look at a sink
--- without records only once: a second read would pass every dead row that a snapshot keeps.
+-- without records only once: a second read would pass every dead row that a snapshot keeps. Counts are in the order of an
+-- index, or a bitmap of all records would be made first.
 SELECT s.name AS sink, s.configured, w.records AS backlog,
-       (SELECT count(*) FROM (SELECT FROM hookwire.held h WHERE h.sink = s.name LIMIT $1) AS few) AS held,
+       (SELECT count(*) FROM (SELECT FROM hookwire.held h WHERE h.sink = s.name ORDER BY h.sink, h.id LIMIT $1) AS few) AS held,
        CASE WHEN w.records > 0 THEN (
             SELECT e.accepted_at FROM hookwire.events e WHERE e.id = (
                 SELECT min(first.id) FROM generate_series(0, 63) AS g(shard)
@@ -127,7 +128,7 @@ SELECT s.name AS sink, s.configured, w.records AS backlog,
        r.term, r.owner, r.led
 FROM hookwire.sinks s
 CROSS JOIN LATERAL (
-    SELECT count(*) AS records FROM (SELECT FROM hookwire.outbox o WHERE o.sink = s.name LIMIT $1) AS few
+    SELECT count(*) AS records FROM (SELECT FROM hookwire.outbox o WHERE o.sink = s.name ORDER BY o.sink, o.shard, o.id LIMIT $1) AS few
 ) AS w
 CROSS JOIN LATERAL (
     -- The latest term of its groups, and all leaders.

@@ -23,7 +23,7 @@ SELECT s.id, s.public_id, s.protocol, s.topic, s.service, s.kind, s.queue, s.cal
        s.name, s.description, s.metadata::text AS metadata, s.format, s.batch_max, s.template, s.request_origin, s.header_names, s.lease_until, s.paused_until,
        s.filter::text AS filter, s.version, s.created_at, s.updated_at, r.subscription_state, r.breaker_until,
        r.breaker_until AS breaker_open_until, r.rate_until, r.failing_since, r.failure_outcome, r.failure_status, r.now,
-       r.waiting, r.next_due_at, r.last_success_at
+       r.waiting, r.next_due_at, r.next_is_claimed, r.waiting_since, r.answer_seconds, r.last_success_at
 FROM hookwire.subscriptions s CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = s.id LIMIT 1) AS r
 WHERE s.tenant = $1 AND s.public_id = $2 AND s.state <> 'deleted';
 
@@ -34,7 +34,7 @@ SELECT s.id, s.public_id, s.protocol, s.topic, s.service, s.kind, s.queue, s.cal
        s.name, s.description, CASE WHEN s.before < $6::bigint THEN s.metadata::text END AS metadata, s.format, s.batch_max, CASE WHEN s.before < $6::bigint THEN s.template END AS template, s.request_origin, s.header_names, s.lease_until, s.paused_until,
        CASE WHEN s.before < $6::bigint THEN s.filter::text END AS filter, s.before < $6::bigint AS fits, s.version, s.created_at, s.updated_at, r.subscription_state, r.breaker_until,
        r.breaker_until AS breaker_open_until, r.rate_until, r.failing_since, r.failure_outcome, r.failure_status, r.now,
-       r.waiting, r.next_due_at, r.last_success_at
+       r.waiting, r.next_due_at, r.next_is_claimed, r.waiting_since, r.answer_seconds, r.last_success_at
 FROM (SELECT x.*, sum(w.size) OVER (ORDER BY x.id ROWS UNBOUNDED PRECEDING) - w.size AS before
       FROM (SELECT * FROM hookwire.subscriptions
             WHERE tenant = $1 AND state <> 'deleted' AND id > $2 AND ($3::text IS NULL OR topic = $3) AND ($4::text IS NULL OR state = $4)
@@ -60,10 +60,10 @@ WITH failing AS (
     FROM (SELECT id, 1 AS place, since FROM failing UNION ALL SELECT id, 2, since FROM paused UNION ALL SELECT id, 3, since FROM disabled) AS x
     ORDER BY x.id, x.place
 )
-SELECT r.* FROM found
-CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = found.id LIMIT 1) AS r
-WHERE r.tenant = $1 AND r.subscription_state IN ('active', 'disabled')
-ORDER BY r.subscription_state, found.place, found.since NULLS LAST, r.id DESC LIMIT $2;
+SELECT s.id FROM found
+CROSS JOIN LATERAL (SELECT y.id, y.tenant, y.state FROM hookwire.subscriptions y WHERE y.id = found.id LIMIT 1) AS s
+WHERE s.tenant = $1 AND s.state IN ('active', 'disabled')
+ORDER BY s.state, found.place, found.since NULLS LAST, s.id DESC LIMIT $2;
 
 -- name: change
 -- Set the columns that $3 names, and keep the others. NULL there means the default of a new subscription.

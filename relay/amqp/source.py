@@ -97,6 +97,23 @@ class AmqpSource:
         tolerate_unreadable()
         metrics.connected.labels(route.queue).set(0)
 
+    @property
+    def queue(self) -> str:
+        """Return the name of the queue."""
+        return self._route.queue
+
+    @property
+    def state(self) -> str:
+        """Return the state in one word: connecting, reading, backing off, stopped."""
+        if self._stopping.is_set():
+            return "stopped"
+        return "backing off" if self._trouble.lasts else "connecting" if self._session is None else "reading"
+
+    @property
+    def last_error(self) -> str:
+        """Return the last error, in one line."""
+        return self._trouble.last_error
+
     def stop(self) -> None:
         """Begin no more messages. Messages that were begun are still stored and acknowledged."""
         self._stopping.set()

@@ -121,6 +121,7 @@ async def test_every_table_of_users_data_carries_the_tenant(database_url: str) -
         "migrations",
         "number_marks",
         "outbox",
+        "process_states",
         "readiness",
         "rabbithub_subscriptions",
         "relay_batch_numbers",

@@ -26,11 +26,11 @@ def receiver(**more: Any) -> dict[str, Any]:
     """A row of the view ``receivers``: active, healthy, nothing waits."""
     usual = dict.fromkeys(
         ("state_reason", "lease_until", "paused_until", "breaker_until", "rate_until", "failing_since",
-         "failure_outcome", "failure_status", "next_due_at")
+         "failure_outcome", "failure_status", "next_due_at", "waiting_since", "answer_seconds")
     )  # fmt: skip
     return {
         **usual, "protocol": "webhook", "subscription_state": "active", "now": NOW, "waiting": 0,
-        "last_success_at": BEFORE,
+        "last_success_at": BEFORE, "next_is_claimed": False,
     } | more  # fmt: skip
 
 
@@ -87,12 +87,12 @@ FAILED: dict[str, Any] = {"attempts": 3, "last_outcome": "server_error", "last_s
         ),
         (
             {"is_claimed": True, "attempts": 1, "due_at": SOON},
-            Condition("sending", f"it is being sent; without a result it is sent again at {SOON_TEXT}", None, SOON),
+            Condition("sending", f"it is in flight; without a result it is sent again at {SOON_TEXT}", "in_flight"),
         ),
         (
             {"is_claimed": True, "attempts": 1, "due_at": SOON, "protocol": "pull"},
             Condition(
-                "sending", f"it was fetched; without a result it may be fetched again at {SOON_TEXT}", None, SOON
+                "sending", f"it was fetched; without a result it may be fetched again at {SOON_TEXT}", "in_flight"
             ),
         ),
         (

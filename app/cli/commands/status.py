@@ -1,4 +1,4 @@
-"""``hookwire status``: show whether each subscription gets its events, and why not."""
+"""``hookwire status``: say what is wrong, why and since when, and whether each subscription gets its events."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from app.cli.entry import Config, Json, Url, run, say, settings_from
 
 __all__ = ["status"]
 
-_FIRST = ("failing", "paused", "disabled", "gone", "denied", "expired", "untried", "healthy")
+_FIRST = ("failing", "slow", "behind", "paused", "disabled", "gone", "denied", "expired", "untried", "healthy")
+_ALWAYS = ("sink", "source")
 
 
 def status(url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """Show the health of each subscription, its reason and its next attempt. Exit code 1: a subscription fails.
+    """Show what is wrong and since when: sinks, sources, late and dead work, and the health of each subscription.
+
+    Exit code 1: something is down, late, held or failing now, or was given up in the last day and not on purpose.
 
     Example:
 
@@ -25,15 +28,35 @@ def status(url: Url = None, as_json: Json = False, config: Config = None) -> Non
 
 
 async def _status(url: str | None, as_json: bool, config: Path | None) -> int:
-    from app.cli.hub_client import get_all, hub_url
+    from app.cli.hub_client import get, get_all, hub_url
 
-    found = await get_all(f"{hub_url(url, settings_from(config))}/subscriptions")
-    found.sort(key=lambda one: _FIRST.index(one["health"]))
+    hub = hub_url(url, settings_from(config))
+    verdict, subscriptions = await get(f"{hub}/status"), await get_all(f"{hub}/subscriptions")
+    subscriptions.sort(key=lambda one: _FIRST.index(one["health"]) if one["health"] in _FIRST else len(_FIRST))
     if as_json:
-        say(json.dumps(found))
+        say(json.dumps({**verdict, "subscriptions": subscriptions}))
     else:
-        _print(found)
-    return int(any(one["health"] == "failing" for one in found))
+        _print_verdict(verdict)
+        _print(subscriptions)
+    return int(verdict["verdict"] == "trouble")
+
+
+def _print_verdict(verdict: dict[str, Any]) -> None:
+    """Print the word, a line for each sink and source, and each other part that needs a look or has work."""
+    from app.cli.table import show
+
+    say(verdict["verdict"])
+    rows = [
+        (part["state"], f"{part['kind'].replace('_', ' ')} {part['name']}: {part['reason']}".replace(" :", ":"))
+        for part in verdict["parts"]
+        if part["kind"] != "subscription" and (part["kind"] in _ALWAYS or part["state"] != "ok" or _has_work(part))
+    ]
+    if rows:
+        show(("State", "Part and reason"), rows, folds=("Part and reason",))
+
+
+def _has_work(part: dict[str, Any]) -> bool:
+    return bool(part["waiting"] or part["running"] or part["dead"])
 
 
 def _print(found: list[dict[str, Any]]) -> None:
@@ -43,10 +66,6 @@ def _print(found: list[dict[str, Any]]) -> None:
         say("there is no subscription yet; make one with `hookwire subscribe`")
         return
     counts = Counter(one["health"] for one in found)
-    say(", ".join(f"{counts[health]} {health}" for health in _FIRST if counts[health]))
-    rows = [
-        (one["id"], one["topic"], one["health"], one["blocked_by"] or "", str(one["waiting"]),
-         one["next_attempt_at"] or "", one["reason"])
-        for one in found
-    ]  # fmt: skip
-    show(("Subscription", "Topic", "Health", "Blocker", "Waiting", "Next", "Reason"), rows, folds=("Reason",))
+    say("subscriptions: " + ", ".join(f"{counts[health]} {health}" for health in _FIRST if counts[health]))
+    rows = [(one["health"], f"{one['id']} {one['topic']}, {one['waiting']} open: {one['reason']}") for one in found]
+    show(("Health", "Subscription and reason"), rows, folds=("Subscription and reason",))

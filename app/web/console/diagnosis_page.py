@@ -9,10 +9,9 @@ from html import escape
 from typing import Any, Final
 
 from app.web.console.status_page import delivery_state, next_attempt
-from app.web.overview import COUNTED_MAX
 from app.web.pages.markup import callback, code, count, facts, link, moment, pill, section, table
 from event.identity import format_event_id
-from webhooks.condition import delivery_condition, subscription_condition
+from webhooks.condition import WAITING_MAX, delivery_condition, subscription_condition
 
 __all__ = ["Diagnosis", "diagnosis_content"]
 
@@ -64,7 +63,7 @@ def _standing(about: Diagnosis) -> str:
             ("Health", _pill(found.state)),
             ("Reason", _soft(found.reason)),
             ("Next", next_attempt(found, about.now)),
-            ("Waiting", count(one["waiting"], COUNTED_MAX - 1)),
+            ("Waiting", count(one["waiting"], WAITING_MAX)),
             ("Failing since", moment(one["failing_since"], about.now)),
             ("Last success", moment(one["last_success_at"], about.now)),
             ("Lease ends", moment(one["lease_until"], about.now)),

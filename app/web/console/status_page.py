@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from html import escape
@@ -10,21 +9,25 @@ from importlib.resources import files
 from string import Template
 from typing import Final
 
+from app.verdict.facts import COUNTED_MAX, Row
+from app.verdict.verdict import Part
 from app.web.outage import Outage
-from app.web.overview import COUNTED_MAX, Row, Status
+from app.web.overview import LATEST_MAX, Status
 from app.web.pages.markup import ago, callback, code, count, link, moment, pill, section, table, tile
 from event.identity import format_event_id
-from webhooks.condition import Condition, delivery_condition, subscription_condition
+from webhooks.condition import WAITING_MAX, Condition, delivery_condition, subscription_condition
 from webhooks.delivery_id import format_delivery_id
 
 __all__ = ["delivery_state", "next_attempt", "outage_content", "page", "status_content"]
 
 _PAGE: Final = Template(files("app.web.console").joinpath("status.html").read_text("utf-8"))
-_SETTINGS: Final = {"kafka": "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS", "amqp": "HOOKWIRE_AMQP_URL"}
 _ROWS: Final = 10
+_TONES: Final = {"trouble": "bad", "attention": "warn", "ok": "good"}
+_WORDS: Final = {"order": "in turn", "hold": "held", "pause": "paused", "in_flight": "in flight"}
+"""What a blocker without a time is called."""
 _HEALTH_TONES: Final = {
-    "healthy": "good", "untried": "", "failing": "bad", "paused": "warn", "disabled": "warn", "gone": "bad",
-    "denied": "bad",
+    "healthy": "good", "untried": "", "slow": "bad", "behind": "bad", "failing": "bad", "paused": "warn",
+    "disabled": "warn", "gone": "bad", "denied": "bad",
 }  # fmt: skip
 _OUTAGES: Final = {
     Outage.UNREACHABLE: (
@@ -62,6 +65,8 @@ def status_content(status: Status) -> str:
             _verdict(status),
             _tiles(status),
             _sinks(status),
+            _sources(status),
+            _work(status),
             _topics(status),
             _subscriptions(status),
             _deliveries(status),
@@ -72,65 +77,87 @@ def status_content(status: Status) -> str:
 
 
 def _verdict(status: Status) -> str:
-    """Return the first line, which says whether an operator has to act."""
-    found = Counter(subscription_condition(row).state for row in status.troubled)
-    total = sum(row["subscriptions"] for row in status.subscription_counts)
-    numbers = {health: count(number, COUNTED_MAX - 1) for health, number in found.items()}
-    words = []
-    if "failing" in numbers:
-        words.append(f"{numbers['failing']} of {total:,} subscriptions {'fails' if found['failing'] == 1 else 'fail'}")
-    words += [f"{numbers[health]} {health}" for health in ("paused", "disabled") if health in numbers]
-    if status.holds:
-        words.append("keys or topics are held")
-    if not words:
-        return f'<p class="verdict">{pill("ok", "good")} No subscription fails, and nothing is held.</p>'
-    tone = "bad" if found["failing"] else "warn"
-    return f'<p class="verdict">{pill("attention", tone)} {escape("; ".join(words))}.</p>'
+    """Return the verdict, and what has to be looked at, the most urgent first."""
+    verdict, findings = status.verdict, status.verdict.findings
+    if not findings:
+        return f'<p class="verdict">{pill("ok", "good")} Nothing is down, late, held or failing.</p>'
+    first, *others = (f"{_pill(part)} {escape(part.sentence)}" for part in findings[:_ROWS])
+    more = len(findings) - _ROWS
+    if more > 0:
+        others.append(f'<span class="soft">and {more:,} more: <a href="status">/status</a></span>')
+    items = "".join(f"<li>{line}</li>" for line in others)
+    return f'<div class="verdict" data-word="{verdict.word}"><p>{first}</p>{f"<ul>{items}</ul>" if items else ""}</div>'
+
+
+def _pill(part: Part) -> str:
+    return pill(part.state, _TONES[part.word])
 
 
 def _tiles(status: Status) -> str:
-    totals = status.totals
-    backlog = sum(row["backlog"] + row["held"] for row in status.sinks)
-    oldest = min((row["oldest_at"] for row in status.sinks if row["oldest_at"]), default=None)
+    totals, sinks = status.totals, status.verdict.of("sink")
+    backlog = sum(part.waiting for part in sinks)
+    oldest = min((part.oldest_at for part in sinks if part.oldest_at), default=None)
     last_minute = sum(row["last_minute"] for row in status.topics_lately)
     owed = f"owed to sinks, oldest {ago(oldest, status.now)}" if oldest else "owed to sinks"
     tiles = [
-        tile(count(last_minute, COUNTED_MAX - 1), "events in the last minute"),
+        tile(count(last_minute, LATEST_MAX), "events in the last minute"),
         tile(f"{totals['accepted']:,}", "latest event number"),
         tile(count(backlog, COUNTED_MAX), owed),
-        tile(count(totals["open_deliveries"], COUNTED_MAX), "open deliveries"),
+        tile(count(status.verdict.facts.open_deliveries, COUNTED_MAX), "open deliveries"),
         tile(count(totals["dead_letters"], COUNTED_MAX), "dead letters"),
-    ]  # fmt: skip
+    ]
     return f'<div class="tiles">{"".join(tiles)}</div>'
 
 
 def _sinks(status: Status) -> str:
+    parts = {part.name: part for part in status.verdict.of("sink")}
     rows = [
         [
             code(row["sink"]),
-            _sink_state(row, *status.relay_states.get(row["sink"], ("", ""))),
+            _part_state(parts[row["sink"]], "leading"),
             count(row["backlog"], COUNTED_MAX),
-            count(row["held"], COUNTED_MAX) if row["held"] else "0",
+            count(row["held"], COUNTED_MAX),
             moment(row["oldest_at"], status.now),
             str(row["term"]) if row["term"] is not None else "&ndash;",
             escape(row["owner"] or "") or "&ndash;",
         ]
-        for row in status.sinks
+        for row in status.verdict.facts.sinks
     ]
     heads = ["Sink", "State", "#Backlog", "#~Held", "Oldest", "#~Term", "~Leader"]
     return section("Sinks", table(heads, rows), f"{code(status.public_url)} &middot; {escape(status.profile)}")
 
 
-def _sink_state(row: Row, state: str, error: str) -> str:
-    if not row["configured"]:
-        waits = " Events wait for it." if row["backlog"] else ""
-        setting = f"set {code(_SETTINGS[row['sink']])}" if row["sink"] in _SETTINGS else ""
-        return f'{pill("not configured", "warn" if waits else "")} <span class="soft">{setting}{waits}</span>'
-    if state in ("backing off", "refused"):
-        return f'{pill(state, "bad")} <span class="soft">{escape(error[:200])}</span>'
-    if row["led"]:
-        return pill("leading", "good")
-    return f'{pill("no leader", "bad")} <span class="soft">no relay carries this sink; is one running?</span>'
+def _part_state(part: Part, usual: str) -> str:
+    """Return the state with its reason, or the usual word where nothing is wrong."""
+    if part.state == "ok":
+        return pill(usual, "good")
+    tone = "" if part.word == "ok" else _TONES[part.word]
+    return f'{pill(part.state, tone)} <span class="soft">{escape(part.reason)}</span>'
+
+
+def _sources(status: Status) -> str:
+    """Return the queues that become events; nothing without one."""
+    parts = status.verdict.of("source")
+    rows = [[code(part.name), _part_state(part, "reading"), moment(part.since, status.now)] for part in parts]
+    return section("Sources", table(["Queue", "State", "Since"], rows)) if rows else ""
+
+
+def _work(status: Status) -> str:
+    """Return what waits, runs and died of queues, tasks, jobs and services; nothing without any."""
+    rows = [
+        [
+            escape(part.kind),
+            code(part.name),
+            pill(part.state, _TONES[part.word]),
+            count(part.waiting, part.bound),
+            str(part.running),
+            count(part.dead, part.bound),
+            moment(part.oldest_at, status.now),
+        ]
+        for part in status.verdict.of("queue", "task", "job", "service")
+    ]
+    heads = ["Kind", "Name", "State", "#Waiting", "#In flight", "#Dead", "Oldest"]
+    return section("Queues, tasks, jobs and services", table(heads, rows)) if rows else ""
 
 
 def _topics(status: Status) -> str:
@@ -145,7 +172,7 @@ def _topics(status: Status) -> str:
             link(f"topics/{name}/settings", name),
             _event_link(status, row["last_id"]),
             moment(row["last_accepted_at"], status.now),
-            count(row["last_minute"], COUNTED_MAX - 1),
+            count(row["last_minute"], LATEST_MAX),
         ]
         for name, row in known.items()
     ]
@@ -175,7 +202,9 @@ def _subscriptions(status: Status) -> str:
         )
         return section("Subscriptions", _empty("There is no subscription yet. Subscribe a callback:", command))
     counts = ", ".join(f"{row['subscriptions']:,} {escape(row['state'])}" for row in status.subscription_counts)
-    shown = {row["id"]: row for row in [*status.troubled[:_ROWS], *status.subscriptions]}
+    told = {part.name for part in status.verdict.of("subscription")}
+    troubled = [row for row in status.verdict.facts.subscriptions if row["public_id"] in told]
+    shown = {row["id"]: row for row in [*troubled[:_ROWS], *status.subscriptions]}
     rows = [_subscription(row, status.now) for row in [*shown.values()][:_ROWS]]
     heads = ["Subscription", "~Topic or pattern", "Callback", "Health", "Next", "#~Waiting"]
     return section("Subscriptions", table(heads, rows), f'{counts}, <a href="subscriptions">list</a>')
@@ -189,7 +218,7 @@ def _subscription(row: Row, now: datetime) -> list[str]:
         callback(row["callback"]),
         f'{pill(found.state, _HEALTH_TONES.get(found.state, ""))} <span class="soft">{escape(found.reason)}</span>',
         next_attempt(found, now),
-        count(row["waiting"], COUNTED_MAX - 1),
+        count(row["waiting"], WAITING_MAX),
     ]
 
 
@@ -206,8 +235,9 @@ def _deliveries(status: Status) -> str:
         ]
         for row, found in ((row, delivery_condition(row)) for row in status.open_deliveries)
     ]
-    oldest = ago(status.totals["oldest_delivery_at"], status.now)
-    total = count(status.totals["open_deliveries"], COUNTED_MAX)
+    (all_open,) = status.verdict.of("deliveries")
+    oldest = ago(all_open.oldest_at, status.now)
+    total = count(all_open.waiting, COUNTED_MAX)
     aside = f'the oldest of {total}, created {oldest}, <a href="deliveries">list</a>'
     return section("Open deliveries", table(["Event", "Callback", "State", "#Attempts", "Next"], rows), aside)
 
@@ -215,7 +245,7 @@ def _deliveries(status: Status) -> str:
 def next_attempt(found: Condition, now: datetime) -> str:
     """Return the time of the next attempt, or the word for its blocker."""
     if found.next_attempt_at is None:
-        return {"order": "in turn", "hold": "held", "pause": "paused"}.get(found.blocked_by or "", "&ndash;")
+        return _WORDS.get(found.blocked_by or "", "&ndash;")
     return "now" if found.next_attempt_at <= now else moment(found.next_attempt_at, now)
 
 

@@ -28,8 +28,8 @@ def pill(text: str, tone: str = "") -> str:
 
 
 def count(number: int, counted_max: int) -> str:
-    """Return a number that was counted up to a bound: ``1,000+`` beyond it."""
-    return f"{counted_max:,}+" if number > counted_max else f"{number:,}"
+    """Return a number that was counted up to a bound: ``1,000+`` at it."""
+    return f"{counted_max:,}+" if number >= counted_max else f"{number:,}"
 
 
 def ago(then: datetime | None, now: datetime) -> str:

@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from app.web.backlog import Backlog
+from app.web.current_verdict import CurrentVerdict
 from tests.app.conftest import opened
 from tests.relay.harness import FaultyDatabase
 
@@ -36,7 +37,7 @@ async def test_a_relay_that_stands_still_is_seen_by_what_waits(database_url: str
     registry = CollectorRegistry()
     async with opened(database_url) as (database, sql):
         await stalled(sql)
-        await Backlog(database, registry).refresh()
+        await Backlog(CurrentVerdict(database), registry).refresh()
 
     def told(name: str, **labels: str) -> float | None:
         return registry.get_sample_value(f"hookwire_{name}", {**KAFKA, **labels})
@@ -53,9 +54,9 @@ async def test_without_an_answer_nothing_old_is_told_as_new(database_url: str) -
     async with opened(database_url) as (database, sql):
         await stalled(sql)
         faulty = FaultyDatabase(database)
-        backlog = Backlog(faulty, registry, fresh_seconds=0, kept_times=0)
+        backlog = Backlog(CurrentVerdict(faulty, 0, 0, 0, 0), registry)
         found = []
-        for faults in ({}, {"hold.active": 1}, {"outbox.oldest": 1}, {}):
+        for faults in ({}, {"verdict.totals": 1}, {"outbox.oldest": 1}, {}):
             faulty.faults = dict(faults)
             await backlog.refresh()
             waiting, held = (registry.get_sample_value(f"hookwire_{name}", KAFKA) for name in _OF_A_SINK)
@@ -68,7 +69,7 @@ async def test_many_readers_ask_the_database_once(database_url: str, fresh_secon
     registry = CollectorRegistry()
     async with opened(database_url) as (database, sql):
         await stalled(sql)
-        backlog = Backlog(database, registry, fresh_seconds, kept_times)
+        backlog = Backlog(CurrentVerdict(database, 0, 0, fresh_seconds, kept_times), registry)
         await backlog.refresh()
         await sql.execute("DELETE FROM hookwire.outbox")
         await backlog.refresh()
@@ -78,7 +79,7 @@ async def test_many_readers_ask_the_database_once(database_url: str, fresh_secon
 async def test_who_reads_while_the_database_is_asked_waits_for_the_answer(database_url: str) -> None:
     registry, seen = CollectorRegistry(), []
     async with opened(database_url) as (database, _):
-        backlog = Backlog(database, registry)
+        backlog = Backlog(CurrentVerdict(database), registry)
 
         async def read() -> None:
             await backlog.refresh()
@@ -93,8 +94,8 @@ async def test_a_database_that_is_back_is_told_at_the_next_reading(database_url:
     registry, seen = CollectorRegistry(), []
     async with opened(database_url) as (database, _):
         faulty = FaultyDatabase(database)
-        faulty.faults = {"hold.active": 1}
-        backlog = Backlog(faulty, registry, fresh_seconds=0, kept_times=1e9)
+        faulty.faults = {"verdict.totals": 1}
+        backlog = Backlog(CurrentVerdict(faulty, 0, 1e9, 0, 1e9), registry)
         for _ in "12":
             await backlog.refresh()
             seen.append(registry.get_sample_value("hookwire_database_up"))

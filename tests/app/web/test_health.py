@@ -13,6 +13,7 @@ from app.chaos.child import Child
 from app.chaos.client import ChaosClient
 from app.checks.database import database_checks
 from app.cli.failure import explained
+from app.web.current_verdict import CurrentVerdict
 from app.web.overview import Overview
 from app.web.readiness import Readiness
 from db.direct import connect_direct
@@ -20,30 +21,39 @@ from db.errors import TooManyConnections
 from db.pool import PoolOptions
 from tests.app.conftest import ALL_ROLES, RunHub, opened
 from tests.app.web.publishing.test_ingest import kind
+from tests.waiting import until
 from tests.webhooks.harness import Gated
 
 
 async def test_a_hub_that_can_serve_is_ready(running_hub: RunHub) -> None:
     async with running_hub(ALL_ROLES) as hub:
         leading = {name: {"state": "leading"} for name in ("webhooks", "jobs")}
-        ready = await hub.until("/readyz", lambda answer: answer["sinks"] == leading)
+        ready = await hub.until("/readyz", lambda answer: answer["sinks"] == leading and answer["verdict"] == "ok")
 
-        assert ready == {"status": "ok", "database": "ok", "sinks": leading}
+        assert ready == {"status": "ok", "database": "ok", "sinks": leading, "verdict": "ok"}
         assert (await hub.client.get("/healthz")).json() == {"status": "ok"}
 
 
 async def test_metrics_count_what_was_relayed(running_hub: RunHub) -> None:
-    async with running_hub(ALL_ROLES) as hub:
+    async with running_hub(ALL_ROLES, direct_deliveries=False) as hub:
         accepted = (await hub.publish("a")).json()
         await hub.until(f"/events/{accepted['id']}", lambda event: event["sinks"][0]["state"] == "sent")
+        wanted = (
+            'hookwire_relay_acknowledged_total{group="0",sink="webhooks"} 1.0',
+            'hookwire_outbox_led{sink="webhooks"} 1.0',
+        )
+
+        async def told() -> bool:
+            text = (await hub.client.get("/metrics")).text
+            return all(line in text for line in wanted)
+
+        await until(told)
         answer = await hub.client.get("/metrics")
 
         assert answer.headers["content-type"].startswith("text/plain")
-        assert 'hookwire_relay_acknowledged_total{group="0",sink="webhooks"} 1.0' in answer.text
         assert ["hookwire_database_up 1.0" in answer.text, "hookwire_event_loop_lag_seconds_count" in answer.text] == [
             True, True,
         ]  # fmt: skip
-        assert 'hookwire_outbox_led{sink="webhooks"} 1.0' in answer.text
 
 
 @pytest.mark.parametrize(
@@ -109,7 +119,9 @@ async def test_a_database_that_takes_too_long_is_slow_and_not_unreachable(
         await other.execute("LOCK TABLE hookwire.installation IN ACCESS EXCLUSIVE MODE")
         ready = await hub.client.get("/readyz")
 
-        assert (ready.status_code, ready.json()) == (503, {"status": "unavailable", "database": "slow", "sinks": {}})
+        assert (ready.status_code, ready.json()) == (
+            503, {"status": "unavailable", "database": "slow", "sinks": {}, "verdict": "trouble"},
+        )  # fmt: skip
 
 
 async def test_a_database_that_takes_no_more_connections_is_full_and_the_pool_s_setting_is_named(
@@ -174,7 +186,9 @@ async def test_load_balancers_that_ask_often_make_the_database_write_seldom(data
     async with opened(database_url) as (database, sql):
         gated = Gated(database)
         readiness = Readiness(
-            gated, Overview(gated, "http://a", "development", "i", dict).classify_outage, fresh_seconds=60
+            gated,
+            Overview(gated, CurrentVerdict(gated), "http://a", "development", "i").classify_outage,
+            fresh_seconds=60,
         )
         found = await asyncio.gather(*(readiness.check() for _ in range(20)))
         written = await sql.fetchval("SELECT count(*) FROM hookwire.readiness")

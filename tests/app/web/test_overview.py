@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from app.web.console.status_page import outage_content
+from app.web.current_verdict import CurrentVerdict
 from app.web.outage import Outage, probe_connection
 from app.web.overview import Overview, Status
 from db.direct import Direct, connect_direct
@@ -17,23 +18,22 @@ from tests.relay.harness import FaultyDatabase
 
 async def test_many_viewers_ask_the_database_once(database_url: str) -> None:
     async with opened(database_url) as (database, sql):
-        states = {"kafka": ("leading", "")}
-        overview = Overview(database, "http://a", "development", "i", lambda: dict(states), fresh_seconds=60)
+        overview = Overview(database, CurrentVerdict(database), "http://a", "development", "i", fresh_seconds=60)
         first = await overview.get()
         await sql.execute("SELECT hookwire.publish('orders', 'x'::bytea)")
-        states["kafka"] = ("standby", "")
         second = await overview.get()
     assert isinstance(first, Status)
     assert isinstance(second, Status)
     assert second.totals is first.totals
-    assert second.relay_states == states, "what needs no database is told as it is"
 
 
 async def test_a_database_that_is_back_is_shown_at_the_next_look(database_url: str) -> None:
     async with opened(database_url) as (database, _):
         faulty = FaultyDatabase(database)
-        faulty.faults = {"outbox.oldest": 1}
-        overview = Overview(faulty, "http://a", "development", "i", dict, fresh_seconds=0, kept_times=1e9)
+        faulty.faults = {"verdict.totals": 1}
+        overview = Overview(
+            faulty, CurrentVerdict(faulty, 0, 1e9), "http://a", "development", "i", fresh_seconds=0, kept_times=1e9
+        )
         shown = [isinstance(await overview.get(), Status) for _ in "12"]
     assert shown == [False, True]
 
@@ -45,7 +45,7 @@ async def test_a_database_that_is_slow_is_told_from_one_that_cannot_be_reached(
     monkeypatch.setattr("app.web.outage._PROBE_SECONDS", 60.0)
     gone = PoolOptions(f"postgresql://nobody@127.0.0.1:{free_port}/none")
     async with opened(database_url) as (database, sql):
-        overview = Overview(database, "http://a", "development", "i", dict, deadline_seconds=0.1)
+        overview = Overview(database, CurrentVerdict(database), "http://a", "development", "i", deadline_seconds=0.1)
         async with sql.transaction():
             await sql.execute("LOCK TABLE hookwire.topics IN ACCESS EXCLUSIVE MODE")
             held = await overview.get()
@@ -67,6 +67,6 @@ async def test_all_who_ask_why_share_one_connection(database_url: str, monkeypat
     monkeypatch.setattr("app.web.outage._PROBE_SECONDS", 60.0)
     monkeypatch.setattr("app.web.outage.connect_direct", connect)
     async with opened(database_url) as (database, _):
-        overview = Overview(database, "http://a", "development", "i", dict, fresh_seconds=60)
+        overview = Overview(database, CurrentVerdict(database), "http://a", "development", "i", fresh_seconds=60)
         found = await asyncio.gather(*(overview.classify_outage(TimeoutError()) for _ in range(9)))
     assert (found, len(begun)) == ([Outage.SLOW] * 9, 1)

@@ -472,3 +472,16 @@ async def test_a_connection_that_is_cut_at_any_byte_of_a_delivery_loses_nothing(
             await corner.count(corner.route.queue, 0)
 
     assert sorted({int(one.body) for one in corner.intake.taken}) == list(range(len(CUTS)))
+
+
+async def test_a_source_tells_its_state(free_port: int) -> None:
+    """GU-01: as other processes will see it."""
+    options = AmqpOptions(f"amqp://127.0.0.1:{free_port}/", "abcdefgh", heartbeat_seconds=1)
+    source = AmqpSource(options, SourceRoute("in"), Recorder(), SourceMetrics(CollectorRegistry()), 1, 1_000)
+    states = [source.state]
+    running = asyncio.ensure_future(source.run())
+    await until(lambda: source.state != "connecting")
+    states.append(source.state)
+    source.stop()
+    await running
+    assert ([*states, source.state], bool(source.last_error)) == (["connecting", "backing off", "stopped"], True)

@@ -9,6 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse
 
+from app.verdict.verdict import Word
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.json_route import JsonRoute
 from app.web.scopes import needs, open_to_all
@@ -40,7 +41,9 @@ class Ready(BaseModel):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"status": "ok", "database": "ok", "sinks": {"webhooks": {"state": "leading"}}}]
+            "examples": [
+                {"status": "ok", "database": "ok", "sinks": {"webhooks": {"state": "leading"}}, "verdict": "ok"}
+            ]
         }
     )
 
@@ -51,6 +54,7 @@ class Ready(BaseModel):
         "because its disk is full, it is read-only, or it lacks memory."
     )
     sinks: dict[str, SinkHealth]
+    verdict: Word = Field(description="The word of GET /status, which says what is wrong; at most some seconds old.")
 
 
 @router.get("/healthz", summary="Check that the process is alive")
@@ -78,9 +82,11 @@ async def readyz(context: In) -> JSONResponse:
     for name, (state, error) in context.relay_states().items():
         sinks[name] = {"state": state, **({"error": error[:200]} if error and state in _ILL else {})}
     if outage := await context.readiness.check():
-        return JSONResponse({"status": "unavailable", "database": outage, "sinks": sinks}, 503)
+        return JSONResponse({"status": "unavailable", "database": outage, "sinks": sinks, "verdict": "trouble"}, 503)
     degraded = any(sink["state"] in _ILL for sink in sinks.values())
-    return JSONResponse({"status": "degraded" if degraded else "ok", "database": "ok", "sinks": sinks})
+    verdict = await context.verdict.get_older()
+    word = "trouble" if verdict is None else verdict.word
+    return JSONResponse({"status": "degraded" if degraded else "ok", "database": "ok", "sinks": sinks, "verdict": word})
 
 
 @router.get(

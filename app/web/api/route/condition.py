@@ -18,9 +18,9 @@ BlockedBy = Annotated[
     Blocker | None,
     Field(
         description="The reason that prevents the next attempt: `pause` (the subscription is disabled, or its "
-        "receiver asked for a pause), `hold` (an operator has to decide), `order` (an earlier event of the same key "
-        "is open), `breaker` (the circuit breaker is open), `schedule` (the next attempt is not due), `rate` (the "
-        "rate limit)."
+        "receiver asked for a pause), `hold` (an operator has to decide), `in_flight` (an attempt is on its way), "
+        "`order` (an earlier event of the same key is open), `breaker` (the circuit breaker is open), `schedule` (the "
+        "next attempt is not due), `rate` (the rate limit)."
     ),
 ]
 NextAttemptAt = Annotated[

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from app.settings.settings import Settings
 from app.web.api.route.answers import Answers
 from app.web.backlog import Backlog
+from app.web.current_verdict import CurrentVerdict
 from app.web.overview import Overview
 from app.web.readiness import Readiness
 from db.pool import Database
@@ -75,6 +76,7 @@ class Context:
     services: ServicesContext
     registry: CollectorRegistry
     backlog: Backlog
+    verdict: CurrentVerdict
     overview: Overview
     readiness: Readiness
     relay_states: Callable[[], dict[str, tuple[str, str]]]

@@ -221,8 +221,9 @@ class SubscriptionOut(BaseModel):
         "time is tried."
     )
     health: Health = Field(
-        description="Whether its receiver answers: healthy, untried (nothing was sent yet), failing (no success since "
-        "`failing_since`), paused (by its receiver); else its state."
+        description="Whether its receiver answers: healthy, untried (nothing was sent yet), slow (deliveries have "
+        "waited for a minute, and it answers slowly), behind (they have waited for another reason), "
+        "failing (no success since `failing_since`), paused (by its receiver); else its state."
     )
     reason: ConditionReason
     blocked_by: BlockedBy

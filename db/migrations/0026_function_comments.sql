@@ -473,3 +473,30 @@ COMMENT ON FUNCTION hookwire.unassign_job IS
     'Return a job to the pool. It stays with people, unless its kind is automatic.';
 COMMENT ON FUNCTION hookwire.waiting_kinds IS
     'Return the kinds that have waiting tasks, by steps through the index.';
+
+COMMENT ON FUNCTION hookwire.why_no_result IS
+    'Say why a value cannot be stored as a job''s result; NULL: it can be.';
+COMMENT ON FUNCTION hookwire.cut_result IS
+    'Return the beginning of a result''s text, which is stored instead of a result that cannot be stored.';
+COMMENT ON FUNCTION hookwire.is_bounded_time IS
+    'Tell whether a time is in the years 1 to 9999.';
+COMMENT ON FUNCTION hookwire.bounded_time IS
+    'Return the nearest time in the years 1 to 9999.';
+COMMENT ON FUNCTION hookwire.loose_url IS
+    'Return the part of a topic''s URL in which two spellings of one address agree.';
+COMMENT ON FUNCTION hookwire.is_quiet IS
+    'Tell whether an active upstream has sent nothing for twice its longest gap, and for an hour or more.';
+COMMENT ON FUNCTION hookwire.ids_left IS
+    'Return how many ids fit into the partitions that exist; 0 where the next id has none.';
+COMMENT ON FUNCTION hookwire.ids_per_day IS
+    'Return the rate by which partitions are made ahead. Ids that were skipped do not count.';
+COMMENT ON FUNCTION hookwire.lock_sequence IS
+    'Lock a sequence against every session that draws from it, and return its last number.';
+COMMENT ON FUNCTION hookwire.mark_numbers IS
+    'Keep the last number of each sequence, which no later row may have again.';
+COMMENT ON FUNCTION hookwire.numbers IS
+'Return each sequence, its last number, and the greatest number that is in use or was used. NULL: there is no rule. A
+sequence that never drew a number has the value 1.';
+COMMENT ON FUNCTION hookwire.set_numbers_forward IS
+'Set sequences forward that are behind, before numbers are drawn at a server that names itself `seen`. Where numbers were
+drawn elsewhere last, set all of them forward by `margin`. Return the sequences that were set.';

@@ -1,0 +1,197 @@
+"""Judge: facts in, verdict out. Pure; the rule for subscriptions is that of :mod:`webhooks.condition`.
+
+======================  ==========================================================================================
+a sink is *down*        a process reports that its broker does not answer or is refused, or no relay carries it
+a source is *down*      the process that reads it reports a failure, or is gone
+something is *late*     the oldest has waited for more than a minute (sinks, services) or five (queues, tasks, jobs)
+dead letters count      for a day, unless a person gave them up or the subscription has ended
+======================  ==========================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final, cast
+
+from app.verdict.facts import COUNTED_MAX, WORST_MAX, Facts, Row
+from app.verdict.verdict import Part, PartKind, PartState, Verdict
+from webhooks.condition import format_duration, format_moment, subscription_condition
+
+__all__ = ["judge"]
+
+_LATE_SECONDS: Final = {"sink": 60.0, "queue": 300.0, "task": 300.0, "job": 300.0, "service": 60.0}
+_DEAD_FOR: Final = timedelta(days=1)
+_SINK_NAMES: Final = {"kafka": "Kafka", "amqp": "AMQP"}
+_SETTINGS: Final = {"kafka": "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS", "amqp": "HOOKWIRE_AMQP_URL"}
+_HEALTH_STATES: Final = {"failing", "slow", "behind", "paused", "disabled"}
+
+
+def judge(facts: Facts) -> Verdict:
+    """Return the verdict. A subscription, a hold and a dead letter are told only where something is wrong."""
+    return Verdict.on(
+        facts,
+        [
+            *(_sink(row, facts) for row in facts.sinks),
+            *_sources(facts),
+            *_holds(facts),
+            *_subscriptions(facts),
+            _deliveries(facts),
+            *_dead_letters(facts),
+            *(_work(cast("PartKind", kind), row, facts.at) for kind, rows in facts.work.items() for row in rows),
+            *(Part("facts", name, "unknown", "this could not be read in time") for name in facts.unknown),
+        ],
+    )
+
+
+# --- sinks and sources ---------------------------------------------------------------------------------------------
+
+
+def _sink(row: Row, facts: Facts) -> Part:
+    name, waiting = row["sink"], row["backlog"] + row["held"]
+    state, reason, since = _sink_state(row, facts)
+    waits = f"{_count(waiting, 'event')} wait{'s' * (waiting == 1)}" if waiting and state != "ok" else None
+    return Part(
+        "sink", name, state, "; ".join(filter(None, (reason[0], waits, *reason[1:]))), since,
+        waiting=waiting, oldest_at=row["oldest_at"],
+    )  # fmt: skip
+
+
+_Judged = tuple[PartState, Sequence[str], datetime | None]
+
+
+def _sink_state(row: Row, facts: Facts) -> _Judged:
+    """Return the state, the parts of the reason, and since when."""
+    name = row["sink"]
+    if not row["configured"]:
+        setting = f"; set {_SETTINGS[name]}" if name in _SETTINGS else ""
+        return "disabled" if row["backlog"] else "absent", (f"not configured{setting}",), None
+    bad = next((report for report in facts.processes if _is_bad_sink(report, name)), None)
+    if bad is not None:
+        return "down", (_why_down(name, bad), bad["reason"]), bad["since"]
+    if not row["led"]:
+        return "down", ("no relay carries it; is one running?",), None
+    seconds = _age(row["oldest_at"], facts.at)
+    if seconds > _LATE_SECONDS["sink"]:
+        return "late", (f"the oldest has waited for {format_duration(seconds)}",), row["oldest_at"]
+    return "ok", (f"{row['owner']} carries it",), None
+
+
+def _is_bad_sink(report: Row, name: str) -> bool:
+    is_of_sink = report["is_alive"] and (report["kind"], report["name"]) == ("sink", name)
+    return is_of_sink and report["state"] in ("refused", "backing off")
+
+
+def _why_down(name: str, report: Row) -> str:
+    since = format_moment(report["since"])
+    if report["state"] == "refused":
+        return f"it is refused since {since}"
+    return f"{_SINK_NAMES[name]} does not answer since {since}" if name in _SINK_NAMES else f"it fails since {since}"
+
+
+def _sources(facts: Facts) -> Iterator[Part]:
+    """Yield each queue that is read, by the best report of a process about it."""
+    reports: dict[str, list[Row]] = {}
+    for report in facts.processes:
+        if report["kind"] == "source":
+            reports.setdefault(report["name"], []).append(report)
+    for name, told in reports.items():
+        best = min(told, key=lambda report: (not report["is_alive"], report["state"] == "backing off", report["since"]))
+        if not best["is_alive"]:
+            why = f"its process {best['process']} is gone since {format_moment(best['until'])}"
+            yield Part("source", name, "down", why, best["until"])
+        elif best["state"] == "backing off":
+            why = f"the queue is not read since {format_moment(best['since'])}; {best['reason']}"
+            yield Part("source", name, "down", why, best["since"])
+        else:
+            yield Part("source", name, "ok", f"{best['process']} reads it", best["since"])
+
+
+def _holds(facts: Facts) -> Iterator[Part]:
+    for row in facts.holds[:WORST_MAX]:
+        number = row["holds"]
+        what = "the whole topic is" if row["scope"] == "topic" else f"{_count(number, row['scope'])} {_are(number)}"
+        why = row["detail"] or row["reason"].replace("_", " ")
+        reason = f"{what} held since {format_moment(row['since'])}; {why}"
+        name = f"{row['sink']} {row['topic']}"
+        yield Part("hold", name, "held", reason, row["since"], waiting=row["holds"], topic=row["topic"])
+
+
+# --- subscriptions -------------------------------------------------------------------------------------------------
+
+
+def _subscriptions(facts: Facts) -> Iterator[Part]:
+    for row in facts.subscriptions:
+        found = subscription_condition(row)
+        if found.state in _HEALTH_STATES:
+            # A pull subscriber fetches when it likes.
+            is_unfetched = row["protocol"] == "pull" and found.state == "behind"
+            yield Part(
+                "subscription", row["public_id"], "unfetched" if is_unfetched else cast("PartState", found.state),
+                found.reason, row["failing_since"] or row["waiting_since"], waiting=row["waiting"],
+                oldest_at=row["waiting_since"], topic=row["topic"],
+            )  # fmt: skip
+
+
+def _deliveries(facts: Facts) -> Part:
+    """All open deliveries together; each subscription is judged by itself."""
+    ages = [row["waiting_since"] for row in facts.subscriptions if row["waiting_since"] is not None]
+    oldest_at = min([*ages, *filter(None, (facts.oldest_delivery_at,))], default=None)
+    waits = f", the oldest for {format_duration(_age(oldest_at, facts.at))}" if oldest_at is not None else ""
+    reason = f"{_count(facts.open_deliveries, 'open delivery', 'open deliveries')}{waits}"
+    return Part("deliveries", "", "ok", reason, waiting=facts.open_deliveries, oldest_at=oldest_at)
+
+
+def _dead_letters(facts: Facts) -> Iterator[Part]:
+    for row in facts.dead_letters[:WORST_MAX]:
+        latest = format_moment(row["died_at"])
+        reason = f"{_count(row['letters'], 'dead letter')} in the last day, the latest at {latest}"
+        name = row["subscription"] or f"{row['sink']} {row['topic']}"
+        yield Part("dead_letters", name, "dead", reason, row["died_at"], dead=row["letters"], topic=row["topic"])
+
+
+# --- queues, tasks, jobs, services ---------------------------------------------------------------------------------
+
+
+def _work(kind: PartKind, row: Row, now: datetime) -> Part:
+    state, since, reason = _work_state(kind, row, now)
+    return Part(
+        kind, row["name"], state, reason, since, waiting=row["waiting"], running=row["running"], dead=row["dead"],
+        oldest_at=row["oldest_at"], bound=row["bound"],
+    )  # fmt: skip
+
+
+def _work_state(kind: PartKind, row: Row, now: datetime) -> tuple[PartState, datetime | None, str]:
+    seconds = _age(row["oldest_at"], now)
+    for_long = f", the oldest for {format_duration(seconds)}" if row["oldest_at"] is not None else ""
+    died = (
+        f"{_number(row['dead'], row['bound'])} dead, the latest at {format_moment(row['died_at'])}"
+        if row["died_at"]
+        else None
+    )
+    waits = f"{_number(row['waiting'], row['bound'])} wait{'s' * (row['waiting'] == 1)}{for_long}"
+    numbers = "; ".join(filter(None, (waits, f"{row['running']:,} in flight", died)))
+    if row["is_paused"]:
+        return "paused", None, f"it is paused; {numbers}"
+    if seconds > _LATE_SECONDS[kind]:
+        return "late", row["oldest_at"], numbers
+    if row["died_at"] is not None and now - row["died_at"] < _DEAD_FOR:
+        return "dead", row["died_at"], numbers
+    return "ok", None, numbers
+
+
+def _age(moment: datetime | None, now: datetime) -> float:
+    return max(0.0, (now - moment).total_seconds()) if moment is not None else 0.0
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _count(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun; a number at the bound may be larger."""
+    return f"{_number(number, COUNTED_MAX)} {one if number == 1 else many or one + 's'}"
+
+
+def _number(number: int, bound: int) -> str:
+    return f"{number:,}{'+' * (number >= bound)}"

@@ -1,0 +1,68 @@
+"""Presence: a process reports the states of its sinks and sources to the database, for all processes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Literal, NamedTuple
+
+from db.errors import DatabaseError
+from db.pool import Database
+from runtime.periodic import Periodic
+
+__all__ = ["Presence", "Report"]
+
+_LOOK_SECONDS = 1.0
+_BEAT_SECONDS = 5.0
+_GONE_SECONDS = 20.0
+_LEAVE_SECONDS = 2.0
+_REASON_MAX = 300
+
+
+class Report(NamedTuple):
+    """The state of one sink or source. ``reason`` is the last error while it does not work, else ''."""
+
+    kind: Literal["sink", "source"]
+    name: str
+    state: str
+    reason: str
+
+
+class Presence(Periodic):
+    """Looks at the states once a second, and writes them when one changes, else every five seconds: one statement.
+
+    A process that has written nothing for twenty seconds counts as gone. A process that stops takes its reports along.
+    """
+
+    name = "presence"
+    expected: ClassVar = (DatabaseError,)
+
+    def __init__(self, database: Database, process: str, reports: Callable[[], Sequence[Report]]) -> None:
+        super().__init__(_LOOK_SECONDS)
+        self._database = database
+        self._process = process
+        self._reports = reports
+        self._written: Sequence[Report] = ()
+        self._write_again_at = 0.0
+
+    async def once(self) -> None:
+        """Write the reports if they are due."""
+        reports = [report._replace(reason=report.reason[:_REASON_MAX]) for report in self._reports()]
+        if not reports or (reports == self._written and time.monotonic() < self._write_again_at):
+            return
+        columns = [list(column) for column in zip(*reports, strict=True)]
+        await self._database.execute("verdict.report", self._process, *columns, _GONE_SECONDS)
+        self._written, self._write_again_at = reports, time.monotonic() + _BEAT_SECONDS
+
+    def failed(self, error: Exception) -> None:
+        """Write again at the next look. The due poller tells that the database does not answer."""
+
+    async def run(self) -> None:
+        """Report until stopped, then take the reports along."""
+        await super().run()
+        try:
+            async with asyncio.timeout(_LEAVE_SECONDS):
+                await self._database.execute("verdict.leave", self._process)
+        except (DatabaseError, TimeoutError):
+            pass  # they end by themselves

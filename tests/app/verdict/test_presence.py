@@ -1,0 +1,55 @@
+"""A process reports its sinks and sources, and others see how they are and since when (GU-01)."""
+
+from __future__ import annotations
+
+from app.verdict.facts import read_facts
+from app.verdict.presence import Presence, Report
+from tests.app.conftest import opened
+from tests.webhooks.harness import Gated
+
+LEADING = Report("sink", "kafka", "leading", "")
+DOWN = Report("sink", "kafka", "backing off", "no broker answers")
+
+
+async def test_the_time_of_a_state_stays_while_the_state_does(database_url: str) -> None:
+    """GU-01."""
+    reports, seen = [LEADING], []
+    async with opened(database_url) as (database, _):
+        presence = Presence(database, "a-1", lambda: reports)
+        for reports[0] in (LEADING, DOWN, DOWN._replace(reason="it is still away"), LEADING):
+            await presence.once()
+            (row,) = (await read_facts(database)).processes
+            seen.append((row["state"], row["reason"], row["since"]))
+    since = [moment for *_, moment in seen]
+    assert [(state, reason) for state, reason, _ in seen] == [
+        ("leading", ""), ("backing off", "no broker answers"), ("backing off", "it is still away"), ("leading", ""),
+    ]  # fmt: skip
+    assert (since[1] == since[2], since[0] < since[1] < since[3]) == (True, True)
+
+
+async def test_states_that_stay_are_written_seldom(database_url: str) -> None:
+    """GU-01: an idle process costs one statement in five seconds."""
+    async with opened(database_url) as (database, _):
+        gated = Gated(database)
+        presence = Presence(gated, "a-1", lambda: [LEADING])
+        for _ in range(5):
+            await presence.once()
+        await Presence(gated, "b-1", list).once()
+    assert gated.passed["verdict.report"] == 1
+
+
+async def test_a_process_that_stops_takes_its_reports_along(database_url: str) -> None:
+    """GU-01: and one that is killed counts as gone after a while; it is forgotten after an hour."""
+    async with opened(database_url) as (database, sql):
+        for name in ("killed-1", "long-gone-1"):
+            await Presence(database, name, lambda: [LEADING]).once()
+        presence = Presence(database, "stopped-1", lambda: [LEADING])
+        presence.stop()
+        await presence.run()
+        await sql.execute(
+            "UPDATE hookwire.process_states SET until = now() - CASE process WHEN 'killed-1' THEN interval '1 min'"
+            " ELSE interval '2 hours' END"
+        )
+        await Presence(database, "alive-1", lambda: [LEADING]).once()
+        found = {row["process"]: row["is_alive"] for row in (await read_facts(database)).processes}
+    assert found == {"killed-1": False, "alive-1": True}
