@@ -69,7 +69,7 @@ async def last_values(url: str) -> dict[str, int]:
 async def publish(database: Database, payload: str = "new") -> int:
     """Publish by the pool; return the event's number, 0 where it was refused or the pool has no session."""
     try:
-        async with database._connection() as session:
+        async with database.lend() as session:
             await session.fetchval("SELECT hookwire.publish('orders', $1::text, 'k1')", payload)
             number: int = await session.fetchval(
                 "SELECT min(e.id) FROM hookwire.events e WHERE e.payload = convert_to($1, 'UTF8')", payload
@@ -347,6 +347,6 @@ async def test_what_a_publish_without_a_partition_logs_names_the_cure(database_u
     """GB-05: the line of the answer 503 has this text."""
     async with started(database_url_both) as database:
         await run(database_url_both, "SELECT setval('hookwire.event_id', 5000000000)")
-        async with database._connection() as session:
+        async with database.lend() as session:
             with pytest.raises(ServerTrouble, match=r"; call hookwire\.ensure_partitions\(\)"), translated(sent=True):
                 await session.fetchval("SELECT hookwire.publish('orders', 'new'::text)")

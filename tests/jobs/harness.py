@@ -9,7 +9,7 @@ from typing import Any
 
 import asyncpg
 
-from app.cli.work_log import report_of
+from app.bridges.work_log import report_of
 from db.pool import Database
 from db.sdk_pool import SdkPool
 from hookwire.jobs import Failed

@@ -66,7 +66,7 @@ WRONG = [
     ("hub/topics.py", "hookwire"),
     ("hub/topics.py", "pipeline"),
     ("app/settings/settings.py", "hookwire"),
-    ("app/cli/work_log.py", "hookwire"),
+    ("app/bridges/work_log.py", "hookwire"),
     ("app/settings/settings.py", "asyncpg"),
     ("egress/guard.py", "aiokafka"),
     ("hub/topics.py", "aio_pika"),

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hookwire.jobs.leasing import LeaseOptions, Leasing
-from hookwire.jobs.settlement import Batching
+from hookwire.jobs.leasing.leasing import LeaseOptions, Leasing
+from hookwire.jobs.leasing.settlement import Batching
 from tests.waiting import WAIT_SECONDS, until
 
 AWAY = ConnectionError("away")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from app.bridges.script import Script
     from app.settings.settings import Settings
     from db.pool import Database
-    from hookwire.jobs.leasing import Leasing
+    from hookwire.jobs.leasing.leasing import Leasing
     from hookwire.jobs.task_worker import TaskWorker, WakeUps
 
 __all__ = ["work"]
@@ -95,8 +95,8 @@ async def _work_tasks(
     settings: Settings, kinds: Sequence[str] | None, command: Sequence[str], slots: int, count: int | None,
     timeout: float, grace: float, presence: float,
 ) -> int:  # fmt: skip
+    from app.bridges.work_log import report_of
     from app.cli.program_handler import ProgramHandler
-    from app.cli.work_log import report_of
     from db.sdk_pool import SdkPool
     from hookwire.jobs.job_worker import worker_name
     from hookwire.jobs.sql_tasks import SqlTasks
@@ -132,12 +132,12 @@ async def _work_jobs(
     settings: Settings, kinds: Sequence[str] | None, command: Sequence[str], slots: int, count: int | None,
     timeout: float, lease: float, grace: float,
 ) -> int:  # fmt: skip
+    from app.bridges.work_log import report_of
     from app.cli.program_handler import ProgramHandler
-    from app.cli.work_log import report_of
     from db.sdk_pool import SdkPool
     from hookwire.jobs.job_worker import worker_name
     from hookwire.jobs.leased_jobs import LeasedJobs
-    from hookwire.jobs.leasing import LeaseOptions, Leasing
+    from hookwire.jobs.leasing.leasing import LeaseOptions, Leasing
     from hookwire.jobs.sql_jobs import SqlJobs
 
     async with _opened(settings, command, timeout) as (database, script):
@@ -153,12 +153,12 @@ async def _work_queue(
     settings: Settings, queue: str, command: Sequence[str], slots: int, count: int | None, timeout: float,
     lease: float, grace: float,
 ) -> int:  # fmt: skip
+    from app.bridges.work_log import report_of
     from app.cli.program_handler import ProgramHandler
-    from app.cli.work_log import report_of
     from db.sdk_pool import SdkPool
     from hookwire.jobs.job_worker import worker_name
     from hookwire.jobs.leased_messages import LeasedMessages
-    from hookwire.jobs.leasing import LeaseOptions, Leasing
+    from hookwire.jobs.leasing.leasing import LeaseOptions, Leasing
 
     async with _opened(settings, command, timeout) as (database, script):
         source = LeasedMessages(SdkPool(database), queue, lease, worker_name())

@@ -19,8 +19,8 @@ from hookwire.jobs.handlers import Handler, Handlers
 from hookwire.jobs.http_jobs import HttpJobs
 from hookwire.jobs.job import Job
 from hookwire.jobs.leased_jobs import LeasedJobs
-from hookwire.jobs.leasing import SETTLED, LeaseOptions, Leasing
-from hookwire.jobs.source import log_of
+from hookwire.jobs.leasing.leasing import SETTLED, LeaseOptions, Leasing
+from hookwire.jobs.leasing.source import log_of
 from hookwire.jobs.sql_jobs import SqlJobs
 from hookwire.slots import ending_of
 from hookwire.threads import Threads

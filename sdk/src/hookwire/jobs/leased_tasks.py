@@ -11,7 +11,7 @@ from typing import Any
 
 from hookwire.jobs.failure import reason_of
 from hookwire.jobs.job import Failed
-from hookwire.jobs.settlement import Tally
+from hookwire.jobs.leasing.settlement import Tally
 from hookwire.jobs.sql_tasks import RecoveryPolicy, SqlTasks, Task
 
 __all__ = ["LeasedTasks"]

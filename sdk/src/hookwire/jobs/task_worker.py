@@ -19,9 +19,9 @@ from typing import Any, Final, TypeAlias
 
 from hookwire.jobs.failure import passes, reason_of
 from hookwire.jobs.leased_tasks import LeasedTasks
-from hookwire.jobs.leasing import LeaseOptions, Leasing
-from hookwire.jobs.settlement import Tally
-from hookwire.jobs.source import Report
+from hookwire.jobs.leasing.leasing import LeaseOptions, Leasing
+from hookwire.jobs.leasing.settlement import Tally
+from hookwire.jobs.leasing.source import Report
 from hookwire.jobs.sql_tasks import SqlTasks, Task
 
 __all__ = ["TaskOptions", "TaskWorker", "WakeUps"]

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hookwire.jobs.leased_messages import LeasedMessages, Refused
-from hookwire.jobs.leasing import LeaseOptions, Leasing
+from hookwire.jobs.leasing.leasing import LeaseOptions, Leasing
+from hookwire.jobs.leasing.source import log_of
 from hookwire.jobs.message_queue import Message
-from hookwire.jobs.source import log_of
 
 __all__ = ["Refused", "Worker"]
 

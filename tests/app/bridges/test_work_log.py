@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from app.cli.work_log import report_of
+from app.bridges.work_log import report_of
 
 WORK = SimpleNamespace(id=7, kind="k", attempt=2)
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from hookwire.jobs.failure import passes, reason_of
-from hookwire.jobs.settlement import Batching, Settlement, Tally
-from hookwire.jobs.source import Report, Source
+from hookwire.jobs.leasing.settlement import Batching, Settlement, Tally
+from hookwire.jobs.leasing.source import Report, Source
 from hookwire.slots import Ending, Slots
 
 __all__ = ["SETTLED", "LeaseOptions", "Leasing", "pause"]

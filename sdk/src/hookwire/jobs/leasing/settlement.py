@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from hookwire.jobs.failure import is_refusal, passes, reason_of
-from hookwire.jobs.source import Report, Source
+from hookwire.jobs.leasing.source import Report, Source
 from hookwire.slots import Ending
 
 __all__ = ["Batching", "Settlement", "Tally"]
