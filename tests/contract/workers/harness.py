@@ -65,7 +65,7 @@ class Harness(Protocol):
 
 
 class WorkerKind(NamedTuple):
-    """A class of worker. ``result``: what it makes of results: ``json``, ``bytes`` or ``nothing``."""
+    """A class of worker. ``result``: what it makes of results: ``kept``, ``bytes`` or ``nothing``."""
 
     name: str
     result: str

@@ -199,7 +199,7 @@ KINDS = [
     WorkerKind("sdk_job_worker_in_thread", "kept", False, sdk_jobs(in_thread)),
     WorkerKind("sdk_job_worker_in_transaction", "kept", True, sdk_jobs(in_transaction)),
     WorkerKind("sdk_message_worker", "nothing", True, sdk_messages),
-    WorkerKind("job_worker", "json", True, work_jobs),
+    WorkerKind("job_worker", "kept", True, work_jobs),
     WorkerKind("message_worker", "nothing", True, work_messages),
     WorkerKind("task_worker", "nothing", True, work_tasks),
 ]
