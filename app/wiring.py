@@ -34,12 +34,12 @@ from app.maintenance.due_poller import DuePoller
 from app.maintenance.retention import Retention, RetentionOptions
 from app.settings.egress_policy import egress_proxy, guard_policy
 from app.settings.settings import Settings
-from app.verdict.presence import Presence, Report
+from app.verdict.current_verdict import CurrentVerdict
+from app.verdict.presence import Presence, StateReport
 from app.web.api.route.answers import Answers
 from app.web.api.route.context import Context
 from app.web.application import build_operations, build_web
 from app.web.backlog import Backlog
-from app.web.current_verdict import CurrentVerdict
 from app.web.front import Front
 from app.web.limits import RequestIds
 from app.web.overview import Overview
@@ -314,10 +314,10 @@ class _Builder:
     def _relay_states(self) -> dict[str, tuple[str, str]]:
         return self.relaying.states() if self.relaying is not None else {}
 
-    def _reports(self) -> list[Report]:
+    def _reports(self) -> list[StateReport]:
         """Return the states of the sinks and sources of this process."""
-        sinks = [Report("sink", name, state, error) for name, (state, error) in self._relay_states().items()]
-        sources = [Report("source", one.queue, one.state, one.last_error) for one in self._amqp_sources]
+        sinks = [StateReport("sink", name, state, error) for name, (state, error) in self._relay_states().items()]
+        sources = [StateReport("source", one.queue, one.state, one.last_error) for one in self._amqp_sources]
         ill = ("backing off", "refused")
         return [one if one.state in ill else one._replace(reason="") for one in (*sinks, *sources)]
 

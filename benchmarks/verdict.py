@@ -2,9 +2,9 @@
 
     python -m benchmarks.verdict --rows 1000000
 
-There are so many rows in each table of what waits and of what was given up: deliveries of 100 subscriptions that fail,
-records, holds, messages, tasks, jobs and requests of 100 names each. Each line has the median and the longest time of a
-statement in rounds of all statements (bar: 50 ms), then that of the whole.
+Each table of what waits and of what was given up has as many rows. There are deliveries of 100 subscriptions that fail.
+Records, holds, messages, tasks, jobs and requests have 100 names each. Each line has the median and the longest time of
+a statement in rounds of all statements (bar: 50 ms), then that of the whole.
 """
 
 from __future__ import annotations

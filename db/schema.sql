@@ -450,6 +450,8 @@ COMMENT ON COLUMN hookwire.upstreams.given_hub_url IS 'The hub that a person nam
 
 COMMENT ON COLUMN hookwire.upstreams.given_topic_url IS 'The topic''s URL that a person named; NULL: it is discovered.';
 
+COMMENT ON COLUMN hookwire.upstreams.received_at IS 'When the last delivery came.';
+
 COMMENT ON COLUMN hookwire.upstreams.longest_gap IS 'The longest time between two deliveries.';
 
 COMMENT ON COLUMN hookwire.upstreams.quiet_told_at IS 'When it was told that nothing comes; NULL: since the last delivery never.';
@@ -662,7 +664,7 @@ CREATE TABLE hookwire.task_rows (
     releases smallint DEFAULT 0 NOT NULL,
     CONSTRAINT task_rows_description_check CHECK ((octet_length(description) <= 1048576)),
     CONSTRAINT task_rows_id_check CHECK ((((octet_length(id) >= 1) AND (octet_length(id) <= 200)) AND (id !~ '[\x01-\x1f\x7f]'::text))),
-    CONSTRAINT task_times_are_in_the_years_1_to_9999 CHECK ((COALESCE(hookwire.is_bounded_time(start_time), true) AND COALESCE(hookwire.is_bounded_time(finish_time), true) AND COALESCE(hookwire.is_bounded_time(created_at), true) AND COALESCE(hookwire.is_bounded_time(due_at), true) AND COALESCE(hookwire.is_bounded_time(notify_at), true) AND COALESCE(hookwire.is_bounded_time(lease_until), true)))
+    CONSTRAINT task_times_are_in_the_years_1_to_9999 CHECK (((LEAST(start_time, finish_time, created_at, due_at, notify_at, lease_until) >= '0001-01-01 00:00:00+00'::timestamp with time zone) AND (GREATEST(start_time, finish_time, created_at, due_at, notify_at, lease_until) <= '9999-12-31 23:59:59.999999+00'::timestamp with time zone)))
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000');
 
@@ -2023,6 +2025,8 @@ WITH (fillfactor='50');
 
 COMMENT ON TABLE hookwire.process_states IS 'Sinks and sources as the processes that carry them report them.';
 
+COMMENT ON COLUMN hookwire.process_states.process IS 'Id of the process that reports.';
+
 COMMENT ON COLUMN hookwire.process_states.kind IS 'sink, or source: an AMQP queue whose messages become events.';
 
 COMMENT ON COLUMN hookwire.process_states.reason IS 'The last error while it does not work; else empty.';
@@ -2810,7 +2814,7 @@ CREATE INDEX events_topic ON ONLY hookwire.events USING btree (tenant, topic, id
 
 CREATE INDEX foreign_topics_due ON hookwire.foreign_topics USING btree (due_at) WHERE (due_at IS NOT NULL);
 
-CREATE INDEX foreign_topics_loose_url ON hookwire.foreign_topics USING btree (tenant, hookwire.loose_url(url));
+CREATE INDEX foreign_topics_loose_url ON hookwire.foreign_topics USING btree ("left"(regexp_replace(regexp_replace(lower(url), '^https?://(www[.])?'::text, ''::text), '(:80|:443)?/*([?#].*)?$'::text, ''::text), 500));
 
 CREATE INDEX former_audiences_exact ON hookwire.former_audiences USING btree (tenant, topic, until_id) WHERE (topic_regex IS NULL);
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-_OTHER_ROOMS = ("app/web", "app/cli", "app/settings", "app/maintenance", "app/chaos")
+_OTHER_ROOMS = ("app/web", "app/cli", "app/settings", "app/maintenance", "app/chaos", "app/verdict")
 _NO_TESTS_COLLECTED = 5
 
 

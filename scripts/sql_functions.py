@@ -24,12 +24,13 @@ _NAMES = {
     "job": (
         "act_on_due_job add_callbacks add_job add_jobs admit_job_rule announce_jobs approve_job assign_job "
         "available_kinds cancel_job check_job_draft check_job_result check_reviewer claim_jobs complete_job "
-        "complete_jobs cut_result decline_job delay_job end_jobs enqueue enqueue_events event_job_args event_job_content "
-        "extend_jobs fail_job finish_job fire_schedule held_jobs is_person is_told_result job_backoff_seconds job_due "
-        "job_is_for_people job_keys job_policy jobs_within keep_jobs key_allowances lock_job_kind locked_job note_job "
-        "pause_job_kind pick_at_head pick_by_key pick_limited_jobs progress_job publish_all put_job_kind "
-        "refuse_stale_job release_jobs release_limit_text releases_max resume_job retry_job running_job send_back_job "
-        "settle_failure snooze_job take_jobs unassign_job why_no_result"
+        "complete_jobs cut_result decline_job delay_job end_jobs enqueue enqueue_events event_job_args "
+        "event_job_content extend_jobs fail_job finish_job fire_schedule held_jobs is_person is_told_result "
+        "job_backoff_seconds job_due job_is_for_people job_keys job_policy jobs_within keep_jobs key_allowances "
+        "lock_job_kind locked_job note_job pause_job_kind pick_at_head pick_by_key pick_limited_jobs "
+        "progress_job publish_all put_job_kind refuse_stale_job release_jobs release_limit_text releases_max "
+        "resume_job retry_job running_job send_back_job settle_failure snooze_job take_jobs unassign_job "
+        "why_no_result"
     ),
     "ledger": "content_hash ledger_hash ledger_sum",
     "message": (
@@ -45,7 +46,7 @@ _NAMES = {
         "forget_requests frames_body frames_type has_workers lease_requests parse_frames reap_requests release_request "
         "reply reply_by request request_by request_id service_settings settle_requests store_requests"
     ),
-    "topic": "is_quiet loose_url",
+    "topic": "is_quiet",
     "task": (
         "announce_tasks bury_tasks claim_task claim_tasks clean_tasks complete_task enqueue_task fail_task "
         "finish_tasks held_tasks notify_tasks notify_way recover_task release_tasks task_backoff_seconds task_is_worn "

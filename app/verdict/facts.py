@@ -59,7 +59,7 @@ class Facts:
 async def read_facts(database: Database) -> Facts:
     """Read all facts, one statement after the other. Raise ``DatabaseError`` or ``TimeoutError`` if the first fails.
 
-    A statement that fails later is named in ``unknown``: counting may take too long where millions of dead rows are
+    A statement that fails later is named in ``unknown``. Counting may take too long where millions of dead rows are
     kept, and that is no outage.
     """
     async with asyncio.timeout(_STATEMENT_SECONDS):

@@ -11,7 +11,7 @@ from db.errors import DatabaseError
 from db.pool import Database
 from runtime.periodic import Periodic
 
-__all__ = ["Presence", "Report"]
+__all__ = ["Presence", "StateReport"]
 
 _LOOK_SECONDS = 1.0
 _BEAT_SECONDS = 5.0
@@ -20,7 +20,7 @@ _LEAVE_SECONDS = 2.0
 _REASON_MAX = 300
 
 
-class Report(NamedTuple):
+class StateReport(NamedTuple):
     """The state of one sink or source. ``reason`` is the last error while it does not work, else ''."""
 
     kind: Literal["sink", "source"]
@@ -38,12 +38,12 @@ class Presence(Periodic):
     name = "presence"
     expected: ClassVar = (DatabaseError,)
 
-    def __init__(self, database: Database, process: str, reports: Callable[[], Sequence[Report]]) -> None:
+    def __init__(self, database: Database, process: str, reports: Callable[[], Sequence[StateReport]]) -> None:
         super().__init__(_LOOK_SECONDS)
         self._database = database
         self._process = process
         self._reports = reports
-        self._written: Sequence[Report] = ()
+        self._written: Sequence[StateReport] = ()
         self._write_again_at = 0.0
 
     async def once(self) -> None:

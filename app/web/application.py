@@ -16,6 +16,7 @@ from app.web.api.events import event_search, events, topics
 from app.web.api.operating import audit, dead_letters, deliveries, health, holds, replays, status, undelivered
 from app.web.api.rabbithub.routes import RABBITHUB_ROUTES
 from app.web.api.route.context import Context
+from app.web.api.route.effect import WithoutEffect
 from app.web.api.subscribing import (
     denial,
     filters,
@@ -33,7 +34,6 @@ from app.web.api.work import archive, job_assignment, job_kinds, jobs, messages,
 from app.web.authentication import Authentication, Keyring
 from app.web.console import diagnosis_route as diagnosis
 from app.web.console import status_route as console
-from app.web.effect import WithoutEffect
 from app.web.limits import MIB, FrontDoor, RequestIds, RequestLimits
 from app.web.page_policy import PublishingPages, operations_policy, page_policy
 from app.web.pages import install_problem_pages

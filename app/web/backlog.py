@@ -12,9 +12,9 @@ from typing import Final, get_args
 
 from prometheus_client import CollectorRegistry, Gauge
 
+from app.verdict.current_verdict import CurrentVerdict
 from app.verdict.facts import COUNTED_MAX, WORK_KINDS, WORST_MAX, Row
 from app.verdict.verdict import Part, Verdict, Word
-from app.web.current_verdict import CurrentVerdict
 from webhooks.condition import WAITING_MAX, subscription_condition
 
 __all__ = ["Backlog"]

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from app.verdict.current_verdict import CurrentVerdict
 from app.verdict.facts import COUNTED_MAX, Row
 from app.verdict.verdict import Verdict
-from app.web.cached_query import CachedQuery
-from app.web.current_verdict import CurrentVerdict
 from app.web.outage import Outage, classify_outage, probe_connection
 from db.errors import Busy, OutcomeUnknown, Unavailable
 from db.pool import Database
+from runtime.cached_query import CachedQuery
 
 __all__ = ["LATEST_MAX", "Overview", "Status"]
 

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from app.web.cached_query import CachedQuery
 from app.web.outage import Outage
 from db.errors import DatabaseError
 from db.pool import Database
+from runtime.cached_query import CachedQuery
 from runtime.trouble import Trouble
 
 __all__ = ["Readiness"]

@@ -1,5 +1,5 @@
--- Bound every time and duration that a caller gives: times in the years 1 to 9999, as most programs can hold them, and
--- durations as the functions beside them. `infinity` and `-infinity` are refused, but for internal columns.
+-- Bound every time and duration that a caller gives. Times are in the years 1 to 9999, as most programs can hold them.
+-- Durations are bounded as the functions beside them. `infinity` and `-infinity` are refused, but for internal columns.
 CREATE FUNCTION hookwire.is_bounded_time(moment timestamp with time zone) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN moment >= '0001-01-01 00:00:00+00'::timestamptz AND moment <= '9999-12-31 23:59:59.999999+00'::timestamptz;
@@ -321,10 +321,7 @@ WHERE NOT (coalesce(hookwire.is_bounded_time(t.created_at), true));
 UPDATE hookwire.jobs t SET due_at = hookwire.bounded_time(t.due_at), rank_at = hookwire.bounded_time(t.rank_at)
 WHERE NOT (coalesce(hookwire.is_bounded_time(t.due_at), true) AND coalesce(hookwire.is_bounded_time(t.rank_at), true));
 
+-- Without the functions above: whoever inserts a row would need the right to call them.
 ALTER TABLE hookwire.task_rows ADD CONSTRAINT task_times_are_in_the_years_1_to_9999 CHECK (
-    coalesce(hookwire.is_bounded_time(start_time), true)
-    AND coalesce(hookwire.is_bounded_time(finish_time), true)
-    AND coalesce(hookwire.is_bounded_time(created_at), true)
-    AND coalesce(hookwire.is_bounded_time(due_at), true)
-    AND coalesce(hookwire.is_bounded_time(notify_at), true)
-    AND coalesce(hookwire.is_bounded_time(lease_until), true));
+    least(start_time, finish_time, created_at, due_at, notify_at, lease_until) >= '0001-01-01 00:00:00+00'
+    AND greatest(start_time, finish_time, created_at, due_at, notify_at, lease_until) <= '9999-12-31 23:59:59.999999+00');

@@ -22,9 +22,5 @@ BEGIN
 END
 $$;
 
--- The part of a topic's URL in which two spellings of one address agree.
-CREATE FUNCTION hookwire.loose_url(url text) RETURNS text
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN left(regexp_replace(regexp_replace(lower(url), '^https?://(www\.)?', ''), '(:80|:443)?/*([?#].*)?$', ''), 500);
-REVOKE EXECUTE ON FUNCTION hookwire.loose_url(text) FROM PUBLIC;
-CREATE INDEX foreign_topics_loose_url ON hookwire.foreign_topics (tenant, hookwire.loose_url(url));
+-- By the part of a topic's URL in which two spellings of one address agree.
+CREATE INDEX IF NOT EXISTS foreign_topics_loose_url ON hookwire.foreign_topics ((left(regexp_replace(regexp_replace(lower(url), '^https?://(www[.])?', ''), '(:80|:443)?/*([?#].*)?$', ''), 500)));

@@ -7,6 +7,7 @@ ALTER TABLE hookwire.upstreams
     ADD COLUMN quiet_told_at timestamp with time zone;
 COMMENT ON COLUMN hookwire.upstreams.given_hub_url IS 'The hub that a person named; NULL: it is discovered.';
 COMMENT ON COLUMN hookwire.upstreams.given_topic_url IS 'The topic''s URL that a person named; NULL: it is discovered.';
+COMMENT ON COLUMN hookwire.upstreams.received_at IS 'When the last delivery came.';
 COMMENT ON COLUMN hookwire.upstreams.longest_gap IS 'The longest time between two deliveries.';
 COMMENT ON COLUMN hookwire.upstreams.quiet_told_at IS 'When it was told that nothing comes; NULL: since the last delivery never.';
 

@@ -13,6 +13,7 @@ CREATE TABLE hookwire.process_states (
     PRIMARY KEY (process, kind, name)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE hookwire.process_states IS 'Sinks and sources as the processes that carry them report them.';
+COMMENT ON COLUMN hookwire.process_states.process IS 'Id of the process that reports.';
 COMMENT ON COLUMN hookwire.process_states.kind IS 'sink, or source: an AMQP queue whose messages become events.';
 COMMENT ON COLUMN hookwire.process_states.reason IS 'The last error while it does not work; else empty.';
 COMMENT ON COLUMN hookwire.process_states.since IS 'When this state began.';
@@ -24,11 +25,11 @@ COMMENT ON COLUMN hookwire.dead_letters.on_purpose IS 'Whether a person gave it 
 ALTER TABLE hookwire.relay_dead_letters ADD COLUMN on_purpose boolean DEFAULT false NOT NULL;
 COMMENT ON COLUMN hookwire.relay_dead_letters.on_purpose IS 'Whether a person gave it up.';
 
-CREATE INDEX dead_letters_latest ON hookwire.dead_letters (died_at) WHERE kind <> 'gone' AND NOT on_purpose;
-CREATE INDEX relay_dead_letters_latest ON hookwire.relay_dead_letters (died_at) WHERE NOT on_purpose;
-CREATE INDEX dead_tasks_kind ON hookwire.dead_tasks (kind, died_at);
-CREATE INDEX job_archive_discarded ON hookwire.job_archive (kind, ended_at) WHERE state = 'discarded';
-CREATE INDEX requests_dead ON hookwire.requests (service, deadline_at) WHERE state IN ('expired', 'failed');
+CREATE INDEX IF NOT EXISTS dead_letters_latest ON hookwire.dead_letters (died_at) WHERE kind <> 'gone' AND NOT on_purpose;
+CREATE INDEX IF NOT EXISTS relay_dead_letters_latest ON hookwire.relay_dead_letters (died_at) WHERE NOT on_purpose;
+CREATE INDEX IF NOT EXISTS dead_tasks_kind ON hookwire.dead_tasks (kind, died_at);
+CREATE INDEX IF NOT EXISTS job_archive_discarded ON hookwire.job_archive (kind, ended_at) WHERE state = 'discarded';
+CREATE INDEX IF NOT EXISTS requests_dead ON hookwire.requests (service, deadline_at) WHERE state IN ('expired', 'failed');
 
 -- The last columns are computed only where a statement names them. Waiting deliveries are counted up to 1,000, in the order
 -- of an index: otherwise a bitmap of all of them is made first. The last success and the time to answer are those of the

@@ -482,8 +482,6 @@ COMMENT ON FUNCTION hookwire.is_bounded_time IS
     'Tell whether a time is in the years 1 to 9999.';
 COMMENT ON FUNCTION hookwire.bounded_time IS
     'Return the nearest time in the years 1 to 9999.';
-COMMENT ON FUNCTION hookwire.loose_url IS
-    'Return the part of a topic''s URL in which two spellings of one address agree.';
 COMMENT ON FUNCTION hookwire.is_quiet IS
     'Tell whether an active upstream has sent nothing for twice its longest gap, and for an hour or more.';
 COMMENT ON FUNCTION hookwire.ids_left IS

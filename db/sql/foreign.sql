@@ -20,8 +20,12 @@ WHERE f.tenant = $1 AND f.topic = $2;
 
 -- name: near
 -- Return followed URLs that differ from this one by the scheme, the host's `www`, the case, the query or the last slash.
-SELECT f.url FROM hookwire.foreign_topics f
-WHERE f.tenant = $1 AND hookwire.loose_url(f.url) = hookwire.loose_url($2) AND f.url <> $2 ORDER BY f.url LIMIT 3;
+WITH alike AS MATERIALIZED (
+    SELECT f.tenant, f.url FROM hookwire.foreign_topics f
+    WHERE left(regexp_replace(regexp_replace(lower(f.url), '^https?://(www[.])?', ''), '(:80|:443)?/*([?#].*)?$', ''), 500)
+        = left(regexp_replace(regexp_replace(lower($2), '^https?://(www[.])?', ''), '(:80|:443)?/*([?#].*)?$', ''), 500)
+)
+SELECT a.url FROM alike a WHERE a.tenant = $1 AND a.url <> $2 ORDER BY a.url LIMIT 3;
 
 -- name: claim
 WITH chosen AS MATERIALIZED (

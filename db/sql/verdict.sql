@@ -88,9 +88,9 @@ SELECT x.sink, NULL, x.topic, count(*), max(x.died_at) FROM (
 GROUP BY x.sink, x.topic
 ORDER BY died_at DESC;
 
--- The next four return what waits, runs and died of the $2 worst names among the first $1, all together counted up to $3 and each
--- at least up to 100 (`bound`). A range
--- of one name in the order of an index leaves the planner only this index; others would pass the rows of all names.
+-- The next four return what waits, runs and died of the $2 worst names among the first $1. All together are counted up to
+-- $3, and each at least up to 100 (`bound`). A range of one name in the order of an index leaves the planner only this
+-- index. Others would pass the rows of all names.
 
 -- name: queues
 WITH RECURSIVE waiting AS (

@@ -139,7 +139,7 @@ _WHOLE = {
     "delivery.due_subscriptions", "delivery.ended_subscriptions", "delivery.forget_former_audiences", "hold.due",
     "hold.open",
     "intent.purge", "job.available", "job.purge_rates", "queue.adopt", "rabbithub.dispatch", "rabbithub.take_back",
-    "request.forget_old", "request.waiting_services", "retention.topics", "service.adopt",
+    "request.forget_old", "request.waiting_services", "retention.topics", "service.adopt", "upstream.quiet",
 }  # fmt: skip
 _ELSEWHERE = ("compat.", "gold.", "lake.", "migration.", "partition.", "seeded_bug", "witness.")
 _COMMAND = re.compile(r"^(?:ALTER|BEGIN|CREATE|DROP|LOCK|ROLLBACK)\b", re.MULTILINE)  # is not planned

@@ -9,7 +9,7 @@ import pytest
 
 from db.statements import STATEMENTS, load
 
-SCHEMA = Path(__file__).parents[2] / "db" / "schema.sql"
+FUNCTIONS = Path(__file__).parents[2] / "db" / "functions"
 VECTORS = Path(__file__).parents[2] / "openapi" / "key-hash-vectors.json"
 
 # Two commands in one text: the protocol can run that, but not prepare it.
@@ -48,7 +48,7 @@ def test_a_name_without_a_statement_is_refused(tmp_path: Path) -> None:
 
 def test_each_lock_of_the_house_has_a_number_of_its_own() -> None:
     """Two that share one keep each other from work that has nothing to do with theirs."""
-    texts = [*STATEMENTS.values(), SCHEMA.read_text("utf-8")]
+    texts = [*STATEMENTS.values(), *(path.read_text("utf-8") for path in FUNCTIONS.glob("*.sql"))]
     numbers = [number for text in texts for number in re.findall(r"advisory_\w*lock\(1215262571, (-\d+)\)", text)]
     assert len(numbers) >= 5
     assert sorted(numbers) == sorted(set(numbers))

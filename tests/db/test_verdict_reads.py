@@ -1,4 +1,4 @@
-"""The verdict reads no more of large tables than its bounds allow. GU-01, GU-02, GM-05; CN-10.
+"""The verdict reads no more of large tables than its bounds allow. GU-01, GU-02, GM-05.
 
 A queue, kind or subscription has more rows than a count may read, and there are more of them than are told. The times
 beside a million rows are those of ``benchmarks/verdict.py``.
@@ -51,7 +51,7 @@ class Counted:
 
 @pytest.mark.parametrize("names", [3, _ROWS], ids=["few names with many rows", "many names"])
 async def test_the_verdict_reads_no_more_of_large_tables(database_url: str, names: int) -> None:
-    """GU-01, GU-02, GM-05, CN-10: a backlog of 30,000 and of a million cost the same."""
+    """GU-01, GU-02, GM-05: a backlog of 30,000 and of a million cost the same."""
     settings: dict[str, Any] = PoolOptions(database_url).server_settings()
     connection = await asyncpg.connect(database_url, server_settings=settings)
     await fill(connection, _ROWS, names)

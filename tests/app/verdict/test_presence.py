@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from app.verdict.facts import read_facts
-from app.verdict.presence import Presence, Report
+from app.verdict.presence import Presence, StateReport
 from tests.app.conftest import opened
 from tests.webhooks.harness import Gated
 
-LEADING = Report("sink", "kafka", "leading", "")
-DOWN = Report("sink", "kafka", "backing off", "no broker answers")
+LEADING = StateReport("sink", "kafka", "leading", "")
+DOWN = StateReport("sink", "kafka", "backing off", "no broker answers")
 
 
 async def test_the_time_of_a_state_stays_while_the_state_does(database_url: str) -> None:

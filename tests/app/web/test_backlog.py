@@ -8,8 +8,8 @@ import asyncpg
 import pytest
 from prometheus_client import CollectorRegistry
 
+from app.verdict.current_verdict import CurrentVerdict
 from app.web.backlog import Backlog
-from app.web.current_verdict import CurrentVerdict
 from tests.app.conftest import opened
 from tests.relay.harness import FaultyDatabase
 

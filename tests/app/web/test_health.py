@@ -13,7 +13,7 @@ from app.chaos.child import Child
 from app.chaos.client import ChaosClient
 from app.checks.database import database_checks
 from app.cli.failure import explained
-from app.web.current_verdict import CurrentVerdict
+from app.verdict.current_verdict import CurrentVerdict
 from app.web.overview import Overview
 from app.web.readiness import Readiness
 from db.direct import connect_direct

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from app.verdict.current_verdict import CurrentVerdict
 from app.web.console.status_page import outage_content
-from app.web.current_verdict import CurrentVerdict
 from app.web.outage import Outage, probe_connection
 from app.web.overview import Overview, Status
 from db.direct import Direct, connect_direct

@@ -24,7 +24,7 @@ from relay.amqp.source import AmqpSource, SourceMetrics
 from relay.source import IntakeRefused, IntakeResult, IntakeUnavailable, SourceMessage, SourceRoute
 from scripts.servers.rabbitmq import RabbitServer
 from tests.faults.proxy import proxied
-from tests.waiting import poll, until
+from tests.waiting import until
 
 DEADLINE_SECONDS = 60.0
 CUTS = (1, 7, 8, 30, 60, 76, 77, 78, 84, 92, 100, 106, 108, 110, 112, 114, 116, 119, 140)
@@ -85,9 +85,12 @@ class Corner:
 
     async def count(self, queue: str, wanted: int) -> None:
         """Until so many messages lie in a queue, ready for a consumer; the source may have to declare it first."""
-        async with await aio_pika.connect(self.url) as connection, asyncio.timeout(DEADLINE_SECONDS):
-            while await self._ready(connection, queue) != wanted:
-                await poll()
+        async with await aio_pika.connect(self.url) as connection:
+
+            async def has_wanted() -> bool:
+                return await self._ready(connection, queue) == wanted
+
+            await until(has_wanted, DEADLINE_SECONDS)
 
     async def _ready(self, connection: AbstractConnection, queue: str) -> int:
         """The number of messages in a queue; 0 where the queue does not exist, which closes a channel."""

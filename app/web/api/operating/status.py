@@ -82,7 +82,7 @@ class StatusOut(BaseModel):
 async def status(request: Request, context: In) -> dict[str, Any]:
     """The same verdict as on the status page, in `hookwire status` and in the metrics.
 
-    A key for some topics, queues, kinds or services sees only these, among the worst of the installation; sinks and
+    A key for some topics, queues, kinds or services sees only these, among the worst of the installation. Sinks and
     sources are for keys of all topics. All readers within a second share one answer.
     """
     verdict = await context.verdict.get()

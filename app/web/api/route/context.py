@@ -9,9 +9,9 @@ from fastapi import Request
 from prometheus_client import CollectorRegistry
 
 from app.settings.settings import Settings
+from app.verdict.current_verdict import CurrentVerdict
 from app.web.api.route.answers import Answers
 from app.web.backlog import Backlog
-from app.web.current_verdict import CurrentVerdict
 from app.web.overview import Overview
 from app.web.readiness import Readiness
 from db.pool import Database

@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from app.web.api.route.context import context_of
-from app.web.effect import tell_without_effect
+from app.web.api.route.effect import tell_without_effect
 from app.web.header_text import header_text
 from app.web.scopes import needs, open_to_all
 from db.errors import DatabaseError

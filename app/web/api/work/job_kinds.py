@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from app.web.api.route.actor import Reason, Reasoned
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.database_refusal import job_refusals
+from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.paging import read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import NO_NUL, StrictRoute
@@ -19,7 +20,6 @@ from app.web.api.work.job_contract import JobIn
 from app.web.api.work.job_refusal import kinds_of, person_of, require_kinds
 from app.web.api.work.queue_refusal import queue_name
 from app.web.authentication import may_reach_kind, require_every_kind, shows_payloads
-from app.web.effect import tell_without_effect
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from app.web.api.route.answers import row_bytes
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.database_refusal import job_refusals
+from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.long_poll import long_poll
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, read_cursor
 from app.web.api.route.refusals import refusals
@@ -40,7 +41,6 @@ from app.web.api.work.job_refusal import kinds_of, person_of, receipt_of, requir
 from app.web.api.work.queue_refusal import queue_name
 from app.web.api.work.report_route import ReportRoute
 from app.web.authentication import grant_of, may_reach_kind, shows_payloads
-from app.web.effect import tell_without_effect
 from app.web.problem import Problem
 from app.web.scopes import needs
 from jobs.jobs.job import JobReceipt

@@ -13,13 +13,13 @@ from starlette.types import Scope
 from app.web.api.events.events import payload_out
 from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.context import Context, context_of
+from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.moment import ZonedMoment
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.work.queue_refusal import queue_name, refused_as_problems
 from app.web.authentication import may_reach_queue, shows_payloads
-from app.web.effect import tell_without_effect
 from app.web.problem import Problem
 from app.web.scopes import Need, needs, needs_by
 from db.pool import Row

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.actor import actor_of
 from app.web.api.route.context import Context, context_of
+from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.route.prefer import Preference, preference_of
 from app.web.api.route.refusals import refusals
@@ -20,7 +21,6 @@ from app.web.api.route.strict_route import StrictRoute
 from app.web.api.route.user_content import UserContent
 from app.web.api.work.service_refusal import service_name, service_refusals
 from app.web.authentication import grant_of, may_reach_service
-from app.web.effect import tell_without_effect
 from app.web.header_text import header_text
 from app.web.problem import Problem
 from app.web.scopes import needs

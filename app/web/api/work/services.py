@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.web.api.events.events import payload_out
 from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.context import Context, context_of
+from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.long_poll import long_poll
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.route.prefer import preference_of
@@ -20,7 +21,6 @@ from app.web.api.route.strict_route import StrictRoute
 from app.web.api.work.requests import ANSWERS, REPLY_BODY, Prefer, answer_within
 from app.web.api.work.service_refusal import service_name, service_refusals
 from app.web.authentication import grant_of, may_reach_service
-from app.web.effect import tell_without_effect
 from app.web.header_text import header_text
 from app.web.problem import Problem
 from app.web.scopes import needs

@@ -14,7 +14,7 @@ __all__ = ["stored_result"]
 _LEVELS_MAX: Final = 64
 _ENCODED_MAX: Final = 3_500_000
 _KEPT_CHARACTERS: Final = 65_536
-_MARK: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]')
+_MARK: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]')
 _NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 

@@ -11,8 +11,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 
+from app.web.api.route.effect import WithoutEffect
 from app.web.api.subscribing.hub import HUB_ROUTES
-from app.web.effect import WithoutEffect
 from tests.hub.callback import after, answers
 from tests.hub.harness import TOPIC, Harness, hub_harness
 

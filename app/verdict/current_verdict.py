@@ -8,9 +8,9 @@ from typing import Final
 from app.verdict.facts import read_facts
 from app.verdict.judge import judge
 from app.verdict.verdict import Verdict
-from app.web.cached_query import CachedQuery
 from db.errors import DatabaseError
 from db.pool import Database
+from runtime.cached_query import CachedQuery
 
 __all__ = ["CurrentVerdict"]
 

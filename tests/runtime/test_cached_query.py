@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from app.web.cached_query import CachedQuery
+from runtime.cached_query import CachedQuery
 
 
 class _Asked:
