@@ -232,7 +232,7 @@ def _unroutable_as_sent() -> None:
 
         return credulous
 
-    _replace(Link, "_publish_on", "async (self, channel, record, message, routing_key)", make)
+    _replace(Link, "_publish_on", "async (self, channel, record, message, routing_key, seconds)", make)
 
 
 def _cursor() -> None:
