@@ -24,7 +24,7 @@ _BY_KEY = """
 INSERT INTO hookwire.layouts (number, groups, order_scope, hash_version)
 SELECT max(number) + 1, '{}', 'key', 1 FROM hookwire.layouts
 """
-_IDLE = {"member.heartbeat"}  # the renewal of the lease
+_IDLE = {"member.heartbeat", "verdict.report"}  # the renewal of the lease, and the states of the sinks
 
 
 class Asked:
