@@ -18,7 +18,7 @@ __all__ = ["COUNTED_MAX", "DEAD_LETTERS_MAX", "WORK_KINDS", "WORST_MAX", "Facts"
 
 WorkKind = Literal["queue", "task", "job", "service"]
 
-COUNTED_MAX: Final = 10_000
+COUNTED_MAX: Final = 5_000
 """Counts of sinks, holds and all deliveries end at this number."""
 DEAD_LETTERS_MAX: Final = 1_000
 """As many dead letters of the last day are counted, the latest first."""
@@ -32,7 +32,7 @@ WORK_KINDS: Final[Mapping[WorkKind, str]] = {
 Row = Mapping[str, Any]
 
 _NAMES_MAX: Final = 500
-_BATCH: Final = 25  # each of these subscriptions has its deliveries counted
+_BATCH: Final = 10  # each of these subscriptions has its deliveries counted
 _STATEMENT_SECONDS: Final = 2.0
 
 

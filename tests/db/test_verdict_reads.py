@@ -18,8 +18,8 @@ from db.pool import Database, PoolOptions
 from db.statements import STATEMENTS
 
 _ROWS = 30_000
-_READ_MAX = 12_000
-"""Rows of a table or an index that a statement may read: a count of 10,000, or a few look-ups for a thousand names."""
+_READ_MAX = 10_500
+"""Rows of a table or an index that a statement may read: a count of 5,000, or a few look-ups for 500 names."""
 _COUNTERS = """
 SELECT c.relname, pg_stat_get_xact_tuples_returned(c.oid)
        + CASE c.relkind WHEN 'r' THEN pg_stat_get_xact_tuples_fetched(c.oid) ELSE 0 END AS rows

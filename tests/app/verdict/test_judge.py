@@ -86,7 +86,7 @@ def test_where_nothing_is_wrong_the_verdict_is_ok() -> None:
             sink(configured=False, backlog=2), [],
             ("disabled", "not configured; set HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS; 2 events wait"),
         ),
-        (sink(backlog=10_000, led=False), [], ("down", "no relay carries it; is one running?; 10,000+ events wait")),
+        (sink(backlog=5_000, led=False), [], ("down", "no relay carries it; is one running?; 5,000+ events wait")),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )  # fmt: skip
