@@ -401,8 +401,8 @@ async def test_a_far_date_is_kept_as_local_time_and_zone(sql: asyncpg.Connection
 
 
 async def test_a_date_that_has_passed_is_not_kept(sql: asyncpg.Connection) -> None:
-    """No client could read this one."""
-    draft = {"kind": "k", "due_local": "4000-01-01 BC", "due_zone": "UTC"}
+    """GB-08: the oldest one that is accepted; an older one is refused."""
+    draft = {"kind": "k", "due_local": "0001-01-01", "due_zone": "UTC"}
     await sql.execute("SELECT hookwire.add_jobs($1)", json.dumps([draft]))
 
     assert tuple(await sql.fetchrow("SELECT state, due_at, due_local, due_zone FROM hookwire.jobs")) == (
