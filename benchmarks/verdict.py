@@ -4,7 +4,8 @@
 
 Each table of what waits and of what was given up has as many rows. There are deliveries of 100 subscriptions that fail.
 Records, holds, messages, tasks, jobs and requests have 100 names each. Each line has the shortest, the median and the
-longest time of a statement in rounds of all statements (bar: 50 ms at the median), then that of the whole.
+longest time of a statement in rounds of all statements (bar: a median of 50 ms). The last line has the time of the
+whole.
 """
 
 from __future__ import annotations
