@@ -135,11 +135,10 @@ async def test_counts_stop_at_five_thousand(running_hub: RunHub) -> None:
     """The page costs the same whatever waits."""
     async with running_hub() as hub:
         await hub.sql("SELECT hookwire.publish('a', 'x'::bytea) FROM generate_series(1, 4999)")
-        exact = _Page((await hub.client.get("/")).text)
+        await until(lambda: shows(hub, "4,999 owed to sinks"))
         await hub.publish("a")
 
         await until(lambda: shows(hub, "5,000+ owed to sinks"))
-        assert ("5,000+ owed to sinks" in exact.text, "4,999 owed to sinks" in exact.text) == (False, True)
 
 
 async def test_holds_are_shown_with_their_reason(running_hub: RunHub) -> None:
