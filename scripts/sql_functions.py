@@ -18,7 +18,7 @@ _NAMES = {
         "stripe_of"
     ),
     "installation": (
-        "answer_bytes_max bounded_time check_writable ensure_partitions ids_left ids_per_day is_bounded_time "
+        "answer_bytes_max check_writable ensure_partitions ids_left ids_per_day is_bounded_time "
         "is_readable_json lock_sequence mark_numbers numbers set_numbers_forward tell_operators"
     ),
     "job": (

@@ -9,15 +9,6 @@ COMMENT ON FUNCTION hookwire.answer_bytes_max() IS
 'Return the largest number of bytes that one claim returns.';
 REVOKE EXECUTE ON FUNCTION hookwire.answer_bytes_max() FROM PUBLIC;
 
-CREATE OR REPLACE FUNCTION hookwire.bounded_time(moment timestamp with time zone)
- RETURNS timestamp with time zone
- LANGUAGE sql
- IMMUTABLE PARALLEL SAFE
-RETURN CASE WHEN (moment IS NOT NULL) THEN GREATEST(LEAST(moment, '9999-12-31 23:59:59.999999+00'::timestamp with time zone), '0001-01-01 00:00:00+00'::timestamp with time zone) ELSE NULL::timestamp with time zone END;
-COMMENT ON FUNCTION hookwire.bounded_time(timestamp with time zone) IS
-'Return the nearest time in the years 1 to 9999.';
-REVOKE EXECUTE ON FUNCTION hookwire.bounded_time(timestamp with time zone) FROM PUBLIC;
-
 CREATE OR REPLACE FUNCTION hookwire.check_writable()
  RETURNS timestamp with time zone
  LANGUAGE plpgsql

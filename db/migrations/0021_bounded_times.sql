@@ -320,8 +320,9 @@ UPDATE hookwire.dead_tasks t SET created_at = hookwire.bounded_time(t.created_at
 WHERE NOT (coalesce(hookwire.is_bounded_time(t.created_at), true));
 UPDATE hookwire.jobs t SET due_at = hookwire.bounded_time(t.due_at), rank_at = hookwire.bounded_time(t.rank_at)
 WHERE NOT (coalesce(hookwire.is_bounded_time(t.due_at), true) AND coalesce(hookwire.is_bounded_time(t.rank_at), true));
+DROP FUNCTION hookwire.bounded_time(timestamptz);  -- only rows of before needed it
 
--- Without the functions above: whoever inserts a row would need the right to call them.
+-- Without the function above: whoever inserts a row would need the right to call them.
 ALTER TABLE hookwire.task_rows ADD CONSTRAINT task_times_are_in_the_years_1_to_9999 CHECK (
     least(start_time, finish_time, created_at, due_at, notify_at, lease_until) >= '0001-01-01 00:00:00+00'
     AND greatest(start_time, finish_time, created_at, due_at, notify_at, lease_until) <= '9999-12-31 23:59:59.999999+00');

@@ -480,8 +480,6 @@ COMMENT ON FUNCTION hookwire.cut_result IS
     'Return the beginning of a result''s text, which is stored instead of a result that cannot be stored.';
 COMMENT ON FUNCTION hookwire.is_bounded_time IS
     'Tell whether a time is in the years 1 to 9999.';
-COMMENT ON FUNCTION hookwire.bounded_time IS
-    'Return the nearest time in the years 1 to 9999.';
 COMMENT ON FUNCTION hookwire.is_quiet IS
     'Tell whether an active upstream has sent nothing for twice its longest gap, and for an hour or more.';
 COMMENT ON FUNCTION hookwire.ids_left IS

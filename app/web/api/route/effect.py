@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 __all__ = ["WithoutEffect", "tell_without_effect"]
 
-Call = Literal["ping", "release", "close", "pause", "resume", "disable", "enable", "revoke"]
+Call = Literal["ping", "release", "close", "pause", "resume", "disable", "enable"]
 _NOTICE_CHARACTERS: Final = 1_000
 
 
