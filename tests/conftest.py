@@ -52,6 +52,7 @@ _used_servers = pytest.StashKey[list[str]]()
 
 # What needs longest, longest first: begun last, one of them would keep the other processes waiting at the end.
 _LONG_SHARES = (
+    "tests/pipeline/test_a*",
     "tests/pipeline",
     "tests/faults/test_nemesis.py",
     "tests/faults/test_goharvest.py",

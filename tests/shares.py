@@ -10,8 +10,10 @@ _SHOWN_SECONDS_MIN = 10.0
 
 
 def share(nodeid: str) -> str:
-    """Return a test's share: its file; or the pipeline's files, which then make one Spark session."""
+    """Return a test's share: its file; or a half of the pipeline's files, which then make one Spark session."""
     file = nodeid.partition("::")[0]
+    if file.startswith("tests/pipeline/test_a"):
+        return "tests/pipeline/test_a*"
     return "tests/pipeline" if file.startswith("tests/pipeline/") else file
 
 

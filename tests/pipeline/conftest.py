@@ -1,4 +1,4 @@
-"""One Spark session for all tests of the pipeline: they run in one process (tests/conftest.py sees to that; PL-T02).
+"""One Spark session for each half of the tests of the pipeline, which runs in one process (tests/shares.py; PL-T02).
 
 A missing Java fails them with one sentence. The session has the jars of the JVM's Kafka source, so that both sources
 can be tried side by side.
@@ -6,6 +6,7 @@ can be tried side by side.
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,11 @@ from scripts.servers.kafka_jars import cache_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Each statement runs a few times, so the second compiler of a JVM and its collector's threads never pay. The first is
+# for every JVM that runs Spark, a command's too, the second for the one that composes its command line.
+_CHEAP_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+os.environ |= {"SPARK_SUBMIT_OPTS": _CHEAP_JVM, "SPARK_LAUNCHER_OPTS": _CHEAP_JVM}
 
 
 @pytest.fixture(scope="session")

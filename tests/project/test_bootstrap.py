@@ -65,6 +65,7 @@ class Machine:
             "requirements/demo.txt",
             "requirements/lake.txt",
             "requirements/dev.txt",
+            "requirements/unit.txt",
             "pyproject.toml",
             "sdk/pyproject.toml",
         ):

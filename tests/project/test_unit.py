@@ -35,9 +35,9 @@ def checkout(tmp_path: Path) -> Path:
     """A checkout on Python 3.11 in which nothing but `scripts/unit` is real; programs lie in `bin`."""
     put(tmp_path / "scripts" / "bootstrap", "#!/bin/sh\n")
     put(tmp_path / ".venv" / "bin" / "python", python("3.11"))
-    put(tmp_path / "requirements" / "dev.txt", "a==1\n")
+    put(tmp_path / "requirements" / "unit.txt", "a==1\n")
     shutil.copy(ROOT / "scripts" / "unit", tmp_path / "scripts")
-    for tool in ("awk", "cat", "cp", "cut", "dirname", "mkdir", "rm", "sh", "sha256sum"):
+    for tool in ("cat", "cp", "cut", "dirname", "mkdir", "rm", "sh", "sha256sum"):
         (tmp_path / "bin").mkdir(exist_ok=True)
         (tmp_path / "bin" / tool).symlink_to(str(shutil.which(tool)))
     return tmp_path
