@@ -141,6 +141,17 @@ def test_packages_that_cannot_be_installed_leave_an_environment_that_is_not_read
     assert (failed, machine.bootstrap("demo")) == (1, (0, f"Installing requirements/demo.txt.\n{_PROGRESS}"))
 
 
+def test_tests_without_servers_need_no_installed_checkout(machine: Machine) -> None:
+    """PYTHONPATH names it; the service that is wanted later is installed then."""
+    machine.has("python3", _PYTHON)
+    machine.has_venv_module()
+    machine.bootstrap("unit")
+    assert machine.calls(_PIP) == [_PIP + "--require-hashes --requirement requirements/unit.txt"]
+    assert machine.bootstrap("unit") == (0, "")
+    machine.bootstrap("run")
+    assert machine.calls(_PIP)[1:] == [_PIP + "--quiet --no-build-isolation --editable ./sdk --editable ."]
+
+
 def test_a_second_start_does_nothing(machine: Machine) -> None:
     machine.has("python3", _PYTHON)
     machine.has_venv_module()
