@@ -21,6 +21,7 @@ from webhooks.condition import format_duration, format_moment, subscription_cond
 __all__ = ["judge"]
 
 _LATE_SECONDS: Final = {"sink": 60.0, "queue": 300.0, "task": 300.0, "job": 300.0, "service": 60.0}
+_STARTING_SECONDS: Final = 15.0
 _DEAD_FOR: Final = timedelta(days=1)
 _SINK_NAMES: Final = {"kafka": "Kafka", "amqp": "AMQP"}
 _SETTINGS: Final = {"kafka": "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS", "amqp": "HOOKWIRE_AMQP_URL"}
@@ -69,6 +70,8 @@ def _sink_state(row: Row, facts: Facts) -> _Judged:
     bad = next((report for report in facts.processes if _is_bad_sink(report, name)), None)
     if bad is not None:
         return "down", (_why_down(name, bad), bad["reason"]), bad["since"]
+    if not row["led"] and any(_has_just_begun(report, name, facts.at) for report in facts.processes):
+        return "ok", ("a relay has just started and will carry it",), None
     if not row["led"]:
         return "down", ("no relay carries it; is one running?",), None
     seconds = _age(row["oldest_at"], facts.at)
@@ -77,9 +80,17 @@ def _sink_state(row: Row, facts: Facts) -> _Judged:
     return "ok", (f"{row['owner']} carries it",), None
 
 
+def _has_just_begun(report: Row, name: str, now: datetime) -> bool:
+    """Return whether a relay of this sink started so lately that the lease of the one before it may still run."""
+    return _is_of_sink(report, name) and _age(report["since"], now) < _STARTING_SECONDS
+
+
+def _is_of_sink(report: Row, name: str) -> bool:
+    return bool(report["is_alive"] and (report["kind"], report["name"]) == ("sink", name))
+
+
 def _is_bad_sink(report: Row, name: str) -> bool:
-    is_of_sink = report["is_alive"] and (report["kind"], report["name"]) == ("sink", name)
-    return is_of_sink and report["state"] in ("refused", "backing off")
+    return _is_of_sink(report, name) and report["state"] in ("refused", "backing off")
 
 
 def _why_down(name: str, report: Row) -> str:

@@ -78,6 +78,7 @@ def test_where_nothing_is_wrong_the_verdict_is_ok() -> None:
         ),
         (sink(led=False), [], ("down", "no relay carries it; is one running?")),
         (sink(led=False), [report(is_alive=False)], ("down", "no relay carries it; is one running?")),
+        (sink(led=False), [report(state="standby")], ("down", "no relay carries it; is one running?")),
         (
             sink(backlog=2, oldest_at=AGO), [report(state="leading")],
             ("late", "the oldest has waited for 2 min 10 s; 2 events wait"),
@@ -96,6 +97,12 @@ def test_a_sink_says_what_stops_it_since_when_and_what_waits(
     """GU-01: Kafka was down, three events waited, and the page was green."""
     (part,) = judge(facts(sinks=[row], processes=reports)).findings
     assert (part.state, part.reason) == expected
+
+
+def test_a_sink_whose_relay_has_just_started_is_no_trouble() -> None:
+    """It may have to wait until the lease of the relay before it has ended."""
+    verdict = judge(facts(sinks=[sink(led=False)], processes=[report(state="standby", since=NOW)]))
+    assert (verdict.word, verdict.findings) == ("ok", [])
 
 
 @pytest.mark.parametrize(
