@@ -199,6 +199,7 @@ class Harvester:
         if not await self._outbox.recognise():
             self._unpurged.forget()  # their ids may now belong to other events (FC-01)
         committed = await self._sink.open(term)
+        end_if_cancelled()
         term = await self._outbox.assert_term(term)
         if committed is not None:
             if committed > term.batch_no:

@@ -16,7 +16,8 @@ def end_if_cancelled() -> None:
 
     An error at the moment of a cancellation can replace it. A TaskGroup reports its tasks' errors and drops the
     cancellation (before Python 3.13), and so does a clean-up that raises. A loop that handles only the error would go
-    on for ever, with its term over.
+    on for ever, with its term over. Before Python 3.12, ``asyncio.wait_for`` loses a cancellation that comes together
+    with its result. aio-pika uses it for each answer of a broker, so call this before a wait without a limit.
     """
     task = asyncio.current_task()
     if task is not None and task.cancelling():

@@ -18,6 +18,7 @@ from relay.amqp.connection_check import connect
 from relay.amqp.options import AmqpOptions
 from relay.amqp.topology import declare_missing
 from relay.sink import SinkUnavailable
+from runtime.cancellation import end_if_cancelled
 
 __all__ = ["TASK_QUEUE", "AmqpNotifications"]
 
@@ -44,6 +45,7 @@ class AmqpNotifications:
                 await self._consume(notified)
                 pause = _PAUSE_SECONDS[0]
             except (SinkUnavailable, AMQPError, ChannelInvalidStateError, OSError, TimeoutError) as error:
+                end_if_cancelled()
                 _log.warning("task_notifications_lost", error=str(error) or type(error).__name__, hint="workers poll")
             await asyncio.sleep(pause)
             pause = min(pause * 2, pause_max)
@@ -64,6 +66,8 @@ class AmqpNotifications:
                     notified(_id_of(message), lambda: _acknowledged(message))
 
                 await queue.consume(arrived)
+            # Before Python 3.12, wait_for() loses a cancellation that comes together with the broker's answer.
+            end_if_cancelled()
             await lost.wait()
         finally:
             with suppress(AMQPError, OSError, TimeoutError):

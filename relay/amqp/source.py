@@ -156,6 +156,7 @@ class AmqpSource:
                     underlay = await channel.get_underlay_channel()
                     underlay.on_consumer_cancel_callbacks.add(lambda _: session.end())
                     await (await channel.get_queue(queue)).consume(session.arrive)
+            end_if_cancelled()
             self._trouble.over(queue=queue)
             self._metrics.connected.labels(queue).set(1)
             try:

@@ -36,6 +36,7 @@ from app.cli.consume.message import Memory, buried, line_of
 from app.cli.consume.options import ConsumeOptions
 from relay.amqp.decoding import tolerate_unreadable
 from relay.amqp.error import trouble_of
+from runtime.cancellation import end_if_cancelled
 from runtime.pause import pause
 
 __all__ = ["ConsumeSession", "Lost"]
@@ -98,6 +99,7 @@ class ConsumeSession:
                 underlay = await channel.get_underlay_channel()
                 underlay.on_consumer_cancel_callbacks.add(lambda _: self._lose("the queue was deleted"))
                 await queue.consume(inbox.put)
+        end_if_cancelled()
         self.ready = True
         room = None if self._options.count is None else asyncio.Semaphore(self._options.count - self._memory.count)
         async with asyncio.TaskGroup() as workers:
