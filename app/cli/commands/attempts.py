@@ -11,6 +11,7 @@ import typer
 from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
+from app.cli.moment import shown_moment
 
 __all__ = ["attempts"]
 
@@ -66,8 +67,8 @@ def _print(found: list[dict[str, Any]]) -> None:
     from app.cli.table import show
 
     rows = [
-        (item["delivery_id"], str(item["number"]), item["started_at"][:19], item["trigger"], outcome_of_attempt(item),
-         receiver_answer(item), f"{item['total_seconds']:.3f}", item["decision"])
+        (item["delivery_id"], str(item["number"]), shown_moment(item["started_at"]), item["trigger"],
+         outcome_of_attempt(item), receiver_answer(item), f"{item['total_seconds']:.3f}", item["decision"])
         for item in found
     ]  # fmt: skip
     if not rows:
