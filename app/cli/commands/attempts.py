@@ -15,7 +15,12 @@ from app.cli.moment import shown_moment
 
 __all__ = ["attempts"]
 
-Thing = Annotated[str, typer.Argument(help="A delivery (dlv_...), or an event (evt_...) for all its deliveries.")]
+Thing = Annotated[
+    str,
+    typer.Argument(
+        metavar="DELIVERY_OR_EVENT", help="A delivery (dlv_...), or an event (evt_...) for all its deliveries."
+    ),
+]
 
 
 def attempts(thing: Thing, url: Url = None, as_json: Json = False, config: Config = None) -> None:

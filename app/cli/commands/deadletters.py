@@ -21,8 +21,15 @@ deadletters = typer.Typer(
     "up, purge.",
     no_args_is_help=True,
 )
-Thing = Annotated[str, typer.Argument(help="hold_3, dead_kafka_42 or dlv_42_7, as `list` shows it.")]
-Waiting = Annotated[str, typer.Argument(help="hold_3, as `list` shows it, or a delivery that waits, such as dlv_42_7.")]
+Thing = Annotated[
+    str, typer.Argument(metavar="HOLD_OR_LETTER", help="hold_3, dead_kafka_42 or dlv_42_7, as `list` shows it.")
+]
+Waiting = Annotated[
+    str,
+    typer.Argument(
+        metavar="HOLD_OR_DELIVERY", help="hold_3, as `list` shows it, or a delivery that waits, such as dlv_42_7."
+    ),
+]
 Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
 All = Annotated[bool, typer.Option("--all", help="Every record that waits, not only the oldest.")]
 Sink = Annotated[str | None, typer.Option("--sink", help="kafka, amqp or webhooks.")]
