@@ -4,6 +4,7 @@ process.
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -191,7 +192,8 @@ class _Builder:
                 direct=self._direct_path(roles),
             )  # fmt: skip
             self._notifications.order_scope.connect(publisher.order_across_topics)
-            ways_in = [*([self._front(publisher, sockets)] if serves else []), *(self._sources(publisher, reads=reads))]
+            front = [self._front(publisher, sockets), *self._jobs.waits, self._services.waiting] if serves else []
+            ways_in = [*front, *self._sources(publisher, reads=reads)]
             phases += [ways_in, [publisher, *(self._subscribing() if serves else [])], waking]
         relays = self.relaying.relays if self.relaying else []
         phases.append([*relays, *(self._delivering() if "deliver" in roles else [])])
@@ -264,7 +266,7 @@ class _Builder:
         notifications = self._notifications
         services: list[Service] = [
             *self._jobs.services,
-            *self._services.services,
+            self._services.reaper,
             Listener(
                 self._connect_direct,
                 {
@@ -365,11 +367,11 @@ class _Builder:
         )  # fmt: skip
         web = build_web(context, ingest, self._problems, self._request_ids, self._agent)
         # HTTP gets half of the time, so that a slow client does not shorten the soft stop of relays and workers.
-        return Front("http", self._server(web, sockets), settings.drain_seconds / 2)
+        return Front("http", self._server(web, sockets), settings.drain_seconds / 2, context.leaving)
 
     def _metrics_front(self, sockets: Sequence[socket.socket]) -> Front:
         operations = build_operations(self._context, self._problems, self._request_ids)
-        return Front("metrics", self._server(operations, sockets), _METRICS_DRAIN_SECONDS)
+        return Front("metrics", self._server(operations, sockets), _METRICS_DRAIN_SECONDS, asyncio.Event())
 
     def _server(self, application: ASGIApp, sockets: Sequence[socket.socket]) -> HttpServer:
         return HttpServer(
@@ -407,6 +409,7 @@ class _Builder:
             overview=overview,
             readiness=Readiness(self._database, overview.classify_outage),
             relay_states=self._relay_states,
+            leaving=asyncio.Event(),
         )
 
     @cached_property

@@ -1,8 +1,8 @@
-"""A callback URL, parsed once (PA-06).
+"""A callback URL, parsed once.
 
 An untrusted URL is kept in two forms that never mix. The **judged** form (scheme, host, port) is normalised, looked up
 and dialled. The **raw** form (path and query) is sent byte for byte. Rebuilding a URL from its parts changes capability
-URLs, and query strings that subscribers compare as text. So this module never rebuilds a URL (WS-24, WS-62, OB-14).
+URLs, and query strings that subscribers compare as text. So this module never rebuilds a URL.
 
     raw = scheme "://" authority suffix          authority -> host, port   (RFC 3986 section 3.2, made strict)
                                  suffix    -> request target: "/" first, bytes illegal in a request line escaped
@@ -23,7 +23,7 @@ from egress.failure import NOT_ALLOWED
 from egress.guard import Address, GuardPolicy, is_port_allowed, judge, judge_name
 
 URL_BYTES_MAX = 2048
-"""Longest URL accepted from an untrusted source (WS-102)."""
+"""Longest URL accepted from an untrusted source."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _SCHEME = re.compile(r"(https?)://", re.IGNORECASE)
@@ -50,8 +50,7 @@ class UrlRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The destination of a request; only `parse_target` makes it. Its repr hides path and query: they are secrets
-    (SE-09).
+    """The destination of a request; only `parse_target` makes it. Its repr hides path and query: they are secrets.
 
     Attributes:
         raw: the URL as given.
@@ -80,7 +79,7 @@ class Target:
 
 
 def parse_target(raw: str, policy: GuardPolicy, *, bytes_max: int = URL_BYTES_MAX) -> Target:
-    """Parse and judge a URL's text; nothing is looked up and no socket is used (EG-07, EG-08, WS-21, WS-69).
+    """Parse and judge a URL's text; nothing is looked up and no socket is used.
 
     Raises:
         UrlRefused: the text is no acceptable URL, or its name, literal address or port is denied by policy.
@@ -105,7 +104,7 @@ def parse_target(raw: str, policy: GuardPolicy, *, bytes_max: int = URL_BYTES_MA
 
 
 def with_query(raw: str, params: Iterable[tuple[str, str]]) -> str:
-    """Append percent-encoded parameters to a URL's query and change nothing else (WS-24, WS-25, WS-27).
+    """Append percent-encoded parameters to a URL's query and change nothing else.
 
     An existing query stays byte for byte and comes first, also when it ends in `&` or uses the same names; a space
     becomes `%20`. The URL must have no fragment.
@@ -166,7 +165,10 @@ def _port(text: str | None, scheme: str, policy: GuardPolicy) -> int:
     else:
         raise UrlRefused("the URL's port is malformed")
     if not is_port_allowed(port, policy):
-        raise UrlRefused(f"port {port} is not allowed")
+        ports = ", ".join(
+            [*map(str, sorted(policy.ports)), *(["most from 1024 on"] if policy.allow_high_ports else [])]
+        )
+        raise UrlRefused(f"port {port} is not allowed; allowed are {ports}")
     return port
 
 

@@ -78,7 +78,12 @@ class JobsAssembly:
     def services(self) -> Sequence[Service]:
         """Return the background services."""
         alarm = [self._alarm] if self._alarm is not None else []
-        return [self.waiting, self.job_waiting, self._reaper, self._cleaner, self._maintainer, *alarm]
+        return [self._reaper, self._cleaner, self._maintainer, *alarm]
+
+    @property
+    def waits(self) -> Sequence[Service]:
+        """Return the services on which requests wait. They stop with HTTP, so that whoever waits is answered."""
+        return [self.waiting, self.job_waiting]
 
     @property
     def due(self) -> Mapping[str, Callable[[], None]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry
 
@@ -17,14 +17,13 @@ from reqrep.bridge.metrics import RequestMetrics
 from reqrep.bridge.reaper import RequestReaper
 from reqrep.bridge.requests import Requests
 from reqrep.bridge.waiting import ServiceWaiting
-from runtime.process import Service
 from webhooks.subscriber import Subscribers
 
 __all__ = ["ServicesAssembly"]
 
 
 class ServicesAssembly:
-    """The parts of the bridge. ``api`` serves the routes; ``services`` may run in any number of processes.
+    """The parts of the bridge. ``api`` serves the routes; ``reaper`` may run in any number of processes.
 
     ``on_event`` is called after a reply was published.
     """
@@ -39,18 +38,13 @@ class ServicesAssembly:
         self.waiting = ServiceWaiting(database)
         self.requests = Requests(database, self._requested, self.waiting.over, on_event)
         self.api = ServicesContext(self.requests, self.waiting, self._metrics)
-        self._reaper = RequestReaper(database, settings.history_retention_days, self._metrics.reaped)
-
-    @property
-    def services(self) -> Sequence[Service]:
-        """Return the background services of every role."""
-        return [self.waiting, self._reaper]
+        self.reaper = RequestReaper(database, settings.history_retention_days, self._metrics.reaped)
 
     @property
     def due(self) -> Mapping[str, Callable[[], None]]:
         """Return the service to notify for each column of the statement ``due.poll``."""
         of_callbacks = {"callbacks": self._callbacks.poll_now} if self._callbacks is not None else {}
-        return {"requests": self._reaper.notify, **of_callbacks}
+        return {"requests": self.reaper.notify, **of_callbacks}
 
     def make_callbacks(self, outbound: Outbound, subscribers: Subscribers) -> Callbacks:
         """Return the service that works by callbacks, for the role that delivers."""

@@ -14,7 +14,7 @@ Level = Literal["ok", "note", "warn", "refuse", "unreachable"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check. ``id``: SC number or a short name; ``cure`` is empty where nothing has to be done."""
+    """One check. ``id``: a stable name for scripts; ``cure`` is empty where nothing has to be done."""
 
     id: str
     subject: str
@@ -29,7 +29,7 @@ class Check:
 
     def sentence(self) -> str:
         """Return the check as a sentence for logs and refusals."""
-        return f"{self.id} {self.subject}: {self.detail}" + (f"; {self.cure}" if self.cure else "")
+        return f"{self.subject}: {self.detail}" + (f"; {self.cure}" if self.cure else "")
 
 
 class ChecksRefused(Exception):

@@ -1,4 +1,4 @@
-"""Requests of commands to a hub's API: each has a deadline, and each failure a sentence and an exit code (B-57).
+"""Requests of commands to a hub's API: each has a deadline, and each failure a sentence and an exit code.
 
 * 3: no hub answers there, or the hub itself lacks a dependency (503)
 * 2: the hub refuses the request (4xx)
@@ -157,7 +157,10 @@ def refusal_of(answer: httpx.Response) -> CommandFailed:
     problem = _json(answer)
     code = 3 if answer.status_code in _UNREACHABLE_STATUSES else 2 if answer.is_client_error else 1
     if isinstance(problem, dict) and "title" in problem:
-        text = f"{problem['title']}: {problem.get('detail', '')} (see {problem.get('type', '')})"
+        title, detail = problem["title"], problem.get("detail", "")
+        # Without a detail there is no such address; a detail names what is missing.
+        words = detail if detail and answer.status_code == httpx.codes.NOT_FOUND else f"{title}: {detail}"
+        text = f"{words} (see {problem.get('type', '')})"
         if answer.status_code == httpx.codes.UNAUTHORIZED:
             had = "authorization" in answer.request.headers
             text += f". HOOKWIRE_TOKEN {'is not a key of this hub' if had else 'is not set; set it to an API key'}"

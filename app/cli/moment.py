@@ -1,4 +1,4 @@
-"""Moments on the command line: ISO 8601, or a time span back from now."""
+"""Moments on the command line: read as ISO 8601 or as a time span back from now, shown to the second."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from app.cli.failure import CommandFailed
 
-__all__ = ["moment"]
+__all__ = ["moment", "shown_moment"]
 
 _SPAN = re.compile(r"([0-9]{1,6})([smhd])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -30,3 +30,12 @@ def moment(option: str, text: str | None) -> str | None:
             f"{option}: {text!r} is neither a moment such as 2026-01-15T09:00Z nor a span such as 2h", 2
         ) from None
     return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).isoformat()
+
+
+def shown_moment(text: str | None) -> str:
+    """Return a moment of the API, such as ``2026-01-15T09:00:00.123456Z``, to the second; '' if there is none.
+
+    >>> shown_moment("2026-01-15T09:00:00.123456Z")
+    '2026-01-15T09:00:00Z'
+    """
+    return f"{text[:19]}Z" if text else ""

@@ -19,7 +19,7 @@ class KafkaSettings(BaseSettings):
 
     kafka_bootstrap_servers: str = Field("", description="host:port,host:port; none: no Kafka sink.")
     kafka_mode: Literal["transactional", "idempotent"] = Field(
-        "transactional", description="transactional is fenced and free of duplicates; idempotent is faster (RR-02)."
+        "transactional", description="transactional is fenced and free of duplicates; idempotent is faster."
     )
     kafka_window: Literal["batch", "record"] = Field(
         "batch",

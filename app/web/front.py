@@ -10,13 +10,13 @@ __all__ = ["Front"]
 
 
 class Front:
-    """Serves until stopped, then drains."""
+    """Serves until stopped, then drains. ``stopping`` is set at the stop."""
 
-    def __init__(self, name: str, server: HttpServer, drain_seconds: float) -> None:
+    def __init__(self, name: str, server: HttpServer, drain_seconds: float, stopping: asyncio.Event) -> None:
         self.name = name
         self._server = server
         self._drain_seconds = drain_seconds
-        self._stopping = asyncio.Event()
+        self._stopping = stopping
 
     async def start(self) -> None:
         """Listen; raises ``app.web.server.ListenError``."""

@@ -3,14 +3,14 @@
 `FrontDoor` is one plain ASGI layer round the whole application. For each request, in this order::
 
     request id      X-Request-Id is kept when it is valid, else made; scope["state"]["request_id"]
-    page            from another site's page -> 403; under another host name -> 421; see `app.web.page_policy`   (FS-02)
-    agent           our own, so a subscriber's callback leads back to this hub -> 403                        (FS-09)
-    load            more requests in flight than allowed -> 503 + Retry-After; health routes always pass     (SV-04)
-    coding          Content-Encoding other than identity -> 415, nothing is ever unpacked                    (B-59)
-    length          Content-Length above the route's limit -> 413 before a byte of the body is read          (SV-03)
-    counting        chunked bodies are counted while they are read; at the limit reading stops -> 413        (SV-03)
-    last resort     an unhandled exception -> logged once with the request id, 500 without details      (SV-06)
-    answer          X-Request-Id and X-Content-Type-Options on whatever is sent                              (SV-08)
+    page            from another site's page -> 403; under another host name -> 421; see `app.web.page_policy`
+    agent           our own, so a subscriber's callback leads back to this hub -> 403
+    load            more requests in flight than allowed -> 503 + Retry-After; health routes always pass
+    coding          Content-Encoding other than identity -> 415, nothing is ever unpacked
+    length          Content-Length above the route's limit -> 413 before a byte of the body is read
+    counting        chunked bodies are counted while they are read; at the limit reading stops -> 413
+    last resort     an unhandled exception -> logged once with the request id, 500 without details
+    answer          X-Request-Id and X-Content-Type-Options on whatever is sent
 
 A body with a Content-Length needs no counting: the HTTP parser ends it at that length. The layer works on the ASGI
 messages themselves, because it runs for every published event. `app.web.server` has already judged the request on the
@@ -63,7 +63,7 @@ class RequestLimits:
     """How much one request may send, and how many may be in progress at once in this process.
 
     `events_bytes_max` bounds one event, `batch_bytes_max` a whole batch (ndjson, CloudEvents batch), `form_bytes_max`
-    the forms of /hub (WS-102), `other_bytes_max` every other body.
+    the forms of /hub, `other_bytes_max` every other body.
     """
 
     events_bytes_max: int = 1 * MIB
@@ -128,7 +128,7 @@ class FrontDoor:
         self.shed_total = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; other scopes (lifespan) pass untouched. It is also the last border (SV-06): every
+        """Serve one request; other scopes (lifespan) pass untouched. It is also the last border: every
         exception of the application ends here, as an answer and, if unexpected, as one log record.
         """
         if scope["type"] != "http":
@@ -151,8 +151,8 @@ class FrontDoor:
         except ClientDisconnect:
             log.debug("client left before its request was read", extra={"request_id": request_id})
         except asyncio.CancelledError:
+            # The server cancels what is left after its grace. Nothing awaits this task, so it may just end.
             await exchange.refuse(Problem("shutting-down"))
-            raise
         except Exception:
             if exchange.overrun is None:
                 facts = {"request_id": request_id, "method": scope["method"], "path": scope["path"]}

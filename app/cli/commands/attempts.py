@@ -11,10 +11,16 @@ import typer
 from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
+from app.cli.moment import shown_moment
 
 __all__ = ["attempts"]
 
-Thing = Annotated[str, typer.Argument(help="A delivery (dlv_...), or an event (evt_...) for all its deliveries.")]
+Thing = Annotated[
+    str,
+    typer.Argument(
+        metavar="DELIVERY_OR_EVENT", help="A delivery (dlv_...), or an event (evt_...) for all its deliveries."
+    ),
+]
 
 
 def attempts(thing: Thing, url: Url = None, as_json: Json = False, config: Config = None) -> None:
@@ -66,8 +72,8 @@ def _print(found: list[dict[str, Any]]) -> None:
     from app.cli.table import show
 
     rows = [
-        (item["delivery_id"], str(item["number"]), item["started_at"][:19], item["trigger"], outcome_of_attempt(item),
-         receiver_answer(item), f"{item['total_seconds']:.3f}", item["decision"])
+        (item["delivery_id"], str(item["number"]), shown_moment(item["started_at"]), item["trigger"],
+         outcome_of_attempt(item), receiver_answer(item), f"{item['total_seconds']:.3f}", item["decision"])
         for item in found
     ]  # fmt: skip
     if not rows:

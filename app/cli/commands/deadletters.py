@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -12,6 +12,7 @@ from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.listing import print_one
+from app.cli.moment import shown_moment
 
 __all__ = ["deadletters"]
 
@@ -20,27 +21,41 @@ deadletters = typer.Typer(
     "up, purge.",
     no_args_is_help=True,
 )
-Thing = Annotated[str, typer.Argument(help="hold_3, dead_kafka_42 or dlv_42_7, as `list` shows it.")]
-Waiting = Annotated[str, typer.Argument(help="hold_3, as `list` shows it, or a delivery that waits, such as dlv_42_7.")]
+Thing = Annotated[
+    str, typer.Argument(metavar="HOLD_OR_LETTER", help="hold_3, dead_kafka_42 or dlv_42_7, as `list` shows it.")
+]
+Waiting = Annotated[
+    str,
+    typer.Argument(
+        metavar="HOLD_OR_DELIVERY", help="hold_3, as `list` shows it, or a delivery that waits, such as dlv_42_7."
+    ),
+]
 Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
 All = Annotated[bool, typer.Option("--all", help="Every record that waits, not only the oldest.")]
 Sink = Annotated[str | None, typer.Option("--sink", help="kafka, amqp or webhooks.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of holds, and of dead letters.")]
+Each = Annotated[bool, typer.Option("--each", help="Show each dead letter, also where there are many.")]
+
+_EACH_MAX: Final = 20
+"""More dead letters than these are shown in groups."""
 
 
 @deadletters.command(name="list")
 def list_all(
-    sink: Sink = None, limit: Limit = 1000, url: Url = None, as_json: Json = False, config: Config = None
-) -> None:
-    """List holds, then dead letters.
+    sink: Sink = None, limit: Limit = 1000, each: Each = False, url: Url = None, as_json: Json = False,
+    config: Config = None,
+) -> None:  # fmt: skip
+    """List holds, then dead letters: where there are more than 20, in groups of one receiver, topic and answer.
 
     Examples:
 
       hookwire deadletters list
 
+      hookwire deadletters list --each --limit 50
+
       hookwire deadletters list --sink kafka --json
     """
-    run(_list(sink, limit, url, as_json, config))
+    run(_list(sink, limit, each, url, as_json, config))
 
 
 @deadletters.command()
@@ -107,7 +122,7 @@ def _path(thing: str, verb: str = "") -> str:
     return f"/{kind}/{segment(thing)}{verb and f'/{verb}'}"
 
 
-async def _list(sink: str | None, limit: int, url: str | None, as_json: bool, config: Path | None) -> int:
+async def _list(sink: str | None, limit: int, each: bool, url: str | None, as_json: bool, config: Path | None) -> int:
     from app.cli.hub_client import get_all, hub_url
 
     hub, params = hub_url(url, settings_from(config)), {"sink": sink} if sink else {}
@@ -115,7 +130,10 @@ async def _list(sink: str | None, limit: int, url: str | None, as_json: bool, co
     if as_json:
         say(json.dumps({"holds": holds, "dead_letters": dead}))
     else:
-        _print(holds, dead)
+        _print_holds(holds)
+        (_print_each if each or len(dead) <= _EACH_MAX else _print_groups)(dead)
+        more = f"; only the first {limit} were read: use --limit" if limit in (len(holds), len(dead)) else ""
+        say(f"{len(holds)} hold{'s' * (len(holds) != 1)}, {len(dead)} dead letter{'s' * (len(dead) != 1)}{more}")
     return 0
 
 
@@ -138,23 +156,43 @@ async def _verb(
     return 0
 
 
-def _print(holds: list[dict[str, Any]], dead: list[dict[str, Any]]) -> None:
+def _print_holds(holds: list[dict[str, Any]]) -> None:
     from app.cli.table import show
 
-    folds = ("For", "Topic", "Key", "Detail")
-    if holds:
-        rows = [
-            (h["id"], h["sink"], h["topic"], h["key"] or f"({h['scope']})", str(h["records"]), h["reason"], h["detail"])
-            for h in holds
-        ]
-        heads = ("Id", "Sink", "Topic", "Key", "Records", "Reason", "Detail")
-        show(heads, rows, folds, "Holds: they wait, and are tried again by themselves")
-    if dead:
-        rows = [
-            (d["id"], d["callback"] or d["sink"], d["topic"] or "(event is gone)", d["key"] or "", d["kind"],
-             str(d["last_status"] or d["last_outcome"] or ""), d["died_at"][:19])
-            for d in dead
-        ]  # fmt: skip
-        heads = ("Id", "For", "Topic", "Key", "Kind", "Last answer", "Since")
-        show(heads, rows, folds, "Dead letters: given up")
-    say(f"{len(holds)} hold{'s' * (len(holds) != 1)}, {len(dead)} dead letter{'s' * (len(dead) != 1)}")
+    rows = [
+        (h["id"], h["sink"], h["topic"], h["key"] or f"({h['scope']})", str(h["records"]), h["reason"], h["detail"])
+        for h in holds
+    ]
+    heads = ("Id", "Sink", "Topic", "Key", "Records", "Reason", "Detail")
+    if rows:
+        show(heads, rows, ("Topic", "Key", "Detail"), "Holds: they wait, and are tried again by themselves")
+
+
+def _print_each(dead: list[dict[str, Any]]) -> None:
+    from app.cli.table import show
+
+    rows = [(d["id"], *_group(d), d["key"] or "", shown_moment(d["died_at"])) for d in dead]
+    heads = ("Id", "For", "Topic", "Kind", "Last answer", "Key", "Since")
+    if rows:
+        show(heads, rows, ("For", "Topic", "Key"), "Dead letters: given up")
+
+
+def _print_groups(dead: list[dict[str, Any]]) -> None:
+    """Print a row for the dead letters of one receiver, topic and answer, the largest group first."""
+    from app.cli.table import show
+
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for one in dead:
+        groups.setdefault(_group(one), []).append(one)
+    rows = [
+        (str(len(ones)), *group, shown_moment(max(one["died_at"] for one in ones)), ones[0]["id"])
+        for group, ones in sorted(groups.items(), key=lambda found: -len(found[1]))
+    ]
+    heads = ("Count", "For", "Topic", "Kind", "Last answer", "Latest", "For example")
+    show(heads, rows, ("For", "Topic"), "Dead letters: given up; each of them: --each")
+
+
+def _group(one: dict[str, Any]) -> tuple[str, ...]:
+    """Return the receiver, the topic, the kind and the last answer."""
+    answer = str(one["last_status"] or one["last_outcome"] or "")
+    return one["callback"] or one["sink"], one["topic"] or "(event is gone)", one["kind"], answer

@@ -109,10 +109,10 @@ def print_checks(found: Sequence[Check]) -> None:
 
     from app.cli.table import console, table
 
-    checks = table(("Check", "What", "State", "Found"), folds=("What", "Found"))
+    checks = table(("What", "State", "Found"), folds=("What", "Found"))
     for check in found:
         cure = f"\n[bold]{escape(check.cure)}[/]" if check.cure else ""
-        checks.add_row(check.id, escape(check.subject), _MARKS[check.level], escape(check.detail) + cure)
+        checks.add_row(escape(check.subject), _MARKS[check.level], escape(check.detail) + cure)
     console().print(checks)
     findings = sum(check.is_finding for check in found)
     console().print(f"{len(found)} checks, {findings} {'finding' if findings == 1 else 'findings'}")

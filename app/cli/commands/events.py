@@ -11,6 +11,7 @@ import typer
 from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.listing import listed, print_list
+from app.cli.moment import shown_moment
 from app.cli.one_line import on_one_line
 
 __all__ = ["events"]
@@ -66,7 +67,14 @@ async def _list(asked: dict[str, str | None], limit: int, url: str | None, as_js
 
 
 def _row(one: dict[str, Any]) -> tuple[str, ...]:
-    return one["id"], one["topic"], one["key"] or "", str(one["bytes"]), one["outcome"], one["accepted_at"][:19]
+    return (
+        one["id"],
+        one["topic"],
+        one["key"] or "",
+        str(one["bytes"]),
+        one["outcome"],
+        shown_moment(one["accepted_at"]),
+    )
 
 
 async def _show(event: str, url: str | None, as_json: bool, config: Any) -> int:
@@ -80,9 +88,9 @@ async def _show(event: str, url: str | None, as_json: bool, config: Any) -> int:
     about = [found["id"], found["topic"], *([f"key {found['key']}"] if found["key"] else []), found["state"]]
     for line in ("  ".join(about), found["reason"]):
         say(on_one_line(line, is_terminal=sys.stdout.isatty()))
-    rows = [(one["sink"], one["state"], one["next_attempt_at"] or "", one["reason"]) for one in found["sinks"]]
+    rows = [(one["sink"], one["state"], shown_moment(one["next_attempt_at"]), one["reason"]) for one in found["sinks"]]
     rows += [
-        (f"{one['id']} {one['callback']}".strip(), one["state"], one["next_attempt_at"] or "", one["reason"])
+        (f"{one['id']} {one['callback']}".strip(), one["state"], shown_moment(one["next_attempt_at"]), one["reason"])
         for one in found["deliveries"]
     ]
     if rows:

@@ -11,6 +11,7 @@ from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run
 from app.cli.failure import CommandFailed
 from app.cli.listing import empty_words, listed, print_list, print_one
+from app.cli.moment import shown_moment
 
 __all__ = ["holds"]
 
@@ -92,5 +93,5 @@ async def _list(asked: dict[str, str | None], limit: int, url: str | None, as_js
 def _row(one: dict[str, Any]) -> tuple[str, ...]:
     return (
         one["id"], one["sink"], one["topic"], one["key"] or f"({one['scope']})", str(one["records"]),
-        one["next_attempt_at"][:19], f"{one['reason']}: {one['detail']}",
+        shown_moment(one["next_attempt_at"]), f"{one['reason']}: {one['detail']}",
     )  # fmt: skip

@@ -10,6 +10,7 @@ import typer
 from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, parsed, run, say, settings_from
 from app.cli.listing import listed, print_list
+from app.cli.moment import shown_moment
 from app.cli.named_values import named_values
 
 __all__ = ["jobs"]
@@ -261,7 +262,7 @@ async def _list(filters: dict[str, str | None], limit: int, url: str | None, as_
 
 def _row(job: dict[str, Any]) -> tuple[str, ...]:
     words = (job["id"], job["kind"], job["state"], job["assignee"] or "", job["worker"] or "")
-    return (*words, str(job["attempts"]), (job["due_at"] or "")[:16])
+    return (*words, str(job["attempts"]), shown_moment(job["due_at"]))
 
 
 async def _show(job: str, url: str | None, as_json: bool, config: Any) -> int:

@@ -51,9 +51,10 @@ def publish(
     target = f"{hub_url(url, settings_from(config))}/topics/{segment(topic)}/events"
     named = idempotency_key or f"cli-{secrets.token_hex(8)}"
     headers = {"Idempotency-Key": line("--idempotency-key", named)}
-    body = read_data(data)  # read before the event loop runs: under it, Ctrl-C would wait for the end of a read (B-56)
+    body = read_data(data)  # read before the event loop runs: under it, Ctrl-C would wait for the end of a read
     if content_type is None and data not in (None, "-") and not str(data).startswith("@") and _is_json(body):
         content_type = "application/json"
+    _note_doubts(data, body, content_type)
     if content_type:
         headers["Content-Type"] = line("--content-type", content_type)
     run(_publish(target, body, headers, {"key": key} if key is not None else None, timeout, as_json))
@@ -82,6 +83,15 @@ def _show(accepted: Any, *, as_json: bool) -> None:
         return
     for one in accepted if isinstance(accepted, list) else [accepted]:
         say(one["id"])
+
+
+def _note_doubts(data: str | None, body: bytes, content_type: str | None) -> None:
+    """Say on standard error what was probably not meant. The event is stored as it is."""
+    if data is not None and not body:
+        print("hookwire: there is no data; the event is stored empty", file=sys.stderr)  # noqa: T201
+    looks_like_json = content_type == "application/json" or (content_type is None and body[:1] in (b"{", b"["))
+    if body and looks_like_json and not _is_json(body):
+        print("hookwire: the data are not valid JSON; the event is stored as it is", file=sys.stderr)  # noqa: T201
 
 
 def _is_json(body: bytes) -> bool:

@@ -11,6 +11,7 @@ from app.cli.data import line, read_data, segment
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.listing import listed, print_list, print_one
+from app.cli.moment import shown_moment
 
 __all__ = ["queues"]
 
@@ -62,7 +63,7 @@ def submit(
     """
     headers = {"Content-Type": line("--content-type", content_type)} if content_type else {}
     headers |= {"Hookwire-Delay-Seconds": str(delay)} if delay else {}
-    body = read_data(payload)  # before the event loop runs, which would keep Ctrl-C from ending the read (B-56)
+    body = read_data(payload)  # before the event loop runs, which would keep Ctrl-C from ending the read
     run(_submit(name, body, headers, url, as_json, config))
 
 
@@ -155,7 +156,7 @@ def _row(queue: dict[str, Any]) -> tuple[str, ...]:
     counts = queue["counts"]
     numbers = (str(counts[name]) for name in ("available", "claimed", "delayed", "dead"))
     state = "paused" if queue["paused"] else "temporary" if queue["expires_at"] else ""
-    return (queue["queue"], *numbers, (counts["oldest_at"] or "")[:19], state)
+    return (queue["queue"], *numbers, shown_moment(counts["oldest_at"]), state)
 
 
 async def _submit(name: str, body: bytes, headers: dict[str, str], url: str | None, as_json: bool, config: Any) -> int:

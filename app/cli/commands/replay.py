@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.failure import CommandFailed
 
 __all__ = ["replay"]
 
@@ -51,9 +53,12 @@ def replay(
     """
     from app.cli.moment import moment
 
+    first, last = moment("--since", since), moment("--until", until)
+    if first and last and datetime.fromisoformat(first) >= datetime.fromisoformat(last):
+        raise CommandFailed(f"--until {until} is not after --since {since}: with spans, the larger one is --since", 2)
     asked = {
         "source": "dead_letters" if dead_letters else "events", "subscription_id": subscription, "topic": topic,
-        "event_ids": event or None, "since": moment("--since", since), "until": moment("--until", until),
+        "event_ids": event or None, "since": first, "until": last,
         "kinds": kind or None, "statuses": status or None, "rate_per_second": rate, "reason": why,
     }  # fmt: skip
     body = {name: value for name, value in asked.items() if value is not None} | {"dry_run": dry_run}

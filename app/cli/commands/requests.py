@@ -9,6 +9,7 @@ import typer
 from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.listing import listed, print_list
+from app.cli.moment import shown_moment
 
 __all__ = ["requests"]
 
@@ -72,7 +73,7 @@ async def _list(wanted: dict[str, str | None], limit: int, url: str | None, as_j
 
 
 def _row(one: dict[str, Any]) -> tuple[str, ...]:
-    words = (one["id"], one["service"], one["state"], one["via"], str(one["attempts"]), one["created_at"][:19])
+    words = (one["id"], one["service"], one["state"], one["via"], str(one["attempts"]), shown_moment(one["created_at"]))
     return (*words, one["worker"] or "", one["last_error"] or "")
 
 

@@ -11,6 +11,7 @@ from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.listing import listed, print_list, print_one
+from app.cli.moment import shown_moment
 
 __all__ = ["services"]
 
@@ -103,7 +104,7 @@ def _row(service: dict[str, Any]) -> tuple[str, ...]:
     counts = service["counts"]
     present = "yes" if counts["has_workers"] else "no"
     state = "disabled" if service["disabled"] else ""
-    oldest = (counts["oldest_at"] or "")[:19]
+    oldest = shown_moment(counts["oldest_at"])
     return (service["name"], str(counts["waiting"]), str(counts["leased"]), present, oldest, state)
 
 

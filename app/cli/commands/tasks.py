@@ -11,6 +11,7 @@ from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, parsed, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.listing import empty_words, listed, print_list, print_one
+from app.cli.moment import shown_moment
 from app.cli.named_values import named_values
 
 __all__ = ["tasks"]
@@ -171,7 +172,7 @@ async def _list_dead(kind: str | None, limit: int, url: str | None, as_json: boo
 
 def _dead_row(one: dict[str, Any]) -> tuple[str, ...]:
     words = (str(one["number"]), one["id"], one["kind"], str(one["attempts"]))
-    return (*words, one["reason"], one["died_at"][:19])
+    return (*words, one["reason"], shown_moment(one["died_at"]))
 
 
 async def _cancel(task: str, why: str | None, url: str | None, config: Any) -> int:

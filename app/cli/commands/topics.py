@@ -9,6 +9,7 @@ import typer
 from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run
 from app.cli.listing import listed, print_list, print_one
+from app.cli.moment import shown_moment
 
 __all__ = ["topics"]
 
@@ -56,5 +57,5 @@ async def _list(limit: int, url: str | None, as_json: bool, config: Any) -> int:
 def _row(one: dict[str, Any]) -> tuple[str, ...]:
     return (
         one["topic"], "(default)" if one["sinks"] is None else ", ".join(one["sinks"]), one["order"],
-        one["last_event_id"] or "", (one["last_accepted_at"] or "")[:19],
+        one["last_event_id"] or "", shown_moment(one["last_accepted_at"]),
     )  # fmt: skip

@@ -9,6 +9,7 @@ import typer
 
 from app.cli.entry import Config, Json, Url, run
 from app.cli.listing import empty_words, listed, print_list
+from app.cli.moment import shown_moment
 
 __all__ = ["undelivered"]
 
@@ -46,4 +47,10 @@ async def _undelivered(
 
 
 def _row(one: dict[str, Any]) -> tuple[str, ...]:
-    return one["event_id"], one["callback"] or "(fan-out)", one["state"], one["next_attempt_at"] or "", one["reason"]
+    return (
+        one["event_id"],
+        one["callback"] or "(fan-out)",
+        one["state"],
+        shown_moment(one["next_attempt_at"]),
+        one["reason"],
+    )

@@ -170,7 +170,7 @@ _LATEST: dict[int | str, dict[str, Any]] = {
         },
     },
     204: {"description": "The topic exists; it has no event yet."},
-    301: {"description": "The topic has moved to the `Location`, which has links of its own (WS-75)."},
+    301: {"description": "The topic has moved to the `Location`, which has links of its own."},
     304: {"description": "If-None-Match names the latest event."},
     **refusals("unknown-topic", "invalid-topic"),
 }
@@ -210,7 +210,7 @@ def _check_url(url: str | None, parameter: str, context: Context) -> None:
 
 
 def _check_loop(name: str, body: TopicSettings, context: Context) -> None:
-    """Refuse to publish to an exchange from which an AMQP source reads events of this topic (FM-03)."""
+    """Refuse to publish to an exchange from which an AMQP source reads events of this topic."""
     settings = context.settings
     exchange = body.amqp_exchange or settings.amqp_exchange
     if body.sinks is not None and "amqp" not in body.sinks:

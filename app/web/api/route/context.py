@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -57,7 +58,7 @@ class ServicesContext:
 @dataclass(frozen=True, slots=True)
 class Context:
     """The dependencies of all routes; one object per process. ``relay_states`` returns state and last error of each
-    sink that this process relays.
+    sink that this process relays. ``leaving`` is set as soon as the process stops: who waits is answered then.
     """
 
     settings: Settings
@@ -80,6 +81,7 @@ class Context:
     overview: Overview
     readiness: Readiness
     relay_states: Callable[[], dict[str, tuple[str, str]]]
+    leaving: asyncio.Event
 
 
 def context_of(request: Request) -> Context:

@@ -8,6 +8,8 @@ from typing import Final, TypeVar
 
 from fastapi import Request
 
+from runtime.pause import pause
+
 __all__ = ["long_poll"]
 
 _Item = TypeVar("_Item")
@@ -15,19 +17,22 @@ _BLOCKED_SECONDS: Final = 0.2
 
 
 async def long_poll(
-    request: Request, fetch: Callable[[], Awaitable[Sequence[_Item]]], wait: Callable[[], Awaitable[bool]]
+    request: Request,
+    leaving: asyncio.Event,
+    fetch: Callable[[], Awaitable[Sequence[_Item]]],
+    wait: Callable[[], Awaitable[bool]],
 ) -> Sequence[_Item]:
     """Fetch, and after each wait fetch again, until there are items, the wait is over or the client has gone.
 
-    ``wait`` returns False when the time is over. Nothing is fetched for a client that has gone, because it would
-    stay leased until its lease ends.
+    ``wait`` returns False when the time is over, or when the process stops, which sets ``leaving``. Nothing is fetched
+    for a client that has gone, because it would stay leased until its lease ends.
     """
     found = await fetch()
     while not found:
         if not await wait() or await request.is_disconnected():
             break
         found = await fetch()
-        if not found:
+        if not found and not leaving.is_set():
             # A filter, a limit or another reader withholds the items: query less often.
-            await asyncio.sleep(_BLOCKED_SECONDS)
+            await pause(leaving, _BLOCKED_SECONDS)
     return found

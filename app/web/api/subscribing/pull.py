@@ -1,8 +1,7 @@
-"""/subscriptions/pull and its verbs: fetch deliveries instead of having them POSTed (WH-A07)."""
+"""/subscriptions/pull and its verbs: fetch deliveries instead of having them POSTed."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -27,6 +26,7 @@ from app.web.problem import Problem
 from app.web.scopes import needs
 from hub.filter import FilterError
 from hub.subscriptions import NoSuchStart
+from runtime.pause import pause
 from webhooks.pull import Fetched, PullReceipt, parse_receipt
 
 __all__ = ["router"]
@@ -195,16 +195,16 @@ async def dequeue(request: Request, subscription_id: str, body: DequeueIn, conte
     """Oldest first. Settle each within its lease, by `ack` or `nack`; after that it is handed out again."""
     number = await _number(request, subscription_id, context)
     until = time.monotonic() + body.wait_seconds
-    pause, pause_max = _POLL_SECONDS
+    seconds, seconds_max = _POLL_SECONDS
     asked = (number, body.max, body.lease_seconds)
     async with context.answers.share() as share:
         while not (found := await share.fetch(lambda room: context.pull.dequeue(*asked, room))):
-            if time.monotonic() >= until:
+            if time.monotonic() >= until or context.leaving.is_set():
                 break
-            await asyncio.sleep(min(pause, max(0.0, until - time.monotonic())))
+            await pause(context.leaving, min(seconds, max(0.0, until - time.monotonic())))
             if await request.is_disconnected():
                 break
-            pause = min(pause * 1.5, pause_max)
+            seconds = min(seconds * 1.5, seconds_max)
         return await share.list_of(found, _out, lambda one: one.event.size_bytes)
 
 

@@ -1,8 +1,7 @@
-"""/jobs: routes for requesters and workers to enqueue, list, claim and settle jobs (JB-40..JB-57)."""
+"""/jobs: routes for requesters and workers to enqueue, list, claim and settle jobs."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Annotated
 from uuid import UUID
@@ -44,6 +43,7 @@ from app.web.authentication import grant_of, may_reach_kind, shows_payloads
 from app.web.problem import Problem
 from app.web.scopes import needs
 from jobs.jobs.job import JobReceipt
+from runtime.pause import pause
 
 __all__ = ["reports", "router"]
 
@@ -117,6 +117,7 @@ async def claim(request: Request, body: ClaimIn, context: In) -> Response:
         with job_refusals():
             found = await long_poll(
                 request,
+                context.leaving,
                 lambda: share.fetch(lambda room: jobs.queue.claim_rows(*asked, room)),
                 lambda: jobs.job_waiting.wait_for(body.queue, kinds, until - time.monotonic()),
             )
@@ -145,9 +146,10 @@ async def get(
     until = time.monotonic() + wait_seconds
     while True:
         row = await require_job(request, job_id, context)
-        if row["state"] in _ENDED or time.monotonic() >= until or await request.is_disconnected():
+        is_over = time.monotonic() >= until or context.leaving.is_set()
+        if row["state"] in _ENDED or is_over or await request.is_disconnected():
             break
-        await asyncio.sleep(_BLOCKED_SECONDS)
+        await pause(context.leaving, _BLOCKED_SECONDS)
     asked, shown = ("job.list", _LARGEST, None, None, None, None, job_id, None, 1), shows_payloads(request)
     async with context.answers.share() as share:
         rows = await share.fetch(lambda room: context.database.fetch_filtered(*asked, room))

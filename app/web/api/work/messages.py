@@ -1,4 +1,4 @@
-"""/queues/{queue}/messages, /receive, /accept, /reject, /extend: the message queue (JB-01..JB-19)."""
+"""/queues/{queue}/messages, /receive, /accept, /reject, /extend: the message queue."""
 
 from __future__ import annotations
 
@@ -259,6 +259,7 @@ async def receive(request: Request, queue: Queue, body: ReceiveIn, context: In) 
         with refused_as_problems():
             found = await long_poll(
                 request,
+                context.leaving,
                 lambda: share.fetch(lambda room: _receive_now(request, name, body, wanted, context, room)),
                 lambda: context.jobs.waiting.wait(name, until - time.monotonic(), body.consumer),
             )

@@ -1,4 +1,4 @@
-"""/services: call a service, work for it, change its settings (ZU-05..ZU-08)."""
+"""/services: call a service, work for it, change its settings."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ async def call(
     request: Request, name: Name, context: In, prefer: Prefer = None,
     number: Annotated[
         str | None,
-        Header(alias="Idempotency-Key", max_length=255, description="Requests with one key are one request (ID-01)."),
+        Header(alias="Idempotency-Key", max_length=255, description="Requests with one key are one request."),
     ] = None,
     expiry_seconds: Annotated[
         float | None,
@@ -240,6 +240,7 @@ async def claim(request: Request, name: Name, body: ClaimRequestsIn, context: In
         with service_refusals():
             held = await long_poll(
                 request,
+                context.leaving,
                 lambda: share.fetch(lambda room: requests.claim(*asked, room)),
                 lambda: context.services.waiting.for_request(service, until - time.monotonic()),
             )

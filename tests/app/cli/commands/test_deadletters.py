@@ -44,3 +44,23 @@ def test_what_does_not_wait_is_not_given_up() -> None:
         ("--all is for a hold, and dlv_42_7 is one delivery", 2),
         ("dlv_42_7 is not a hold; for a delivery use: hookwire deadletters give-up dlv_42_7", 2),
     ]
+
+
+async def test_many_dead_letters_are_shown_in_groups_with_their_counts(running_hub: RunHub, receiver: Receiver) -> None:
+    """GU-04: 513 letters of one endpoint were 2,598 lines."""
+    receiver.status = 400
+    async with running_hub(ALL_ROLES) as hub:
+        await hub.subscribe("a", receiver.callback, retry_schedule_seconds=[])
+        for number in range(21):
+            await hub.publish("a", b"%d" % number)
+        dead = await hub.until("/dead-letters", lambda page: len(page["items"]) == 21)
+        code, groups, _ = await hookwire(hub, "deadletters", "list")
+        each = (await hookwire(hub, "deadletters", "list", "--each"))[1]
+        cut = (await hookwire(hub, "deadletters", "list", "--limit", "5"))[1]
+
+    ids = {one["id"] for one in dead["items"]}
+    [found] = [line.split() for line in groups.splitlines() if line.startswith("21 ")]
+    assert (code, found[:3], found[4], found[-1] in ids) == (0, ["21", receiver.callback, "a"], "400", True)
+    assert (len(groups.splitlines()), groups.splitlines()[-1]) == (4, "0 holds, 21 dead letters")
+    assert {line.split()[0] for line in each.splitlines()} >= ids
+    assert cut.splitlines()[-1] == "0 holds, 5 dead letters; only the first 5 were read: use --limit"

@@ -1,0 +1,110 @@
+"""What commands say to frequent mistakes, and words that no user should have to read (GU-15)."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from app.checks.check import Check
+from app.checks.settings import settings_checks
+from app.cli.main import application
+from app.settings.settings import Settings
+from tests.app.cli.commands.test_services import hookwire
+from tests.app.conftest import RunHub
+
+ROOT = Path(__file__).parents[3]
+
+REQUIREMENT = re.compile(r"\b(?:B|[A-Z]{2})-[A-Z]?[0-9]{2,3}\b")
+"""An id of a requirement or a finding."""
+
+
+@pytest.mark.parametrize(
+    ("words", "data", "code", "said"),
+    [
+        (["publish", "a", "-"], b"", 0, "hookwire: there is no data; the event is stored empty\n"),
+        (["publish", "a", '{"a": 1'], b"", 0, "hookwire: the data are not valid JSON; the event is stored as it is\n"),
+        (["publish", "a", '{"a": 1}'], b"", 0, ""),
+        (["publish", "a", "[1] to do"], b"", 0, "the data are not valid JSON; the event is stored as it is\n"),
+        (["publish", "a", "hello"], b"", 0, ""),
+        (["publish", "a"], b"", 0, ""),
+        (
+            ["replay", "--dead-letters", "--since", "2h", "--until", "3h"], b"", 2,
+            "hookwire: --until 3h is not after --since 2h: with spans, the larger one is --since\n",
+        ),
+        (["deadletters", "show", "dlv_1_1"], b"", 2, "hookwire: There is no such dead letter. (see "),
+        (
+            ["subscribe", "a", "http://127.0.0.1:1/"], b"", 2,
+            "port 1 is not allowed; allowed are 80, 443, 8443, most from 1024 on",
+        ),
+        (["attempts"], b"", 2, "Missing argument 'DELIVERY_OR_EVENT'."),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)  # fmt: skip
+async def test_a_mistake_is_told_so_that_one_can_go_on(
+    running_hub: RunHub, words: Sequence[str], data: bytes, code: int, said: str
+) -> None:
+    """GU-15."""
+    async with running_hub() as hub:
+        found, _, errors = await hookwire(hub, *words, data=data) if words != ["attempts"] else await bare(words)
+    assert (found, said in errors, bool(said) or "stored" not in errors) == (code, True, True), errors
+
+
+async def bare(words: Sequence[str]) -> tuple[int, str, str]:
+    from typer.testing import CliRunner
+
+    done = CliRunner().invoke(application(), list(words))
+    return done.exit_code, done.stdout, done.output
+
+
+def _texts(command: Any) -> Iterator[str]:
+    yield command.help or ""
+    yield from (getattr(parameter, "help", None) or "" for parameter in command.params)
+    for below in getattr(command, "commands", {}).values():
+        yield from _texts(below)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, below in value.items():
+            if name not in ("example", "examples"):
+                yield from _strings(below)
+    elif isinstance(value, list):
+        for below in value:
+            yield from _strings(below)
+    elif isinstance(value, str):
+        yield value
+
+
+def test_helps_settings_and_openapi_name_no_requirement() -> None:
+    """GU-15: `SC-18` and `FC-09` say nothing to a user."""
+    texts = [
+        *_texts(typer.main.get_command(application())),
+        *_strings(json.loads((ROOT / "openapi/openapi.json").read_text("utf-8"))),
+        *(field.description or "" for field in Settings.model_fields.values()),
+    ]
+    assert [text for text in texts if REQUIREMENT.search(text)] == []
+
+
+def test_the_pages_of_users_name_no_requirement() -> None:
+    """GU-15: only docs/conformance and docs/adr are for builders, and faults.md numbers its own scenarios."""
+    pages = [
+        page
+        for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+        if not {"conformance", "adr"} & set(page.parts) and page.name != "faults.md"
+    ]
+    found = {
+        page.name: words for page in pages if (words := REQUIREMENT.findall(page.read_text("utf-8").replace("SE-", "")))
+    }
+    assert (len(pages) > 40, found) == (True, {})
+
+
+def test_a_check_is_told_without_its_id(tmp_path: Any) -> None:
+    """GU-15: the id stays in JSON, for scripts."""
+    found = list(settings_checks(Settings(data_dir=tmp_path), {}))
+    assert found != []
+    assert [check.sentence() for check in found if check.id in check.sentence()] == []
+    assert Check("SC-01", "proxies", "warn", "none", "set one").sentence() == "proxies: none; set one"

@@ -1,0 +1,71 @@
+"""Tables of commands on a terminal: whole ids and words, or two lines an item (GU-04)."""
+
+import io
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typing_extensions import override
+
+from app.cli import table
+
+HEADS = ("Event", "For", "State", "Next", "Reason")
+FOLDS = ("For", "Reason")
+LONG = (
+    "evt_k3v7q2ha_42", "https://example.com/hooks/production/orders?tenant=4711", "retrying", "2026-01-15T09:31:07Z",
+    "attempt 7 failed with HTTP 500: [the database] of the receiver is away",
+)  # fmt: skip
+SHORT = ("evt_k3v7q2ha_43", "(fan-out)", "pending", "", "in turn")
+
+
+class Terminal(io.StringIO):
+    """Standard output."""
+
+    @override
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(width: int, *arguments: Any) -> list[str]:
+    """What a terminal of some width shows."""
+    out = Terminal()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdout", out)
+        for name, value in {"COLUMNS": str(width), "LINES": "40", "TERM": "dumb", "NO_COLOR": "1"}.items():
+            patch.setenv(name, value)
+        table.show(*arguments)
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+def test_what_fits_is_a_table() -> None:
+    lines = shown(200, HEADS, [LONG, SHORT], FOLDS)
+    assert [re.split(r" {2,}", line)[0] for line in lines] == ["Event", LONG[0], SHORT[0]]
+
+
+def test_where_a_table_does_not_fit_an_item_has_its_texts_below_it() -> None:
+    """GU-04: at 80 columns the reason was lost, and ids and words were cut."""
+    assert shown(80, HEADS, [LONG, SHORT], FOLDS, "Events") == [
+        "Events",
+        "evt_k3v7q2ha_42  retrying  2026-01-15T09:31:07Z",
+        "    For: https://example.com/hooks/production/orders?tenant=4711",
+        "    Reason: attempt 7 failed with HTTP 500: [the database] of the receiver is",
+        "      away",
+        "evt_k3v7q2ha_43  pending",
+        "    For: (fan-out)",
+        "    Reason: in turn",
+    ]
+
+
+WORDS = st.text("abcxyz[]/_-.:ä中", min_size=1, max_size=70)
+
+
+@given(
+    st.lists(st.tuples(*[st.lists(WORDS, max_size=6).map(" ".join)] * 5), min_size=1, max_size=4),
+    st.integers(20, 200),
+)
+def test_no_word_is_ever_broken(rows: list[tuple[str, ...]], width: int) -> None:
+    """GU-04: every word of every cell stands whole on a line, and none becomes a picture."""
+    told = " ".join(shown(width, HEADS, rows, FOLDS)).split()
+    assert [word for row in rows for cell in row for word in cell.split() if word not in told] == []
