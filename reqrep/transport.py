@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from reqrep.frames import Frames
+from reqrep.ping import Ping
 
 try:
     import zmq
@@ -67,7 +68,7 @@ class SocketOptions:
     """Limits and security of a socket.
 
     ``high_water_messages`` holds per peer and direction. ``identity`` is an explicit routing id. ``authenticates``: ask
-    the ZAP handler about each connection, even without CURVE.
+    the ZAP handler about each connection, even without CURVE. ``ping``: heartbeats of ZMTP (HB-11).
     """
 
     high_water_messages: int = 1_000
@@ -76,6 +77,7 @@ class SocketOptions:
     identity: bytes | None = None
     curve: CurveServer | None = None
     authenticates: bool = False
+    ping: Ping | None = None
 
 
 class Transport:
@@ -119,6 +121,9 @@ class Socket:
         if options.curve is not None:
             socket.setsockopt(zmq.CURVE_SERVER, 1)
             socket.setsockopt(zmq.CURVE_SECRETKEY, options.curve.secret_key)
+        if options.ping is not None:
+            socket.setsockopt(zmq.HEARTBEAT_IVL, round(options.ping.interval_seconds * 1000))
+            socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, round(options.ping.timeout_seconds * 1000))
         if self._knows_users:
             socket.setsockopt(zmq.ZAP_DOMAIN, b"hookwire")
 

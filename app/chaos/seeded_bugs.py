@@ -19,6 +19,7 @@ cursor                 the relay goes on behind the last id that it read, and ne
 unfenced-settlement    a delivery may be settled by a worker whose claim is over (MU-14)
 sinks-in-step          while one sink backs off, no other sends anything
 poison-stops-all       a refused record is sent again and again, and everything else of its sink waits (goharvest's way)
+lost-as-unsent         a request whose worker is gone counts as one that never left, and runs again whatever its service
 =====================  ===============================================================================================
 """
 
@@ -47,6 +48,8 @@ from relay.harvester import Harvester
 from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import Batch, Receipt, Refusal, SinkUnavailable, Term
+from reqrep.majordomo.broker import Broker
+from reqrep.majordomo.worker import Worker as ServiceWorker
 from webhooks.outcome import Outcome
 from webhooks.result import Result
 from webhooks.retry import DELIVERED
@@ -296,6 +299,16 @@ def _poison_stops_all() -> None:
     _replace(Harvester, "_note", "(self, batch, receipt)", make)
 
 
+def _lost_as_unsent() -> None:
+    def make(_: Any) -> Any:
+        def resend(self: Broker, now: float, worker: ServiceWorker, reason: str) -> None:
+            self._undeliver(now, worker, reason)
+
+        return resend
+
+    _replace(Broker, "_on_refused_heartbeat", "(self, now, worker, reason)", make)
+
+
 SEEDED_BUGS: Final[Mapping[str, Callable[[], None]]] = MappingProxyType(
     {
         "ack-before-commit": _ack_before_commit,
@@ -309,6 +322,7 @@ SEEDED_BUGS: Final[Mapping[str, Callable[[], None]]] = MappingProxyType(
         "unfenced-settlement": _unfenced_settlement,
         "sinks-in-step": _sinks_in_step,
         "poison-stops-all": _poison_stops_all,
+        "lost-as-unsent": _lost_as_unsent,
     }
 )
 

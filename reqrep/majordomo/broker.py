@@ -21,6 +21,7 @@ __all__ = ["Broker"]
 Voter = Callable[[float], bool]
 _MMI = b"mmi."
 _CALL = b"mmi.call"
+_SECOND_TRY_SECONDS = 0.1
 
 
 class Broker:
@@ -89,8 +90,8 @@ class Broker:
         worker = self.workers.get(frames[0])
         if worker is None:
             self.counters.drop(f"client-{reason}")
-        elif frames == worker.dialect.heartbeat_to(worker.address) and reason == "full":
-            self.counters.drop("heartbeat-full")
+        elif frames == worker.dialect.heartbeat_to(worker.address):
+            self._on_refused_heartbeat(now, worker, reason)
         else:
             self._undeliver(now, worker, reason)
         return self._step()
@@ -231,7 +232,7 @@ class Broker:
         self.workers[worker.address] = service.workers[worker.address] = worker
         service.empty_since = None
         self._events.append(Event("worker-ready", printable(service.name), printable(worker.address)))
-        self._arm_worker(now, worker)
+        self._arm_worker(worker)
         self._make_idle(now, worker)
 
     def _refusal_of_worker(self, name: bytes) -> str | None:
@@ -332,7 +333,7 @@ class Broker:
             self._refuse(request, "expired")
         service.idle[worker.address] = worker
         if worker.armed_at is None or worker.heartbeat_at < worker.armed_at:
-            self._arm_worker(now, worker)
+            self._arm_worker(worker)
 
     def _dispatch(self, now: float, service: Service, request: ServiceRequest) -> None:
         _, worker = service.idle.popitem(last=False)
@@ -384,6 +385,22 @@ class Broker:
         self._queued_by_client[request.client] += 1
         service.queue.appendleft(request)
 
+    def _on_refused_heartbeat(self, now: float, worker: Worker, reason: str) -> None:
+        """Remove a worker whose connection is gone. A request that it holds is lost: it may have been executed (MD-21).
+
+        A reply that was sent before the end may still wait in the socket. So a busy worker is tried a second time.
+        """
+        self.counters.drop(f"heartbeat-{reason}")
+        if reason == "full":
+            return
+        again_seconds = min(_SECOND_TRY_SECONDS, self.options.heartbeat_seconds)
+        is_second = worker.refused_at is not None and now - worker.refused_at <= 2 * again_seconds
+        if worker.request is None or is_second:
+            self._remove(now, worker, reason)
+            return
+        worker.refused_at, worker.heartbeat_at = now, now + again_seconds
+        self._arm_worker(worker)
+
     def _undeliver(self, now: float, worker: Worker, reason: str) -> None:
         """Remove a worker that the socket could not reach. Its request was not sent, so another worker gets it."""
         self.counters.drop(f"worker-{reason}")
@@ -408,11 +425,11 @@ class Broker:
             self.counters.totals["workers-expired"] += 1
             self._remove(now, worker, "expired")
             return
-        if worker.request is None and worker.heartbeat_at <= now:
+        if worker.heartbeat_at <= now:
             worker.heartbeat_at = now + self.options.heartbeat_seconds
             self.counters.totals["heartbeats-sent"] += 1
             self._out.append(worker.dialect.heartbeat_to(worker.address))
-        self._arm_worker(now, worker)
+        self._arm_worker(worker)
 
     def _check_service(self, now: float, service: Service) -> None:
         for request in service.expired(now):
@@ -425,8 +442,8 @@ class Broker:
         else:
             self._drop_if_unused(service)
 
-    def _arm_worker(self, now: float, worker: Worker) -> None:
-        worker.armed_at = worker.check_at(now, self.options.heartbeat_seconds)
+    def _arm_worker(self, worker: Worker) -> None:
+        worker.armed_at = worker.check_at()
         self._worker_deadlines.add(worker.armed_at, worker)
 
     def _add_service(self, name: bytes) -> Service:

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from reqrep.frames import FrameLimits
+from reqrep.ping import Ping
 
 __all__ = ["BrokerOptions", "OptionsRefused", "ServicePolicy", "policies_from"]
 
@@ -52,6 +53,7 @@ class ServicePolicy:
 class BrokerOptions:
     """Options of the broker. By default, as in 7/MDP, a peer is gone after three heartbeats of 2.5 s (MD-18).
 
+    * ``zmtp_heartbeats``: send PING on each connection, and close a connection whose peer does not answer (HB-11).
     * ``policies``: the policy of each pattern of service names; the first match wins.
     * ``policy``: the policy of all other services.
     * ``partials``: "join" a 0.2 worker's PARTIAL bodies with the last reply for a 0.1 client, or "drop" them (M2-06).
@@ -60,6 +62,7 @@ class BrokerOptions:
 
     heartbeat_seconds: float = 2.5
     liveness: int = 3
+    zmtp_heartbeats: bool = True
     limits: FrameLimits = field(default_factory=FrameLimits)
     services_max: int = 1_000
     workers_max: int = 10_000
@@ -81,6 +84,17 @@ class BrokerOptions:
         """Seconds of silence after which a worker counts as gone."""
         return self.heartbeat_seconds * self.liveness
 
+    @property
+    def ping(self) -> Ping | None:
+        """ZMTP heartbeats by which a lost link, and then the refused heartbeat, are seen within ``expiry_seconds``.
+
+        A busy machine may need seconds to answer, so the timeout has a lower limit.
+        """
+        if not self.zmtp_heartbeats:
+            return None
+        interval = self.heartbeat_seconds / 2
+        return Ping(interval, max(_PONG_SECONDS_MIN, self.expiry_seconds - self.heartbeat_seconds - interval))
+
     def policy_of(self, service: bytes) -> ServicePolicy:
         """Return the policy of the first pattern that matches a service's name, or the default policy."""
         if not self.policies:
@@ -93,6 +107,7 @@ class BrokerOptions:
         return 0 < len(service) <= self.service_name_bytes_max and _CONTROL.search(service) is None
 
 
+_PONG_SECONDS_MIN = 2.5
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 
 

@@ -73,6 +73,7 @@ class BrokerProgram:
             socket_options = SocketOptions(
                 frame_bytes_max=options.limits.message_bytes_max,
                 frames_max=options.limits.frames_max,
+                ping=options.ping,
                 curve=None if curve is None else CurveServer(secret_key_in(curve.secret_key_file)),
             )
             self._server = BrokerServer(

@@ -20,6 +20,8 @@ class Worker:
     Each message from the worker moves ``expires_at``, and each message to it moves ``heartbeat_at``. ``armed_at`` is
     when the broker checks the worker next.
 
+    ``refused_at`` is when the socket last refused a heartbeat because the connection is gone.
+
     ``busy_beats`` counts the heartbeats since the present request. The first may have been sent before the request
     arrived; two prove that this worker sends heartbeats while it works.
     """
@@ -34,6 +36,7 @@ class Worker:
     request: ServiceRequest | None = None
     busy_since: float = 0.0
     busy_beats: int = 0
+    refused_at: float | None = None
 
     def lost_at(self) -> float:
         """Return when the worker counts as lost, unless a message arrives first (MD-21)."""
@@ -42,6 +45,6 @@ class Worker:
         limit = self.busy_since + self.policy.busy_seconds_max
         return min(limit, self.expires_at) if self.busy_beats >= _BEATS_THAT_PROVE else limit
 
-    def check_at(self, now: float, heartbeat_seconds: float) -> float:
-        """Return when the broker must check the worker next. It checks a busy worker once per heartbeat interval."""
-        return min(self.lost_at(), self.heartbeat_at if self.request is None else now + heartbeat_seconds)
+    def check_at(self) -> float:
+        """Return when the broker must check the worker next: for its loss, or for the next heartbeat to it."""
+        return min(self.lost_at(), self.heartbeat_at)

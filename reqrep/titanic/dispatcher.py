@@ -35,6 +35,7 @@ _LOG = logging.getLogger(__name__)
 _STORE_PAUSE_SECONDS = 1.0
 _EXTENSIONS_PER_LEASE = 3
 _IN_VAIN_PAUSE_SECONDS = 0.02
+_PAUSE_OVER_SECONDS = 0.02
 T = TypeVar("T")
 
 
@@ -129,6 +130,8 @@ class Dispatcher:
         doublings = min(claimed.attempts - 1, 30)
         pause = min(self._options.retry_seconds_max, self._options.retry_seconds * 2**doublings)
         await self._retried(lambda: self._store.release(claimed.receipt, pause))
+        if pause < self._options.look_seconds:
+            asyncio.get_running_loop().call_later(pause + _PAUSE_OVER_SECONDS, self._wake.notify)
 
     async def _settle(self, receipt: Receipt, reply: Frames) -> None:
         """Store the reply. Repeat while the store fails or is full; :meth:`_extend` extends the lease meanwhile."""

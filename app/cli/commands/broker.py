@@ -34,6 +34,13 @@ Heartbeat = Annotated[int, typer.Option("--heartbeat-ms", min=10, max=30_000, he
 Liveness = Annotated[
     int, typer.Option("--liveness", min=1, max=100, help="Silent intervals after which a peer counts as gone.")
 ]
+ZmtpHeartbeats = Annotated[
+    bool,
+    typer.Option(
+        "--zmtp-heartbeats/--no-zmtp-heartbeats",
+        help="Send PING on each connection and close a dead one; switch it off for peers that do not answer PING.",
+    ),
+]
 Expiry = Annotated[
     float, typer.Option("--request-timeout", min=0.01, help="Seconds that a request may wait for a worker.")
 ]
@@ -112,7 +119,7 @@ def broker(
     state_ms: StateMs = 1000, on_dual: OnDual = "survive", promote: Promote = False, titanic: Titanic = None,
     titanic_retention: TitanicRetention = "7d", titanic_concurrency: TitanicConcurrency = 8,
     titanic_timeout: TitanicTimeout = 900.0, titanic_collect_ms: TitanicCollect = 0, metrics: Metrics = None,
-    trace: Trace = False, as_json: Json = False, config: Config = None,
+    trace: Trace = False, as_json: Json = False, config: Config = None, zmtp_heartbeats: ZmtpHeartbeats = True,
 ) -> None:  # fmt: skip
     """Run a Majordomo broker for clients and workers of 7/MDP and 18/MDP. It needs no database.
 
@@ -142,7 +149,7 @@ def broker(
             raise CommandFailed("--promote needs --pair", 2)
         program = _program(
             bind or ["tcp://127.0.0.1:5555"],
-            _options(heartbeat_ms, liveness, request_timeout, queue_max, services, partials, control),
+            _options(heartbeat_ms, liveness, zmtp_heartbeats, request_timeout, queue_max, services, partials, control),
             _curve(keys, server_key),
             _pair(pair, state_bind, state_peer, state_ms, on_dual),
             trace,
@@ -182,8 +189,8 @@ def _explained() -> Iterator[None]:
 
 
 def _options(
-    heartbeat_ms: int, liveness: int, request_timeout: float, queue_max: int, services: Path | None,
-    partials: Literal["join", "drop"], control: list[str] | None,
+    heartbeat_ms: int, liveness: int, zmtp_heartbeats: bool, request_timeout: float, queue_max: int,
+    services: Path | None, partials: Literal["join", "drop"], control: list[str] | None,
 ) -> BrokerOptions:  # fmt: skip
     from reqrep.majordomo.options import BrokerOptions, ServicePolicy, policies_from
 
@@ -193,6 +200,7 @@ def _options(
     return BrokerOptions(
         heartbeat_seconds=heartbeat_ms / 1000,
         liveness=liveness,
+        zmtp_heartbeats=zmtp_heartbeats,
         partials=partials,
         policies=policies_from(table),
         policy=ServicePolicy(request_seconds_max=request_timeout, queue_requests_max=queue_max),
