@@ -1,4 +1,4 @@
-"""Heartbeats of the connection itself (ZMTP 3.1). They show that the link and the peer's process live (HB-11)."""
+"""Heartbeats of the connection itself (ZMTP 3.1). They show that the link and the peer's process live."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """ZeroMQ sockets that never block, and the wait for several of them. No other module of ``reqrep`` imports pyzmq.
 
-A send that fails returns the reason (ZL-09). Each ROUTER sets ROUTER_MANDATORY, so that a message to an unknown peer
-fails instead of vanishing (ZL-01, ZL-02). It also sets ROUTER_HANDOVER: of two connections with the same explicit
-identity, the newer replaces the older. This lets a restarted peer replace its half-open connection (MD-28).
+A send that fails returns the reason. Each ROUTER sets ROUTER_MANDATORY, so that a message to an unknown peer
+fails instead of vanishing. It also sets ROUTER_HANDOVER: of two connections with the same explicit
+identity, the newer replaces the older. This lets a restarted peer replace its half-open connection.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class SocketOptions:
     """Limits and security of a socket.
 
     ``high_water_messages`` holds per peer and direction. ``identity`` is an explicit routing id. ``authenticates``: ask
-    the ZAP handler about each connection, even without CURVE. ``ping``: heartbeats of ZMTP (HB-11).
+    the ZAP handler about each connection, even without CURVE. ``ping``: heartbeats of ZMTP.
     """
 
     high_water_messages: int = 1_000
@@ -175,7 +175,7 @@ class Socket:
         return None
 
     def close(self, linger_seconds: float = 0) -> None:
-        """Close the socket. Queued messages are still sent within the linger time (ZL-07)."""
+        """Close the socket. Queued messages are still sent within the linger time."""
         self.raw.close(linger=round(linger_seconds * 1000))
 
 

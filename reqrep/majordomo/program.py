@@ -15,6 +15,7 @@ from reqrep.majordomo.broker import Broker
 from reqrep.majordomo.inside import Inside
 from reqrep.majordomo.options import BrokerOptions
 from reqrep.majordomo.server import BrokerServer
+from reqrep.memory import FreedMemory
 from reqrep.reactor import Reactor
 from reqrep.titanic.services import TITANIC_NAMES
 from reqrep.titanic.thread import BrokerMail, TitanicPlan, TitanicThread
@@ -58,6 +59,7 @@ class BrokerProgram:
         titanic: TitanicPlan | None = None,
     ) -> None:
         self.reactor = Reactor()
+        self._freed = FreedMemory()
         self._titanic = None if titanic is None else TitanicThread(titanic, self._post, self.stop)
         self._transport = Transport()
         self._pair: BinaryStarServer | None = None
@@ -151,6 +153,7 @@ class BrokerProgram:
                 self._server.carry_out(self.broker.call_inside(now, *letter))
 
     def _refresh(self, now: float) -> None:
+        self._freed.note(self.broker.budget.held)
         self.snapshot = self.state_and_counts()
 
     def _open_gatekeeper(self, curve: CurvePlan) -> Gatekeeper:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from reqrep.frames import Event, Frames, Step, dump
 from reqrep.inside import CallAnswered, RequestTaken
 from reqrep.majordomo.broker import Broker
+from reqrep.majordomo.replies import WaitingReplies
 from reqrep.majordomo.wire import MessageKind, parse
 from reqrep.reactor import Reactor
 from reqrep.transport import Socket, SocketOptions, Transport
@@ -48,8 +49,11 @@ class BrokerServer:
         self._read_at = 0.0
         self._socket: Socket = transport.socket("router", options)
         self.endpoints = [self._socket.bind(endpoint) for endpoint in endpoints]
+        seconds_max = broker.options.policy.request_seconds_max
+        self._replies = WaitingReplies(self._socket.send, broker.budget, seconds_max)
         reactor.reader(self._socket, self._read)
         reactor.deadline(broker.deadline, self._tick)
+        reactor.deadline(self._replies.deadline, self._send_waiting)
 
     def close(self) -> None:
         """Disconnect the workers and close the socket. Messages to slow peers may still leave for a second."""
@@ -69,7 +73,7 @@ class BrokerServer:
                 self._hand_over(requests, answers)
 
     def _read(self) -> None:
-        """Handle a bounded number of messages, so that heartbeats are never late (HB-03).
+        """Handle a bounded number of messages, so that heartbeats are never late.
 
         The bound doubles while messages wait, and is halved when none wait. At low load it is one message, because
         reading an empty socket costs more than the next wait.
@@ -101,14 +105,23 @@ class BrokerServer:
             frames = waiting.popleft()
             if self._trace is not None:
                 self._show(">", frames)
-            reason = send(frames)
-            if reason is not None:
+            reason = send(frames) if frames[0] not in self._replies else "full"
+            if reason is not None and not self._keeps(frames, reason):
                 more, later = self.broker.failed(self._reactor.clock(), frames, reason)
                 waiting.extend(more)
                 events.extend(later)
         if self._report is not None:
             for event in events:
                 self._report(event)
+
+    def _keeps(self, frames: Frames, reason: str) -> bool:
+        """Keep a reply to a client that does not read yet. Return whether it is kept."""
+        is_reply = reason == "full" and frames[0] not in self.broker.workers
+        return is_reply and self._replies.keep(self._reactor.clock(), frames)
+
+    def _send_waiting(self, now: float) -> None:
+        for frames, reason in self._replies.send_due(now):
+            self._carry_out(self.broker.failed(now, frames, reason))
 
     def _show(self, direction: str, frames: Frames) -> None:
         assert self._trace is not None

@@ -39,7 +39,7 @@ class Worker:
     refused_at: float | None = None
 
     def lost_at(self) -> float:
-        """Return when the worker counts as lost, unless a message arrives first (MD-21)."""
+        """Return when the worker counts as lost, unless a message arrives first."""
         if self.request is None:
             return self.expires_at
         limit = self.busy_since + self.policy.busy_seconds_max

@@ -9,7 +9,7 @@
                                                  |
               release, with a pause  <--none--  call  --reply-->  settle
 
-Each call is a task of its own, so a slow or absent service does not delay the others (TI-19). While no service that
+Each call is a task of its own, so a slow or absent service does not delay the others. While no service that
 waits has a worker, several accepts share one read of the store, because a read costs more than an accept.
 """
 

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from reqrep.frames import Frames
-from reqrep.inside import CallAnswered, CallMade, ReplyGiven, RequestTaken
+from reqrep.inside import CallAnswered, CallMade, ReplyGiven, RequestTaken, split_number
 from reqrep.titanic.caller import NotAnswered
 from reqrep.titanic.dispatcher import Dispatcher
 from reqrep.titanic.options import TitanicOptions
-from reqrep.titanic.services import TitanicServices, split_number
+from reqrep.titanic.services import TitanicServices
 from reqrep.titanic.store import AcceptedRequest, RequestStore, StoreError
 
 __all__ = ["BrokerMail", "TitanicPlan", "TitanicThread"]

@@ -65,7 +65,7 @@ def test_an_ancestor_knows_the_guide_only(path: Path) -> None:
 
 @pytest.mark.parametrize("server", OURS_OR_GUIDE)
 @pytest.mark.parametrize("client", OURS_OR_GUIDE)
-def test_lazy_pirates(client: str, server: str) -> None:
+def test_lazy_pirates_exchange_client_and_server(client: str, server: str) -> None:
     """LP-01 to LP-05."""
     address = endpoint()
     with ExitStack() as stack:
@@ -140,7 +140,7 @@ def test_majordomo_with_a_client_of_ours(broker: str, worker: str) -> None:
 
 @pytest.mark.parametrize("client", OURS_OR_GUIDE)
 @pytest.mark.parametrize("store", ["ours", "ours at the guide's broker", "guide", "guide at our broker"])
-def test_titanic(client: str, store: str, tmp_path: Path) -> None:
+def test_titanic_exchanges_store_broker_and_client(client: str, store: str, tmp_path: Path) -> None:
     """TI-01 to TI-05: Titanic inside our broker, ours as a worker, and one of the guide, each with both clients."""
     with ExitStack() as stack:
         if store in {"ours", "guide at our broker"}:

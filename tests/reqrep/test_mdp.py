@@ -55,13 +55,12 @@ def test_a_request_expires_in_the_queue() -> None:
     assert peers.ready(b"w") == [request_of(b"w", b"c2")]
 
 
-def test_the_queue_of_a_service_and_of_a_client_is_bounded() -> None:
-    """MD-10, XX-04."""
-    peers = Peers(policy=ServicePolicy(queue_requests_max=3), client_requests_max=2)
-    for client in (b"c1", b"c1", b"c1", b"c2", b"c3"):
+def test_a_user_may_limit_the_queue_of_a_service_in_requests() -> None:
+    """MD-10, XX-04: ``test_budget`` has the limits in bytes."""
+    peers = Peers(policy=ServicePolicy(queue_requests_max=3))
+    for client in (b"c1", b"c1", b"c2", b"c3"):
         peers.request(client)
-    assert peers.drops == {"client-queue-full": 1, "queue-full": 1}
-    assert peers.broker.services[b"echo"].queue[-1].client == b"c2"
+    assert (peers.drops, len(peers.broker.services[b"echo"].queue)) == ({"queue-full": 1}, 3)
 
 
 def test_a_second_ready_disconnects_the_worker_and_removes_it_everywhere() -> None:
@@ -291,7 +290,7 @@ def test_names_that_were_only_asked_for_leave_nothing_behind() -> None:
         peers.request(b"c%d" % number, service=b"name%d" % number)
     assert (len(peers.broker.services), peers.drops) == (50, {"too-many-services": 150})
     peers.wait(61)
-    assert (peers.broker.services, dict(peers.broker._queued_by_client), peers.broker.deadline()) == ({}, {}, None)
+    assert (peers.broker.services, peers.broker.budget.held, peers.broker.deadline()) == ({}, 0, None)
 
 
 def test_a_service_without_workers_is_removed_after_its_time() -> None:

@@ -1,4 +1,4 @@
-"""``hookwire broker``: a Majordomo broker as a process of its own (ZA-06). The work is ``reqrep.majordomo``'s."""
+"""``hookwire broker``: a Majordomo broker as a process of its own. The work is ``reqrep.majordomo``'s."""
 
 from __future__ import annotations
 
@@ -44,7 +44,18 @@ ZmtpHeartbeats = Annotated[
 Expiry = Annotated[
     float, typer.Option("--request-timeout", min=0.01, help="Seconds that a request may wait for a worker.")
 ]
-QueueMax = Annotated[int, typer.Option("--queue-max", min=0, help="Requests that may wait for one service.")]
+QueueMax = Annotated[
+    int | None,
+    typer.Option("--queue-max", min=0, help="Requests that may wait for one service. Default: only bytes are limited."),
+]
+QueueBytesMax = Annotated[
+    int,
+    typer.Option(
+        "--queue-bytes-max",
+        min=0,
+        help="Bytes of all waiting requests and replies, with overhead; one client may have a quarter.",
+    ),
+]
 Services = Annotated[
     Path | None, typer.Option("--services", help="TOML file: one table of policies per pattern of service names.")
 ]
@@ -113,13 +124,14 @@ Trace = Annotated[bool, typer.Option("--trace", help="Print every message on sta
 
 def broker(
     bind: Bind = None, heartbeat_ms: Heartbeat = 2500, liveness: Liveness = 3, request_timeout: Expiry = 60.0,
-    queue_max: QueueMax = 10_000, services: Services = None, partials: Partials = "join", control: Control = None,
+    queue_max: QueueMax = None, queue_bytes_max: QueueBytesMax = 268_435_456, zmtp_heartbeats: ZmtpHeartbeats = True,
+    services: Services = None, partials: Partials = "join", control: Control = None,
     keys: Keys = None, server_key: ServerKey = None, make_key: MakeKey = None, pair: PairRole = None,
     state_bind: StateBind = "tcp://127.0.0.1:5003", state_peer: StatePeer = "tcp://127.0.0.1:5004",
     state_ms: StateMs = 1000, on_dual: OnDual = "survive", promote: Promote = False, titanic: Titanic = None,
     titanic_retention: TitanicRetention = "7d", titanic_concurrency: TitanicConcurrency = 8,
     titanic_timeout: TitanicTimeout = 900.0, titanic_collect_ms: TitanicCollect = 0, metrics: Metrics = None,
-    trace: Trace = False, as_json: Json = False, config: Config = None, zmtp_heartbeats: ZmtpHeartbeats = True,
+    trace: Trace = False, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
     """Run a Majordomo broker for clients and workers of 7/MDP and 18/MDP. It needs no database.
 
@@ -149,7 +161,17 @@ def broker(
             raise CommandFailed("--promote needs --pair", 2)
         program = _program(
             bind or ["tcp://127.0.0.1:5555"],
-            _options(heartbeat_ms, liveness, zmtp_heartbeats, request_timeout, queue_max, services, partials, control),
+            _options(
+                heartbeat_ms,
+                liveness,
+                zmtp_heartbeats,
+                request_timeout,
+                queue_max,
+                queue_bytes_max,
+                services,
+                partials,
+                control,
+            ),
             _curve(keys, server_key),
             _pair(pair, state_bind, state_peer, state_ms, on_dual),
             trace,
@@ -189,8 +211,8 @@ def _explained() -> Iterator[None]:
 
 
 def _options(
-    heartbeat_ms: int, liveness: int, zmtp_heartbeats: bool, request_timeout: float, queue_max: int,
-    services: Path | None, partials: Literal["join", "drop"], control: list[str] | None,
+    heartbeat_ms: int, liveness: int, zmtp_heartbeats: bool, request_timeout: float, queue_max: int | None,
+    queue_bytes_max: int, services: Path | None, partials: Literal["join", "drop"], control: list[str] | None,
 ) -> BrokerOptions:  # fmt: skip
     from reqrep.majordomo.options import BrokerOptions, ServicePolicy, policies_from
 
@@ -203,7 +225,10 @@ def _options(
         zmtp_heartbeats=zmtp_heartbeats,
         partials=partials,
         policies=policies_from(table),
-        policy=ServicePolicy(request_seconds_max=request_timeout, queue_requests_max=queue_max),
+        queue_bytes_max=queue_bytes_max,
+        policy=ServicePolicy(
+            request_seconds_max=request_timeout, queue_requests_max=sys.maxsize if queue_max is None else queue_max
+        ),
         controllers=frozenset(control or ()),
     )
 

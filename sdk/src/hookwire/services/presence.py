@@ -1,4 +1,4 @@
-"""Heartbeats in both directions on one connection of a worker (HB-01, HB-05)."""
+"""Heartbeats in both directions on one connection of a worker."""
 
 from __future__ import annotations
 

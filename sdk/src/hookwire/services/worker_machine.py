@@ -1,4 +1,4 @@
-"""A Majordomo worker's connection to one broker, without I/O (MD-22).
+"""A Majordomo worker's connection to one broker, without I/O.
 
 The states::
 
@@ -30,7 +30,7 @@ class WorkerOptions:
 
 
 class WorkerMachine:
-    """One service at one broker. At most one request is in progress (MD-12)."""
+    """One service at one broker. At most one request is in progress."""
 
     def __init__(
         self, endpoint: str, service: bytes, dialect: Dialect = MDP_01, options: WorkerOptions | None = None
