@@ -69,6 +69,7 @@ class SocketOptions:
 
     ``high_water_messages`` holds per peer and direction. ``identity`` is an explicit routing id. ``authenticates``: ask
     the ZAP handler about each connection, even without CURVE. ``ping``: heartbeats of ZMTP.
+    ``takes_over``: on a ROUTER, the newer of two connections with one identity gets its messages, else the older.
     """
 
     high_water_messages: int = 1_000
@@ -76,6 +77,7 @@ class SocketOptions:
     frames_max: int = 64
     identity: bytes | None = None
     curve: CurveServer | None = None
+    takes_over: bool = True
     authenticates: bool = False
     ping: Ping | None = None
 
@@ -115,7 +117,7 @@ class Socket:
             socket.setsockopt(zmq.IDENTITY, options.identity)
         if kind == "router":
             socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-            socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+            socket.setsockopt(zmq.ROUTER_HANDOVER, int(options.takes_over))
         if kind == "sub":
             socket.setsockopt(zmq.SUBSCRIBE, b"")
         if options.curve is not None:

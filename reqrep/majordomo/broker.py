@@ -9,6 +9,7 @@ from reqrep.frames import Event, Frames, Step, printable
 from reqrep.inside import split_number
 from reqrep.majordomo.budget import Budget, weight_of
 from reqrep.majordomo.client_warnings import ClientWarnings
+from reqrep.majordomo.door import Door
 from reqrep.majordomo.inside import CallOfProcess, Inside
 from reqrep.majordomo.mmi import Management
 from reqrep.majordomo.options import BrokerOptions
@@ -36,8 +37,9 @@ class Broker:
     """
 
     def __init__(
-        self, options: BrokerOptions | None = None, voter: Voter | None = None, inside: Inside | None = None
-    ) -> None:
+        self, options: BrokerOptions | None = None, voter: Voter | None = None, inside: Inside | None = None,
+        door: Door | None = None,
+    ) -> None:  # fmt: skip
         self.options = options or BrokerOptions()
         self.inside = inside or Inside()
         self.budget = Budget(self.options.queue_bytes_max)
@@ -49,6 +51,7 @@ class Broker:
         self.workers = self._staff.by_address
         self.state: Callable[[], dict[str, object]] = dict
         self._voter = voter
+        self._door = door
         self._mmi = Management(self)
         self._warnings = ClientWarnings()
         self._out: list[Frames] = []
@@ -69,7 +72,9 @@ class Broker:
         """Handle a message from the ROUTER. ``user`` is the authenticated sender, or empty."""
         refusal = self.options.limits.refusal(frames)
         command = parse(frames) if refusal is None else Command(MessageKind.INVALID, frames[0], MDP_01, problem=refusal)
-        if command.kind is MessageKind.REQUEST:
+        if self._door is not None and not self._door.lets_in(command, user):
+            self._turn_away(now, command, user)
+        elif command.kind is MessageKind.REQUEST:
             self._on_request(now, command, user)
         else:
             self._handlers[command.kind](now, command)
@@ -160,6 +165,20 @@ class Broker:
             request.service, request.body, request.reports = command.body[0], command.body[1:], True
             self._submit(now, request)
 
+    def _turn_away(self, now: float, command: Command, user: str) -> None:
+        """Refuse a message that its user may not send, with the status of the protocol if it has one."""
+        self.counters.drop("not-allowed")
+        self._warn(now, command.sender, f"the user {user!r} may not {command.kind.name} {printable(command.name)}")
+        if command.kind is MessageKind.READY:
+            self._out.append(command.dialect.disconnect_to(command.sender))
+            return
+        request = ServiceRequest(command.sender, command.dialect, command.name, command.body, user=user)
+        if command.name == _CALL:
+            self._send_reply(request, _CALL, [b"403", command.body[0], b"not-allowed"])
+        elif command.name in self.inside.names:
+            number, _ = split_number(command.body)
+            self._send_reply(request, command.name, [*number, b"400"])
+
     def _submit(self, now: float, request: ServiceRequest) -> None:
         """Send the request to an idle worker, queue it, or refuse it."""
         self.counters.totals["requests"] += 1
@@ -210,7 +229,7 @@ class Broker:
     def _warn(self, now: float, client: bytes, words: str) -> None:
         """Report that a client's message was dropped, at most once a minute."""
         if self._warnings.is_due(now, client):
-            self._events.append(Event("overload", peer=printable(client), detail=words))
+            self._events.append(Event("warning", peer=printable(client), detail=words))
 
     def _answer(self, request: ServiceRequest, body: Frames) -> None:
         self.counters.totals["replies"] += 1
@@ -231,8 +250,7 @@ class Broker:
         if (known := self.workers.get(command.sender)) is not None:
             self._expel(now, known, "second-ready")
             return
-        reason = self._refusal_of_worker(command.name)
-        if reason is not None:
+        if (reason := self._refusal_of_worker(command.name)) is not None:
             self.counters.drop(reason)
             self._out.append(command.dialect.disconnect_to(command.sender))
             return

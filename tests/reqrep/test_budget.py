@@ -128,12 +128,12 @@ def test_a_refused_client_is_named_once_a_minute() -> None:
     peers = Peers(queue_bytes_max=100_000)
     for client in (b"c1", b"c1", b"c2"):
         flood(peers, client, 100)
-    warned = [(event.peer, event.detail) for event in peers.events if event.kind == "overload"]
+    warned = [(event.peer, event.detail) for event in peers.events if event.kind == "warning"]
     words = "a request for echo was refused: client-queue-full"
     assert warned == [("c1", words), ("c2", words)]
     peers.now += 60
     flood(peers, b"c1", 100)
-    assert len([event for event in peers.events if event.kind == "overload" and event.peer == "c1"]) == 2
+    assert len([event for event in peers.events if event.kind == "warning" and event.peer == "c1"]) == 2
 
 
 @pytest.mark.parametrize("number", [[], [b"\x00hookwire-number:12345678"]], ids=["plain", "pipelined"])
@@ -222,7 +222,7 @@ def test_a_reply_that_is_dropped_is_counted_and_its_client_named() -> None:
     """GM-02."""
     peers = Peers()
     _, events = peers.broker.failed(peers.now, reply_of(b"c"), "full")
-    assert (peers.drops, [(event.kind, event.peer) for event in events]) == ({"client-full": 1}, [("overload", "c")])
+    assert (peers.drops, [(event.kind, event.peer) for event in events]) == ({"client-full": 1}, [("warning", "c")])
 
 
 def test_a_client_that_reads_only_at_the_end_gets_every_reply() -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from app.cli.broker_door import refuse_open_door, warning_of
 from app.cli.entry import Config, Json, say, settings_from, tell
 from app.cli.failure import CommandFailed
 from app.settings.address import address_of
@@ -68,7 +69,10 @@ Partials = Annotated[
 Control = Annotated[
     list[str] | None, typer.Option("--control", help="User that may disable services; '*' means all users.")
 ]
-Keys = Annotated[Path | None, typer.Option("--keys", help="CURVE: folder of public keys, USER.key.")]
+Keys = Annotated[
+    Path | None,
+    typer.Option("--keys", help="CURVE: folder of public keys, USER.key, and users.toml: what each user may do."),
+]
 ServerKey = Annotated[Path | None, typer.Option("--server-key", help="CURVE: secret key file of this broker.")]
 MakeKey = Annotated[
     Path | None,
@@ -159,25 +163,24 @@ def broker(
             return
         if promote and pair is None:
             raise CommandFailed("--promote needs --pair", 2)
+        endpoints, curve = bind or ["tcp://127.0.0.1:5555"], _curve(keys, server_key)
         program = _program(
-            bind or ["tcp://127.0.0.1:5555"],
+            endpoints,
             _options(
-                heartbeat_ms,
-                liveness,
-                zmtp_heartbeats,
-                request_timeout,
-                queue_max,
-                queue_bytes_max,
-                services,
-                partials,
-                control,
+                heartbeat_ms, liveness, zmtp_heartbeats, request_timeout, queue_max, queue_bytes_max, services,
+                partials, control,
             ),
-            _curve(keys, server_key),
+            curve,
             _pair(pair, state_bind, state_peer, state_ms, on_dual),
             trace,
             as_json,
-            _titanic(titanic, titanic_retention, titanic_concurrency, titanic_timeout, titanic_collect_ms, config),
-        )
+            _titanic(
+                titanic, titanic_retention, titanic_concurrency, titanic_timeout, titanic_collect_ms, config,
+                endpoints, curve,
+            ),
+        )  # fmt: skip
+        if (warning := warning_of(endpoints, curve, titanic == "database")) is not None:
+            tell(warning)
         try:
             if metrics is not None:
                 _serve_metrics(program, metrics)
@@ -235,10 +238,14 @@ def _options(
 
 def _curve(keys: Path | None, server_key: Path | None) -> CurvePlan | None:
     from reqrep.majordomo.program import CurvePlan
+    from reqrep.rights import RIGHTS_FILE, RightsFile
 
     if (keys is None) != (server_key is None):
         raise CommandFailed("CURVE needs both --keys and --server-key", 2)
-    return None if keys is None or server_key is None else CurvePlan(server_key, keys)
+    if keys is None or server_key is None:
+        return None
+    file = keys / RIGHTS_FILE
+    return CurvePlan(server_key, keys, RightsFile(file) if file.exists() else None)
 
 
 def _pair(
@@ -254,13 +261,16 @@ def _pair(
 
 
 def _titanic(
-    where: str | None, retention: str, concurrency: int, execution_seconds: float, collect_ms: int, config: Path | None
-) -> TitanicPlan | None:
+    where: str | None, retention: str, concurrency: int, execution_seconds: float, collect_ms: int,
+    config: Path | None, endpoints: list[str], curve: CurvePlan | None,
+) -> TitanicPlan | None:  # fmt: skip
     from app.cli.titanic import StoreChoice, titanic_plan
 
     if where is None:
         return None
     settings = settings_from(config) if where == "database" else None
+    if settings is not None and settings.profile == "production":
+        refuse_open_door(endpoints, curve)
     return titanic_plan(StoreChoice(where, collect_ms, settings), concurrency, execution_seconds, retention)
 
 
@@ -276,10 +286,7 @@ def _program(
         elif event.kind not in {"dropped", "refused"}:
             tell(" ".join(word for word in event if word))
 
-    program = BrokerProgram(endpoints, options, curve, pair, report, tell if trace else None, titanic)
-    if curve is None and any("127.0.0.1" not in endpoint and "ipc://" not in endpoint for endpoint in endpoints):
-        tell("any program that reaches this endpoint may call and offer services; --keys and --server-key change that")
-    return program
+    return BrokerProgram(endpoints, options, curve, pair, report, tell if trace else None, titanic)
 
 
 def _serve_metrics(program: BrokerProgram, address: str) -> None:
