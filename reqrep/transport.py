@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from reqrep.frames import Frames
-from reqrep.ping import Ping
+from reqrep.origin import NOWHERE, Origin
 
 try:
     import zmq
@@ -68,8 +68,8 @@ class SocketOptions:
     """Limits and security of a socket.
 
     ``high_water_messages`` holds per peer and direction. ``identity`` is an explicit routing id. ``authenticates``: ask
-    the ZAP handler about each connection, even without CURVE. ``ping``: heartbeats of ZMTP.
-    ``takes_over``: on a ROUTER, the newer of two connections with one identity gets its messages, else the older.
+    the ZAP handler about each connection, even without CURVE. ``takes_over``: on a ROUTER, the newer of two connections
+    with one identity gets its messages, else the older.
     """
 
     high_water_messages: int = 1_000
@@ -79,7 +79,6 @@ class SocketOptions:
     curve: CurveServer | None = None
     takes_over: bool = True
     authenticates: bool = False
-    ping: Ping | None = None
 
 
 class Transport:
@@ -109,6 +108,7 @@ class Socket:
     def __init__(self, socket: zmq.Socket[bytes], kind: Kind, options: SocketOptions) -> None:
         self.raw = socket
         self._frames_max = options.frames_max
+        self._last: Any = None
         self._knows_users = options.curve is not None or options.authenticates
         socket.setsockopt(zmq.LINGER, 0)
         socket.set_hwm(options.high_water_messages)
@@ -117,15 +117,12 @@ class Socket:
             socket.setsockopt(zmq.IDENTITY, options.identity)
         if kind == "router":
             socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-            socket.setsockopt(zmq.ROUTER_HANDOVER, int(options.takes_over))
+            self.take_over(options.takes_over)
         if kind == "sub":
             socket.setsockopt(zmq.SUBSCRIBE, b"")
         if options.curve is not None:
             socket.setsockopt(zmq.CURVE_SERVER, 1)
             socket.setsockopt(zmq.CURVE_SECRETKEY, options.curve.secret_key)
-        if options.ping is not None:
-            socket.setsockopt(zmq.HEARTBEAT_IVL, round(options.ping.interval_seconds * 1000))
-            socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, round(options.ping.timeout_seconds * 1000))
         if self._knows_users:
             socket.setsockopt(zmq.ZAP_DOMAIN, b"hookwire")
 
@@ -162,7 +159,18 @@ class Socket:
             part = _receive(raw, _NOW, False)
             if len(frames) <= self._frames_max:
                 frames.append(part.bytes)
+        self._last = part
         return frames, user
+
+    def origin(self) -> Origin:
+        """Return the connection of the last message that was received."""
+        if self._last is None:
+            return NOWHERE
+        return Origin(self._last.get(zmq.SRCFD), str(self._last.get("Peer-Address")))
+
+    def take_over(self, is_on: bool) -> None:
+        """Give an identity to the newer of two connections of a ROUTER, or leave it with the older."""
+        self.raw.setsockopt(zmq.ROUTER_HANDOVER, int(is_on))
 
     def send(self, frames: Frames) -> str | None:
         """Send a message. Return None on success, or the reason of the failure: "full" or "unreachable"."""

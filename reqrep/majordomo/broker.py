@@ -19,6 +19,7 @@ from reqrep.majordomo.service_table import ServiceTable
 from reqrep.majordomo.wire import MDP_01, Command, MessageKind, parse
 from reqrep.majordomo.worker import Worker
 from reqrep.majordomo.worker_table import WorkerTable
+from reqrep.origin import NOWHERE, Origin
 
 __all__ = ["Broker"]
 
@@ -44,12 +45,13 @@ class Broker:
         self.inside = inside or Inside()
         self.budget = Budget(self.options.queue_bytes_max)
         self.counters = Counters()
-        self._table = ServiceTable(self.options, self.budget)
+        self._table = ServiceTable(self.options, self.budget, self.inside.names)
         self.services = self._table.by_name
         self.disabled = self._table.disabled
         self._staff = WorkerTable()
         self.workers = self._staff.by_address
         self.state: Callable[[], dict[str, object]] = dict
+        self.origin: Callable[[], Origin] = lambda: NOWHERE
         self._voter = voter
         self._door = door
         self._mmi = Management(self)
@@ -194,7 +196,7 @@ class Broker:
         request.service = service.name  # one object for all requests
         service.counts["requests"] += 1
         if service.idle and not service.queue and service.name not in self.disabled:
-            self._dispatch(now, service, request)
+            self._assign(now, service.idle.popitem(last=False)[1], request)
         elif (reason := self._table.refusal_of(service, request)) is not None:
             self._refuse(now, request, reason)
             self._table.drop_if_unused(service)
@@ -217,8 +219,7 @@ class Broker:
     def _refuse(self, now: float, request: ServiceRequest, reason: str) -> None:
         """Count a request that gets no answer; report the reason to a client that called ``mmi.call``."""
         self.counters.drop(reason)
-        service = self.services.get(request.service)
-        if service is not None:
+        if (service := self.services.get(request.service)) is not None:
             service.counts["errors"] += 1
         self._events.append(Event("refused", printable(request.service), printable(request.client), reason))
         if reason in _FULL:
@@ -247,29 +248,31 @@ class Broker:
     # --- workers ------------------------------------------------------------------------------------------------
 
     def _on_ready(self, now: float, command: Command) -> None:
-        if (known := self.workers.get(command.sender)) is not None:
+        origin, known = self.origin(), self.workers.get(command.sender)
+        if known is not None and known.origin != origin and known.origin.is_open():
+            self._take_over(now, known, origin)
+        elif known is not None:
             self._expel(now, known, "second-ready")
             return
-        if (reason := self._refusal_of_worker(command.name)) is not None:
+        if (reason := self._table.refusal_of_worker(command.name, len(self.workers))) is not None:
             self.counters.drop(reason)
             self._out.append(command.dialect.disconnect_to(command.sender))
             return
         service = self.services.get(command.name) or self._table.add(command.name)
         expires_at, heartbeat_at = now + self.options.expiry_seconds, now + self.options.heartbeat_seconds
-        worker = Worker(command.sender, command.dialect, service.name, service.policy, expires_at, heartbeat_at)
+        worker = Worker(command.sender, command.dialect, service.name, service.policy, expires_at, heartbeat_at, origin)
         self.workers[worker.address] = service.workers[worker.address] = worker
         service.empty_since = None
         self._events.append(Event("worker-ready", printable(service.name), printable(worker.address)))
         self._staff.watch(worker)
         self._make_idle(now, worker)
 
-    def _refusal_of_worker(self, name: bytes) -> str | None:
-        if not self.options.accepts_name(name) or name.startswith(_MMI) or name in self.inside.names:
-            return "worker-bad-service-name"  # checks the name of the service, not of the sender
-        if len(self.workers) >= self.options.workers_max:
-            return "too-many-workers"
-        is_new = name not in self.services
-        return "worker-too-many-services" if is_new and len(self.services) >= self.options.services_max else None
+    def _take_over(self, now: float, known: Worker, newer: Origin) -> None:
+        """Remove a worker whose identity another connection has taken. ZeroMQ leaves no way to tell it."""
+        self.counters.drop("identity-taken")
+        detail = f"{newer.address} took the identity of {known.origin.address}; give each worker its own"
+        self._events.append(Event("identity-taken", printable(known.service), printable(known.address), detail))
+        self._remove(now, known, "identity-taken")
 
     def _on_heartbeat(self, now: float, command: Command) -> None:
         worker = self._known(now, command)
@@ -362,10 +365,6 @@ class Broker:
         if worker.armed_at is None or worker.heartbeat_at < worker.armed_at:
             self._staff.watch(worker)
 
-    def _dispatch(self, now: float, service: Service, request: ServiceRequest) -> None:
-        _, worker = service.idle.popitem(last=False)
-        self._assign(now, worker, request)
-
     def _assign(self, now: float, worker: Worker, request: ServiceRequest) -> None:
         worker.request, worker.busy_since, worker.busy_beats = request, now, 0
         worker.heartbeat_at = now + self.options.heartbeat_seconds
@@ -405,7 +404,7 @@ class Broker:
         request.parts = []
         self.counters.totals["redispatched"] += 1
         if service.idle:
-            self._dispatch(now, service, request)
+            self._assign(now, service.idle.popitem(last=False)[1], request)
             return
         service.queue.put_first(now, request)
 
@@ -418,8 +417,7 @@ class Broker:
         if reason == "full":
             return
         again_seconds = min(_SECOND_TRY_SECONDS, self.options.heartbeat_seconds)
-        is_second = worker.refused_at is not None and now - worker.refused_at <= 2 * again_seconds
-        if worker.request is None or is_second:
+        if worker.request is None or worker.was_refused_since(now - 2 * again_seconds):
             self._remove(now, worker, reason)
             return
         worker.refused_at, worker.heartbeat_at = now, now + again_seconds
@@ -436,12 +434,14 @@ class Broker:
             self._requeue(now, service, request)
             self._table.watch(service)
 
-    # --- time ---------------------------------------------------------------------------------------------------
-
     def _check_worker(self, now: float, worker: Worker) -> None:
         if worker.lost_at() <= now:
             self.counters.totals["workers-expired"] += 1
             self._remove(now, worker, "expired")
+            return
+        if worker.heartbeat_at <= now and worker.is_cut_off(self.options.silent_link_seconds):
+            self.counters.drop("link-silent")
+            self._remove(now, worker, "unreachable")
             return
         if worker.heartbeat_at <= now:
             worker.heartbeat_at = now + self.options.heartbeat_seconds

@@ -10,7 +10,6 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from reqrep.frames import FrameLimits
-from reqrep.ping import Ping
 
 __all__ = ["BrokerOptions", "OptionsRefused", "ServicePolicy", "policies_from"]
 
@@ -57,7 +56,6 @@ class ServicePolicy:
 class BrokerOptions:
     """Options of the broker. By default, as in 7/MDP, a peer is gone after three heartbeats of 2.5 s.
 
-    * ``zmtp_heartbeats``: send PING on each connection, and close a connection whose peer does not answer.
     * ``queue_bytes_max``: the most bytes of waiting requests and waiting replies; a client may hold a quarter.
     * ``policies``: the policy of each pattern of service names; the first match wins.
     * ``policy``: the policy of all other services.
@@ -67,7 +65,6 @@ class BrokerOptions:
 
     heartbeat_seconds: float = 2.5
     liveness: int = 3
-    zmtp_heartbeats: bool = True
     limits: FrameLimits = field(default_factory=FrameLimits)
     services_max: int = 1_000
     workers_max: int = 10_000
@@ -91,15 +88,12 @@ class BrokerOptions:
         return self.heartbeat_seconds * self.liveness
 
     @property
-    def ping(self) -> Ping | None:
-        """ZMTP heartbeats by which a lost link, and then the refused heartbeat, are seen within ``expiry_seconds``.
+    def silent_link_seconds(self) -> float:
+        """Seconds without an acknowledgement of the peer's host after which a link counts as gone.
 
-        A busy machine may need seconds to answer, so the timeout has a lower limit.
+        A heartbeat goes out within one interval, so all of it takes ``expiry_seconds``.
         """
-        if not self.zmtp_heartbeats:
-            return None
-        interval = self.heartbeat_seconds / 2
-        return Ping(interval, max(_PONG_SECONDS_MIN, self.expiry_seconds - self.heartbeat_seconds - interval))
+        return self.heartbeat_seconds * max(1, self.liveness - 1)
 
     def policy_of(self, service: bytes) -> ServicePolicy:
         """Return the policy of the first pattern that matches a service's name, or the default policy."""
@@ -113,7 +107,6 @@ class BrokerOptions:
         return 0 < len(service) <= self.service_name_bytes_max and _CONTROL.search(service) is None
 
 
-_PONG_SECONDS_MIN = 2.5
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 
 

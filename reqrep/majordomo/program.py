@@ -83,7 +83,6 @@ class BrokerProgram:
             socket_options = SocketOptions(
                 frame_bytes_max=options.limits.message_bytes_max,
                 frames_max=options.limits.frames_max,
-                ping=options.ping,
                 takes_over=curve is None,  # else a user could get the requests of another's worker
                 curve=None if curve is None else CurveServer(secret_key_in(curve.secret_key_file)),
             )

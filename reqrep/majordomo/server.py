@@ -21,6 +21,7 @@ HandOver = Callable[[list[RequestTaken], list[CallAnswered]], None]
 """Gets requests for services of this process, and answers to its calls."""
 _DRAIN_MESSAGES_MAX = 200
 _LINGER_SECONDS = 1.0
+_SETTLED_SECONDS = 300.0
 # A message that is found so soon after the last read had been waiting. Then more messages are read in one turn.
 _WAITING_SECONDS = 50e-6
 
@@ -51,9 +52,12 @@ class BrokerServer:
         self.endpoints = [self._socket.bind(endpoint) for endpoint in endpoints]
         seconds_max = broker.options.policy.request_seconds_max
         self._replies = WaitingReplies(self._socket.send, broker.budget, seconds_max)
+        broker.origin = self._socket.origin
+        self._settled_until: float | None = None
         reactor.reader(self._socket, self._read)
         reactor.deadline(broker.deadline, self._tick)
         reactor.deadline(self._replies.deadline, self._send_waiting)
+        reactor.deadline(lambda: self._settled_until, self._unsettle)
 
     def close(self) -> None:
         """Disconnect the workers and close the socket. Messages to slow peers may still leave for a second."""
@@ -110,9 +114,20 @@ class BrokerServer:
                 more, later = self.broker.failed(self._reactor.clock(), frames, reason)
                 waiting.extend(more)
                 events.extend(later)
-        if self._report is not None:
-            for event in events:
+        for event in events:
+            if event.kind == "identity-taken":
+                self._settle()
+            if self._report is not None:
                 self._report(event)
+
+    def _settle(self) -> None:
+        """Let the two workers of one identity not take it from each other in turn: the present owner keeps it."""
+        self._socket.take_over(False)
+        self._settled_until = self._reactor.clock() + _SETTLED_SECONDS
+
+    def _unsettle(self, now: float) -> None:
+        self._socket.take_over(True)
+        self._settled_until = None
 
     def _keeps(self, frames: Frames, reason: str) -> bool:
         """Keep a reply to a client that does not read yet. Return whether it is kept."""

@@ -20,11 +20,12 @@ class ServiceTable:
     A service in ``disabled`` gets no new request.
     """
 
-    def __init__(self, options: BrokerOptions, budget: Budget) -> None:
+    def __init__(self, options: BrokerOptions, budget: Budget, names_inside: frozenset[bytes]) -> None:
         self.by_name: dict[bytes, Service] = {}
         self.disabled: set[bytes] = set()
         self._options = options
         self._budget = budget
+        self._names_inside = names_inside
         self._deadlines: Deadlines[Service] = Deadlines()
 
     def refusal(self, name: bytes) -> str | None:
@@ -32,6 +33,15 @@ class ServiceTable:
         if not self._options.accepts_name(name) or name.startswith(_MMI):
             return "bad-service-name"
         return "too-many-services" if len(self.by_name) >= self._options.services_max else None
+
+    def refusal_of_worker(self, name: bytes, workers: int) -> str | None:
+        """Return the reason why a worker may not serve a service of this name beside so many others, or None."""
+        reason = "bad-service-name" if name in self._names_inside else self.refusal(name)
+        if reason == "too-many-services" and name in self.by_name:
+            reason = None
+        if reason is not None:
+            return f"worker-{reason}"
+        return "too-many-workers" if workers >= self._options.workers_max else None
 
     def refusal_of(self, service: Service, request: ServiceRequest) -> str | None:
         """Return the reason why a request may not wait for a service, or None."""

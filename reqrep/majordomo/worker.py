@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from reqrep.majordomo.options import ServicePolicy
 from reqrep.majordomo.request import ServiceRequest
 from reqrep.majordomo.wire import Dialect
+from reqrep.origin import NOWHERE, Origin
 
 __all__ = ["Worker"]
 
@@ -20,6 +21,8 @@ class Worker:
     Each message from the worker moves ``expires_at``, and each message to it moves ``heartbeat_at``. ``armed_at`` is
     when the broker checks the worker next.
 
+    ``origin`` is the connection of its READY.
+
     ``refused_at`` is when the socket last refused a heartbeat because the connection is gone.
 
     ``busy_beats`` counts the heartbeats since the present request. The first may have been sent before the request
@@ -32,6 +35,7 @@ class Worker:
     policy: ServicePolicy
     expires_at: float
     heartbeat_at: float
+    origin: Origin = NOWHERE
     armed_at: float | None = None
     request: ServiceRequest | None = None
     busy_since: float = 0.0
@@ -44,6 +48,14 @@ class Worker:
             return self.expires_at
         limit = self.busy_since + self.policy.busy_seconds_max
         return min(limit, self.expires_at) if self.busy_beats >= _BEATS_THAT_PROVE else limit
+
+    def is_cut_off(self, seconds: float) -> bool:
+        """Return whether the worker holds a request, and its host has acknowledged nothing for so long."""
+        return self.request is not None and self.origin.is_silent(seconds)
+
+    def was_refused_since(self, then: float) -> bool:
+        """Return whether the socket has refused a heartbeat since a time."""
+        return self.refused_at is not None and self.refused_at >= then
 
     def check_at(self) -> float:
         """Return when the broker must check the worker next: for its loss, or for the next heartbeat to it."""

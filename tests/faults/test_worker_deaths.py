@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
+import ctypes
+import os
+import signal
+import socket
+import stat
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from os import pidfd_open
 from pathlib import Path
 
 import pytest
 
 from runtime.port import free_port
-from tests.faults.proxy import Proxy
+from tests.faults.packets import drop_what_comes
 from tests.faults.test_titanic import titanic_client
 from tests.reqrep.running import WAIT_SECONDS
 from tests.reqrep.test_broker_command import broker_process
@@ -23,7 +27,9 @@ from tests.waiting import block_for, block_until
 
 SDK = Path(__file__).with_name("sdk_worker.py")
 GUIDE = Path(__file__).parents[1] / "ancestors" / "mdworker.py"
-FOR_EVER = ("--work-seconds", "3600")
+_LIBRARY = ctypes.CDLL(None)
+_PIDFD_GETFD = 438  # the system call, of Linux 5.6
+_DESCRIPTORS_MAX = 64
 
 
 @contextmanager
@@ -38,35 +44,28 @@ def worker_process(script: Path, endpoint: str, folder: Path, *words: str) -> It
             process.kill()
 
 
-class Link:
-    """A proxy between a worker and the broker, in a thread of its own."""
+def cut_off(process: subprocess.Popen[str], port: int) -> None:
+    """Take the process off the network: its host drops what comes from the broker, and it sends nothing any more."""
+    found = pidfd_open(process.pid)
+    try:
+        for number in range(_DESCRIPTORS_MAX):
+            descriptor = _LIBRARY.syscall(_PIDFD_GETFD, found, number, 0)
+            if descriptor >= 0 and stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                with socket.socket(fileno=descriptor) as connection:
+                    if is_to(connection, port):
+                        drop_what_comes(connection)
+            elif descriptor >= 0:
+                os.close(descriptor)
+    finally:
+        os.close(found)
+    process.send_signal(signal.SIGSTOP)
 
-    def __init__(self, port: int) -> None:
-        self.endpoint = ""
-        self._loop = asyncio.new_event_loop()
-        self._proxy = Proxy(("127.0.0.1", port), 0)
-        self._thread = threading.Thread(target=self._loop.run_forever)
 
-    def __enter__(self) -> Link:
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._proxy.listen(), self._loop).result(WAIT_SECONDS)
-        self.endpoint = f"tcp://127.0.0.1:{self._proxy.port}"
-        return self
-
-    def cut(self) -> None:
-        """Swallow everything in both directions. Neither side sees an end of its connection."""
-        self._loop.call_soon_threadsafe(self._proxy.lose)
-
-    def __exit__(self, *_: object) -> None:
-        async def close() -> None:
-            self._proxy.heal()
-            await self._proxy.refuse()
-            await self._proxy.ended()
-
-        asyncio.run_coroutine_threadsafe(close(), self._loop).result(WAIT_SECONDS)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(WAIT_SECONDS)
-        self._loop.close()
+def is_to(connection: socket.socket, port: int) -> bool:
+    try:
+        return connection.family == socket.AF_INET and connection.getpeername()[1] == port
+    except OSError:
+        return False
 
 
 @pytest.fixture
@@ -89,19 +88,16 @@ def seconds_until_the_reply(kind: str, seconds: float, port: int, folder: Path, 
     endpoint, beats = f"tcp://127.0.0.1:{port}", ("--heartbeat-ms", heartbeat)
     with ExitStack() as stack:
         client = stack.enter_context(titanic_client(endpoint))
-        link = stack.enter_context(Link(port)) if kind == "link" else None
-        place = endpoint if link is None else link.endpoint
-        first = stack.enter_context(
-            worker_process(SDK if kind == "sdk" else GUIDE, place, folder, "--work-seconds", "3600", *beats)
-        )
+        script = SDK if kind == "sdk" else GUIDE
+        first = stack.enter_context(worker_process(script, endpoint, folder, "--work-seconds", "3600", *beats))
         request_id = client.submit("pay", b"bill 7")
         block_until(lambda: (folder / f"got-{first.pid}").exists(), WAIT_SECONDS)
         stack.enter_context(worker_process(GUIDE, endpoint, folder, *beats))
         block_for(seconds)
-        if link is None:
-            first.kill()
+        if kind == "link":
+            cut_off(first, port)
         else:
-            link.cut()
+            first.kill()
         lost_at = time.monotonic()
         assert client.wait(request_id, WAIT_SECONDS) == [b"bill 7"]
         return time.monotonic() - lost_at

@@ -1,12 +1,17 @@
 """A worker that is lost while it holds a request: the broker's heartbeats find the end of its connection."""
 
+import socket
+
 import pytest
 
 from app.chaos.seeded_bugs import SEEDED_BUGS
 from hookwire.services.worker_machine import WorkerMachine
 from reqrep.majordomo.broker import Broker
-from reqrep.majordomo.options import BrokerOptions, ServicePolicy
+from reqrep.majordomo.options import ServicePolicy
+from reqrep.origin import Origin
+from tests.faults.packets import drop_what_comes
 from tests.reqrep.majordomo_peers import W1, E, Peers, heartbeat_of, reply_of, request_of
+from tests.waiting import block_until
 
 
 def refuse_heartbeats(
@@ -103,20 +108,35 @@ def test_a_worker_of_the_sdk_beats_soon_after_a_request_that_takes_time() -> Non
     assert machine.deadline() == pytest.approx(13.501)  # a quick request costs no heartbeat
 
 
-@pytest.mark.parametrize(
-    ("heartbeat", "liveness"), [(2.5, 3), (5.0, 3), (2.5, 4)], ids=["as-7/MDP", "slower", "more-patient"]
-)
-def test_a_dead_link_and_then_the_refused_heartbeat_are_seen_within_the_liveness(
-    heartbeat: float, liveness: int
-) -> None:
-    """HB-11: PING, its timeout, and one heartbeat interval together are the expiry."""
-    options = BrokerOptions(heartbeat_seconds=heartbeat, liveness=liveness)
-    ping = options.ping
-    assert ping is not None
-    assert ping.interval_seconds + ping.timeout_seconds + heartbeat == pytest.approx(options.expiry_seconds)
+class Silent(Origin):
+    """A connection whose host does not acknowledge any more."""
+
+    def is_silent(self, seconds: float) -> bool:
+        return seconds == 5.0
 
 
-def test_zmtp_heartbeats_can_be_switched_off_and_leave_a_busy_machine_time() -> None:
-    quick = BrokerOptions(heartbeat_seconds=0.01).ping
-    assert quick is not None
-    assert (BrokerOptions(zmtp_heartbeats=False).ping, quick.timeout_seconds) == (None, 2.5)
+def test_a_busy_worker_behind_a_silent_link_loses_its_request_within_the_liveness() -> None:
+    """GM-01: the broker asks the kernel once per heartbeat; an idle worker expires by its own silence."""
+    peers = Peers(policies={"echo": ServicePolicy(idempotent=True)})
+    peers.broker.origin = Silent
+    peers.ready(b"w1")
+    assert peers.wait(2.5) == [heartbeat_of(b"w1")]
+    peers.request(b"c")
+    peers.broker.origin = Origin
+    peers.ready(b"w2")
+    assert request_of(b"w2", b"c") in peers.wait(2.5)
+    assert (list(peers.broker.workers), peers.drops) == ([b"w2"], {"link-silent": 1})
+
+
+def test_only_a_tcp_connection_with_unacknowledged_bytes_is_silent() -> None:
+    """GM-01: the kernel's own record, on real sockets."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()) as peer:
+        ours, _ = listening.accept()
+        with ours:
+            origin = Origin(ours.fileno(), "127.0.0.1")
+            idle = origin.is_silent(0.0)
+            drop_what_comes(peer)
+            ours.sendall(b"heartbeat")
+            block_until(lambda: origin.is_silent(0.2))
+            assert (idle, origin.is_silent(3_600), origin.is_open()) == (False, False, True)
+    assert (origin.is_silent(0.0), origin.is_open(), Origin(0).is_silent(0.0)) == (False, False, False)

@@ -35,13 +35,6 @@ Heartbeat = Annotated[int, typer.Option("--heartbeat-ms", min=10, max=30_000, he
 Liveness = Annotated[
     int, typer.Option("--liveness", min=1, max=100, help="Silent intervals after which a peer counts as gone.")
 ]
-ZmtpHeartbeats = Annotated[
-    bool,
-    typer.Option(
-        "--zmtp-heartbeats/--no-zmtp-heartbeats",
-        help="Send PING on each connection and close a dead one; switch it off for peers that do not answer PING.",
-    ),
-]
 Expiry = Annotated[
     float, typer.Option("--request-timeout", min=0.01, help="Seconds that a request may wait for a worker.")
 ]
@@ -128,7 +121,7 @@ Trace = Annotated[bool, typer.Option("--trace", help="Print every message on sta
 
 def broker(
     bind: Bind = None, heartbeat_ms: Heartbeat = 2500, liveness: Liveness = 3, request_timeout: Expiry = 60.0,
-    queue_max: QueueMax = None, queue_bytes_max: QueueBytesMax = 268_435_456, zmtp_heartbeats: ZmtpHeartbeats = True,
+    queue_max: QueueMax = None, queue_bytes_max: QueueBytesMax = 268_435_456,
     services: Services = None, partials: Partials = "join", control: Control = None,
     keys: Keys = None, server_key: ServerKey = None, make_key: MakeKey = None, pair: PairRole = None,
     state_bind: StateBind = "tcp://127.0.0.1:5003", state_peer: StatePeer = "tcp://127.0.0.1:5004",
@@ -167,7 +160,7 @@ def broker(
         program = _program(
             endpoints,
             _options(
-                heartbeat_ms, liveness, zmtp_heartbeats, request_timeout, queue_max, queue_bytes_max, services,
+                heartbeat_ms, liveness, request_timeout, queue_max, queue_bytes_max, services,
                 partials, control,
             ),
             curve,
@@ -214,7 +207,7 @@ def _explained() -> Iterator[None]:
 
 
 def _options(
-    heartbeat_ms: int, liveness: int, zmtp_heartbeats: bool, request_timeout: float, queue_max: int | None,
+    heartbeat_ms: int, liveness: int, request_timeout: float, queue_max: int | None,
     queue_bytes_max: int, services: Path | None, partials: Literal["join", "drop"], control: list[str] | None,
 ) -> BrokerOptions:  # fmt: skip
     from reqrep.majordomo.options import BrokerOptions, ServicePolicy, policies_from
@@ -225,7 +218,6 @@ def _options(
     return BrokerOptions(
         heartbeat_seconds=heartbeat_ms / 1000,
         liveness=liveness,
-        zmtp_heartbeats=zmtp_heartbeats,
         partials=partials,
         policies=policies_from(table),
         queue_bytes_max=queue_bytes_max,
