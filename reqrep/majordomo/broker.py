@@ -178,8 +178,7 @@ class Broker:
         if command.name == _CALL:
             self._send_reply(request, _CALL, [b"403", command.body[0], b"not-allowed"])
         elif command.name in self.inside.names:
-            number, _ = split_number(command.body)
-            self._send_reply(request, command.name, [*number, b"400"])
+            self._send_reply(request, command.name, [*split_number(command.body)[0], b"400"])
 
     def _submit(self, now: float, request: ServiceRequest) -> None:
         """Send the request to an idle worker, queue it, or refuse it."""
@@ -213,8 +212,7 @@ class Broker:
             return
         self._refuse(now, request, reason or "queue-full")
         if not request.reports:
-            number, _ = split_number(request.body)
-            self._send_reply(request, request.service, [*number, b"500"])
+            self._send_reply(request, request.service, [*split_number(request.body)[0], b"500"])
 
     def _refuse(self, now: float, request: ServiceRequest, reason: str) -> None:
         """Count a request that gets no answer; report the reason to a client that called ``mmi.call``."""
@@ -323,6 +321,8 @@ class Broker:
         else:
             self.counters.drop(command.problem)
             self._events.append(Event("dropped", peer=printable(command.sender), detail=command.problem))
+            if command.problem == "no-body" and command.name in self.inside.names:
+                self._out.append(command.dialect.to_client(command.sender, command.name, [b"400"]))
 
     def _on_unexpected(self, now: float, command: Command) -> None:
         """Disconnect the sender of a valid command that is not allowed here."""

@@ -23,7 +23,7 @@ _REFUSED: Final = b"400"
 _FAILED: Final = b"500"
 _RESERVED: Final = ("mmi.", "titanic.")
 _SERVICE_BYTES_MAX: Final = 255
-_WARN_SECONDS: Final = 10.0
+_WARN_SECONDS: Final = 60.0
 
 
 class TitanicServices:
@@ -54,7 +54,7 @@ class TitanicServices:
             return [_FAILED]
 
     def _warn(self, service: bytes, error: StoreError) -> None:
-        """Log at most one warning in ten seconds."""
+        """Log at most one warning a minute."""
         self._failures += 1
         now = time.monotonic()
         if now >= self._warn_at:

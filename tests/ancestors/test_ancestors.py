@@ -19,6 +19,7 @@ from tests.reqrep.test_examples import ENVIRONMENT, PATIENT, endpoint, program, 
 HERE = Path(__file__).parent
 PROGRAMS = sorted(path for path in HERE.glob("*.py") if path.name != Path(__file__).name)
 OURS_OR_GUIDE = ("ours", "guide")
+GUIDES_HEARTBEAT = ("--heartbeat-ms", "2500")
 
 
 @contextmanager
@@ -108,7 +109,7 @@ def majordomo(broker: str, worker: str) -> Iterator[str]:
     """A broker with a worker of ``echo``; the endpoint."""
     with ExitStack() as stack:
         if broker == "ours":
-            _, address = stack.enter_context(broker_process("--titanic", "memory"))
+            _, address = stack.enter_context(broker_process("--titanic", "memory", *GUIDES_HEARTBEAT))
         else:
             address = endpoint()
             stack.enter_context(ancestor("mdbroker", address))
@@ -145,7 +146,7 @@ def test_titanic_exchanges_store_broker_and_client(client: str, store: str, tmp_
     with ExitStack() as stack:
         if store in {"ours", "guide at our broker"}:
             words = ("--titanic", "memory") if store == "ours" else ()
-            _, address = stack.enter_context(broker_process(*words))
+            _, address = stack.enter_context(broker_process(*words, *GUIDES_HEARTBEAT))
         else:
             address = endpoint()
             stack.enter_context(ancestor("mdbroker", address))
