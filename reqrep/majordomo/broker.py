@@ -355,7 +355,7 @@ class Broker:
     def _make_idle(self, now: float, worker: Worker) -> None:
         """Send the oldest queued request to the worker, or append it to the idle workers."""
         service = self.services[worker.service]
-        while service.queue:
+        while service.queue.count:
             request, is_late = service.queue.pop(now)
             if not is_late:
                 self._assign(now, worker, request)

@@ -33,36 +33,32 @@ class WaitingReplies:
 
     So each client's first reply is tried again after a pause, which doubles while the client reads nothing. A client
     that reads nothing for ``seconds_max`` loses its replies.
+
+    ``readers`` has the clients with waiting replies. ``deadline()`` is when :meth:`send_due` has work to do.
     """
 
     def __init__(self, send: Callable[[Frames], str | None], budget: Budget, seconds_max: float) -> None:
         self._send = send
         self._budget = budget
         self._seconds_max = seconds_max
-        self._readers: dict[bytes, _Reader] = {}
+        self.readers: dict[bytes, _Reader] = {}
         self._deadlines: Deadlines[_Reader] = Deadlines()
-
-    def __contains__(self, client: bytes) -> bool:
-        return client in self._readers
+        self.deadline = self._deadlines.first
 
     def keep(self, now: float, frames: Frames) -> bool:
         """Keep a reply that the socket did not take. Return False if its client has no budget left."""
         client, weight = frames[0], weight_of(frames[_BODY_AT:])
-        reader = self._readers.get(client)
+        reader = self.readers.get(client)
         if self._budget.refusal(client, weight if reader is not None else weight + LINE_BYTES) is not None:
             return False
         if reader is None:
-            reader = self._readers[client] = _Reader(client, now)
+            reader = self.readers[client] = _Reader(client, now)
             self._budget.take(client, LINE_BYTES)
             self._deadlines.add(now + reader.pause, reader)
         self._budget.take(client, weight)
         frames[0] = reader.client  # one object for all replies to the client
         reader.replies.append(frames)
         return True
-
-    def deadline(self) -> float | None:
-        """Return when :meth:`send_due` has work to do, or None."""
-        return self._deadlines.first()
 
     def send_due(self, now: float) -> list[tuple[Frames, str]]:
         """Send what fits. Return the replies that are given up, each with the reason."""
@@ -76,7 +72,7 @@ class WaitingReplies:
                 continue
             while reader.replies:
                 lost.append((self._pop(reader), reason or "full"))
-            del self._readers[reader.client]
+            del self.readers[reader.client]
             self._budget.give(reader.client, LINE_BYTES)
         return lost
 

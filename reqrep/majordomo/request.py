@@ -22,7 +22,8 @@ _NO_PARTS: Final[Frames] = []  # shared by all requests, and never changed
 class ServiceRequest:
     """A client's request.
 
-    * ``queued_at``: when it began to wait for a worker. ``following``: the next request in its line.
+    * ``queued_at``: when it began to wait for a worker. ``weight``: what it costs while it waits.
+    * ``following``: the next request in its line.
     * ``user``: the client's authenticated user, or empty.
     * ``reports``: the client called ``mmi.call``, so it gets the reason of a failure.
     * ``parts``: bodies of PARTIAL messages that will be joined with the last reply.
@@ -34,6 +35,7 @@ class ServiceRequest:
     service: bytes
     body: Frames
     queued_at: float = 0.0
+    weight: int = 0
     following: ServiceRequest | None = None
     user: str = ""
     reports: bool = False

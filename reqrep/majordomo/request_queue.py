@@ -40,7 +40,8 @@ class _Line:
 class RequestQueue:
     """A request expires when it has waited ``seconds_max``, counted from when its client was last served.
 
-    ``check_at`` is when :meth:`expired` has work to do. ``bytes`` is the weight of the waiting requests.
+    ``check_at`` is when :meth:`expired` has work to do. ``count`` and ``bytes`` are the number and the weight of the
+    waiting requests.
     """
 
     def __init__(self, budget: Budget, seconds_max: float) -> None:
@@ -49,20 +50,21 @@ class RequestQueue:
         self._budget = budget
         self._seconds_max = seconds_max
         self._lines: OrderedDict[bytes, _Line] = OrderedDict()
-        self._count = 0
+        self.count = 0
 
     def __len__(self) -> int:
-        return self._count
+        return self.count
 
     def put(self, now: float, request: ServiceRequest) -> None:
-        """Append a request to its client's line."""
+        """Append a request, which was weighed, to its client's line."""
         line = self._line_for(now, request)
         if line is not None:
             line.last.following = request
             line.last = request
 
     def put_first(self, now: float, request: ServiceRequest) -> None:
-        """Put a request before all others."""
+        """Put a request before all others. It may never have been weighed."""
+        request.weight = weight_of(request.body)
         line = self._line_for(now, request)
         if line is not None:
             request.following, line.first = line.first, request
@@ -91,8 +93,8 @@ class RequestQueue:
 
     def _line_for(self, now: float, request: ServiceRequest) -> _Line | None:
         """Count a request. Return its client's line, or None if the request has made it."""
-        self._count += 1
-        weight = weight_of(request.body)
+        self.count += 1
+        weight = request.weight
         self.bytes += weight
         self._budget.take(request.client, weight)
         request.queued_at, request.following = now, None
@@ -109,13 +111,13 @@ class RequestQueue:
     def _pop_from(self, line: _Line) -> ServiceRequest:
         """Take the first request of a line, and send the line to the end of the turn."""
         request = line.first
-        weight = weight_of(request.body)
-        self._count -= 1
+        weight = request.weight
+        self.count -= 1
         self.bytes -= weight
         self._budget.give(line.client, weight)
         if line.pop() is None:
             del self._lines[line.client]
             self._budget.give(line.client, LINE_BYTES)
-        else:
+        elif len(self._lines) > 1:
             self._lines.move_to_end(line.client)
         return request

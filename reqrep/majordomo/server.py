@@ -57,7 +57,6 @@ class BrokerServer:
         reactor.reader(self._socket, self._read)
         reactor.deadline(broker.deadline, self._tick)
         reactor.deadline(self._replies.deadline, self._send_waiting)
-        reactor.deadline(lambda: self._settled_until, self._unsettle)
 
     def close(self) -> None:
         """Disconnect the workers and close the socket. Messages to slow peers may still leave for a second."""
@@ -99,17 +98,20 @@ class BrokerServer:
         self._give_inside()
 
     def _tick(self, now: float) -> None:
+        if self._settled_until is not None and now >= self._settled_until:
+            self._socket.take_over(True)
+            self._settled_until = None
         self.carry_out(self.broker.tick(now))
 
     def _carry_out(self, step: Step) -> None:
         out, events = step
-        send = self._socket.send
+        send, readers = self._socket.send, self._replies.readers
         waiting = deque(out)
         while waiting:
             frames = waiting.popleft()
             if self._trace is not None:
                 self._show(">", frames)
-            reason = send(frames) if frames[0] not in self._replies else "full"
+            reason = send(frames) if frames[0] not in readers else "full"
             if reason is not None and not self._keeps(frames, reason):
                 more, later = self.broker.failed(self._reactor.clock(), frames, reason)
                 waiting.extend(more)
@@ -124,10 +126,6 @@ class BrokerServer:
         """Let the two workers of one identity not take it from each other in turn: the present owner keeps it."""
         self._socket.take_over(False)
         self._settled_until = self._reactor.clock() + _SETTLED_SECONDS
-
-    def _unsettle(self, now: float) -> None:
-        self._socket.take_over(True)
-        self._settled_until = None
 
     def _keeps(self, frames: Frames, reason: str) -> bool:
         """Keep a reply to a client that does not read yet. Return whether it is kept."""

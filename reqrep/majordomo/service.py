@@ -33,7 +33,7 @@ class Service:
 
     def needed_until(self, idle_seconds: float) -> float | None:
         """Return when to check the service next: for expired requests, or when it may be removed. None: never."""
-        if self.queue:
+        if self.queue.count:
             return self.queue.check_at
         if not self.workers and self.empty_since is not None:
             return self.empty_since + idle_seconds

@@ -44,13 +44,15 @@ class ServiceTable:
         return "too-many-workers" if workers >= self._options.workers_max else None
 
     def refusal_of(self, service: Service, request: ServiceRequest) -> str | None:
-        """Return the reason why a request may not wait for a service, or None."""
+        """Weigh a request. Return the reason why it may not wait for a service, or None."""
         policy, weight = service.policy, weight_of(request.body)
+        request.weight = weight
         if service.name in self.disabled:
             return "disabled"
         if not service.workers and policy.without_workers == "refuse":
             return "no-workers"
-        if len(service.queue) >= policy.queue_requests_max or service.queue.bytes + weight > policy.queue_bytes_max:
+        queue = service.queue
+        if queue.count >= policy.queue_requests_max or queue.bytes + weight > policy.queue_bytes_max:
             return "queue-full"
         return self._budget.refusal(request.client, weight)
 

@@ -200,7 +200,7 @@ def test_a_client_that_never_reads_loses_its_replies_after_a_minute() -> None:
     while (at := kept.deadline()) is not None:
         lost += kept.send_due(at)
         tries += 1
-    assert ([reason for _, reason in lost], budget.held, b"c" in kept) == (["full"] * 10, 0, False)
+    assert ([reason for _, reason in lost], budget.held, b"c" in kept.readers) == (["full"] * 10, 0, False)
     assert 100 < tries < 200
 
 

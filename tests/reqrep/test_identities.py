@@ -14,7 +14,7 @@ from reqrep.majordomo import server
 from reqrep.majordomo.options import BrokerOptions
 from reqrep.origin import Origin
 from tests.reqrep.majordomo_peers import Peers, disconnect_of, request_of
-from tests.reqrep.running import WAIT_SECONDS, client_of, running_broker
+from tests.reqrep.running import WAIT_SECONDS, client_of, running_broker, running_worker
 from tests.reqrep.test_examples import ENVIRONMENT
 from tests.waiting import block_for, block_until
 
@@ -108,7 +108,7 @@ def test_twins_do_not_take_the_identity_from_each_other_in_turn(seconds: float, 
 def test_after_five_minutes_a_newer_connection_may_take_an_identity_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """MD-28: a restarted peer may replace its half-open connection."""
     monkeypatch.setattr(server, "_SETTLED_SECONDS", 0.1)
-    with running_broker() as broker:
+    with running_broker() as broker, running_worker(*broker.endpoints):
         said: list[bool] = []
         socket = broker._server._socket
         monkeypatch.setattr(socket, "take_over", said.append)
