@@ -15,13 +15,13 @@ import time
 
 NAMES = (
     "publish", "deliver", "hub", "latency", "isolation", "standing", "footprint", "idle", "gap", "outbound", "relay",
-    "backlog", "sustained", "mariadb", "amqp", "pipeline", "commits", "archive", "services", "titanic", "calls",
-    "queues", "jobs", "pickup", "depth", "cost", "answers", "destinations", "verdict",
+    "backlog", "sustained", "mariadb", "amqp", "pipeline", "commits", "archive", "services", "services_flood",
+    "titanic", "calls", "queues", "jobs", "pickup", "depth", "cost", "answers", "destinations", "verdict",
 )  # fmt: skip
 _WITH_OWN_COMMAND = (
     "standing", "idle", "gap", "outbound", "relay", "backlog", "sustained", "mariadb", "amqp", "pipeline", "commits",
-    "archive", "services", "titanic", "queues", "jobs", "pickup", "depth", "cost", "answers", "destinations",
-    "verdict",
+    "archive", "services", "services_flood", "titanic", "queues", "jobs", "pickup", "depth", "cost", "answers",
+    "destinations", "verdict",
 )  # fmt: skip
 
 

@@ -55,6 +55,11 @@ while True:
 """
 
 
+def worker_script() -> str:
+    """Return the program of the workers: its words are the endpoint and the number of workers."""
+    return _WORKER
+
+
 @dataclass
 class Figures:
     """The results of one broker over all rounds."""

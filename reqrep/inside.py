@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from reqrep.frames import Frames
 
-__all__ = ["CallAnswered", "CallMade", "ReplyGiven", "RequestTaken"]
+__all__ = ["CallAnswered", "CallMade", "ReplyGiven", "RequestTaken", "split_number"]
+
+_NUMBER_MARK: Final = b"\x00hookwire-number:"
+
+
+def split_number(body: Frames) -> tuple[Frames, Frames]:
+    """Split off the number of a pipelined request. Return a list of at most one frame, and the rest."""
+    return (body[:1], body[1:]) if body and body[0].startswith(_NUMBER_MARK) else ([], body)
 
 
 class RequestTaken(NamedTuple):

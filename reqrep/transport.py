@@ -1,8 +1,8 @@
 """ZeroMQ sockets that never block, and the wait for several of them. No other module of ``reqrep`` imports pyzmq.
 
-A send that fails returns the reason (ZL-09). Each ROUTER sets ROUTER_MANDATORY, so that a message to an unknown peer
-fails instead of vanishing (ZL-01, ZL-02). It also sets ROUTER_HANDOVER: of two connections with the same explicit
-identity, the newer replaces the older. This lets a restarted peer replace its half-open connection (MD-28).
+A send that fails returns the reason. Each ROUTER sets ROUTER_MANDATORY, so that a message to an unknown peer
+fails instead of vanishing. It also sets ROUTER_HANDOVER: of two connections with the same explicit
+identity, the newer replaces the older. This lets a restarted peer replace its half-open connection.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from reqrep.frames import Frames
+from reqrep.origin import NOWHERE, Origin
 
 try:
     import zmq
@@ -67,7 +68,8 @@ class SocketOptions:
     """Limits and security of a socket.
 
     ``high_water_messages`` holds per peer and direction. ``identity`` is an explicit routing id. ``authenticates``: ask
-    the ZAP handler about each connection, even without CURVE.
+    the ZAP handler about each connection, even without CURVE. ``takes_over``: on a ROUTER, the newer of two connections
+    with one identity gets its messages, else the older.
     """
 
     high_water_messages: int = 1_000
@@ -75,6 +77,7 @@ class SocketOptions:
     frames_max: int = 64
     identity: bytes | None = None
     curve: CurveServer | None = None
+    takes_over: bool = True
     authenticates: bool = False
 
 
@@ -105,6 +108,7 @@ class Socket:
     def __init__(self, socket: zmq.Socket[bytes], kind: Kind, options: SocketOptions) -> None:
         self.raw = socket
         self._frames_max = options.frames_max
+        self._last: Any = None
         self._knows_users = options.curve is not None or options.authenticates
         socket.setsockopt(zmq.LINGER, 0)
         socket.set_hwm(options.high_water_messages)
@@ -113,7 +117,7 @@ class Socket:
             socket.setsockopt(zmq.IDENTITY, options.identity)
         if kind == "router":
             socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-            socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+            self.take_over(options.takes_over)
         if kind == "sub":
             socket.setsockopt(zmq.SUBSCRIBE, b"")
         if options.curve is not None:
@@ -155,7 +159,18 @@ class Socket:
             part = _receive(raw, _NOW, False)
             if len(frames) <= self._frames_max:
                 frames.append(part.bytes)
+        self._last = part
         return frames, user
+
+    def origin(self) -> Origin:
+        """Return the connection of the last message that was received."""
+        if self._last is None:
+            return NOWHERE
+        return Origin(self._last.get(zmq.SRCFD), str(self._last.get("Peer-Address")))
+
+    def take_over(self, is_on: bool) -> None:
+        """Give an identity to the newer of two connections of a ROUTER, or leave it with the older."""
+        self.raw.setsockopt(zmq.ROUTER_HANDOVER, int(is_on))
 
     def send(self, frames: Frames) -> str | None:
         """Send a message. Return None on success, or the reason of the failure: "full" or "unreachable"."""
@@ -170,7 +185,7 @@ class Socket:
         return None
 
     def close(self, linger_seconds: float = 0) -> None:
-        """Close the socket. Queued messages are still sent within the linger time (ZL-07)."""
+        """Close the socket. Queued messages are still sent within the linger time."""
         self.raw.close(linger=round(linger_seconds * 1000))
 
 

@@ -1,24 +1,25 @@
-"""Seeded bugs: the product with one promise taken away, to show that the witness would notice (OR-03).
+"""Seeded bugs: the product with one promise taken away, to show that the witness would notice.
 
 ``python -m app.cli.seeded_bug NAME serve`` is ``hookwire serve`` with one bug; ``hookwire prove --seed-bug NAME``
 starts its children so and has to fail. The product itself has no switch for this and no code. Each bug replaces a
-function or the text of a statement, from outside, before anything runs. Refused when the profile is production (HN-08).
+function or the text of a statement, from outside, before anything runs. Refused when the profile is production.
 
 A bug that no longer fits the product is stale and refused too, before anything runs: its targets are checked first.
 Otherwise the crash of a process might count as the seeded bug.
 
 =====================  ===============================================================================================
-ack-before-commit      a publish is answered when its rows are written, 50 ms before COMMIT (MU-02)
-purge-before-ack       an outbox row goes before the broker has it (MU-03)
+ack-before-commit      a publish is answered when its rows are written, 50 ms before COMMIT
+purge-before-ack       an outbox row goes before the broker has it
 settle-before-answer   a delivery counts as delivered before the subscriber is asked
-no-key-lock            two transactions may publish one key at a time (MU-05)
-no-term-check          neither term nor clock stops a former leader, and its writes are accepted (MU-01)
-shared-lock-queue      two relays may hold the AMQP fence at a time (MU-08)
-unroutable-as-sent     an AMQP message that no queue took counts as sent (MU-09)
-cursor                 the relay goes on behind the last id that it read, and never looks back (MU-04)
-unfenced-settlement    a delivery may be settled by a worker whose claim is over (MU-14)
+no-key-lock            two transactions may publish one key at a time
+no-term-check          neither term nor clock stops a former leader, and its writes are accepted
+shared-lock-queue      two relays may hold the AMQP fence at a time
+unroutable-as-sent     an AMQP message that no queue took counts as sent
+cursor                 the relay goes on behind the last id that it read, and never looks back
+unfenced-settlement    a delivery may be settled by a worker whose claim is over
 sinks-in-step          while one sink backs off, no other sends anything
 poison-stops-all       a refused record is sent again and again, and everything else of its sink waits (goharvest's way)
+lost-as-unsent         a request whose worker is gone counts as one that never left, and runs again whatever its service
 =====================  ===============================================================================================
 """
 
@@ -47,6 +48,8 @@ from relay.harvester import Harvester
 from relay.outbox import Outbox
 from relay.record import Record
 from relay.sink import Batch, Receipt, Refusal, SinkUnavailable, Term
+from reqrep.majordomo.broker import Broker
+from reqrep.majordomo.worker import Worker as ServiceWorker
 from webhooks.outcome import Outcome
 from webhooks.result import Result
 from webhooks.retry import DELIVERED
@@ -296,6 +299,16 @@ def _poison_stops_all() -> None:
     _replace(Harvester, "_note", "(self, batch, receipt)", make)
 
 
+def _lost_as_unsent() -> None:
+    def make(_: Any) -> Any:
+        def resend(self: Broker, now: float, worker: ServiceWorker, reason: str) -> None:
+            self._undeliver(now, worker, reason)
+
+        return resend
+
+    _replace(Broker, "_on_refused_heartbeat", "(self, now, worker, reason)", make)
+
+
 SEEDED_BUGS: Final[Mapping[str, Callable[[], None]]] = MappingProxyType(
     {
         "ack-before-commit": _ack_before_commit,
@@ -309,6 +322,7 @@ SEEDED_BUGS: Final[Mapping[str, Callable[[], None]]] = MappingProxyType(
         "unfenced-settlement": _unfenced_settlement,
         "sinks-in-step": _sinks_in_step,
         "poison-stops-all": _poison_stops_all,
+        "lost-as-unsent": _lost_as_unsent,
     }
 )
 

@@ -11,10 +11,18 @@ from app.settings.settings import Settings
 from db.direct import Direct, connect_direct
 from db.embedded.server import EmbeddedOptions, EmbeddedServer
 from db.errors import DatabaseError
-from db.migrate import migrate
+from db.migrate import migrate, migrations, pending
 from db.pool import Database, PoolOptions, open_database
 
-__all__ = ["database_url", "is_made", "migrated_database", "opened_connection", "opened_database", "opened_pool"]
+__all__ = [
+    "database_url",
+    "hub_database",
+    "is_made",
+    "migrated_database",
+    "opened_connection",
+    "opened_database",
+    "opened_pool",
+]
 
 
 def is_made(settings: Settings) -> bool:
@@ -76,6 +84,20 @@ async def opened_database(settings: Settings, **options: Any) -> AsyncIterator[D
     _refuse_a_guess(settings)
     async with database_url(settings) as url, opened_pool(url, **options) as database:
         yield database
+
+
+@asynccontextmanager
+async def hub_database(settings: Settings, **options: Any) -> AsyncIterator[Database]:
+    """Yield :func:`opened_database` of a hub: raise ``CommandFailed``, with the cure, if nobody made the schema."""
+    _refuse_a_guess(settings)
+    async with database_url(settings) as url:
+        plan = await pending(url)
+        if plan.to_run and plan.to_run[0].version == migrations()[0].version:
+            raise CommandFailed(
+                "the database has no schema of the hub; run: hookwire migrate (or start hookwire serve)", 2
+            )
+        async with opened_pool(url, **options) as database:
+            yield database
 
 
 @asynccontextmanager

@@ -48,8 +48,8 @@ def titanic_plan(choice: StoreChoice, concurrency: int, execution_seconds: float
 
 
 def _database_plan(settings: Settings, options: TitanicOptions) -> TitanicPlan:
-    """Return Titanic on the hub's database, with the service ``hub.publish`` beside it (ZU-01, ZU-09)."""
-    from app.cli.database import opened_database
+    """Return Titanic on the hub's database, with the service ``hub.publish`` beside it."""
+    from app.cli.database import hub_database
     from reqrep.bridge.hub_publish import HUB_PUBLISH, HubPublish
     from reqrep.titanic.postgresql_store import PostgresqlRequestStore
     from reqrep.titanic.thread import TitanicPlan
@@ -60,7 +60,7 @@ def _database_plan(settings: Settings, options: TitanicOptions) -> TitanicPlan:
     @asynccontextmanager
     async def open_store() -> AsyncIterator[RequestStore]:
         async with AsyncExitStack() as stack:
-            database = await stack.enter_async_context(opened_database(settings, application_name="hookwire broker"))
+            database = await stack.enter_async_context(hub_database(settings, application_name="hookwire broker"))
             opened.append(database)
             store = PostgresqlRequestStore(database, f"broker at {gethostname()}")
             stores.append(store)

@@ -20,6 +20,8 @@ __all__ = ["BinaryStar", "BinaryStarOptions", "PeerState", "Role", "Vote"]
 
 Role = Literal["primary", "backup"]
 
+_TELL_SECONDS = 60.0
+
 
 class PeerState(IntEnum):
     """The state of a server; peers send its number. PRIMARY and BACKUP mean that the server has just started."""
@@ -34,9 +36,9 @@ class PeerState(IntEnum):
 class BinaryStarOptions:
     """Options of a pair, in seconds; both servers must use the same values.
 
-    The peer counts as gone after ``silent_intervals`` without a state message (2 s by default, BS-12). ``on_dual``
+    The peer counts as gone after ``silent_intervals`` without a state message (2 s by default). ``on_dual``
     applies when both are active or both passive. "survive" leaves the configured primary active; "stop" ends this
-    server, as in the guide (BS-08).
+    server, as in the guide.
     """
 
     heartbeat_seconds: float = 1.0
@@ -61,7 +63,7 @@ _PENDING: Final = {PeerState.PRIMARY, PeerState.BACKUP}
 
 
 class BinaryStar:
-    """One side of a pair. ``role`` is configured and fixed; ``state`` changes (BS-23)."""
+    """One side of a pair. ``role`` is configured and fixed; ``state`` changes."""
 
     def __init__(self, role: Role, now: float, options: BinaryStarOptions | None = None) -> None:
         self.role: Role = role
@@ -69,6 +71,7 @@ class BinaryStar:
         self.state = PeerState.PRIMARY if role == "primary" else PeerState.BACKUP
         self.peer_state: PeerState | None = None
         self.peer_heard_at: float | None = None
+        self._tell_at = 0.0
         self.transitions = 0
         self.must_stop = False
         self._peer_expires_at = now + self.options.expiry_seconds
@@ -80,7 +83,7 @@ class BinaryStar:
     def tick(self, now: float) -> Step:
         """Publish the own state once per interval, and at once when it changes.
 
-        It is repeated because PUB may lose messages (ZL-06).
+        It is repeated because PUB may lose messages.
         """
         self._notice_pause(now)
         frames: list[Frames] = []
@@ -90,7 +93,7 @@ class BinaryStar:
         return frames, self._take_events()
 
     def peer(self, now: float, frames: Frames) -> Step:
-        """Handle a state message. A malformed message is dropped and is no sign of life (BS-19, ZD-20)."""
+        """Handle a state message. A malformed message is dropped and is no sign of life."""
         self._notice_pause(now)
         heard = _STATES.get(frames[0]) if len(frames) == 1 else None
         if heard is None:
@@ -98,18 +101,18 @@ class BinaryStar:
         elif now >= self._deaf_until:
             self._peer_expires_at = now + self.options.expiry_seconds
             self.peer_state, self.peer_heard_at = heard, now
-            self._follow(heard)
+            self._follow(now, heard)
         return [], self._take_events()
 
     def client(self, now: float) -> Vote:
-        """Handle a client's vote: fail over if the peer is silent, and return whether to serve (BS-03)."""
+        """Handle a client's vote: fail over if the peer is silent, and return whether to serve."""
         self._notice_pause(now)
         if self.state in {PeerState.PRIMARY, PeerState.PASSIVE} and now >= self._peer_expires_at:
             self._become(PeerState.ACTIVE, "the peer is silent and a client asks")
         return Vote(self.state is PeerState.ACTIVE, self._take_events())
 
     def promote(self, now: float) -> list[Event]:
-        """Become active on the operator's order. A backup that never saw its primary has no other way (BS-04)."""
+        """Become active on the operator's order. A backup that never saw its primary has no other way."""
         self._notice_pause(now)
         if self.state is not PeerState.ACTIVE:
             self._become(PeerState.ACTIVE, "ordered by the operator")
@@ -120,7 +123,7 @@ class BinaryStar:
         return self._publish_at
 
     def status(self, now: float) -> dict[str, object]:
-        """Return the role, both states, the age of the peer's last message and the number of transitions (BS-21)."""
+        """Return the role, both states, the age of the peer's last message and the number of transitions."""
         age = None if self.peer_heard_at is None else round(now - self.peer_heard_at, 3)
         return {
             "role": self.role,
@@ -130,9 +133,9 @@ class BinaryStar:
             "transitions": self.transitions,
         }
 
-    def _follow(self, peer: PeerState) -> None:
+    def _follow(self, now: float, peer: PeerState) -> None:
         if self.state in _PENDING and peer is self.state:
-            self._events.append(Event("misconfigured", detail=f"two servers are configured as {self.role}"))
+            self._tell_mistake(now)
         elif self.state is PeerState.PRIMARY and peer is PeerState.BACKUP:
             self._become(PeerState.ACTIVE, "the backup is there")
         elif self.state in _PENDING and peer is PeerState.ACTIVE:
@@ -163,6 +166,13 @@ class BinaryStar:
             if self.state is PeerState.ACTIVE:
                 self._become(PeerState.PASSIVE, "this process was stopped for a while")
         self._seen_at = now
+
+    def _tell_mistake(self, now: float) -> None:
+        """Report once a minute that both sides have one role."""
+        if now >= self._tell_at:
+            self._tell_at = now + _TELL_SECONDS
+            detail = f"two servers are configured as {self.role}; start one of them with the other --pair"
+            self._events.append(Event("misconfigured", detail=detail))
 
     def _become(self, state: PeerState, reason: str) -> None:
         self.state = state

@@ -19,5 +19,6 @@ Each refusal is counted under a reason. A client of ``mmi.call`` gets the reason
 retries.
 
 Modules: ``wire`` builds and parses messages, ``broker`` is the state machine, and ``mmi`` answers the broker's own
-services. ``server`` has the socket, and ``program`` puts a whole broker process together.
+services. ``door`` knows what each user may do. ``server`` has the socket, and ``program`` puts a whole broker process
+together.
 """

@@ -2,49 +2,60 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 
 from reqrep.counters import Counters
-from reqrep.deadlines import Deadlines
 from reqrep.frames import Event, Frames, Step, printable
+from reqrep.inside import split_number
+from reqrep.majordomo.budget import Budget, weight_of
+from reqrep.majordomo.client_warnings import ClientWarnings
+from reqrep.majordomo.door import Door
 from reqrep.majordomo.inside import CallOfProcess, Inside
 from reqrep.majordomo.mmi import Management
 from reqrep.majordomo.options import BrokerOptions
 from reqrep.majordomo.request import REFUSAL_STATUS, ServiceRequest
 from reqrep.majordomo.service import Service
+from reqrep.majordomo.service_table import ServiceTable
 from reqrep.majordomo.wire import MDP_01, Command, MessageKind, parse
 from reqrep.majordomo.worker import Worker
+from reqrep.majordomo.worker_table import WorkerTable
+from reqrep.origin import NOWHERE, Origin
 
 __all__ = ["Broker"]
 
 Voter = Callable[[float], bool]
 _MMI = b"mmi."
 _CALL = b"mmi.call"
+_SECOND_TRY_SECONDS = 0.1
+_FULL = frozenset({"queue-full", "client-queue-full"})
 
 
 class Broker:
-    """Serves clients and workers of both dialects on one ROUTER (MD-08).
+    """Serves clients and workers of both dialects on one ROUTER.
 
     ``voter`` decides for each client request whether this broker may serve now; a Binary Star pair sets it. Without a
-    voter the broker always serves. Requests to ``mmi.`` services are answered in any state (BS-21).
+    voter the broker always serves. Requests to ``mmi.`` services are answered in any state.
     """
 
     def __init__(
-        self, options: BrokerOptions | None = None, voter: Voter | None = None, inside: Inside | None = None
-    ) -> None:
+        self, options: BrokerOptions | None = None, voter: Voter | None = None, inside: Inside | None = None,
+        door: Door | None = None,
+    ) -> None:  # fmt: skip
         self.options = options or BrokerOptions()
         self.inside = inside or Inside()
+        self.budget = Budget(self.options.queue_bytes_max)
         self.counters = Counters()
-        self.services: dict[bytes, Service] = {}
-        self.disabled: set[bytes] = set()
-        self.workers: dict[bytes, Worker] = {}
+        self._table = ServiceTable(self.options, self.budget, self.inside.names)
+        self.services = self._table.by_name
+        self.disabled = self._table.disabled
+        self._staff = WorkerTable()
+        self.workers = self._staff.by_address
         self.state: Callable[[], dict[str, object]] = dict
+        self.origin: Callable[[], Origin] = lambda: NOWHERE
         self._voter = voter
+        self._door = door
         self._mmi = Management(self)
-        self._queued_by_client: Counter[bytes] = Counter()
-        self._worker_deadlines: Deadlines[Worker] = Deadlines()
-        self._service_deadlines: Deadlines[Service] = Deadlines()
+        self._warnings = ClientWarnings()
         self._out: list[Frames] = []
         self._events: list[Event] = []
         self._handlers: dict[MessageKind, Callable[[float, Command], None]] = {
@@ -63,7 +74,9 @@ class Broker:
         """Handle a message from the ROUTER. ``user`` is the authenticated sender, or empty."""
         refusal = self.options.limits.refusal(frames)
         command = parse(frames) if refusal is None else Command(MessageKind.INVALID, frames[0], MDP_01, problem=refusal)
-        if command.kind is MessageKind.REQUEST:
+        if self._door is not None and not self._door.lets_in(command, user):
+            self._turn_away(now, command, user)
+        elif command.kind is MessageKind.REQUEST:
             self._on_request(now, command, user)
         else:
             self._handlers[command.kind](now, command)
@@ -73,31 +86,31 @@ class Broker:
         """Send due heartbeats; remove lost workers, expired requests and unused services."""
         due = self.deadline()
         if due is not None and now - due > self.options.heartbeat_seconds:
-            self._forgive_silence(now)
-        for at, worker in self._worker_deadlines.due(now):
-            if self.workers.get(worker.address) is worker and worker.armed_at == at:
-                worker.armed_at = None
-                self._check_worker(now, worker)
-        for at, service in self._service_deadlines.due(now):
-            if self.services.get(service.name) is service and service.armed_at == at:
-                service.armed_at = None
-                self._check_service(now, service)
+            self.counters.totals["late-ticks"] += 1
+            self._staff.forgive_silence(now + self.options.heartbeat_seconds)
+        for worker in self._staff.due(now):
+            self._check_worker(now, worker)
+        for service in self._table.due(now):
+            for request in self._table.expire(now, service):
+                self._refuse(now, request, "expired")
         return self._step()
 
     def failed(self, now: float, frames: Frames, reason: str) -> Step:
-        """Handle a message that the socket refused; the reason is "full" or "unreachable" (ZL-09, MD-29, MD-30)."""
+        """Handle a message that the socket refused; the reason is "full" or "unreachable"."""
         worker = self.workers.get(frames[0])
         if worker is None:
             self.counters.drop(f"client-{reason}")
-        elif frames == worker.dialect.heartbeat_to(worker.address) and reason == "full":
-            self.counters.drop("heartbeat-full")
+            if reason == "full":
+                self._warn(now, frames[0], "a reply was dropped, because the client does not read its replies")
+        elif frames == worker.dialect.heartbeat_to(worker.address):
+            self._on_refused_heartbeat(now, worker, reason)
         else:
             self._undeliver(now, worker, reason)
         return self._step()
 
     def deadline(self) -> float | None:
         """Return when ``tick`` has work to do, or None without a deadline."""
-        of_workers, of_services = self._worker_deadlines.first(), self._service_deadlines.first()
+        of_workers, of_services = self._staff.first_deadline(), self._table.first_deadline()
         if of_workers is None or of_services is None:
             return of_workers if of_services is None else of_services
         return min(of_workers, of_services)
@@ -105,6 +118,7 @@ class Broker:
     def reply_inside(self, ticket: int, body: Frames) -> Step:
         """Send the reply of a service of this process."""
         request = self.inside.pop(ticket)
+        self.budget.give(request.client, weight_of(request.body))
         self._answer(request, body)
         return self._step()
 
@@ -126,7 +140,10 @@ class Broker:
     def summary(self) -> dict[str, int]:
         """Return the present numbers of services, workers and queued requests."""
         queued = sum(len(service.queue) for service in self.services.values())
-        return {"services": len(self.services), "workers": len(self.workers), "queued": queued}
+        return {
+            "services": len(self.services), "workers": len(self.workers), "queued": queued,
+            "queued_bytes": self.budget.held,
+        }  # fmt: skip
 
     def _step(self) -> Step:
         step = (self._out, self._events)
@@ -150,56 +167,68 @@ class Broker:
             request.service, request.body, request.reports = command.body[0], command.body[1:], True
             self._submit(now, request)
 
+    def _turn_away(self, now: float, command: Command, user: str) -> None:
+        """Refuse a message that its user may not send, with the status of the protocol if it has one."""
+        self.counters.drop("not-allowed")
+        self._warn(now, command.sender, f"the user {user!r} may not {command.kind.name} {printable(command.name)}")
+        if command.kind is MessageKind.READY:
+            self._out.append(command.dialect.disconnect_to(command.sender))
+            return
+        request = ServiceRequest(command.sender, command.dialect, command.name, command.body, user=user)
+        if command.name == _CALL:
+            self._send_reply(request, _CALL, [b"403", command.body[0], b"not-allowed"])
+        elif command.name in self.inside.names:
+            self._send_reply(request, command.name, [*split_number(command.body)[0], b"400"])
+
     def _submit(self, now: float, request: ServiceRequest) -> None:
         """Send the request to an idle worker, queue it, or refuse it."""
         self.counters.totals["requests"] += 1
         if request.service in self.inside.names:
-            if not self.inside.put(request):
-                self._refuse(request, "queue-full")
+            self._submit_inside(now, request)
             return
         service = self.services.get(request.service)
         if service is None:
-            if (reason := self._refusal_of_name(request.service)) is not None:
-                self._refuse(request, reason)
+            if (reason := self._table.refusal(request.service)) is not None:
+                self._refuse(now, request, reason)
                 return
-            service = self._add_service(request.service)
+            service = self._table.add(request.service)
+        request.service = service.name  # one object for all requests
         service.counts["requests"] += 1
         if service.idle and not service.queue and service.name not in self.disabled:
-            self._dispatch(now, service, request)
-        elif (reason := self._refusal(service, request)) is not None:
-            self._refuse(request, reason)
-            self._drop_if_unused(service)
+            self._assign(now, service.idle.popitem(last=False)[1], request)
+        elif (reason := self._table.refusal_of(service, request)) is not None:
+            self._refuse(now, request, reason)
+            self._table.drop_if_unused(service)
         else:
-            request.deadline = now + service.policy.request_seconds_max
-            self._queued_by_client[request.client] += 1
-            service.queue.append(request)
-            self._arm(service)
+            service.queue.put(now, request)
+            self._table.watch(service)
 
-    def _refusal_of_name(self, name: bytes) -> str | None:
-        if not self.options.accepts_name(name) or name.startswith(_MMI):
-            return "bad-service-name"
-        return "too-many-services" if len(self.services) >= self.options.services_max else None
+    def _submit_inside(self, now: float, request: ServiceRequest) -> None:
+        """Give the request to a service of this process. A refusal is its status 500: nothing was stored, try again."""
+        weight = weight_of(request.body)
+        reason = self.budget.refusal(request.client, weight)
+        if reason is None and self.inside.put(request):
+            self.budget.take(request.client, weight)
+            return
+        self._refuse(now, request, reason or "queue-full")
+        if not request.reports:
+            self._send_reply(request, request.service, [*split_number(request.body)[0], b"500"])
 
-    def _refusal(self, service: Service, request: ServiceRequest) -> str | None:
-        if service.name in self.disabled:
-            return "disabled"
-        if not service.workers and service.policy.without_workers == "refuse":
-            return "no-workers"
-        if len(service.queue) >= service.policy.queue_requests_max:
-            return "queue-full"
-        if self._queued_by_client[request.client] >= self.options.client_requests_max:
-            return "client-queue-full"
-        return None
-
-    def _refuse(self, request: ServiceRequest, reason: str) -> None:
-        """Count a request that gets no answer; report the reason to a client that called ``mmi.call`` (MD-35)."""
+    def _refuse(self, now: float, request: ServiceRequest, reason: str) -> None:
+        """Count a request that gets no answer; report the reason to a client that called ``mmi.call``."""
         self.counters.drop(reason)
-        service = self.services.get(request.service)
-        if service is not None:
+        if (service := self.services.get(request.service)) is not None:
             service.counts["errors"] += 1
         self._events.append(Event("refused", printable(request.service), printable(request.client), reason))
+        if reason in _FULL:
+            self._warn(now, request.client, f"a request for {printable(request.service)} was refused: {reason}")
         if request.reports:
             self._send_reply(request, _CALL, [REFUSAL_STATUS[reason], request.service, reason.encode()])
+
+    def _warn(self, now: float, client: bytes, words: str) -> None:
+        """Report that a client's message was dropped, at most once a minute."""
+        if self._warnings.is_due(now, client):
+            self._events.append(Event("warning", peer=printable(client), detail=words))
 
     def _answer(self, request: ServiceRequest, body: Frames) -> None:
         self.counters.totals["replies"] += 1
@@ -217,30 +246,31 @@ class Broker:
     # --- workers ------------------------------------------------------------------------------------------------
 
     def _on_ready(self, now: float, command: Command) -> None:
-        if (known := self.workers.get(command.sender)) is not None:
+        origin, known = self.origin(), self.workers.get(command.sender)
+        if known is not None and known.origin != origin and known.origin.is_open():
+            self._take_over(now, known, origin)
+        elif known is not None:
             self._expel(now, known, "second-ready")
             return
-        reason = self._refusal_of_worker(command.name)
-        if reason is not None:
+        if (reason := self._table.refusal_of_worker(command.name, len(self.workers))) is not None:
             self.counters.drop(reason)
             self._out.append(command.dialect.disconnect_to(command.sender))
             return
-        service = self.services.get(command.name) or self._add_service(command.name)
+        service = self.services.get(command.name) or self._table.add(command.name)
         expires_at, heartbeat_at = now + self.options.expiry_seconds, now + self.options.heartbeat_seconds
-        worker = Worker(command.sender, command.dialect, service.name, service.policy, expires_at, heartbeat_at)
+        worker = Worker(command.sender, command.dialect, service.name, service.policy, expires_at, heartbeat_at, origin)
         self.workers[worker.address] = service.workers[worker.address] = worker
         service.empty_since = None
         self._events.append(Event("worker-ready", printable(service.name), printable(worker.address)))
-        self._arm_worker(now, worker)
+        self._staff.watch(worker)
         self._make_idle(now, worker)
 
-    def _refusal_of_worker(self, name: bytes) -> str | None:
-        if not self.options.accepts_name(name) or name.startswith(_MMI) or name in self.inside.names:
-            return "worker-bad-service-name"  # MD-14: checks the name of the service, not of the sender (ZD-07)
-        if len(self.workers) >= self.options.workers_max:
-            return "too-many-workers"
-        is_new = name not in self.services
-        return "worker-too-many-services" if is_new and len(self.services) >= self.options.services_max else None
+    def _take_over(self, now: float, known: Worker, newer: Origin) -> None:
+        """Remove a worker whose identity another connection has taken. ZeroMQ leaves no way to tell it."""
+        self.counters.drop("identity-taken")
+        detail = f"{newer.address} took the identity of {known.origin.address}; give each worker its own"
+        self._events.append(Event("identity-taken", printable(known.service), printable(known.address), detail))
+        self._remove(now, known, "identity-taken")
 
     def _on_heartbeat(self, now: float, command: Command) -> None:
         worker = self._known(now, command)
@@ -284,16 +314,18 @@ class Broker:
             self._remove(now, worker, "disconnected")
 
     def _on_invalid(self, now: float, command: Command) -> None:
-        """Drop a malformed message and disconnect a worker that sent it (MD-25)."""
+        """Drop a malformed message and disconnect a worker that sent it."""
         worker = self.workers.get(command.sender)
         if worker is not None:
             self._expel(now, worker, command.problem)
         else:
             self.counters.drop(command.problem)
             self._events.append(Event("dropped", peer=printable(command.sender), detail=command.problem))
+            if command.problem == "no-body" and command.name in self.inside.names:
+                self._out.append(command.dialect.to_client(command.sender, command.name, [b"400"]))
 
     def _on_unexpected(self, now: float, command: Command) -> None:
-        """Disconnect the sender of a valid command that is not allowed here (MD-25)."""
+        """Disconnect the sender of a valid command that is not allowed here."""
         worker = self.workers.get(command.sender)
         if worker is not None:
             self._expel(now, worker, "unexpected-command")
@@ -302,7 +334,7 @@ class Broker:
             self._out.append(command.dialect.disconnect_to(command.sender))
 
     def _known(self, now: float, command: Command) -> Worker | None:
-        """Return the sending worker. Disconnect an unknown sender, or a sender that changed its dialect (MD-15)."""
+        """Return the sending worker. Disconnect an unknown sender, or a sender that changed its dialect."""
         worker = self.workers.get(command.sender)
         if worker is None:
             self.counters.drop("unknown-worker")
@@ -313,7 +345,7 @@ class Broker:
         return worker
 
     def _owner(self, now: float, command: Command) -> Worker | None:
-        """Return the sending worker. Disconnect it if its request is not of the client that the reply names (MD-31)."""
+        """Return the sending worker. Disconnect it if its request is not of the client that the reply names."""
         worker = self._known(now, command)
         if worker is not None and (worker.request is None or worker.request.client != command.name):
             self._expel(now, worker, "reply-without-request")
@@ -323,20 +355,15 @@ class Broker:
     def _make_idle(self, now: float, worker: Worker) -> None:
         """Send the oldest queued request to the worker, or append it to the idle workers."""
         service = self.services[worker.service]
-        while service.queue:
-            request = service.queue.popleft()
-            self._forget_queued(request)
-            if request.deadline > now:
+        while service.queue.count:
+            request, is_late = service.queue.pop(now)
+            if not is_late:
                 self._assign(now, worker, request)
                 return
-            self._refuse(request, "expired")
+            self._refuse(now, request, "expired")
         service.idle[worker.address] = worker
         if worker.armed_at is None or worker.heartbeat_at < worker.armed_at:
-            self._arm_worker(now, worker)
-
-    def _dispatch(self, now: float, service: Service, request: ServiceRequest) -> None:
-        _, worker = service.idle.popitem(last=False)
-        self._assign(now, worker, request)
+            self._staff.watch(worker)
 
     def _assign(self, now: float, worker: Worker, request: ServiceRequest) -> None:
         worker.request, worker.busy_since, worker.busy_beats = request, now, 0
@@ -346,7 +373,7 @@ class Broker:
         self._out.append(worker.dialect.to_worker(worker.address, request.client, body))
 
     def _expel(self, now: float, worker: Worker, reason: str) -> None:
-        """Send DISCONNECT and remove the worker from all lists (MD-13)."""
+        """Send DISCONNECT and remove the worker from all lists."""
         self.counters.drop(reason)
         self._out.append(worker.dialect.disconnect_to(worker.address))
         self._remove(now, worker, reason)
@@ -362,27 +389,39 @@ class Broker:
         worker.request = None
         if request is not None:
             self._after_loss(now, service, request)
-        self._arm(service)
+        self._table.watch(service)
 
     def _after_loss(self, now: float, service: Service, request: ServiceRequest) -> None:
-        """Queue an idempotent request again, before all others; refuse any other request (MD-21)."""
+        """Queue an idempotent request again, before all others; refuse any other request."""
         may_repeat = service.policy.idempotent and request.tries < service.policy.tries_max
         if may_repeat and not request.is_streaming:
             self._requeue(now, service, request)
         else:
-            self._refuse(request, "worker-lost")
+            self._refuse(now, request, "worker-lost")
 
     def _requeue(self, now: float, service: Service, request: ServiceRequest) -> None:
-        """Put a request at the head of the queue. Its deadline is at most the next one, so the queue stays sorted."""
+        """Put a request at the head of the queue, with a new patience."""
         request.parts = []
         self.counters.totals["redispatched"] += 1
         if service.idle:
-            self._dispatch(now, service, request)
+            self._assign(now, service.idle.popitem(last=False)[1], request)
             return
-        patience = now + service.policy.request_seconds_max
-        request.deadline = min(patience, service.queue[0].deadline) if service.queue else patience
-        self._queued_by_client[request.client] += 1
-        service.queue.appendleft(request)
+        service.queue.put_first(now, request)
+
+    def _on_refused_heartbeat(self, now: float, worker: Worker, reason: str) -> None:
+        """Remove a worker whose connection is gone. A request that it holds is lost: it may have been executed.
+
+        A reply that was sent before the end may still wait in the socket. So a busy worker is tried a second time.
+        """
+        self.counters.drop(f"heartbeat-{reason}")
+        if reason == "full":
+            return
+        again_seconds = min(_SECOND_TRY_SECONDS, self.options.heartbeat_seconds)
+        if worker.request is None or worker.was_refused_since(now - 2 * again_seconds):
+            self._remove(now, worker, reason)
+            return
+        worker.refused_at, worker.heartbeat_at = now, now + again_seconds
+        self._staff.watch(worker)
 
     def _undeliver(self, now: float, worker: Worker, reason: str) -> None:
         """Remove a worker that the socket could not reach. Its request was not sent, so another worker gets it."""
@@ -393,58 +432,19 @@ class Broker:
         if request is not None:
             request.tries -= 1
             self._requeue(now, service, request)
-            self._arm(service)
-
-    # --- time ---------------------------------------------------------------------------------------------------
-
-    def _forgive_silence(self, now: float) -> None:
-        """Extend all workers' time after a pause of this process: their heartbeats are not read yet (HB-02)."""
-        self.counters.totals["late-ticks"] += 1
-        for worker in self.workers.values():
-            worker.expires_at = max(worker.expires_at, now + self.options.heartbeat_seconds)
+            self._table.watch(service)
 
     def _check_worker(self, now: float, worker: Worker) -> None:
         if worker.lost_at() <= now:
             self.counters.totals["workers-expired"] += 1
             self._remove(now, worker, "expired")
             return
-        if worker.request is None and worker.heartbeat_at <= now:
+        if worker.heartbeat_at <= now and worker.is_cut_off(self.options.silent_link_seconds):
+            self.counters.drop("link-silent")
+            self._remove(now, worker, "unreachable")
+            return
+        if worker.heartbeat_at <= now:
             worker.heartbeat_at = now + self.options.heartbeat_seconds
             self.counters.totals["heartbeats-sent"] += 1
             self._out.append(worker.dialect.heartbeat_to(worker.address))
-        self._arm_worker(now, worker)
-
-    def _check_service(self, now: float, service: Service) -> None:
-        for request in service.expired(now):
-            self._forget_queued(request)
-            self._refuse(request, "expired")
-        self._arm(service)
-        idle_end = None if service.empty_since is None else service.empty_since + self.options.service_idle_seconds
-        if idle_end is not None and idle_end <= now and not service.queue and not service.workers:
-            del self.services[service.name]
-        else:
-            self._drop_if_unused(service)
-
-    def _arm_worker(self, now: float, worker: Worker) -> None:
-        worker.armed_at = worker.check_at(now, self.options.heartbeat_seconds)
-        self._worker_deadlines.add(worker.armed_at, worker)
-
-    def _add_service(self, name: bytes) -> Service:
-        service = self.services[name] = Service(name, self.options.policy_of(name))
-        return service
-
-    def _drop_if_unused(self, service: Service) -> None:
-        """Remove a service that never had a worker and has no queued request (MD-32)."""
-        if not service.queue and not service.workers and service.empty_since is None:
-            del self.services[service.name]
-
-    def _arm(self, service: Service) -> None:
-        at = service.needed_until(self.options.service_idle_seconds)
-        if at is not None and (service.armed_at is None or at < service.armed_at):
-            service.armed_at = at
-            self._service_deadlines.add(at, service)
-
-    def _forget_queued(self, request: ServiceRequest) -> None:
-        self._queued_by_client[request.client] -= 1
-        if self._queued_by_client[request.client] <= 0:
-            del self._queued_by_client[request.client]
+        self._staff.watch(worker)

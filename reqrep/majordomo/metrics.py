@@ -15,6 +15,7 @@ _GAUGES = {
     "services": "Services with workers or requests, or with workers a short time ago.",
     "workers": "Registered workers.",
     "queued": "Requests that wait for a worker.",
+    "queued_bytes": "Bytes of requests that wait, and of replies to clients that do not read yet.",
 }
 _STATES = ("primary", "backup", "active", "passive")
 
@@ -45,7 +46,7 @@ class BrokerMetrics(Collector):
 
 
 def _of_pair(state: Mapping[str, Any]) -> Iterator[Metric]:
-    """Yield the metrics of one side of a pair; the present state has the value 1, the others 0 (BS-21)."""
+    """Yield the metrics of one side of a pair; the present state has the value 1, the others 0."""
     if not state:
         return
     family = GaugeMetricFamily("hookwire_broker_pair_state", "State of this side of the pair.", labels=["state"])

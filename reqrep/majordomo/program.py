@@ -12,10 +12,13 @@ from reqrep.frames import Event
 from reqrep.inside import ReplyGiven
 from reqrep.key_folder import KeyFolder
 from reqrep.majordomo.broker import Broker
+from reqrep.majordomo.door import Door
 from reqrep.majordomo.inside import Inside
 from reqrep.majordomo.options import BrokerOptions
 from reqrep.majordomo.server import BrokerServer
+from reqrep.memory import FreedMemory
 from reqrep.reactor import Reactor
+from reqrep.rights import RightsFile
 from reqrep.titanic.services import TITANIC_NAMES
 from reqrep.titanic.thread import BrokerMail, TitanicPlan, TitanicThread
 from reqrep.transport import CurveServer, Socket, SocketOptions, Transport, secret_key_in
@@ -28,10 +31,14 @@ Report = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True)
 class CurvePlan:
-    """The files of CURVE: the server's secret key, and a folder with the public keys of clients and workers."""
+    """The files of CURVE: the server's secret key, and a folder with the public keys of clients and workers.
+
+    ``rights``: what each user may do. None: every user may do everything.
+    """
 
     secret_key_file: Path
     key_folder: Path
+    rights: RightsFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,7 @@ class BrokerProgram:
         titanic: TitanicPlan | None = None,
     ) -> None:
         self.reactor = Reactor()
+        self._freed = FreedMemory()
         self._titanic = None if titanic is None else TitanicThread(titanic, self._post, self.stop)
         self._transport = Transport()
         self._pair: BinaryStarServer | None = None
@@ -68,11 +76,14 @@ class BrokerProgram:
                     pair.role, pair.local, pair.remote, self.reactor, self._transport, pair.options, report
                 )
             inside = None if titanic is None else Inside(TITANIC_NAMES | titanic.others.keys(), self.titanic_counts)
-            self.broker = Broker(options, None if self._pair is None else self._pair.vote, inside)
+            door = None if curve is None or curve.rights is None else Door(curve.rights)
+            self._rights = None if curve is None else curve.rights
+            self.broker = Broker(options, None if self._pair is None else self._pair.vote, inside, door)
             self.broker.state = self.state
             socket_options = SocketOptions(
                 frame_bytes_max=options.limits.message_bytes_max,
                 frames_max=options.limits.frames_max,
+                takes_over=curve is None,  # else a user could get the requests of another's worker
                 curve=None if curve is None else CurveServer(secret_key_in(curve.secret_key_file)),
             )
             self._server = BrokerServer(
@@ -150,6 +161,9 @@ class BrokerProgram:
                 self._server.carry_out(self.broker.call_inside(now, *letter))
 
     def _refresh(self, now: float) -> None:
+        self._freed.note(self.broker.budget.held)
+        if self._rights is not None:
+            self._rights.reload()
         self.snapshot = self.state_and_counts()
 
     def _open_gatekeeper(self, curve: CurvePlan) -> Gatekeeper:

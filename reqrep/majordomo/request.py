@@ -15,15 +15,17 @@ REFUSAL_STATUS: Final = {
     "too-many-services": b"503", "disabled": b"503", "expired": b"504", "worker-lost": b"502",
 }  # fmt: skip
 """Reason of a refusal -> status that ``mmi.call`` reports."""
+_NO_PARTS: Final[Frames] = []  # shared by all requests, and never changed
 
 
 @dataclass(slots=True, eq=False)
 class ServiceRequest:
     """A client's request.
 
-    * ``deadline``: the end of its time in the queue.
+    * ``queued_at``: when it began to wait for a worker. ``weight``: what it costs while it waits.
+    * ``following``: the next request in its line.
     * ``user``: the client's authenticated user, or empty.
-    * ``reports``: the client called ``mmi.call``, so it gets the reason of a failure (MD-35).
+    * ``reports``: the client called ``mmi.call``, so it gets the reason of a failure.
     * ``parts``: bodies of PARTIAL messages that will be joined with the last reply.
     * ``is_streaming``: the client got a PARTIAL already, so no second worker may execute the request.
     """
@@ -32,9 +34,11 @@ class ServiceRequest:
     dialect: Dialect
     service: bytes
     body: Frames
-    deadline: float = 0.0
+    queued_at: float = 0.0
+    weight: int = 0
+    following: ServiceRequest | None = None
     user: str = ""
     reports: bool = False
     tries: int = 0
-    parts: Frames = field(default_factory=list)
+    parts: Frames = field(default_factory=lambda: _NO_PARTS)
     is_streaming: bool = False

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from reqrep.frames import Event, Frames, Step, dump
 from reqrep.inside import CallAnswered, RequestTaken
 from reqrep.majordomo.broker import Broker
+from reqrep.majordomo.replies import WaitingReplies
 from reqrep.majordomo.wire import MessageKind, parse
 from reqrep.reactor import Reactor
 from reqrep.transport import Socket, SocketOptions, Transport
@@ -20,6 +21,7 @@ HandOver = Callable[[list[RequestTaken], list[CallAnswered]], None]
 """Gets requests for services of this process, and answers to its calls."""
 _DRAIN_MESSAGES_MAX = 200
 _LINGER_SECONDS = 1.0
+_SETTLED_SECONDS = 300.0
 # A message that is found so soon after the last read had been waiting. Then more messages are read in one turn.
 _WAITING_SECONDS = 50e-6
 
@@ -48,8 +50,13 @@ class BrokerServer:
         self._read_at = 0.0
         self._socket: Socket = transport.socket("router", options)
         self.endpoints = [self._socket.bind(endpoint) for endpoint in endpoints]
+        seconds_max = broker.options.policy.request_seconds_max
+        self._replies = WaitingReplies(self._socket.send, broker.budget, seconds_max)
+        broker.origin = self._socket.origin
+        self._settled_until: float | None = None
         reactor.reader(self._socket, self._read)
         reactor.deadline(broker.deadline, self._tick)
+        reactor.deadline(self._replies.deadline, self._send_waiting)
 
     def close(self) -> None:
         """Disconnect the workers and close the socket. Messages to slow peers may still leave for a second."""
@@ -69,7 +76,7 @@ class BrokerServer:
                 self._hand_over(requests, answers)
 
     def _read(self) -> None:
-        """Handle a bounded number of messages, so that heartbeats are never late (HB-03).
+        """Handle a bounded number of messages, so that heartbeats are never late.
 
         The bound doubles while messages wait, and is halved when none wait. At low load it is one message, because
         reading an empty socket costs more than the next wait.
@@ -91,24 +98,43 @@ class BrokerServer:
         self._give_inside()
 
     def _tick(self, now: float) -> None:
+        if self._settled_until is not None and now >= self._settled_until:
+            self._socket.take_over(True)
+            self._settled_until = None
         self.carry_out(self.broker.tick(now))
 
     def _carry_out(self, step: Step) -> None:
         out, events = step
-        send = self._socket.send
+        send, readers = self._socket.send, self._replies.readers
         waiting = deque(out)
         while waiting:
             frames = waiting.popleft()
             if self._trace is not None:
                 self._show(">", frames)
-            reason = send(frames)
-            if reason is not None:
+            reason = send(frames) if frames[0] not in readers else "full"
+            if reason is not None and not self._keeps(frames, reason):
                 more, later = self.broker.failed(self._reactor.clock(), frames, reason)
                 waiting.extend(more)
                 events.extend(later)
-        if self._report is not None:
-            for event in events:
+        for event in events:
+            if event.kind == "identity-taken":
+                self._settle()
+            if self._report is not None:
                 self._report(event)
+
+    def _settle(self) -> None:
+        """Let the two workers of one identity not take it from each other in turn: the present owner keeps it."""
+        self._socket.take_over(False)
+        self._settled_until = self._reactor.clock() + _SETTLED_SECONDS
+
+    def _keeps(self, frames: Frames, reason: str) -> bool:
+        """Keep a reply to a client that does not read yet. Return whether it is kept."""
+        is_reply = reason == "full" and frames[0] not in self.broker.workers
+        return is_reply and self._replies.keep(self._reactor.clock(), frames)
+
+    def _send_waiting(self, now: float) -> None:
+        for frames, reason in self._replies.send_due(now):
+            self._carry_out(self.broker.failed(now, frames, reason))
 
     def _show(self, direction: str, frames: Frames) -> None:
         assert self._trace is not None

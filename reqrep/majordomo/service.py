@@ -1,12 +1,12 @@
-"""A named service: its queue of requests and its workers, oldest first (MD-11)."""
+"""A named service: its queue of requests and its workers, oldest first."""
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 
 from reqrep.majordomo.options import ServicePolicy
-from reqrep.majordomo.request import ServiceRequest
+from reqrep.majordomo.request_queue import RequestQueue
 from reqrep.majordomo.worker import Worker
 
 __all__ = ["Service"]
@@ -23,7 +23,7 @@ class Service:
 
     name: bytes
     policy: ServicePolicy
-    queue: deque[ServiceRequest] = field(default_factory=deque)
+    queue: RequestQueue
     workers: dict[bytes, Worker] = field(default_factory=dict)
     idle: OrderedDict[bytes, Worker] = field(default_factory=OrderedDict)
     armed_at: float | None = None
@@ -31,17 +31,10 @@ class Service:
     counts: Counter[str] = field(default_factory=Counter)
     busy_seconds: float = 0.0
 
-    def expired(self, now: float) -> list[ServiceRequest]:
-        """Remove and return the queued requests whose deadline has passed, the oldest first."""
-        gone = []
-        while self.queue and self.queue[0].deadline <= now:
-            gone.append(self.queue.popleft())
-        return gone
-
     def needed_until(self, idle_seconds: float) -> float | None:
-        """Return when to check the service next: at its first deadline, or when it may be removed. None: never."""
-        if self.queue:
-            return self.queue[0].deadline
+        """Return when to check the service next: for expired requests, or when it may be removed. None: never."""
+        if self.queue.count:
+            return self.queue.check_at
         if not self.workers and self.empty_since is not None:
             return self.empty_since + idle_seconds
         return None

@@ -46,7 +46,7 @@ class Dialect:
     client_final: tuple[bytes, ...] = ()
 
     def to_client(self, client: bytes, service: bytes, body: Frames) -> Frames:
-        """Build the (last) REPLY to a client (MD-02, M2-02)."""
+        """Build the (last) REPLY to a client."""
         return [client, *self.lead, self.client_header, *self.client_final, service, *body]
 
     def partial_to_client(self, client: bytes, service: bytes, body: Frames) -> Frames:
@@ -54,15 +54,15 @@ class Dialect:
         return [client, *self.lead, self.client_header, *self.client_partial, service, *body]
 
     def to_worker(self, worker: bytes, client: bytes, body: Frames) -> Frames:
-        """Build the REQUEST to a worker (MD-04, MD-07)."""
+        """Build the REQUEST to a worker."""
         return [worker, *self.lead, self.worker_header, self.request, client, _EMPTY, *body]
 
     def heartbeat_to(self, worker: bytes) -> Frames:
-        """Build a HEARTBEAT (MD-06)."""
+        """Build a HEARTBEAT."""
         return [worker, *self.lead, self.worker_header, self.heartbeat]
 
     def disconnect_to(self, worker: bytes) -> Frames:
-        """Build a DISCONNECT (MD-06)."""
+        """Build a DISCONNECT."""
         return [worker, *self.lead, self.worker_header, self.disconnect]
 
 
@@ -121,7 +121,7 @@ def _from_client(frames: Frames, dialect: Dialect, start: int) -> Command:
             return _invalid(frames, dialect, "unknown-command")
         start += 1
     if len(frames) < start + 2:
-        return _invalid(frames, dialect, "no-body")
+        return Command(MessageKind.INVALID, frames[0], dialect, b"".join(frames[start:]), problem="no-body")
     return Command(MessageKind.REQUEST, frames[0], dialect, frames[start], frames[start + 1 :])
 
 

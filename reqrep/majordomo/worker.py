@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from reqrep.majordomo.options import ServicePolicy
 from reqrep.majordomo.request import ServiceRequest
 from reqrep.majordomo.wire import Dialect
+from reqrep.origin import NOWHERE, Origin
 
 __all__ = ["Worker"]
 
@@ -20,6 +21,10 @@ class Worker:
     Each message from the worker moves ``expires_at``, and each message to it moves ``heartbeat_at``. ``armed_at`` is
     when the broker checks the worker next.
 
+    ``origin`` is the connection of its READY.
+
+    ``refused_at`` is when the socket last refused a heartbeat because the connection is gone.
+
     ``busy_beats`` counts the heartbeats since the present request. The first may have been sent before the request
     arrived; two prove that this worker sends heartbeats while it works.
     """
@@ -30,18 +35,28 @@ class Worker:
     policy: ServicePolicy
     expires_at: float
     heartbeat_at: float
+    origin: Origin = NOWHERE
     armed_at: float | None = None
     request: ServiceRequest | None = None
     busy_since: float = 0.0
     busy_beats: int = 0
+    refused_at: float | None = None
 
     def lost_at(self) -> float:
-        """Return when the worker counts as lost, unless a message arrives first (MD-21)."""
+        """Return when the worker counts as lost, unless a message arrives first."""
         if self.request is None:
             return self.expires_at
         limit = self.busy_since + self.policy.busy_seconds_max
         return min(limit, self.expires_at) if self.busy_beats >= _BEATS_THAT_PROVE else limit
 
-    def check_at(self, now: float, heartbeat_seconds: float) -> float:
-        """Return when the broker must check the worker next. It checks a busy worker once per heartbeat interval."""
-        return min(self.lost_at(), self.heartbeat_at if self.request is None else now + heartbeat_seconds)
+    def is_cut_off(self, seconds: float) -> bool:
+        """Return whether the worker holds a request, and its host has acknowledged nothing for so long."""
+        return self.request is not None and self.origin.is_silent(seconds)
+
+    def was_refused_since(self, then: float) -> bool:
+        """Return whether the socket has refused a heartbeat since a time."""
+        return self.refused_at is not None and self.refused_at >= then
+
+    def check_at(self) -> float:
+        """Return when the broker must check the worker next: for its loss, or for the next heartbeat to it."""
+        return min(self.lost_at(), self.heartbeat_at)

@@ -9,7 +9,7 @@
                                                  |
               release, with a pause  <--none--  call  --reply-->  settle
 
-Each call is a task of its own, so a slow or absent service does not delay the others (TI-19). While no service that
+Each call is a task of its own, so a slow or absent service does not delay the others. While no service that
 waits has a worker, several accepts share one read of the store, because a read costs more than an accept.
 """
 
@@ -33,8 +33,10 @@ __all__ = ["Dispatcher"]
 
 _LOG = logging.getLogger(__name__)
 _STORE_PAUSE_SECONDS = 1.0
+_WARN_SECONDS = 60.0
 _EXTENSIONS_PER_LEASE = 3
 _IN_VAIN_PAUSE_SECONDS = 0.02
+_PAUSE_OVER_SECONDS = 0.02
 T = TypeVar("T")
 
 
@@ -50,6 +52,7 @@ class Dispatcher:
         self._calls: Counter[str] = Counter()
         self._absent_until: dict[str, float] = {}
         self._looked_in_vain = False
+        self._warn_at = 0.0
         self._wake = ChangeSignal()
 
     async def run(self) -> None:
@@ -129,6 +132,8 @@ class Dispatcher:
         doublings = min(claimed.attempts - 1, 30)
         pause = min(self._options.retry_seconds_max, self._options.retry_seconds * 2**doublings)
         await self._retried(lambda: self._store.release(claimed.receipt, pause))
+        if pause < self._options.look_seconds:
+            asyncio.get_running_loop().call_later(pause + _PAUSE_OVER_SECONDS, self._wake.notify)
 
     async def _settle(self, receipt: Receipt, reply: Frames) -> None:
         """Store the reply. Repeat while the store fails or is full; :meth:`_extend` extends the lease meanwhile."""
@@ -151,6 +156,14 @@ class Dispatcher:
             self._absent_until = {service: until for service, until in self._absent_until.items() if until > now}
             await asyncio.sleep(self._options.expire_seconds)
 
+    def _warn(self, error: StoreError) -> None:
+        """Log one warning a minute."""
+        now = time.monotonic()
+        if now >= self._warn_at:
+            self._warn_at = now + _WARN_SECONDS
+            count = self.counters.drops["store-failure"]
+            _LOG.warning("Titanic's store failed (%d times), next try in %s s: %s", count, _STORE_PAUSE_SECONDS, error)
+
     async def _retried(self, step: Callable[[], Awaitable[T]]) -> T:
         """Repeat a step until the store does not fail, and return its result."""
         while True:
@@ -158,5 +171,5 @@ class Dispatcher:
                 return await step()
             except StoreError as error:
                 self.counters.drop("store-failure")
-                _LOG.warning("Titanic's store failed, next try in %s s: %s", _STORE_PAUSE_SECONDS, error)
+                self._warn(error)
                 await asyncio.sleep(_STORE_PAUSE_SECONDS)

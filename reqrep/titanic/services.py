@@ -1,4 +1,4 @@
-"""The three services of 9/TSP: titanic.request, titanic.reply and titanic.close (TI-02 to TI-07, TI-20)."""
+"""The three services of 9/TSP: titanic.request, titanic.reply and titanic.close."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import time
 from typing import Final
 
 from reqrep.frames import Frames
+from reqrep.inside import split_number
 from reqrep.titanic.store import AcceptedRequest, RequestState, RequestStore, StoreError
 
-__all__ = ["TITANIC_CLOSE", "TITANIC_NAMES", "TITANIC_REPLY", "TITANIC_REQUEST", "TitanicServices", "split_number"]
+__all__ = ["TITANIC_CLOSE", "TITANIC_NAMES", "TITANIC_REPLY", "TITANIC_REQUEST", "TitanicServices"]
 
 _LOG = logging.getLogger(__name__)
 TITANIC_REQUEST: Final = b"titanic.request"
@@ -20,14 +21,13 @@ _OK: Final = b"200"
 _PENDING: Final = b"300"
 _REFUSED: Final = b"400"
 _FAILED: Final = b"500"
-_NUMBER_MARK: Final = b"\x00hookwire-number:"
 _RESERVED: Final = ("mmi.", "titanic.")
 _SERVICE_BYTES_MAX: Final = 255
-_WARN_SECONDS: Final = 10.0
+_WARN_SECONDS: Final = 60.0
 
 
 class TitanicServices:
-    """Answers clients. A client may use an id over any connection (TI-22)."""
+    """Answers clients. A client may use an id over any connection."""
 
     def __init__(self, store: RequestStore) -> None:
         self._store = store
@@ -35,9 +35,9 @@ class TitanicServices:
         self._warn_at = 0.0
 
     async def answer(self, service: bytes, body: Frames, user: str = "") -> Frames:
-        """Return the body of the reply of one of the three services. A failure of the store gives 500 (TI-05).
+        """Return the body of the reply of one of the three services. A failure of the store gives 500.
 
-        If the first frame is the number of a pipelined request, the reply begins with it (MD-24).
+        If the first frame is the number of a pipelined request, the reply begins with it.
         """
         number, body = split_number(body)
         return [*number, *await self._answer(service, body, user)]
@@ -54,7 +54,7 @@ class TitanicServices:
             return [_FAILED]
 
     def _warn(self, service: bytes, error: StoreError) -> None:
-        """Log at most one warning in ten seconds."""
+        """Log at most one warning a minute."""
         self._failures += 1
         now = time.monotonic()
         if now >= self._warn_at:
@@ -80,11 +80,6 @@ class TitanicServices:
         return [_OK]
 
 
-def split_number(body: Frames) -> tuple[Frames, Frames]:
-    """Split off the number of a pipelined request. Return a list of at most one frame, and the rest (MD-24)."""
-    return (body[:1], body[1:]) if body and body[0].startswith(_NUMBER_MARK) else ([], body)
-
-
 def _service_in(body: Frames) -> str | None:
     """Return the name of the requested service, or None for an invalid or reserved name."""
     try:
@@ -96,5 +91,5 @@ def _service_in(body: Frames) -> str | None:
 
 
 def _id_in(body: Frames) -> str:
-    """Return the id as text. It is not validated, because the store knows no invalid id (TI-20)."""
+    """Return the id as text. It is not validated, because the store knows no invalid id."""
     return body[0].decode("ascii", "replace") if body else ""

@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import threading
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, suppress
@@ -17,11 +18,11 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from reqrep.frames import Frames
-from reqrep.inside import CallAnswered, CallMade, ReplyGiven, RequestTaken
+from reqrep.inside import CallAnswered, CallMade, ReplyGiven, RequestTaken, split_number
 from reqrep.titanic.caller import NotAnswered
 from reqrep.titanic.dispatcher import Dispatcher
 from reqrep.titanic.options import TitanicOptions
-from reqrep.titanic.services import TitanicServices, split_number
+from reqrep.titanic.services import TitanicServices
 from reqrep.titanic.store import AcceptedRequest, RequestStore, StoreError
 
 __all__ = ["BrokerMail", "TitanicPlan", "TitanicThread"]
@@ -31,6 +32,7 @@ AnswerService = Callable[[Frames, str], Awaitable[Frames]]
 OpenStore = Callable[[], AbstractAsyncContextManager[RequestStore]]
 _ANNOUNCE_SECONDS = 10.0
 _COUNTS_SECONDS = 1.0
+_WARN_SECONDS = 60.0
 _OK = b"200"
 _LOG = logging.getLogger(__name__)
 
@@ -70,6 +72,7 @@ class TitanicThread:
         self._opened: Future[None] = Future()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
+        self._warn_at = 0.0
         self._thread = threading.Thread(target=self._run, name="titanic")
 
     def start(self) -> None:
@@ -150,8 +153,15 @@ class TitanicThread:
             try:
                 await self._plan.announce([service["name"] for service in services if service["workers"]])
             except StoreError as error:
-                _LOG.warning("cannot store which services have workers: %s", error)
+                self._warn(error)
             await asyncio.sleep(_ANNOUNCE_SECONDS)
+
+    def _warn(self, error: StoreError) -> None:
+        """Log one warning a minute."""
+        now = time.monotonic()
+        if now >= self._warn_at:
+            self._warn_at = now + _WARN_SECONDS
+            _LOG.warning("cannot store which services have workers: %s", error)
 
     def _taken(self, requests: list[RequestTaken], answers: list[CallAnswered]) -> None:
         for answer in answers:

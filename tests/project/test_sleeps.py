@@ -12,6 +12,9 @@ HARNESS = {
     "tests/hostile/server.py": "servers that drip and stall; the pace is what they do",
     "tests/faults/held_peer.py": "a program of its own; it polls a file",
     "tests/faults/job_workers.py": "a program of its own; its work takes that long",
+    "tests/ancestors/mdworker.py": "a program of its own; it waits and works as the guide's worker",
+    "tests/ancestors/ticlient.py": "a program of its own; it asks again after a pause",
+    "tests/ancestors/titanic.py": "a program of its own; it looks at a folder",
     "tests/faults/titanic_worker.py": "a program of its own; it polls a file",
 }
 """Where a sleep with a literal is allowed, and why; tests/waiting.py has none."""

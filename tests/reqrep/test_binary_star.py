@@ -92,6 +92,13 @@ def test_two_sides_of_one_role_are_reported(role: Role, state: bytes) -> None:
     assert ([event.kind for event in events], machine.client(1).serve) == (["misconfigured"], False)
 
 
+def test_two_sides_of_one_role_are_reported_once_a_minute() -> None:
+    """GM-12 a: there was a line each second."""
+    machine = BinaryStar("primary", 0)
+    events = [event for second in range(1, 130) for event in machine.peer(second, [b"1"])[1]]
+    assert [event.kind for event in events] == ["misconfigured"] * 3
+
+
 def test_only_an_operator_makes_a_backup_alone_active() -> None:
     """BS-04."""
     machine = BinaryStar("backup", 0)

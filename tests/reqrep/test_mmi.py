@@ -81,7 +81,7 @@ def test_the_stats_of_the_broker_hold_every_drop_and_its_state() -> None:
         b"200",
         {
             "totals": {"mmi": 1}, "drops": {"unknown-header": 1}, "services": 0, "workers": 0, "queued": 0,
-            "state": {"role": "primary"},
+            "queued_bytes": 0, "state": {"role": "primary"},
         },
     )  # fmt: skip
 

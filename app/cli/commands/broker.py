@@ -1,4 +1,4 @@
-"""``hookwire broker``: a Majordomo broker as a process of its own (ZA-06). The work is ``reqrep.majordomo``'s."""
+"""``hookwire broker``: a Majordomo broker as a process of its own. The work is ``reqrep.majordomo``'s."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from app.cli.broker_door import refuse_open_door, warning_of
 from app.cli.entry import Config, Json, say, settings_from, tell
 from app.cli.failure import CommandFailed
 from app.settings.address import address_of
@@ -37,7 +38,18 @@ Liveness = Annotated[
 Expiry = Annotated[
     float, typer.Option("--request-timeout", min=0.01, help="Seconds that a request may wait for a worker.")
 ]
-QueueMax = Annotated[int, typer.Option("--queue-max", min=0, help="Requests that may wait for one service.")]
+QueueMax = Annotated[
+    int | None,
+    typer.Option("--queue-max", min=0, help="Requests that may wait for one service. Default: only bytes are limited."),
+]
+QueueBytesMax = Annotated[
+    int,
+    typer.Option(
+        "--queue-bytes-max",
+        min=0,
+        help="Bytes of all waiting requests and replies, with overhead; one client may have a quarter.",
+    ),
+]
 Services = Annotated[
     Path | None, typer.Option("--services", help="TOML file: one table of policies per pattern of service names.")
 ]
@@ -50,7 +62,10 @@ Partials = Annotated[
 Control = Annotated[
     list[str] | None, typer.Option("--control", help="User that may disable services; '*' means all users.")
 ]
-Keys = Annotated[Path | None, typer.Option("--keys", help="CURVE: folder of public keys, USER.key.")]
+Keys = Annotated[
+    Path | None,
+    typer.Option("--keys", help="CURVE: folder of public keys, USER.key, and users.toml: what each user may do."),
+]
 ServerKey = Annotated[Path | None, typer.Option("--server-key", help="CURVE: secret key file of this broker.")]
 MakeKey = Annotated[
     Path | None,
@@ -106,7 +121,8 @@ Trace = Annotated[bool, typer.Option("--trace", help="Print every message on sta
 
 def broker(
     bind: Bind = None, heartbeat_ms: Heartbeat = 2500, liveness: Liveness = 3, request_timeout: Expiry = 60.0,
-    queue_max: QueueMax = 10_000, services: Services = None, partials: Partials = "join", control: Control = None,
+    queue_max: QueueMax = None, queue_bytes_max: QueueBytesMax = 268_435_456,
+    services: Services = None, partials: Partials = "join", control: Control = None,
     keys: Keys = None, server_key: ServerKey = None, make_key: MakeKey = None, pair: PairRole = None,
     state_bind: StateBind = "tcp://127.0.0.1:5003", state_peer: StatePeer = "tcp://127.0.0.1:5004",
     state_ms: StateMs = 1000, on_dual: OnDual = "survive", promote: Promote = False, titanic: Titanic = None,
@@ -140,15 +156,24 @@ def broker(
             return
         if promote and pair is None:
             raise CommandFailed("--promote needs --pair", 2)
+        endpoints, curve = bind or ["tcp://127.0.0.1:5555"], _curve(keys, server_key)
         program = _program(
-            bind or ["tcp://127.0.0.1:5555"],
-            _options(heartbeat_ms, liveness, request_timeout, queue_max, services, partials, control),
-            _curve(keys, server_key),
+            endpoints,
+            _options(
+                heartbeat_ms, liveness, request_timeout, queue_max, queue_bytes_max, services,
+                partials, control,
+            ),
+            curve,
             _pair(pair, state_bind, state_peer, state_ms, on_dual),
             trace,
             as_json,
-            _titanic(titanic, titanic_retention, titanic_concurrency, titanic_timeout, titanic_collect_ms, config),
-        )
+            _titanic(
+                titanic, titanic_retention, titanic_concurrency, titanic_timeout, titanic_collect_ms, config,
+                endpoints, curve,
+            ),
+        )  # fmt: skip
+        if (warning := warning_of(endpoints, curve, titanic == "database")) is not None:
+            tell(warning)
         try:
             if metrics is not None:
                 _serve_metrics(program, metrics)
@@ -182,8 +207,8 @@ def _explained() -> Iterator[None]:
 
 
 def _options(
-    heartbeat_ms: int, liveness: int, request_timeout: float, queue_max: int, services: Path | None,
-    partials: Literal["join", "drop"], control: list[str] | None,
+    heartbeat_ms: int, liveness: int, request_timeout: float, queue_max: int | None,
+    queue_bytes_max: int, services: Path | None, partials: Literal["join", "drop"], control: list[str] | None,
 ) -> BrokerOptions:  # fmt: skip
     from reqrep.majordomo.options import BrokerOptions, ServicePolicy, policies_from
 
@@ -195,17 +220,24 @@ def _options(
         liveness=liveness,
         partials=partials,
         policies=policies_from(table),
-        policy=ServicePolicy(request_seconds_max=request_timeout, queue_requests_max=queue_max),
+        queue_bytes_max=queue_bytes_max,
+        policy=ServicePolicy(
+            request_seconds_max=request_timeout, queue_requests_max=sys.maxsize if queue_max is None else queue_max
+        ),
         controllers=frozenset(control or ()),
     )
 
 
 def _curve(keys: Path | None, server_key: Path | None) -> CurvePlan | None:
     from reqrep.majordomo.program import CurvePlan
+    from reqrep.rights import RIGHTS_FILE, RightsFile
 
     if (keys is None) != (server_key is None):
         raise CommandFailed("CURVE needs both --keys and --server-key", 2)
-    return None if keys is None or server_key is None else CurvePlan(server_key, keys)
+    if keys is None or server_key is None:
+        return None
+    file = keys / RIGHTS_FILE
+    return CurvePlan(server_key, keys, RightsFile(file) if file.exists() else None)
 
 
 def _pair(
@@ -221,13 +253,16 @@ def _pair(
 
 
 def _titanic(
-    where: str | None, retention: str, concurrency: int, execution_seconds: float, collect_ms: int, config: Path | None
-) -> TitanicPlan | None:
+    where: str | None, retention: str, concurrency: int, execution_seconds: float, collect_ms: int,
+    config: Path | None, endpoints: list[str], curve: CurvePlan | None,
+) -> TitanicPlan | None:  # fmt: skip
     from app.cli.titanic import StoreChoice, titanic_plan
 
     if where is None:
         return None
     settings = settings_from(config) if where == "database" else None
+    if settings is not None and settings.profile == "production":
+        refuse_open_door(endpoints, curve)
     return titanic_plan(StoreChoice(where, collect_ms, settings), concurrency, execution_seconds, retention)
 
 
@@ -243,10 +278,7 @@ def _program(
         elif event.kind not in {"dropped", "refused"}:
             tell(" ".join(word for word in event if word))
 
-    program = BrokerProgram(endpoints, options, curve, pair, report, tell if trace else None, titanic)
-    if curve is None and any("127.0.0.1" not in endpoint and "ipc://" not in endpoint for endpoint in endpoints):
-        tell("any program that reaches this endpoint may call and offer services; --keys and --server-key change that")
-    return program
+    return BrokerProgram(endpoints, options, curve, pair, report, tell if trace else None, titanic)
 
 
 def _serve_metrics(program: BrokerProgram, address: str) -> None:

@@ -1,4 +1,4 @@
-"""Clients for threads: one call at a time, repeated until it is answered (MD-23, LP-01 to LP-12)."""
+"""Clients for threads: one call at a time, repeated until it is answered."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ class RetryingClient:
 
     def __init__(self, exchange: Exchange, options: RetryOptions, curve: Curve | None, trace: Trace | None) -> None:
         self._machine = RetryClient(exchange, options)
+        self._endpoints = ", ".join(options.endpoints)
         self._poll = Poll()
         self._link = Link(self._poll.add, self._poll.remove, SocketOptions(curve=curve), trace)
         self._turn = threading.Lock()
@@ -49,7 +50,7 @@ class RetryingClient:
         if isinstance(event, Answered | Part):
             yield event.body, isinstance(event, Answered)
         elif isinstance(event, GaveUp):
-            raise NoReply(service.decode("utf-8", "replace"), event.reason)
+            raise NoReply(service.decode("utf-8", "replace") or self._endpoints, event.reason)
         elif isinstance(event, Stray):
             self.strays += 1
 
@@ -84,7 +85,7 @@ class Client(RetryingClient):
     """A Majordomo client.
 
     With several endpoints each further try goes to the next endpoint. Name all brokers to which the workers connect, or
-    both sides of a Binary Star pair. For a pair, set ``pause_seconds`` to at least its fail-over time (MD-34, BS-13).
+    both sides of a Binary Star pair. For a pair, set ``pause_seconds`` to at least its fail-over time.
     """
 
     def __init__(

@@ -1,10 +1,12 @@
-"""Heartbeats in both directions on one connection of a worker (HB-01, HB-05)."""
+"""Heartbeats in both directions on one connection of a worker."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 __all__ = ["HeartbeatOptions", "Presence"]
+
+_SOON_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,10 @@ class Presence:
     def heard(self, now: float) -> None:
         """Note a message from the peer. Any message counts as a heartbeat."""
         self.gone_at = now + self._options.interval_seconds * self._options.liveness
+
+    def beat_soon(self, now: float) -> None:
+        """Send the next heartbeat after 50 ms, unless a message is sent before."""
+        self.beat_at = min(self.beat_at, now + _SOON_SECONDS)
 
     def sent(self, now: float) -> None:
         """Note a message to the peer, which replaces a heartbeat."""

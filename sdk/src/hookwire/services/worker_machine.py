@@ -1,4 +1,4 @@
-"""A Majordomo worker's connection to one broker, without I/O (MD-22).
+"""A Majordomo worker's connection to one broker, without I/O.
 
 The states::
 
@@ -30,7 +30,7 @@ class WorkerOptions:
 
 
 class WorkerMachine:
-    """One service at one broker. At most one request is in progress (MD-12)."""
+    """One service at one broker. At most one request is in progress."""
 
     def __init__(
         self, endpoint: str, service: bytes, dialect: Dialect = MDP_01, options: WorkerOptions | None = None
@@ -73,7 +73,7 @@ class WorkerMachine:
         else:
             self._presence.heard(now)
             if command.command == "request":
-                self._take(command.client, command.body)
+                self._take(now, command.client, command.body)
         return self._outbox.take()
 
     def tick(self, now: float) -> Step:
@@ -123,12 +123,15 @@ class WorkerMachine:
         self._presence, self._client, self._reconnect_at = None, None, None
         return self._outbox.take()
 
-    def _take(self, client: bytes, body: Frames) -> None:
+    def _take(self, now: float, client: bytes, body: Frames) -> None:
+        """Start the request. If it takes longer, an early heartbeat shows the broker that this worker sends them."""
         if self._client is not None:
             self._outbox.events.append(Stray("second-request"))
             return
         self._client = client
         self._ticket += 1
+        if self._presence is not None:
+            self._presence.beat_soon(now)
         self._outbox.events.append(Run(self._ticket, body))
 
     def _is_present(self, ticket: int) -> bool:

@@ -1,0 +1,60 @@
+"""Who may come in by the endpoints of ``hookwire broker``: what is refused in production, and what a warning says."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from app.cli.failure import CommandFailed
+
+if TYPE_CHECKING:
+    from reqrep.majordomo.program import CurvePlan
+
+__all__ = ["refuse_open_door", "warning_of"]
+
+_LOCAL_SCHEMES = ("ipc://", "inproc://")
+_LOCAL_NAMES = frozenset({"localhost", "lo"})
+_RIGHTS = "users.toml beside the keys says what each user may do"
+
+
+def refuse_open_door(endpoints: list[str], curve: CurvePlan | None) -> None:
+    """Refuse a broker on a production hub's database that lets strangers in, or lets each user do everything."""
+    remote = _remote(endpoints)
+    if curve is None and remote:
+        raise CommandFailed(
+            f"whoever reaches {remote[0]} could publish events, read requests and answer them; with --titanic database "
+            "in production, listen on loopback or use --keys and --server-key",
+            2,
+        )
+    if curve is not None and curve.rights is None:
+        raise CommandFailed(
+            f"every user in {curve.key_folder} could publish, call and serve everything; in production {_RIGHTS}", 2
+        )
+
+
+def warning_of(endpoints: list[str], curve: CurvePlan | None, is_on_database: bool) -> str | None:
+    """Return what the users of these endpoints could do, or None if nothing has to be said."""
+    remote = _remote(endpoints)
+    hub = ", publish events to the hub, and get requests that were made over HTTP" if is_on_database else ""
+    if curve is None and remote:
+        return (
+            f"whoever reaches {remote[0]} may call every service, and register as a worker that gets and answers "
+            f"requests of others{hub}; --keys and --server-key change that"
+        )
+    if curve is not None and curve.rights is None:
+        return f"every user in {curve.key_folder} may call and serve every service{hub}; {_RIGHTS}"
+    return None
+
+
+def _remote(endpoints: list[str]) -> list[str]:
+    return [endpoint for endpoint in endpoints if not _is_local(endpoint)]
+
+
+def _is_local(endpoint: str) -> bool:
+    if endpoint.startswith(_LOCAL_SCHEMES):
+        return True
+    host = endpoint.removeprefix("tcp://").rpartition(":")[0].strip("[]")
+    try:
+        return host in _LOCAL_NAMES or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,52 @@
+"""The connection that a message came by, and what the kernel knows about it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from dataclasses import dataclass
+
+__all__ = ["NOWHERE", "Origin"]
+
+_INFO_BYTES = 60
+_UNACKNOWLEDGED_AT, _LAST_ACKNOWLEDGED_AT = 24, 56  # struct tcp_info of linux/tcp.h, the latter in milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """``connection`` is the descriptor of its socket in this process, ``address`` the peer's host.
+
+    The descriptor belongs to ZeroMQ, so it is only looked at. A later connection may have got the same one.
+    """
+
+    connection: int = -1
+    address: str = ""
+
+    def is_open(self) -> bool:
+        """Return whether the descriptor is open."""
+        try:
+            os.fstat(self.connection)
+        except OSError:
+            return False
+        return True
+
+    def is_silent(self, seconds: float) -> bool:
+        """Return whether the peer's host has not acknowledged sent bytes for so long: it, or the link to it, is gone.
+
+        A host whose program is stopped or reads nothing acknowledges. Sockets that are not TCP are never silent.
+        """
+        try:
+            with socket.socket(fileno=os.dup(self.connection)) as copy:
+                found = copy.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
+        except OSError:
+            return False
+        if len(found) < _INFO_BYTES:
+            return False
+        unacknowledged, milliseconds = (
+            int.from_bytes(found[at : at + 4], sys.byteorder) for at in (_UNACKNOWLEDGED_AT, _LAST_ACKNOWLEDGED_AT)
+        )
+        return unacknowledged > 0 and milliseconds >= seconds * 1000
+
+
+NOWHERE = Origin()
