@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 
 __all__ = ["NOWHERE", "Origin"]
@@ -36,11 +37,7 @@ class Origin:
 
         A host whose program is stopped or reads nothing acknowledges. Sockets that are not TCP are never silent.
         """
-        try:
-            with socket.socket(fileno=os.dup(self.connection)) as copy:
-                found = copy.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
-        except OSError:
-            return False
+        found = _tcp_info(self.connection)
         if len(found) < _INFO_BYTES:
             return False
         unacknowledged, milliseconds = (
@@ -50,3 +47,19 @@ class Origin:
 
 
 NOWHERE = Origin()
+
+
+def _tcp_info(descriptor: int) -> bytes:
+    """Return the kernel's numbers about a connection; empty if the descriptor is none, or none of TCP."""
+    try:
+        copy = os.dup(descriptor)
+    except OSError:
+        return b""
+    try:
+        connection = socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        return b""
+    with connection, suppress(OSError):
+        return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
+    return b""

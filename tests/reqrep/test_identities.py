@@ -1,5 +1,6 @@
 """Two workers with one identity: the newer has it, both are named, and they do not take it from each other in turn."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -114,3 +115,11 @@ def test_after_five_minutes_a_newer_connection_may_take_an_identity_again(monkey
         monkeypatch.setattr(socket, "take_over", said.append)
         broker.reactor.post(lambda _: broker._server._settle())
         block_until(lambda: said == [False, True], WAIT_SECONDS)
+
+
+def test_a_look_at_a_descriptor_that_is_no_connection_leaves_none_open(tmp_path: Path) -> None:
+    """The descriptor is ZeroMQ's: by the time of the look it may belong to a file."""
+    with (tmp_path / "file").open("w") as file:
+        before = len(os.listdir("/proc/self/fd"))
+        found = [Origin(file.fileno()).is_silent(0) for _ in range(20)]
+        assert (found, len(os.listdir("/proc/self/fd"))) == ([False] * 20, before)
