@@ -1,4 +1,4 @@
-"""/services: call a service, work for it, change its settings (ZU-05..ZU-08)."""
+"""/services: call a service, work for it, change its settings."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ async def call(
     request: Request, name: Name, context: In, prefer: Prefer = None,
     number: Annotated[
         str | None,
-        Header(alias="Idempotency-Key", max_length=255, description="Requests with one key are one request (ID-01)."),
+        Header(alias="Idempotency-Key", max_length=255, description="Requests with one key are one request."),
     ] = None,
     expiry_seconds: Annotated[
         float | None,
@@ -221,6 +221,8 @@ async def call(
         if repeated and problem.slug == "not-found":
             raise Problem("request-closed", "The request of this Idempotency-Key was closed.") from None
         raise
+    if repeated:
+        response.headers["Idempotency-Replayed"] = "true"
     context.services.metrics.called("reply" if response.status_code == 200 else "pending")
     return response
 
