@@ -249,7 +249,7 @@ _ROWS: Final = (
     ProblemKind(
         "idempotency-key-reused",
         422,
-        "The Idempotency-Key, or the CloudEvent's source and id, belongs to another request",
+        "The Idempotency-Key, or the CloudEvent's identity, belongs to another request",
         "The same Idempotency-Key was used before, on this topic or path, with another key, content type or body; or "
         "the same CloudEvents source and id came with another key, attributes or data. Nothing was stored.",
         "Use a new key, or a new id, for a new request; repeat a request only unchanged.",
