@@ -1,4 +1,4 @@
-"""Repeats: a POST with an ``Idempotency-Key`` is executed once, and its repeats get its answer (ADR 69).
+"""Repeats: a POST with an ``Idempotency-Key`` is executed once, and its repeats get its answer (ADR 70).
 
 ::
 

@@ -1,4 +1,4 @@
-"""RepeatRules: what an ``Idempotency-Key`` does on each POST of the API, by the path in OpenAPI (ADR 69).
+"""RepeatRules: what an ``Idempotency-Key`` does on each POST of the API, by the path in OpenAPI (ADR 70).
 
 A POST that is in no table fails the tests. ``KEPT`` answers a repeat with the first answer. ``OWN`` has a rule of its
 own. ``REFUSED`` refuses the header. ``SAFE`` makes nothing new, so the header changes nothing.
