@@ -1,9 +1,9 @@
-"""Fail points: faults injected at named steps, by wrappers round these steps (IT-01, OR-09).
+"""Fail points: faults injected at named steps, by wrappers round these steps.
 
 ``HOOKWIRE_FAILPOINTS=relay.after_send:kill@3,publish.after_commit:hang`` means: the third time a batch was
 acknowledged, die by SIGKILL; after the first commit of a publish, hang. Actions: ``kill`` (SIGKILL of this process),
 ``hang`` (stop here for ever), ``error`` (raise), ``delay`` (a tenth of a second). ``stall`` blocks the whole event loop
-for three seconds, or ``stall=1.5`` (F06). ``relay.before_send:error/50`` fails every fiftieth time. Refused in
+for three seconds, or ``stall=1.5``. ``relay.before_send:error/50`` fails every fiftieth time. Refused in
 production.
 
 The rooms know nothing of this: points sit round the database's statement names and round the sinks' port. A point in
@@ -85,12 +85,14 @@ _AFTER = {
     "message.reject": "queue.after_reject",
     "message.reap": "queue.after_reap",
     "task.clean": "task.after_clean",
+    "answer.keep": "repeat.before_commit",
 }
 QUEUE_POINTS = sorted(point for point in (*_BEFORE.values(), *_AFTER.values()) if point.startswith(("queue.", "task.")))
 """The points before and after each statement of the hub about messages and tasks."""
 MOMENTS = (
     "relay.mid_purge", "relay.mid_send", "stop.before_leave", "service.before_request", "service.after_request",
-    "service.after_claim", "service.before_reply", "service.after_reply", *QUEUE_POINTS,
+    "service.after_claim", "service.before_reply", "service.after_reply", "repeat.before_commit",
+    "repeat.after_commit", *QUEUE_POINTS,
 )  # fmt: skip
 """Points that are not on the way of an event to its sinks."""
 POINTS = sorted(
@@ -215,6 +217,13 @@ class FailpointDatabase(_FailpointSession, Database):
         """Yield a transaction whose statements pass fail points."""
         async with self._inner.transaction() as transaction:
             yield _FailpointSession(transaction, self._points)
+
+    @asynccontextmanager
+    async def joined(self) -> AsyncIterator[Session]:
+        """Join a task's statements; pass ``repeat.after_commit`` at the end."""
+        async with self._inner.joined() as transaction:
+            yield _FailpointSession(transaction, self._points)
+        await self._points.reach("repeat.after_commit")
 
     def with_statements(self, statements: Mapping[str, str]) -> FailpointDatabase:
         """Return the same pool under other statements, whose names pass the same points."""

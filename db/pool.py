@@ -1,6 +1,6 @@
 """The connection pool: statements by name, every time-out set, foreign exceptions translated.
 
-Every wait has a limit (RP-06): connecting, getting a connection, a statement on both sides, a lock, and idling inside a
+Every wait has a limit: connecting, getting a connection, a statement on both sides, a lock, and idling inside a
 transaction. A statement whose answer never came is :class:`~db.errors.OutcomeUnknown`. A statement that was never sent
 is :class:`~db.errors.Unavailable`. The difference decides the answer to a publisher.
 """
@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import asyncpg
@@ -46,6 +48,18 @@ class Session(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """A transaction that one task has joined, with its pool."""
+
+    pool: Any
+    task: asyncio.Task[Any] | None
+    connection: Any
+
+
+_JOINED: ContextVar[_Joined | None] = ContextVar("joined", default=None)
+
+
 class Database:
     """A pool of connections that runs named statements, each in its own transaction by default."""
 
@@ -63,6 +77,11 @@ class Database:
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[Any]:
         """Lend a connection. Its errors tell whether the primary has changed."""
+        joined = _JOINED.get()
+        if joined is not None and joined.pool is self._pool and joined.task is asyncio.current_task():
+            async with _transaction(joined.connection):  # a savepoint
+                yield joined.connection
+            return
         connection = await self._lent()
         generation = connection.generation
         try:
@@ -83,7 +102,7 @@ class Database:
             connection.terminate()
 
     async def _release(self, connection: Any, generation: int) -> None:
-        """Return a connection to the pool, or drop it where that fails (FC-05), or where it is not to be lent again.
+        """Return a connection to the pool, or drop it where that fails, or where it is not to be lent again.
 
         Only the outcome of its use counts: a result, an error or a cancellation. So this raises nothing for a lost
         connection.
@@ -134,20 +153,21 @@ class Database:
 
         Raise :class:`OutcomeUnknown` when the connection is lost at COMMIT.
         """
-        async with self.lend() as connection:
-            transaction = connection.transaction()
-            with translated(sent=False):
-                await transaction.start()
+        async with self.lend() as connection, _transaction(connection):
+            yield Bound(connection, self._statements)
+
+    @asynccontextmanager
+    async def joined(self) -> AsyncIterator[Session]:
+        """Join whatever this task does with this pool into one transaction, committed on a clean exit.
+
+        Each statement and transaction inside is a savepoint, so it may fail alone. Other tasks are not joined.
+        """
+        async with self.lend() as connection, _transaction(connection):
+            token = _JOINED.set(_Joined(self._pool, asyncio.current_task(), connection))
             try:
                 yield Bound(connection, self._statements)
-            except BaseException:
-                # A transaction without its connection rolls back by itself. Only the original error counts, above all a
-                # cancellation.
-                with suppress(DatabaseError), translated(sent=True):
-                    await transaction.rollback()
-                raise
-            with translated(sent=True):
-                await transaction.commit()
+            finally:
+                _JOINED.reset(token)
 
     async def aclose(self) -> None:
         """Let running statements end within a moment, then close every connection."""
@@ -157,6 +177,23 @@ class Database:
                     await self._pool.close()
         except DatabaseError:
             self._pool.terminate()
+
+
+@asynccontextmanager
+async def _transaction(connection: Any) -> AsyncIterator[None]:
+    transaction = connection.transaction()
+    with translated(sent=False):
+        await transaction.start()
+    try:
+        yield
+    except BaseException:
+        # A transaction without its connection rolls back by itself. Only the original error counts, above all a
+        # cancellation.
+        with suppress(DatabaseError), translated(sent=True):
+            await transaction.rollback()
+        raise
+    with translated(sent=True):
+        await transaction.commit()
 
 
 async def _keep(_connection: object) -> None:

@@ -1655,6 +1655,30 @@ ALTER TABLE hookwire.jobs ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE hookwire.kept_answers (
+    tenant text NOT NULL,
+    caller text NOT NULL,
+    path text NOT NULL,
+    key text NOT NULL,
+    fingerprint bytea NOT NULL,
+    status smallint NOT NULL,
+    headers text[] NOT NULL,
+    body bytea NOT NULL,
+    answered_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE hookwire.kept_answers IS 'Answers of the HTTP API by Idempotency-Key, committed with what the request made.';
+
+COMMENT ON COLUMN hookwire.kept_answers.caller IS 'Id of the API key that sent the request; empty without one.';
+
+COMMENT ON COLUMN hookwire.kept_answers.path IS 'Path as it was sent: a key counts for its caller and path.';
+
+COMMENT ON COLUMN hookwire.kept_answers.fingerprint IS 'A hash of the request: another request with the same key is a conflict.';
+
+COMMENT ON COLUMN hookwire.kept_answers.headers IS 'Names and values by turns.';
+
+COMMENT ON COLUMN hookwire.kept_answers.body IS 'The body, without a secret that is shown once.';
+
 CREATE TABLE hookwire.lake_backlog (
     tenant text NOT NULL,
     at timestamp with time zone NOT NULL,
@@ -2649,6 +2673,9 @@ ALTER TABLE ONLY hookwire.jobs
 ALTER TABLE ONLY hookwire.jobs
     ADD CONSTRAINT jobs_seq_key UNIQUE (seq);
 
+ALTER TABLE ONLY hookwire.kept_answers
+    ADD CONSTRAINT kept_answers_pkey PRIMARY KEY (tenant, caller, path, key);
+
 ALTER TABLE ONLY hookwire.lake_backlog
     ADD CONSTRAINT lake_backlog_pkey PRIMARY KEY (tenant, at, topic, subscription);
 
@@ -2871,6 +2898,8 @@ CREATE INDEX jobs_running ON hookwire.jobs USING btree (kind, key) WHERE (state 
 CREATE UNIQUE INDEX jobs_token ON hookwire.jobs USING btree (token) WHERE (token IS NOT NULL);
 
 CREATE UNIQUE INDEX jobs_uniq ON hookwire.jobs USING btree (kind, uniq) WHERE (uniq IS NOT NULL);
+
+CREATE INDEX kept_answers_age ON hookwire.kept_answers USING btree (answered_at);
 
 CREATE INDEX ledger_unequal ON hookwire.ledger USING btree (hour) WHERE ((sink <> ''::text) AND ((((owed_count IS DISTINCT FROM (sent_count + dead_count)) OR (owed_sum IS DISTINCT FROM settled_sum)) OR (owed_min IS DISTINCT FROM settled_min)) OR (owed_max IS DISTINCT FROM settled_max)));
 

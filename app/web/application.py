@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
 from fastapi import APIRouter, FastAPI, Request
@@ -37,10 +37,12 @@ from app.web.console import status_route as console
 from app.web.limits import MIB, FrontDoor, RequestIds, RequestLimits
 from app.web.page_policy import PublishingPages, operations_policy, page_policy
 from app.web.pages import install_problem_pages
-from app.web.problem import Problem, Problems, install_problem_handlers, request_id_of
+from app.web.problem import Problems, install_problem_handlers, problem_of_database, request_id_of
 from app.web.publishing.ingest import Ingest, is_publish
+from app.web.repeats import Repeats
 from app.web.route_needs import RouteNeeds
 from db.errors import Busy, DatabaseError, OutcomeUnknown, ServerTrouble, Unavailable
+from hub.acceptance import Hub
 from hub.keys import Keys
 
 __all__ = ["build_api", "build_operations", "build_web"]
@@ -119,7 +121,7 @@ def build_web(
     settings = context.settings
     event_bytes_max = settings.event_bytes_max
     limits = RequestLimits(events_bytes_max=event_bytes_max, batch_bytes_max=max(4 * MIB, event_bytes_max))
-    inside: ASGIApp = _Fork(ingest, api)
+    inside: ASGIApp = _Fork(ingest, Repeats(api, context.database, _tell(context.hub)))
     if settings.needs_keys:
         needs, hub_is_open = RouteNeeds(api.routes), settings.hub_access == "open"
         inside = Authentication(inside, Keyring(Keys(context.database)), needs, hub_is_open=hub_is_open)
@@ -141,10 +143,21 @@ def build_operations(context: Context, problems: Problems, request_ids: RequestI
     return FrontDoor(api, problems=problems, request_ids=request_ids, pages=pages)
 
 
+def _tell(hub: Hub) -> Callable[[], None]:
+    """Return what wakes the workers of this process: they looked before the commit of a joined transaction."""
+
+    def tell() -> None:
+        hub.on_publish()
+        hub.wake()
+        hub.wake_fetching()
+
+    return tell
+
+
 class _Fork:
     """Sends publishing to the ingest, everything else to the routes."""
 
-    def __init__(self, ingest: Ingest, api: FastAPI) -> None:
+    def __init__(self, ingest: Ingest, api: ASGIApp) -> None:
         self._ingest = ingest
         self._api = api
 
@@ -160,15 +173,7 @@ def _install_database_handlers(api: FastAPI, problems: Problems) -> None:
         if isinstance(error, ServerTrouble):  # the answer does not include it: the message may name files and tables
             _log.warning("database_trouble", request_id=request_id_of(request.scope), error=str(error))
         reads = request.method in ("GET", "HEAD")
-        return problems.response(_problem_of(error, reads=reads), request_id_of(request.scope))
+        return problems.response(problem_of_database(error, reads=reads), request_id_of(request.scope))
 
     for kind in (Busy, OutcomeUnknown, Unavailable):
         api.add_exception_handler(kind, answer)
-
-
-def _problem_of(error: DatabaseError, *, reads: bool) -> Problem:
-    if isinstance(error, Busy):
-        return Problem("busy", "The database is held up; nothing was changed.")
-    if isinstance(error, OutcomeUnknown) and not reads:
-        return Problem("outcome-unknown")
-    return Problem("database-unavailable")

@@ -1,4 +1,4 @@
-"""Every answer that is not a success: one table of kinds, one shape on the wire (RFC 9457, SV-06).
+"""Every answer that is not a success: one table of kinds, one shape on the wire (RFC 9457).
 
 A problem is raised where it is found and written at one of three borders, always as the same document::
 
@@ -27,6 +27,7 @@ from starlette.routing import Match
 from starlette.types import Scope
 
 from app.web.problem_kinds import KINDS
+from db.errors import Busy, DatabaseError, OutcomeUnknown
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 RESERVED_MEMBERS: Final = frozenset({"type", "title", "status", "detail", "instance", "request_id"})
@@ -158,8 +159,17 @@ def problem_of_http_exception(error: HTTPException) -> Problem:
     return Problem(slug, detail, status=status, headers=error.headers)
 
 
+def problem_of_database(error: DatabaseError, *, reads: bool) -> Problem:
+    """Return the problem of an operating error of the database."""
+    if isinstance(error, Busy):
+        return Problem("busy", "The database is held up; nothing was changed.")
+    if isinstance(error, OutcomeUnknown) and not reads:
+        return Problem("outcome-unknown")
+    return Problem("database-unavailable")
+
+
 def problem_of_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
-    """Return the problem of an invalid request, parameter by parameter; rejected values are never repeated (SV-06)."""
+    """Return the problem of an invalid request, parameter by parameter; rejected values are never repeated."""
     found = [_validation_error(error) for error in errors[:VALIDATION_ERRORS_MAX]]
     if errors[0]["type"] == "json_invalid":
         return Problem("malformed-json", f"{found[0]['message']} at character {errors[0]['loc'][-1]}")

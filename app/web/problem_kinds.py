@@ -249,10 +249,10 @@ _ROWS: Final = (
     ProblemKind(
         "idempotency-key-reused",
         422,
-        "The Idempotency-Key, or the CloudEvent's source and id, belongs to another event",
-        "On this topic the same Idempotency-Key was used before with another key, content type or body; or the same "
-        "CloudEvents source and id were published before with another key, other attributes or other data.",
-        "Use a new key, or a new id, for a new event; repeat a request only unchanged.",
+        "The Idempotency-Key, or the CloudEvent's identity, belongs to another request",
+        "The same Idempotency-Key was used before, on this topic or path, with another key, content type or body; or "
+        "the same CloudEvents source and id came with another key, attributes or data. Nothing was stored.",
+        "Use a new key, or a new id, for a new request; repeat a request only unchanged.",
     ),
     ProblemKind(
         "idempotency-key-in-flight",
@@ -320,7 +320,7 @@ _ROWS: Final = (
         503,
         "It is not known whether the request took effect",
         "The connection to the database broke while the transaction was being committed: it may or may not be stored.",
-        "Repeat the request with the same Idempotency-Key; without one, an event that was stored is stored twice.",
+        "Repeat the request with the same Idempotency-Key. Without one, a repeat may make a second event or job.",
         retry_after_seconds=1,
     ),
     ProblemKind(
@@ -355,7 +355,7 @@ _ROWS: Final = (
         "Something is broken on our side",
         "The service met an unexpected condition. The operator's log holds the details under "
         "the request id of this answer.",
-        "Give the request id to the operator. Repeating the request is safe with the same Idempotency-Key.",
+        "Give the request id to the operator. Repeating a POST is safe with the same Idempotency-Key.",
     ),
     # HTTP itself
     ProblemKind(

@@ -41,7 +41,7 @@ _FILLED: dict[str, dict[str, str]] = {
     "holds": {"sink": "'webhooks'", "grp": "n % 100"},
     "held": {"sink": "'webhooks'", "grp": "n % 100", "shard": "n % 64", "layout": "1"},
     "relay_dead_letters": {"shard": "n % 64", "layout": "1"},
-    "idempotency_keys": {"topic": _WORD},
+    "idempotency_keys": {"topic": _WORD}, "kept_answers": {"answered_at": "now() + interval '1 day'"},
     "subscriptions": {
         "protocol": "(ARRAY['webhook', 'websub', 'rabbithub', 'pull'])[1 + n % 4]", "state": "'active'",
         "identity": "sha256(n::text::bytea)", "lease_until": "now() + interval '9 days'",
@@ -153,7 +153,8 @@ _MEASURED = {
     "job.claim", "job.complete", "job.fail", "job.extend", "job.keep", "job.claim_for_callbacks", "request.lease",
     "request.reply", "request.lease_for_callbacks", "key.find", "topic.get", "topic.known", "due.poll",
     "ledger.fold_events", "ledger.fold_entries", "replay.step", "rabbithub.expire", "foreign.ping",
-    "event.purge_idempotency_keys", "event_job.enqueue", "sequence.behind", "sequence.set_forward",
+    "event.purge_idempotency_keys", "answer.find", "answer.purge", "event_job.enqueue", "sequence.behind",
+    "sequence.set_forward",
 }  # fmt: skip
 
 # What users call in sessions of their own.

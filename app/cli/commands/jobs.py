@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.data import segment
+from app.cli.data import line, segment
 from app.cli.entry import Config, Json, Url, parsed, run, say, settings_from
 from app.cli.listing import listed, print_list
 from app.cli.moment import shown_moment
@@ -41,6 +41,9 @@ Until = Annotated[
     str, typer.Option("--until", help="A time such as 2026-07-01T09:00: local in --zone, or with an offset.")
 ]
 Zone = Annotated[str | None, typer.Option("--zone", help="A time zone such as Europe/Berlin.")]
+IdempotencyKey = Annotated[
+    str | None, typer.Option("--idempotency-key", help="Makes repeats safe: the same call with it makes one job.")
+]
 ToPool = Annotated[bool, typer.Option("--to-pool", help="Return the job to the pool at that time.")]
 Result = Annotated[str, typer.Option("--result", help="JSON.")]
 Settings = Annotated[
@@ -54,7 +57,8 @@ _HEADS = ("Id", "Kind", "State", "Assignee", "Worker", "Attempts", "Due")
 @jobs.command()
 def enqueue(
     kind: KindName, args: Args = "{}", uniq: Uniq = None, key: Key = None, priority: Priority = None,
-    delay: Delay = None, assignee: To = None, url: Url = None, config: Config = None,
+    delay: Delay = None, assignee: To = None, idempotency_key: IdempotencyKey = None, url: Url = None,
+    config: Config = None,
 ) -> None:  # fmt: skip
     """Enqueue a job and print its id.
 
@@ -65,7 +69,8 @@ def enqueue(
     draft = {"kind": kind, "args": parsed("ARGS", args), "uniq": uniq, "key": key, "priority": priority,
              "delay_seconds": delay, "assignee": assignee}  # fmt: skip
     asked = {name: value for name, value in draft.items() if value is not None}
-    run(_ask("POST", "", asked, url, config, lambda made: made["id"]))
+    named = {"Idempotency-Key": line("--idempotency-key", idempotency_key)} if idempotency_key is not None else {}
+    run(_enqueue(asked, named, url, config))
 
 
 @jobs.command(name="list")
@@ -241,6 +246,15 @@ def _act(job: str, verb: str, body: dict[str, Any], url: str | None, config: Any
 
 async def _list_periodic(url: str | None, config: Any, *, indent: int | None) -> int:
     say(json.dumps(await listed("/jobs/periodic", {}, None, url, config), indent=indent))
+    return 0
+
+
+async def _enqueue(body: dict[str, Any], headers: dict[str, str], url: str | None, config: Any) -> int:
+    from app.cli.hub_client import AS_JSON, hub_url, post
+
+    address = f"{hub_url(url, settings_from(config))}/jobs"
+    made, _ = await post(address, json.dumps(body).encode(), {**AS_JSON, **headers}, deadline_seconds=60.0)
+    say(made["id"])
     return 0
 
 

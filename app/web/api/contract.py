@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from app.web.api.events.publish_contract import PUBLISH_PATHS, PUBLISH_SCHEMAS
 from app.web.api.rabbithub.contract import RABBITHUB_PATHS
 from app.web.api.route.refusals import PROBLEM_SCHEMA, refusals
+from app.web.api.route.repeat_rules import announce_repeats
 from app.web.api.subscribing.hub_contract import HUB_PATHS
 from app.web.api.subscribing.webhook_contract import WEBHOOKS
 from app.web.problem import PROBLEM_MEDIA_TYPE
@@ -90,7 +91,7 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
         routes=api.routes, tags=_tags(), servers=[{"url": "/", "description": "This hub."}],
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
     )  # fmt: skip
-    paths = {**PUBLISH_PATHS, **document["paths"], **HUB_PATHS, **RABBITHUB_PATHS}
+    paths = deepcopy({**PUBLISH_PATHS, **document["paths"], **HUB_PATHS, **RABBITHUB_PATHS})
     document["paths"] = {path: paths[path] for path in dict.fromkeys((*_FIRST_PATHS, *paths))}
     schemas = document["components"]["schemas"] | PUBLISH_SCHEMAS | {"Problem": PROBLEM_SCHEMA}
     document["components"]["schemas"] = {
@@ -107,6 +108,8 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
                 _announce_unstorable(operation["responses"])
             if method not in _READS and not name.startswith(_LENIENT):
                 _announce_unknown_parameter(operation["responses"])
+            if method == "post":
+                announce_repeats(name, operation)
             need = needs.of({"type": "http", "method": method.upper(), "path": name})
             if need != OPEN:
                 operation["security"] = [{}, *({"key": list(scopes)} for scopes in need.alternatives())]
@@ -121,13 +124,13 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
 
 
 def _tags() -> list[dict[str, Any]]:
-    """Return the tags, each with the promise for its routes (FT-15)."""
+    """Return the tags, each with the promise for its routes."""
     return [tag | {"x-stability": "preview" if tag["name"] in _PREVIEW_TAGS else "stable"} for tag in _TAGS]
 
 
 def _describe_one_body(body: dict[str, Any]) -> None:
     """For a body of any type, describe one type, because generators read only one. An extension lists the others
-    (FT-05).
+    .
     """
     content = body.get("content", {})
     if "*/*" not in content:
@@ -139,7 +142,7 @@ def _describe_one_body(body: dict[str, Any]) -> None:
 
 
 def _describe_defaults(document: dict[str, Any]) -> None:
-    """Write defaults into descriptions: generators take a field with ``default`` for required (FT-05)."""
+    """Write defaults into descriptions: generators take a field with ``default`` for required."""
     for place in _requested(document):
         found = place.pop("default", None)
         if found not in (None, []):
@@ -169,7 +172,7 @@ def _requested(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _announce_unstorable(responses: dict[str, Any]) -> None:
-    """Add the refusal of U+0000 and lone surrogates with 422 to every route that reads JSON (B-34)."""
+    """Add the refusal of U+0000 and lone surrogates with 422 to every route that reads JSON."""
     for answer in deepcopy(refusals("malformed-json")).values():
         found = responses.setdefault("422", answer)
         found["content"][PROBLEM_MEDIA_TYPE]["examples"] |= answer["content"][PROBLEM_MEDIA_TYPE]["examples"]

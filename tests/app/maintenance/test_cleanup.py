@@ -55,6 +55,17 @@ async def test_partitions_are_made_ahead_of_the_ids(database_url: str) -> None:
         assert (nothing, made % 2, await partitions(sql) - before, made > 0) == (0, 0, made // 2, True)
 
 
+async def test_kept_answers_are_forgotten_in_time(database_url: str) -> None:
+    """GS-10: as long as the keys of publishing."""
+    async with opened(database_url) as (database, sql):
+        await sql.execute(
+            "INSERT INTO hookwire.kept_answers SELECT 'default', '', '/jobs', 'k' || n, 'f', 201, '{}', '',"
+            " now() - make_interval(secs => n) FROM unnest(ARRAY[100, 10]) n"
+        )
+        await Cleanup(database, 60).once()
+        assert await sql.fetchval("SELECT array_agg(key) FROM hookwire.kept_answers") == ["k10"]
+
+
 async def test_idempotency_keys_are_forgotten_in_time(database_url: str) -> None:
     async with opened(database_url) as (database, sql):
         await remember(sql, "old", 100)

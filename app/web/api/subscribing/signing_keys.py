@@ -1,4 +1,4 @@
-"""/subscriptions/{id}/keys: the keys that sign its deliveries, rotated without a gap (WH-S17)."""
+"""/subscriptions/{id}/keys: the keys that sign its deliveries, rotated without a gap."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class SigningKeyMade(SigningKeyOut):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{**_EXAMPLE, "secret": _SECRET_EXAMPLE}]})
 
-    secret: str
+    secret: str | None = Field(description="Null in a repeated answer.")
 
 
 class SigningKeyList(BaseModel):

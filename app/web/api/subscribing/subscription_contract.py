@@ -241,7 +241,9 @@ class SubscriptionCreated(SubscriptionOut):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{**_EXAMPLE, "secret": _SECRET_EXAMPLE}]})
 
-    secret: str = Field(description="Verify deliveries with it (Standard Webhooks). Shown only here.")
+    secret: str | None = Field(
+        description="Verify deliveries with it (Standard Webhooks). Shown only here; null in a repeated answer."
+    )
 
 
 class SubscriptionPage(BaseModel):

@@ -221,6 +221,8 @@ async def call(
         if repeated and problem.slug == "not-found":
             raise Problem("request-closed", "The request of this Idempotency-Key was closed.") from None
         raise
+    if repeated:
+        response.headers["Idempotency-Replayed"] = "true"
     context.services.metrics.called("reply" if response.status_code == 200 else "pending")
     return response
 
