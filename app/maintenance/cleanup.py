@@ -1,6 +1,5 @@
-"""Clean-up: make partitions far ahead, delete old idempotency keys
-and kept answers, cancel deliveries of ended subscriptions,
-delete old former audiences, fold the ledger. Any number of processes may run it."""
+"""Clean-up: make partitions far ahead, delete old idempotency keys and kept answers, cancel deliveries of ended
+subscriptions, delete old former audiences, fold the ledger. Any number of processes may run it."""
 
 from __future__ import annotations
 

@@ -129,9 +129,7 @@ def _tags() -> list[dict[str, Any]]:
 
 
 def _describe_one_body(body: dict[str, Any]) -> None:
-    """For a body of any type, describe one type, because generators read only one. An extension lists the others
-    .
-    """
+    """For a body of any type, describe one type, because generators read only one. An extension lists the others."""
     content = body.get("content", {})
     if "*/*" not in content:
         return
