@@ -76,8 +76,9 @@ def test_a_planted_fault_is_found(name: str, text: str, finding: str, plant: Pla
 
 @pytest.mark.parametrize("ordinary", ORDINARY)
 def test_an_ordinary_docstring_has_no_finding(ordinary: str, plant: Plant) -> None:
-    """They were written before these rules, in the style of other projects."""
-    code = f'"""{ordinary}"""\n\n\nclass Planted:\n    """{ordinary}"""\n\n    def f(self):\n        """{ordinary}"""\n'
+    """Somebody wrote them who had not read the rules. One names a parameter of its function, which is not here."""
+    text = ordinary.replace("`max_delay`", "`delay_seconds`")
+    code = f'"""{text}"""\n\n\nclass Planted:\n    """{text}"""\n\n    def f(self):\n        """{text}"""\n'
     assert plant("hub/planted.py", code) == []
 
 
