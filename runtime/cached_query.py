@@ -27,6 +27,10 @@ class CachedQuery(Generic[T]):
         self._answer: T | None = None
         self._fresh_until = 0.0
 
+    def expire(self) -> None:
+        """Ask again at the next call, however fresh the answer is."""
+        self._fresh_until = 0.0
+
     async def get(self) -> T | None:
         """Return the answer if it is fresh, else ask. Concurrent callers wait for the same answer."""
         async with self._asking:

@@ -15,7 +15,7 @@ from app.web.api.contract import TITLE, VERSION, operation_id
 from app.web.api.events import event_search, events, topics
 from app.web.api.operating import audit, dead_letters, deliveries, health, holds, replays, status, undelivered
 from app.web.api.rabbithub.routes import RABBITHUB_ROUTES
-from app.web.api.route.context import Context
+from app.web.api.route.context import Context, context_of
 from app.web.api.route.effect import WithoutEffect
 from app.web.api.subscribing import (
     denial,
@@ -37,7 +37,7 @@ from app.web.console import status_route as console
 from app.web.limits import MIB, FrontDoor, RequestIds, RequestLimits
 from app.web.page_policy import PublishingPages, operations_policy, page_policy
 from app.web.pages import install_problem_pages
-from app.web.problem import Problems, install_problem_handlers, problem_of_database, request_id_of
+from app.web.problem import Problem, Problems, install_problem_handlers, problem_of_database, request_id_of
 from app.web.publishing.ingest import Ingest, is_publish
 from app.web.repeats import Repeats
 from app.web.route_needs import RouteNeeds
@@ -121,7 +121,7 @@ def build_web(
     settings = context.settings
     event_bytes_max = settings.event_bytes_max
     limits = RequestLimits(events_bytes_max=event_bytes_max, batch_bytes_max=max(4 * MIB, event_bytes_max))
-    inside: ASGIApp = _Fork(ingest, Repeats(api, context.database, _tell(context.hub)))
+    inside: ASGIApp = _Fork(ingest, Repeats(api, context.database, _tell(context.hub)), context.readiness.doubt)
     if settings.needs_keys:
         needs, hub_is_open = RouteNeeds(api.routes), settings.hub_access == "open"
         inside = Authentication(inside, Keyring(Keys(context.database)), needs, hub_is_open=hub_is_open)
@@ -155,14 +155,20 @@ def _tell(hub: Hub) -> Callable[[], None]:
 
 
 class _Fork:
-    """Sends publishing to the ingest, everything else to the routes."""
+    """Sends publishing to the ingest, everything else to the routes. ``doubt`` is called if the database refused."""
 
-    def __init__(self, ingest: Ingest, api: ASGIApp) -> None:
+    def __init__(self, ingest: Ingest, api: ASGIApp, doubt: Callable[[], None]) -> None:
         self._ingest = ingest
         self._api = api
+        self._doubt = doubt
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await (self._ingest if is_publish(scope) else self._api)(scope, receive, send)
+        try:
+            await (self._ingest if is_publish(scope) else self._api)(scope, receive, send)
+        except Problem as problem:
+            if problem.slug == "database-unavailable":
+                self._doubt()
+            raise
 
 
 def _install_database_handlers(api: FastAPI, problems: Problems) -> None:
@@ -173,6 +179,8 @@ def _install_database_handlers(api: FastAPI, problems: Problems) -> None:
         if isinstance(error, ServerTrouble):  # the answer does not include it: the message may name files and tables
             _log.warning("database_trouble", request_id=request_id_of(request.scope), error=str(error))
         reads = request.method in ("GET", "HEAD")
+        if not reads:
+            context_of(request).readiness.doubt()
         return problems.response(problem_of_database(error, reads=reads), request_id_of(request.scope))
 
     for kind in (Busy, OutcomeUnknown, Unavailable):

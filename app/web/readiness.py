@@ -23,8 +23,8 @@ _WRITABLE: Final = "ok"
 class Readiness:
     """One per process. ``classify_outage`` says why the database failed, as ``Overview.classify_outage`` does.
 
-    A server that is read-only or has a full disk still answers queries, so this also tests a write, at most once in
-    ``fresh_seconds`` (FC-06).
+    A server that is read-only or has a full disk still answers queries, so this also tests a write. It does so at most
+    once in ``fresh_seconds``, and at the first check after :meth:`doubt`.
     """
 
     def __init__(
@@ -35,6 +35,10 @@ class Readiness:
         self._classify_outage = classify_outage
         self._trouble = Trouble("database_cannot_write", "database_writes_again")
         self._write = CachedQuery(self._try_to_write, fresh_seconds, 0.0)
+
+    def doubt(self) -> None:
+        """Test a write at the next check: the database has just refused one."""
+        self._write.expire()
 
     async def check(self) -> Outage | None:
         """Return why nothing can be stored now; None when storing works."""

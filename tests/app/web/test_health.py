@@ -181,6 +181,29 @@ async def test_a_database_that_is_read_only_is_a_503_for_whatever_would_be_store
         assert (page.status_code, again.status_code) == (503, 202)
 
 
+_FULL = """CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
+$$BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END$$"""
+
+
+@pytest.mark.parametrize(
+    ("path", "table"), [("/topics/a/events", "events"), ("/queues/q/messages", "messages"), ("/jobs", "jobs")]
+)
+async def test_after_a_refused_write_the_next_question_finds_the_hub_not_ready(
+    running_hub: RunHub, path: str, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GS-08: with a full disk it was called ready for as long as its last test of a write was fresh."""
+    monkeypatch.setattr(Readiness.__init__, "__defaults__", (600.0,))
+    async with running_hub() as hub:
+        await hub.client.get("/readyz")
+        await hub.sql(_FULL)
+        for name in (table, "readiness"):
+            await hub.sql(f"CREATE TRIGGER disk BEFORE INSERT ON hookwire.{name} EXECUTE FUNCTION full_disk()")
+        before = (await hub.client.get("/readyz")).status_code
+        refused = await hub.client.post(path, json={"items": [{"payload": "x"}]} if "queues" in path else {"kind": "k"})
+        after = (await hub.client.get("/readyz")).status_code
+    assert (before, refused.status_code, after) == (200, 503, 503)
+
+
 async def test_load_balancers_that_ask_often_make_the_database_write_seldom(database_url: str) -> None:
     """FC-06: all who ask share a write, at most once in five seconds."""
     async with opened(database_url) as (database, sql):
