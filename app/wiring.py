@@ -4,7 +4,6 @@ process.
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -193,8 +192,8 @@ class _Builder:
             )  # fmt: skip
             self._notifications.order_scope.connect(publisher.order_across_topics)
             front = [self._front(publisher, sockets), *self._jobs.waits, self._services.waiting] if serves else []
-            ways_in = [*front, *self._sources(publisher, reads=reads)]
-            phases += [ways_in, [publisher, *(self._subscribing() if serves else [])], waking]
+            inside = [publisher, *(self._subscribing() if serves else [])]
+            phases += [[*front, *self._sources(publisher, reads=reads)], inside, waking]
         relays = self.relaying.relays if self.relaying else []
         phases.append([*relays, *(self._delivering() if "deliver" in roles else [])])
         # Stopped last, so that the metrics show the drain.
@@ -371,7 +370,7 @@ class _Builder:
 
     def _metrics_front(self, sockets: Sequence[socket.socket]) -> Front:
         operations = build_operations(self._context, self._problems, self._request_ids)
-        return Front("metrics", self._server(operations, sockets), _METRICS_DRAIN_SECONDS, asyncio.Event())
+        return Front("metrics", self._server(operations, sockets), _METRICS_DRAIN_SECONDS)
 
     def _server(self, application: ASGIApp, sockets: Sequence[socket.socket]) -> HttpServer:
         return HttpServer(
@@ -409,7 +408,6 @@ class _Builder:
             overview=overview,
             readiness=Readiness(self._database, overview.classify_outage),
             relay_states=self._relay_states,
-            leaving=asyncio.Event(),
         )
 
     @cached_property

@@ -10,13 +10,15 @@ __all__ = ["Front"]
 
 
 class Front:
-    """Serves until stopped, then drains. ``stopping`` is set at the stop."""
+    """Serves until stopped, then drains. ``stopping``, if given, is set at the stop."""
 
-    def __init__(self, name: str, server: HttpServer, drain_seconds: float, stopping: asyncio.Event) -> None:
+    def __init__(
+        self, name: str, server: HttpServer, drain_seconds: float, stopping: asyncio.Event | None = None
+    ) -> None:
         self.name = name
         self._server = server
         self._drain_seconds = drain_seconds
-        self._stopping = stopping
+        self._stopping = stopping or asyncio.Event()
 
     async def start(self) -> None:
         """Listen; raises ``app.web.server.ListenError``."""

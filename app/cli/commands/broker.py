@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from app.cli.broker_door import refuse_open_door, warning_of
 from app.cli.entry import Config, Json, say, settings_from, tell
 from app.cli.failure import CommandFailed
 from app.settings.address import address_of
@@ -172,6 +171,8 @@ def broker(
                 endpoints, curve,
             ),
         )  # fmt: skip
+        from reqrep.majordomo.open_door import warning_of
+
         if (warning := warning_of(endpoints, curve, titanic == "database")) is not None:
             tell(warning)
         try:
@@ -262,7 +263,10 @@ def _titanic(
         return None
     settings = settings_from(config) if where == "database" else None
     if settings is not None and settings.profile == "production":
-        refuse_open_door(endpoints, curve)
+        from reqrep.majordomo.open_door import refusal_of
+
+        if (refusal := refusal_of(endpoints, curve)) is not None:
+            raise CommandFailed(refusal, 2)
     return titanic_plan(StoreChoice(where, collect_ms, settings), concurrency, execution_seconds, retention)
 
 

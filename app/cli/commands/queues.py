@@ -137,7 +137,8 @@ def resume(name: Name, why: Why = None, url: Url = None, config: Config = None) 
 def graduate(name: Name, config: Config = None) -> None:
     """Give a queue a table of its own, and move its messages there. Works on the database itself.
 
-    The table may then get columns of its own that link to your rows. No message is lost, repeated or out of order.
+    The table may then get columns of its own that link to your rows. No message is lost or repeated. Receivers pass
+    over messages that are moved at that moment; pause the queue meanwhile if their order matters.
 
     Example:
 

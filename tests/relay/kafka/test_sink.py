@@ -362,7 +362,8 @@ async def test_a_limit_that_was_lowered_is_learned_from_the_brokers_refusal(
         unknown = await relay.send(*records)
         refused = await relay.carry(*records)
     [refusal] = unknown.refused
-    assert (refusal.scope, refusal.reason, relay.reopened) == ("topic", "topic_refused", 0)
+    # A busy broker may also answer that it could not verify the transaction, and then the producer is opened anew.
+    assert (refusal.scope, refusal.reason, relay.reopened <= 1) == ("topic", "topic_refused", True)
     assert refusal.detail.startswith("Kafka's error 10 MESSAGE_TOO_LARGE")
     assert (refused, await values(kafka.bootstrap, topic)) == ([3], ["first", "small", "small"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fastapi import Request
 from prometheus_client import CollectorRegistry
@@ -81,7 +81,7 @@ class Context:
     overview: Overview
     readiness: Readiness
     relay_states: Callable[[], dict[str, tuple[str, str]]]
-    leaving: asyncio.Event
+    leaving: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 def context_of(request: Request) -> Context:

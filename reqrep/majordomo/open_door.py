@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
 
-from app.cli.failure import CommandFailed
+from reqrep.majordomo.program import CurvePlan
 
-if TYPE_CHECKING:
-    from reqrep.majordomo.program import CurvePlan
-
-__all__ = ["refuse_open_door", "warning_of"]
+__all__ = ["refusal_of", "warning_of"]
 
 _LOCAL_SCHEMES = ("ipc://", "inproc://")
 _LOCAL_NAMES = frozenset({"localhost", "lo"})
 _RIGHTS = "users.toml beside the keys says what each user may do"
 
 
-def refuse_open_door(endpoints: list[str], curve: CurvePlan | None) -> None:
-    """Refuse a broker on a production hub's database that lets strangers in, or lets each user do everything."""
+def refusal_of(endpoints: Sequence[str], curve: CurvePlan | None) -> str | None:
+    """Return why a broker on a production hub's database does not start: it lets strangers in, or each user do all."""
     remote = _remote(endpoints)
     if curve is None and remote:
-        raise CommandFailed(
+        return (
             f"whoever reaches {remote[0]} could publish events, read requests and answer them; with --titanic database "
-            "in production, listen on loopback or use --keys and --server-key",
-            2,
+            "in production, listen on loopback or use --keys and --server-key"
         )
     if curve is not None and curve.rights is None:
-        raise CommandFailed(
-            f"every user in {curve.key_folder} could publish, call and serve everything; in production {_RIGHTS}", 2
-        )
+        return f"every user in {curve.key_folder} could publish, call and serve everything; in production {_RIGHTS}"
+    return None
 
 
-def warning_of(endpoints: list[str], curve: CurvePlan | None, is_on_database: bool) -> str | None:
+def warning_of(endpoints: Sequence[str], curve: CurvePlan | None, is_on_database: bool) -> str | None:
     """Return what the users of these endpoints could do, or None if nothing has to be said."""
     remote = _remote(endpoints)
     hub = ", publish events to the hub, and get requests that were made over HTTP" if is_on_database else ""
@@ -46,7 +41,7 @@ def warning_of(endpoints: list[str], curve: CurvePlan | None, is_on_database: bo
     return None
 
 
-def _remote(endpoints: list[str]) -> list[str]:
+def _remote(endpoints: Sequence[str]) -> list[str]:
     return [endpoint for endpoint in endpoints if not _is_local(endpoint)]
 
 
