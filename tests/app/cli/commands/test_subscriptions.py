@@ -110,6 +110,7 @@ async def test_the_last_of_many_subscriptions_is_seen(running_hub: RunHub, tmp_p
         made = (await hub.subscribe("a", callbacks.url("/ill"), retry_schedule_seconds=[3600]))["id"]
         await hub.publish("a", b"1")
         await hub.until(f"/subscriptions/{made}", lambda one: one["health"] == "failing")
+        await hub.until("/status", lambda found: found["verdict"] == "trouble")  # it is kept for a moment
         code, shown, _ = await hookwire(hub, "status")
         _, checks, _ = await hookwire(hub, "doctor", "--json", "--config", str(settings))
 
