@@ -17,7 +17,7 @@ from pipeline.schema import KAFKA, RECORD
 
 __all__ = ["KafkaUnreachable", "bounds_of", "incarnations_of", "read_ranges", "source_rows", "topics_of"]
 
-_SILENT = logging.getLogger("pipeline.kafka")
+_SILENT = logging.getLogger(f"{__package__}.kafka")
 _SILENT.addHandler(logging.NullHandler())  # the client's final error contains the cause
 _SILENT.propagate = False
 

@@ -52,6 +52,7 @@ from app.chaos.verdict import (
 from app.chaos.verdict_page import verdict_page
 from app.failpoints import POINTS
 from app.settings.settings import SettingsRefused
+from db.embedded import postmaster
 from db.embedded.server import EmbeddedOptions, EmbeddedServer
 from db.migrate import migrate
 
@@ -79,10 +80,10 @@ _PAUSE_SECONDS = 4.5
 """Longer than the relay's lease and than our broker's patience (3 s), shorter than a delivery's lease (8 s). A worker
 that is stopped for longer than its claim may repeat out of order, which RR-10 excludes from the promise.
 """
-_GUARD = """import signal, sys
+_GUARD = f"""import signal, sys
 if not sys.stdin.read():
     from pathlib import Path
-    from db.embedded.postmaster import read_record
+    from {postmaster.__name__} import read_record
     cluster = Path(sys.argv[1]).resolve()
     if record := read_record(cluster):
         record.send(signal.SIGQUIT, cluster)"""
