@@ -1,4 +1,4 @@
-"""Reads Kafka's topics and offsets in the driver, and the rows of a batch by either source (PL-K10, PL-K11)."""
+"""Reads Kafka's topics and offsets in the driver, and the rows of a batch by either source."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def topics_of(options: SparkKafkaOptions, is_wanted: Callable[[str], bool]) -> d
 
 
 def bounds_of(options: SparkKafkaOptions, topics: Mapping[str, int]) -> dict[tuple[str, int], Bounds]:
-    """Return the first offset of each partition and the end of committed records, its last stable offset (PL-K15).
+    """Return the first offset of each partition and the end of committed records, its last stable offset.
 
     Raises :class:`KafkaUnreachable`.
     """

@@ -55,7 +55,7 @@ class Installed:
 
     def run(self, program: str, *words: str, data: str = "") -> str:
         """Return what a command prints; raises ``CalledProcessError``."""
-        command = [self._programs / program, *words]
+        command = [str(self._programs / program), *words]
         ended = subprocess.run(
             command, cwd=self._folder, env=self._environment, input=data, stdout=subprocess.PIPE, text=True, check=True,
             timeout=180,
@@ -65,7 +65,7 @@ class Installed:
     @contextmanager
     def running(self, program: str, *words: str) -> Iterator[subprocess.Popen[str]]:
         """Keep a command running; its exit code must be 0, or that of SIGTERM, when it is asked to end."""
-        command = [self._programs / program, *words]
+        command = [str(self._programs / program), *words]
         process = subprocess.Popen(
             command,
             cwd=self._folder,
