@@ -20,6 +20,8 @@ COPY db db
 COPY event event
 COPY pipeline pipeline
 COPY openapi openapi
+COPY hookwire_server hookwire_server
+COPY scripts/one_name.py scripts/wheel_hook.py scripts/
 COPY sdk sdk
 RUN /opt/hookwire/bin/pip install --no-deps --no-build-isolation ./sdk . \
     && /opt/hookwire/bin/pip uninstall --yes editables hatchling pip

@@ -148,6 +148,14 @@ lock: ## Pin requirements/*.txt anew (arguments: make lock WITH=--upgrade)
 sbom: dev-environment ## Write dist/hookwire.cdx.json, the bill of materials (CycloneDX) of what is pinned
 	@$(PYTHON_IN_VENV) -m scripts.sbom
 
+.PHONY: dist
+dist: dev-environment ## Build wheels, sdists, the bill of materials and SHA256SUMS into dist/
+	@scripts/dist
+
+.PHONY: dist-tests
+dist-tests: dev-environment ## Install dist/*.whl into empty environments and use them (PYTHONS="python3.11 python3.13")
+	@$(PYTHON_IN_VENV) -m scripts.dist_tests $(or $(PYTHONS),python3.11 python3.13)
+
 .PHONY: image-digests
 image-digests: dev-environment ## Write dist/docker-compose.yml with images by digest (WITH="--image ...")
 	@$(PYTHON_IN_VENV) -m scripts.image_digests $(WITH)

@@ -1,4 +1,4 @@
-"""Reads Kafka's topics and offsets in the driver, and the rows of a batch by either source (PL-K10, PL-K11)."""
+"""Reads Kafka's topics and offsets in the driver, and the rows of a batch by either source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipeline.schema import KAFKA, RECORD
 
 __all__ = ["KafkaUnreachable", "bounds_of", "incarnations_of", "read_ranges", "source_rows", "topics_of"]
 
-_SILENT = logging.getLogger("pipeline.kafka")
+_SILENT = logging.getLogger(f"{__package__}.kafka")
 _SILENT.addHandler(logging.NullHandler())  # the client's final error contains the cause
 _SILENT.propagate = False
 
@@ -36,7 +36,7 @@ def topics_of(options: SparkKafkaOptions, is_wanted: Callable[[str], bool]) -> d
 
 
 def bounds_of(options: SparkKafkaOptions, topics: Mapping[str, int]) -> dict[tuple[str, int], Bounds]:
-    """Return the first offset of each partition and the end of committed records, its last stable offset (PL-K15).
+    """Return the first offset of each partition and the end of committed records, its last stable offset.
 
     Raises :class:`KafkaUnreachable`.
     """

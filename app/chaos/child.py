@@ -68,7 +68,7 @@ class Child:
         self._settings = settings
         self._seeded_bug = seeded_bug
         self._command = command
-        self.tree = Path(app.__path__[0]).parent
+        self.tree = Path(app.__path__[0]).parents[app.__name__.count(".")]
         self.environment: dict[str, str] = {}
         self._crashes: list[int] = []
         self._process: asyncio.subprocess.Process | None = None
@@ -112,7 +112,7 @@ class Child:
 
     async def _spawn(self, environment: Mapping[str, str], log: IO[bytes]) -> asyncio.subprocess.Process:
         bug = self._seeded_bug
-        product = _LEASHED.format(module="app.cli.seeded_bug" if bug else "app.cli.main")
+        product = _LEASHED.format(module=f"{app.__name__}.cli.seeded_bug" if bug else f"{app.__name__}.cli.main")
         arguments = [str(os.getpid()), *([bug] if bug else []), *self._command]
         return await asyncio.create_subprocess_exec(
             sys.executable, "-c", product, *arguments, cwd=self._folder, env=environment,

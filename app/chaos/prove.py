@@ -5,8 +5,8 @@
     own database, AMQP broker, receivers --> two ``hookwire serve`` --> baseline without a fault
          --> faults, one after the other, under load --> quiet --> kill and start everything once more --> verdict
 
-The verdict is the witness's, from the writers' history and the sinks' arrival logs alone (OR-02). It is ``0`` lost and
-``0`` reordered or the exit code is 1; repeats are counted and bounded (RR-01, I4). No time-out decides it: the run
+The verdict is the witness's, from the writers' history and the sinks' arrival logs alone. It is ``0`` lost and
+``0`` reordered or the exit code is 1; repeats are counted and bounded. No time-out decides it: the run
 waits while the number of events on their way falls. If it stops falling, they are on their way and not lost, by a look
 into the database, and the exit code is 4. All is seeded: a failed run prints the command that repeats it. ``legend``
 explains the terms of the line and the table. In the line ``lost``, ``duplicated`` and ``reordered`` are summed over the
@@ -52,6 +52,7 @@ from app.chaos.verdict import (
 from app.chaos.verdict_page import verdict_page
 from app.failpoints import POINTS
 from app.settings.settings import SettingsRefused
+from db.embedded import postmaster
 from db.embedded.server import EmbeddedOptions, EmbeddedServer
 from db.migrate import migrate
 
@@ -77,12 +78,12 @@ would end without a fault on a busy machine.
 """
 _PAUSE_SECONDS = 4.5
 """Longer than the relay's lease and than our broker's patience (3 s), shorter than a delivery's lease (8 s). A worker
-that is stopped for longer than its claim may repeat out of order, which RR-10 excludes from the promise.
+that is stopped for longer than its claim may repeat out of order, which the promise excludes.
 """
-_GUARD = """import signal, sys
+_GUARD = f"""import signal, sys
 if not sys.stdin.read():
     from pathlib import Path
-    from db.embedded.postmaster import read_record
+    from {postmaster.__name__} import read_record
     cluster = Path(sys.argv[1]).resolve()
     if record := read_record(cluster):
         record.send(signal.SIGQUIT, cluster)"""
@@ -92,7 +93,7 @@ need it.
 _KEYS = 12
 _WRITE_PAUSE_SECONDS = 0.03
 _DUPLICATES_PER_FAULT_MAX = 200
-"""The deliveries and messages that two processes can have in flight (I4). These are 64 of one subscription in each and
+"""The deliveries and messages that two processes can have in flight. These are 64 of one subscription in each and
 one of each key at each sink, twice because of settlements in progress.
 """
 _POINTS = tuple(point for point in POINTS if not point.endswith("_manifest"))
@@ -234,7 +235,7 @@ async def _own_postgres(data_dir: Path) -> AsyncIterator[EmbeddedServer]:
 
 
 async def _stand_baseline(scenario: Scenario, run: ProveRun) -> None:
-    """Check the same load without a fault: a repeat or an inversion there makes the run useless (OR-06).
+    """Check the same load without a fault: a repeat or an inversion there makes the run useless.
 
     On a busy machine attempts may time out; their repeats are no fault of the system.
     """
@@ -291,7 +292,7 @@ async def _harm(nemesis: Nemesis, run: ProveRun, fault: Fault, at_seconds: float
 
 
 async def _conclude(scenario: Scenario, run: ProveRun, patience: PatienceOptions = _PATIENCE) -> None:
-    """Wait for quiet, kill and restart everything, wait again, and judge (OR-10)."""
+    """Wait for quiet, kill and restart everything, wait again, and judge."""
     try:
         await _quiet(scenario, patience)
         for child in scenario.children:

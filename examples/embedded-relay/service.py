@@ -11,9 +11,7 @@ import signal
 
 import asyncpg
 
-from app.embed import open_relay
-from app.settings.settings import load_settings
-from relay.observer import Event
+from hookwire_server.embed import Event, load_settings, open_relay
 
 
 def on_event(event: Event) -> None:

@@ -19,7 +19,7 @@ def test_each_room_has_source_and_tests() -> None:
 def test_each_module_of_the_product_belongs_to_one_room() -> None:
     """A room that nobody measures would be found here."""
     sources = [room.source for room in rooms().values()]
-    product = re.findall(r'"([a-z]+)"', re.search(r"^packages = \[(.*)\]$", project(), re.MULTILINE)[1])
+    product = re.findall(r'"([a-z]+)"', re.search(r"^known_first_party = \[(.*)\]$", project(), re.MULTILINE)[1])
 
     assert sorted({source.partition("/")[0] for source in sources}) == sorted({*product, "sdk"})
     folders = {f"app/{path.parent.name}" for path in ROOT.glob("app/*/__init__.py")}

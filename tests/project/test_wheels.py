@@ -8,6 +8,7 @@ import signal
 import site
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import venv
@@ -20,6 +21,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from scripts.one_name import NamedRoom, rewritten
 from tests.waiting import block_poll
 
 ROOT = Path(__file__).parents[2]
@@ -61,7 +63,24 @@ def files_of(*folders: Path) -> set[str]:
 
 def test_the_servers_wheel_holds_every_file_of_every_room_and_nothing_else(server_wheel: Path) -> None:
     """SQL, migrations, pages and the contract too: a file that is missing works in a checkout and fails for users."""
-    assert contents(server_wheel) == files_of(*(ROOT / room for room in ROOMS), ROOT / "openapi")
+    moved = {f"hookwire_server/{name}" for name in files_of(*(ROOT / room for room in ROOMS), ROOT / "openapi")}
+    assert contents(server_wheel) == moved | files_of(ROOT / "hookwire_server")
+
+
+def test_the_servers_wheel_puts_one_name_into_an_environment(server_wheel: Path) -> None:
+    """GU-12: a user's own ``app`` or ``db`` stays theirs."""
+    assert {name.partition("/")[0] for name in contents(server_wheel)} == {"hookwire_server"}
+
+
+def test_a_wheel_of_the_sdist_is_the_wheel_of_the_checkout(tmp_path: Path, server_wheel: Path) -> None:
+    """It holds what the wheel is built from, and no tests; and two builds write the same bytes."""
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
+    subprocess.run(command, capture_output=True, check=True, timeout=100)
+    (wheel,), (sdist,) = tmp_path.glob("*.whl"), tmp_path.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.split("/")[1] for name in archive.getnames()}
+    assert not names & {"tests", "benchmarks", "docs", "examples", "sdk"}
+    assert wheel.read_bytes() == server_wheel.read_bytes()
 
 
 def test_the_sdks_wheel_holds_its_package_and_nothing_else(sdk_wheel: Path) -> None:
@@ -111,6 +130,17 @@ def run(folder: Path, *command: str | Path) -> str:
     return finished.stdout
 
 
+IMPORT_ALL = """
+import importlib, pkgutil, hookwire_server
+for module in pkgutil.walk_packages(hookwire_server.__path__, "hookwire_server."):
+    importlib.import_module(module.name)
+print("imported")
+"""
+
+
+EMBED = "from hookwire_server.embed import load_settings, open_relay; open_relay(load_settings())"
+
+
 STASH = """
 import asyncio, sys, asyncpg, hookwire
 async def main():
@@ -140,10 +170,64 @@ def test_the_installed_sdk_publishes_in_a_transaction(folder: Path, programs: Pa
 
 def test_the_environment_is_not_the_checkout(folder: Path, programs: Path) -> None:
     """Otherwise the tests below would prove nothing."""
-    where = run(
-        folder, programs / "python", "-c", "import app, db, hookwire; print(app.__file__, db.__file__, hookwire)"
-    )
+    where = run(folder, programs / "python", "-c", "import hookwire_server, hookwire; print(hookwire_server, hookwire)")
     assert str(ROOT) not in where
+
+
+def test_every_module_of_the_wheel_is_imported_without_a_checkout(folder: Path, programs: Path) -> None:
+    """Imports inside functions were moved too, but nothing here calls them: no text of the wheel imports a room."""
+    assert run(folder, programs / "python", "-c", IMPORT_ALL).split() == ["imported"]
+
+
+def test_the_installed_command_works_beside_a_users_own_packages(folder: Path, programs: Path) -> None:
+    """GU-12: with ``PYTHONPATH=.``, in a folder with packages of all our rooms' names, each of which fails."""
+    beside = folder / "beside"
+    for room in (*ROOMS, "openapi"):
+        (beside / room).mkdir(parents=True)
+        (beside / room / "__init__.py").write_text("raise SystemExit('the package of the user')\n", encoding="utf-8")
+    finished = []
+    for command in (["hookwire", "--help"], ["python", "-m", "hookwire_server", "--help"], ["python", "-c", EMBED]):
+        program, *arguments = command
+        ended = subprocess.run(
+            [programs / program, *arguments], cwd=beside, env=environment(PYTHONPATH="."), capture_output=True,
+            text=True, check=False, timeout=60,
+        )  # fmt: skip
+        finished.append((ended.returncode, ended.stderr))
+    assert finished == [(0, "")] * 3
+
+
+def test_the_checkout_has_the_public_name_too() -> None:
+    from hookwire_server import embed
+
+    assert {name for name in embed.__all__ if not hasattr(embed, name)} == set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'files("app.web.pages")', 'import_module("relay")', 'NAME = "python -m app.cli work"',
+        'X = f"db.embedded.{1}"', 'X = """\nfrom db.pool import Pool\n"""',
+    ],
+)  # fmt: skip
+def test_a_string_that_names_a_room_is_refused_with_its_file_and_line(line: str) -> None:
+    with pytest.raises(NamedRoom, match=r"^hub/new\.py:2: "):
+        rewritten(f"import os\n{line}\n", "hub/new.py", ROOT)
+
+
+def test_imports_are_moved_where_they_stand() -> None:
+    source = (
+        "import os, db.bound, app.log as log\n"
+        "def f():\n    from hub.publish import é  # hub.publish\n    from . import db\n"
+    )
+    assert rewritten(source, "x.py", ROOT) == (
+        "import os, hookwire_server.db.bound, hookwire_server.db as db, hookwire_server.app.log as log\n"
+        "def f():\n    from hookwire_server.hub.publish import é  # hub.publish\n    from . import db\n"
+    )
+
+
+@pytest.mark.parametrize("text", ['X = "hub.topic"', '"""See app.web.pages."""', 'X = "event.installation"'])
+def test_other_words_with_dots_are_left_alone(text: str) -> None:
+    assert rewritten(text, "x.py", ROOT) == text
 
 
 def test_the_installed_command_explains_itself(folder: Path, programs: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import signal
 import sys
@@ -190,7 +189,7 @@ def broker(
 
 def _require_pyzmq() -> None:
     try:
-        importlib.import_module("reqrep.transport")
+        from reqrep import transport  # noqa: F401 - it asks for pyzmq
     except ModuleNotFoundError as error:
         raise CommandFailed(str(error), 2) from error
 

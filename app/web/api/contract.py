@@ -198,7 +198,7 @@ def _restore_examples(schemas: dict[str, Any]) -> None:
 def _models(base: type[BaseModel]) -> Iterator[type[BaseModel]]:
     """Yield the models of our routes."""
     for model in base.__subclasses__():
-        if model.__module__.startswith("app.web.api."):
+        if model.__module__.startswith(f"{__package__}."):
             yield model
         yield from _models(model)
 

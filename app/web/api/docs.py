@@ -1,4 +1,4 @@
-"""/docs and /openapi.json: the contract, live, and a page to read and try it that needs no network (SE-10)."""
+"""/docs and /openapi.json: the contract, live, and a page to read and try it that needs no network."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from fastapi import Depends, FastAPI
 from fastapi_swagger import resources as swagger_ui  # type: ignore[import-untyped]  # only its files are used
 from starlette.responses import Response
 
+from app.web import pages
 from app.web.api.contract import openapi_document
 from app.web.api.route.context import Context, context_of
 from app.web.problem import Problem
@@ -21,9 +22,9 @@ from app.web.scopes import open_to_all
 __all__ = ["install_docs"]
 
 In = Annotated[Context, Depends(context_of)]
-_PAGE: Final = Template(files("app.web.pages").joinpath("docs.html").read_text("utf-8"))
+_PAGE: Final = Template(files(pages).joinpath("docs.html").read_text("utf-8"))
 _ASSETS: Final = {"swagger-ui.css": "text/css", "swagger-ui-bundle.js": "text/javascript"}
-# The viewer writes style attributes; scripts run only from our origin or with this answer's nonce (SV-08).
+# The viewer writes style attributes; scripts run only from our origin or with this answer's nonce.
 _POLICY: Final = (
     "default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"

@@ -20,7 +20,7 @@ from webhooks.delivery_id import format_delivery_id
 
 __all__ = ["delivery_state", "next_attempt", "outage_content", "page", "status_content"]
 
-_PAGE: Final = Template(files("app.web.console").joinpath("status.html").read_text("utf-8"))
+_PAGE: Final = Template(files(__package__).joinpath("status.html").read_text("utf-8"))
 _ROWS: Final = 10
 _TONES: Final = {"trouble": "bad", "attention": "warn", "ok": "good"}
 _WORDS: Final = {"order": "in turn", "hold": "held", "pause": "paused", "in_flight": "in flight"}
@@ -38,10 +38,10 @@ _OUTAGES: Final = {
     ),
     Outage.FULL: (
         "The database takes no more connections",
-        files("app.web.console").joinpath("full.html").read_text("utf-8"),
+        files(__package__).joinpath("full.html").read_text("utf-8"),
     ),
-    Outage.SLOW: ("The database is too slow", files("app.web.console").joinpath("slow.html").read_text("utf-8")),
-    Outage.FAILING: ("The database cannot work", files("app.web.console").joinpath("failing.html").read_text("utf-8")),
+    Outage.SLOW: ("The database is too slow", files(__package__).joinpath("slow.html").read_text("utf-8")),
+    Outage.FAILING: ("The database cannot work", files(__package__).joinpath("failing.html").read_text("utf-8")),
 }
 """Title and text for each reason why the database does not answer."""
 

@@ -1,0 +1,1 @@
+"""The server's public name. A wheel holds the rooms in this package; a checkout holds them beside it."""
