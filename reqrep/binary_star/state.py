@@ -76,6 +76,7 @@ class BinaryStar:
         self.must_stop = False
         self._peer_expires_at = now + self.options.expiry_seconds
         self._publish_at = now
+        self._published_at = now
         self._seen_at = now
         self._deaf_until = now
         self._events: list[Event] = []
@@ -88,7 +89,7 @@ class BinaryStar:
         self._notice_pause(now)
         frames: list[Frames] = []
         if now >= self._publish_at:
-            self._publish_at = now + self.options.heartbeat_seconds
+            self._publish_at, self._published_at = now + self.options.heartbeat_seconds, now
             frames = [[b"%d" % self.state]]
         return frames, self._take_events()
 
@@ -156,11 +157,12 @@ class BinaryStar:
             self._become(PeerState.ACTIVE, "both were passive")
 
     def _notice_pause(self, now: float) -> None:
-        """Become passive after this process was stopped for a fail-over time, because the peer may be active now.
+        """Become passive after a stop in which the peer has heard nothing for a fail-over time: it may be active now.
 
         State messages that arrived during the stop are old, so messages are ignored for half an interval.
         """
-        if now - self._seen_at >= self.options.expiry_seconds:
+        was_stopped = now - self._seen_at > self.options.heartbeat_seconds
+        if was_stopped and now - self._published_at >= self.options.expiry_seconds:
             self._deaf_until = now + self.options.heartbeat_seconds / 2
             self._peer_expires_at = now + self.options.expiry_seconds
             if self.state is PeerState.ACTIVE:

@@ -211,6 +211,19 @@ class Pair(RuleBasedStateMachine):
         assert sum(side.client(now).serve for side in self.running()) <= 1
 
 
+def test_a_primary_that_was_stopped_shortly_before_its_message_does_not_serve_beside_its_backup() -> None:
+    """BS-03: its backup counts from the last message, which was nearly an interval old when the stop began."""
+    pair = Pair()
+    pair.pass_time(seconds=1.0, asks=False)
+    pair.at_most_one_is_active()
+    pair.stop("primary")
+    pair.pass_time(seconds=0.3, asks=False)
+    pair.pass_time(seconds=1.0, asks=False)
+    pair.at_most_one_is_active()
+    pair.go_on("primary")
+    pair.at_most_one_is_active()
+
+
 TestPair = Pair.TestCase
 TestPair.settings = settings(max_examples=examples(40), stateful_step_count=30, deadline=None)
 
