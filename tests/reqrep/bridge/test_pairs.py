@@ -44,7 +44,8 @@ class Bridge:
         if way == "zeromq":
             return (await asyncio.to_thread(submit, self.client, body.encode(), service=service.encode())).decode()
         if way == "http":
-            return (await self.hub.client.post(f"/services/{service}", content=body, headers=TEXT)).json()["id"]
+            answer = await self.hub.client.post(f"/services/{service}", content=body, headers=TEXT)
+            return answer.headers["hookwire-request-id"]  # a quick worker may have answered: then the body is its reply
         [(request_id,)] = await self.hub.sql("SELECT hookwire.request($1, $2::text)", service, body)
         return str(request_id)
 
