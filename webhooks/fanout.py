@@ -1,12 +1,15 @@
-"""Fan-out: one event becomes one delivery per matching active subscription, in one statement (RR-10).
+"""Fan-out: one event becomes one delivery per matching active subscription, in one statement.
 
 It is the send of the webhooks sink, and it happens exactly once. The statement that inserts the deliveries also deletes
 the outbox row, and it names the term of the claim. A fan-out is limited by the rows that it writes, the patterns that
 it compares and the contents that it parses for filters. A single event with more subscribers is fanned out in slices
 behind a stored cursor.
 
-Filters and patterns of subscribers can still make a statement expensive. It has a limit of a few seconds, and is then
-rolled back (FC-02)::
+The cost of a filter is known before it runs: the values of the event times the conditions of the filter. Above a bound
+the subscription gets a dead letter at once. An event with many values is fanned out alone, in slices.
+
+A slow database, and patterns of subscribers, can still make a statement expensive. It has a limit of a few seconds, and
+is then rolled back::
 
     batch --overdue--> half of it ... --overdue--> one event: slices of few subscriptions, one with each batch of others
                                                        |  overdue: half as many; in time: twice as many
@@ -18,7 +21,7 @@ Meanwhile all other events are fanned out, except later events of the same key.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -34,6 +37,7 @@ _AUDIENCE_SECONDS = 1.0
 _EVENTS_MAX = 1_024
 _FILTERED_BYTES_MAX = 4 * 1024 * 1024  # of payload that is parsed in one statement; a larger event is alone in it
 _COMPARISONS_MAX = 300_000  # of a topic with a pattern, in one statement: well below a second
+_VALUES_MAX = 7_812  # of an event, for a filter of 64 negated conditions; more are counted (migration 0028)
 _SLICE = 16  # first slice of an expensive event, in subscriptions
 _TRIES = 3  # tries of a single subscription's filter: one time-out may come from a slow database
 
@@ -135,6 +139,8 @@ class FanOut:
         Double the number when the expensive event of a batch was found.
         """
         whole = await self._affordable(records[: self._events_max])
+        if not whole and records[0].id in self._dear:
+            return ()
         if not whole:
             return records[:1] if await self._in_slices(group, term, records[0]) else ()
         arguments = (group, term, [r.shard for r in whole], [r.id for r in whole])
@@ -173,7 +179,8 @@ class FanOut:
     async def _affordable(self, records: Sequence[R]) -> Sequence[R]:
         """Return the lowest records that one statement may take; none where the first has too many subscribers."""
         await self._count({(record.tenant, record.topic) for record in records})
-        records = await self._light(records)
+        sizes = await self._sizes(records)
+        records = await self._with_cheap_filters(_light(records, sizes), sizes)
         topics: set[tuple[str, str]] = set()
         total = 0
         for count, record in enumerate(records):
@@ -184,17 +191,14 @@ class FanOut:
                 return records[:count]
         return records
 
-    async def _light(self, records: Sequence[R]) -> Sequence[R]:
-        """Return the records whose contents one statement may parse, and no later record of a key that is left out."""
-        sizes = await self._sizes(records)
-        parsed, heavy = 0, set()
-        for record in records:
-            size = sizes.get(record.id, 0)
-            if size and parsed and parsed + size > _FILTERED_BYTES_MAX:
-                heavy.add(record.id)
-            else:
-                parsed += size
-        return _not_behind(heavy, records) if heavy else records
+    async def _with_cheap_filters(self, records: Sequence[R], sizes: Mapping[int, int]) -> Sequence[R]:
+        """Return the records without those that have many values. Slices judge the cost of each filter for these."""
+        large = [record.id for record in records if sizes.get(record.id, 0) > _VALUES_MAX]
+        if not large:
+            return records
+        found = {row["id"] for row in await self._database.fetch("delivery.many_values", large)}
+        self._dear |= {one: _Dear() for one in found}
+        return _not_behind(found, records)
 
     def _may_be_dear(self, records: Sequence[FannedOut]) -> bool:
         audiences = [self._audience[record.tenant, record.topic] for record in records]
@@ -270,6 +274,18 @@ class FanOut:
 def _lane(record: FannedOut) -> object:
     """Return the order key of a record: a key, for several topics in some layouts. An event without a key is alone."""
     return record.id if record.key is None else (record.tenant, record.key)
+
+
+def _light(records: Sequence[R], sizes: Mapping[int, int]) -> Sequence[R]:
+    """Return the records whose contents one statement may parse, and no later record of a key that is left out."""
+    parsed, heavy = 0, set()
+    for record in records:
+        size = sizes.get(record.id, 0)
+        if size and parsed and parsed + size > _FILTERED_BYTES_MAX:
+            heavy.add(record.id)
+        else:
+            parsed += size
+    return _not_behind(heavy, records) if heavy else records
 
 
 def _not_behind(held: Collection[int], records: Sequence[R]) -> Sequence[R]:

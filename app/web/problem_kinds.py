@@ -189,7 +189,8 @@ _ROWS: Final = (
         422,
         "The filter is not accepted",
         "A filter names parts of an event (topic, key, time, content_type, headers, data) and conditions for them. "
-        "This one has an unknown operator, a value that an operator cannot compare, or too many conditions.",
+        "This one has an unknown operator, a value that an operator cannot compare, or too many conditions. "
+        "A test is also refused if the event has so many values that the filter would be too expensive.",
         "Correct the part that the detail names; try filters with POST /filters/test or `hookwire test-filter`.",
     ),
     ProblemKind(

@@ -16,6 +16,15 @@ that several can be committed at once. A direct commit takes all of them, shared
 other lock any more, so this lock takes part in no deadlock.';
 REVOKE EXECUTE ON FUNCTION hookwire.await_direct_commits() FROM PUBLIC;
 
+CREATE OR REPLACE FUNCTION hookwire.condition_count(filter_path jsonpath)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN (SELECT (length(t.text) - length(replace(t.text, '$'::text, ''::text))) FROM (SELECT regexp_replace((condition_count.filter_path)::text, '"([^"\\]|\\.)*"'::text, ''::text, 'g'::text) AS text) t);
+COMMENT ON FUNCTION hookwire.condition_count(jsonpath) IS
+'Return the number of conditions of a filter: each one begins a path with $. A negated condition begins two.';
+REVOKE EXECUTE ON FUNCTION hookwire.condition_count(jsonpath) FROM PUBLIC;
+
 CREATE OR REPLACE FUNCTION hookwire.direct_audience(tenant text, units integer[], topics text[], keys text[], orders boolean[], routes text[], busy integer[], terms hookwire.direct_terms)
  RETURNS SETOF hookwire.direct_delivery
  LANGUAGE plpgsql
@@ -99,6 +108,15 @@ subscriptions from being activated or changed until COMMIT. An event in slices k
 not looked for. A snapshot older than the locks would show none of this: hence only READ COMMITTED.';
 REVOKE EXECUTE ON FUNCTION hookwire.direct_audience(text,integer[],text[],text[],boolean[],text[],integer[],hookwire.direct_terms) FROM PUBLIC;
 
+CREATE OR REPLACE FUNCTION hookwire.event_passes(topic text, key text, accepted_at timestamp with time zone, content_type text, headers jsonb, payload bytea, filter_path jsonpath)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+RETURN CASE WHEN (filter_path IS NULL) THEN true WHEN hookwire.is_affordable(hookwire.value_count(payload), filter_path) THEN hookwire.passes(hookwire.filter_document(topic, key, accepted_at, content_type, headers, payload), filter_path) ELSE false END;
+COMMENT ON FUNCTION hookwire.event_passes(text,text,timestamp with time zone,text,jsonb,bytea,jsonpath) IS
+'Return whether a subscription gets an event by its filter: always without one, never by a filter that is too expensive.';
+REVOKE EXECUTE ON FUNCTION hookwire.event_passes(text,text,timestamp with time zone,text,jsonb,bytea,jsonpath) FROM PUBLIC;
+
 CREATE OR REPLACE FUNCTION hookwire.filter_document(topic text, key text, accepted_at timestamp with time zone, content_type text, headers jsonb, payload bytea)
  RETURNS jsonb
  LANGUAGE sql
@@ -107,6 +125,15 @@ RETURN jsonb_build_object('topic', topic, 'key', key, 'time', to_char((accepted_
 COMMENT ON FUNCTION hookwire.filter_document(text,text,timestamp with time zone,text,jsonb,bytea) IS
 'Return the document that filters look at.';
 REVOKE EXECUTE ON FUNCTION hookwire.filter_document(text,text,timestamp with time zone,text,jsonb,bytea) FROM PUBLIC;
+
+CREATE OR REPLACE FUNCTION hookwire.is_affordable(value_count integer, filter_path jsonpath)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN ((value_count <= 7812) OR (((value_count)::bigint * hookwire.condition_count(filter_path)) <= 1000000));
+COMMENT ON FUNCTION hookwire.is_affordable(integer,jsonpath) IS
+'Return whether a filter may judge an event: each condition may read each value, at most 1,000,000 in all (0.1 s).';
+REVOKE EXECUTE ON FUNCTION hookwire.is_affordable(integer,jsonpath) FROM PUBLIC;
 
 CREATE OR REPLACE FUNCTION hookwire.json_of(payload bytea)
  RETURNS jsonb
@@ -161,3 +188,12 @@ RETURN COALESCE(jsonb_path_match(document, filter_path, '{}'::jsonb, true), fals
 COMMENT ON FUNCTION hookwire.passes(jsonb,jsonpath) IS
 'Return whether an event passes a filter; never an error, never unknown.';
 REVOKE EXECUTE ON FUNCTION hookwire.passes(jsonb,jsonpath) FROM PUBLIC;
+
+CREATE OR REPLACE FUNCTION hookwire.value_count(payload bytea)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN (octet_length(payload) <= 7812) THEN octet_length(payload) ELSE (SELECT ((octet_length(t.text) - octet_length(replace(t.text, ','::text, ''::text))) + 1) FROM (SELECT encode(value_count.payload, 'escape'::text) AS text) t) END;
+COMMENT ON FUNCTION hookwire.value_count(bytea) IS
+'Return a bound of the number of values in a JSON text: its commas, or in a small one its bytes. Nothing is parsed.';
+REVOKE EXECUTE ON FUNCTION hookwire.value_count(bytea) FROM PUBLIC;

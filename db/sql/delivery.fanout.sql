@@ -2,7 +2,7 @@
 -- row. delivery.claim.sql says why rows are updated by their place.
 
 -- name: audience
--- Return the size of each topic's audience: active subscriptions and former audiences (FC-08). Also return whether some
+-- Return the size of each topic's audience: active subscriptions and former audiences. Also return whether some
 -- have filters, and the number of the tenant's patterns. The caller splits a fan-out by these costs. Each pattern is
 -- compared with all topics before the next one, because PostgreSQL keeps only 32 compiled patterns.
 WITH asked AS MATERIALIZED (
@@ -50,13 +50,22 @@ CROSS JOIN LATERAL (
     SELECT x.id, x.payload FROM hookwire.events x WHERE x.id BETWEEN a.id AND a.id ORDER BY x.id LIMIT 1
 ) AS e;
 
+-- name: many_values
+-- Return the events with so many values that a filter of 64 conditions may be too expensive.
+SELECT e.id
+FROM unnest($1::bigint[]) AS a(id)
+CROSS JOIN LATERAL (
+    SELECT x.id, x.payload FROM hookwire.events x WHERE x.id BETWEEN a.id AND a.id ORDER BY x.id LIMIT 1
+) AS e
+WHERE hookwire.value_count(e.payload) > 7812;
+
 -- name: fan_out
--- Delete outbox rows and create the deliveries of the deleted rows, so that each event is fanned out exactly once (RR-10).
+-- Delete outbox rows and create the deliveries of the deleted rows, so that each event is fanned out exactly once.
 -- If an event was begun in slices and its audience now fits into one statement, it continues behind its cursor. Only the
 -- head of a lane is due. A delivery behind an earlier event of its lane gets due_at = infinity.
 --
 -- The audience is that of the time of acceptance. Subscriptions that have ended or changed since then stand in
--- former_audiences (FC-08). A delivery of a disabled subscription waits. A delivery of an ended subscription becomes a
+-- former_audiences. A delivery of a disabled subscription waits. A delivery of an ended subscription becomes a
 -- dead letter, or is dropped for WebSub.
 WITH term_held AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = 'webhooks' AND grp = $1 AND term = $2 FOR KEY SHARE
@@ -161,7 +170,7 @@ WITH term_held AS MATERIALIZED (
     INSERT INTO hookwire.ledger_entries (sink, outcome, ids)
     SELECT 'webhooks', 'sent', array_agg(id) FROM gone HAVING count(*) > 0
 ), woken AS (
-    -- WebSub sends new content at once, so the head of the lane is due regardless of its backoff (WS-61, DL-8). This
+    -- WebSub sends new content at once, so the head of the lane is due regardless of its backoff. This
     -- happens at most every 5 s and does not count in the retry schedule. Locked rows are being claimed or woken already.
     UPDATE hookwire.deliveries d
     SET due_at = now(), woken_at = now(), planned_at = d.due_at, free_attempts = d.free_attempts + 1
@@ -184,8 +193,8 @@ SELECT (SELECT count(*) FROM gone) AS events,
 
 -- name: fan_out_slice
 -- Fan one event out to up to $5 of its subscriptions; the last slice deletes the outbox row. The first slice fixes the
--- highest subscription. Lanes are treated as in fan_out. $6: subscriptions with a filter get a dead letter, because the
--- filter took too long (FC-02).
+-- highest subscription. Lanes are treated as in fan_out. A subscription whose filter is too expensive for the event gets
+-- a dead letter. $6: each subscription with a filter gets one, because the filter took too long.
 WITH term_held AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = 'webhooks' AND grp = $1 AND term = $2 FOR KEY SHARE
 ), event AS MATERIALIZED (
@@ -197,13 +206,14 @@ WITH term_held AS MATERIALIZED (
            coalesce(max(c.upper_subscription_id), (SELECT max(id) FROM hookwire.subscriptions), 0) AS high
     FROM hookwire.fanout_cursors c WHERE c.event_id = $4
 ), filtered AS MATERIALIZED (
-    SELECT hookwire.filter_document(x.topic, x.key, x.accepted_at, x.content_type, x.headers, x.payload) AS document
+    SELECT hookwire.filter_document(x.topic, x.key, x.accepted_at, x.content_type, x.headers, x.payload) AS document,
+           hookwire.value_count(x.payload) AS value_count
     FROM event e JOIN hookwire.events x ON x.id = e.id
 ), wanted AS MATERIALIZED (
     SELECT x.id, x.protocol, w.is_plain, w.filter_paths, e.id AS event_id, e.tenant, CASE WHEN x.ordered THEN e.key END AS lane
     FROM event e, span, hookwire.subscriptions x
     CROSS JOIN LATERAL (
-        -- The present subscription, and its former states since the event was accepted (FC-08). One matching state is
+        -- The present subscription, and its former states since the event was accepted. One matching state is
         -- enough.
         SELECT bool_or(v.filter_path IS NULL) AS is_plain, array_agg(v.filter_path) AS filter_paths
         FROM (SELECT x.topic, x.topic_regex, x.filter_path, x.lease_until WHERE x.state = 'active'
@@ -217,15 +227,26 @@ WITH term_held AS MATERIALIZED (
     ) AS w
     WHERE x.tenant = e.tenant AND x.id > span.low AND x.id <= span.high
     ORDER BY x.id LIMIT $5
+), judged AS MATERIALIZED (
+    SELECT w.id, w.protocol, w.event_id, w.tenant, w.lane, w.is_plain OR f.passes AS passes, f.refused
+    FROM wanted w CROSS JOIN LATERAL (
+        SELECT coalesce(bool_or(CASE WHEN a.affordable THEN hookwire.passes(d.document, p.filter_path) END), false) AS passes,
+               CASE WHEN $6::boolean THEN 'the filter takes too long to judge this event'
+                    ELSE max('the filter has ' || hookwire.condition_count(p.filter_path) || ' conditions and the event '
+                             || d.value_count || ' values; their product may be 1000000')
+                         FILTER (WHERE NOT a.affordable) END AS refused
+        FROM filtered d CROSS JOIN unnest(w.filter_paths) AS p(filter_path)
+        CROSS JOIN LATERAL (
+            SELECT NOT $6::boolean AND hookwire.is_affordable(d.value_count, p.filter_path) AS affordable OFFSET 0
+        ) AS a
+        WHERE NOT w.is_plain
+    ) AS f
 ), slice AS MATERIALIZED (
-    SELECT w.id, w.protocol, w.event_id, w.tenant, w.lane FROM wanted w
-    WHERE CASE WHEN w.is_plain THEN true WHEN $6::boolean THEN false
-               ELSE EXISTS (SELECT FROM unnest(w.filter_paths) AS p(filter_path)
-                            WHERE hookwire.passes((SELECT f.document FROM filtered f), p.filter_path)) END
+    SELECT j.id, j.protocol, j.event_id, j.tenant, j.lane FROM judged j WHERE j.passes
 ), given_up AS (
     INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, detail)
-    SELECT w.event_id, w.id, w.tenant, 'internal', 0, 'the filter takes too long to judge this event'
-    FROM wanted w WHERE $6::boolean AND NOT w.is_plain
+    SELECT j.event_id, j.id, j.tenant, 'internal', 0, j.refused
+    FROM judged j WHERE NOT j.passes AND j.refused IS NOT NULL
     ON CONFLICT DO NOTHING
 ), made AS (
     INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, lane)

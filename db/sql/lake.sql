@@ -1,4 +1,4 @@
--- Lake: the audit (PL-A02..A06) and the report of the pipeline.
+-- Lake: the audit and the report of the pipeline.
 
 -- name: cells
 -- Return the records that Kafka is owed in closed hours from $2 until $3, by Kafka topic under the present routing. $1
@@ -128,8 +128,7 @@ WITH event AS MATERIALIZED (
          AND (s.lease_until IS NULL OR s.lease_until > now())
          AND CASE WHEN s.topic_regex IS NULL THEN s.topic = e.topic ELSE e.topic ~ s.topic_regex END
     WHERE s.filter_path IS NULL
-       OR (SELECT hookwire.passes(hookwire.filter_document(x.topic, x.key, x.accepted_at, x.content_type, x.headers, x.payload),
-                                  s.filter_path)
+       OR (SELECT hookwire.event_passes(x.topic, x.key, x.accepted_at, x.content_type, x.headers, x.payload, s.filter_path)
            FROM hookwire.events x WHERE x.id = e.id)
 )
 SELECT o.topic, o.public_id AS subscription, count(*) AS count, (array_agg(o.id ORDER BY o.id))[1:$4] AS ids

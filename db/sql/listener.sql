@@ -25,6 +25,5 @@ FROM hookwire.events e CROSS JOIN LATERAL (
       AND (x.lease_until IS NULL OR x.lease_until > now())
 ) AS s
 WHERE e.id = $1 AND 'webhooks' = ANY (e.sinks)
-  AND (s.filter_path IS NULL OR hookwire.passes(
-        hookwire.filter_document(e.topic, e.key, e.accepted_at, e.content_type, e.headers, e.payload), s.filter_path))
+  AND hookwire.event_passes(e.topic, e.key, e.accepted_at, e.content_type, e.headers, e.payload, s.filter_path)
 ORDER BY s.id LIMIT $2;

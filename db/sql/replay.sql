@@ -1,4 +1,4 @@
--- Replays: events or dead letters sent again by a background task that any process may continue (WH-P01..P04).
+-- Replays: events or dead letters sent again by a background task that any process may continue.
 
 -- name: create
 -- End at the newest event of now, and begin at the first event of the range.
@@ -16,7 +16,7 @@ WITH made AS (
 SELECT id FROM made;
 
 -- name: begin
--- Replay events that a subscription chooses, from event $4 and moment $3 on, at its subscriber's request (FM-12).
+-- Replay events that a subscription chooses, from event $4 and moment $3 on, at its subscriber's request.
 -- No row: event $4 is above the newest id.
 WITH made AS (
     INSERT INTO hookwire.replays (tenant, source, subscription_id, since_at, actor, reason, lower_event_id, last_event_id, upper_event_id)
@@ -40,8 +40,7 @@ FROM (
           AND ($4::text IS NULL OR e.topic = $4)
           AND ($7::bigint[] IS NULL OR e.id = ANY ($7)) AND ($8::timestamptz IS NULL OR e.accepted_at >= $8)
           AND ($9::timestamptz IS NULL OR e.accepted_at < $9)
-          AND (s.filter_path IS NULL OR hookwire.passes(
-               hookwire.filter_document(e.topic, e.key, e.accepted_at, e.content_type, e.headers, e.payload), s.filter_path))
+          AND hookwire.event_passes(e.topic, e.key, e.accepted_at, e.content_type, e.headers, e.payload, s.filter_path)
         UNION ALL
         SELECT e.id, e.accepted_at FROM hookwire.events e
         JOIN hookwire.subscriptions s ON s.id = $3 AND s.tenant = e.tenant
@@ -49,8 +48,7 @@ FROM (
           AND ($4::text IS NULL OR e.topic = $4)
           AND ($7::bigint[] IS NULL OR e.id = ANY ($7)) AND ($8::timestamptz IS NULL OR e.accepted_at >= $8)
           AND ($9::timestamptz IS NULL OR e.accepted_at < $9)
-          AND (s.filter_path IS NULL OR hookwire.passes(
-               hookwire.filter_document(e.topic, e.key, e.accepted_at, e.content_type, e.headers, e.payload), s.filter_path))
+          AND hookwire.event_passes(e.topic, e.key, e.accepted_at, e.content_type, e.headers, e.payload, s.filter_path)
         UNION ALL
         SELECT d.event_id, d.died_at FROM hookwire.dead_letters d
         JOIN hookwire.events e ON e.id = d.event_id
@@ -104,8 +102,8 @@ WITH job AS MATERIALIZED (
     JOIN hookwire.subscriptions u ON u.id = s.subscription_id AND u.state IN ('active', 'disabled')
     CROSS JOIN LATERAL (SELECT y.* FROM hookwire.events y WHERE y.id = s.event_id LIMIT 1) AS e
     WHERE (u.topic_regex IS NULL OR j.source = 'dead_letters' OR s.topic ~ u.topic_regex)
-      AND (u.filter_path IS NULL OR j.source = 'dead_letters' OR hookwire.passes(
-           hookwire.filter_document(e.topic, e.key, e.accepted_at, e.content_type, e.headers, e.payload), u.filter_path))
+      AND (j.source = 'dead_letters' OR hookwire.event_passes(
+           e.topic, e.key, e.accepted_at, e.content_type, e.headers, e.payload, u.filter_path))
       AND (j.topic IS NULL OR s.topic = j.topic) AND (j.kinds IS NULL OR s.kind = ANY (j.kinds))
       AND (j.statuses IS NULL OR s.status = ANY (j.statuses)) AND (j.event_ids IS NULL OR s.event_id = ANY (j.event_ids))
       AND (j.since_at IS NULL OR s.at >= j.since_at) AND (j.until_at IS NULL OR s.at < j.until_at)

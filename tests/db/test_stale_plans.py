@@ -143,6 +143,7 @@ _OWN: dict[str, tuple[str, ...]] = {
     "pull.held": ("7", _IDS, _SEVENS),
     "pull.extend": ("7", _IDS, _SEVENS, "7"),
     "compat.unpark": ("'other'", _IDS),
+    "filter.test": ("'$.\"a\" == 1'", "'a'", "'a'", "now()", "'a'", "'{}'", "'{}'"),
 }
 
 

@@ -41,6 +41,24 @@ async def test_a_filter_is_kept_changed_ended_and_tried(running_hub: RunHub) -> 
         assert (tried.json()["matches"], sample.json()["matches"]) == (True, False)
 
 
+async def test_a_filter_that_is_too_expensive_for_an_event_is_refused_and_passes_in_no_replay(
+    running_hub: RunHub,
+) -> None:
+    """GS-05: the cost is known before the filter runs, on each way to it."""
+    wanted = {"data": {"n": {"$in": list(range(64))}}}
+    async with running_hub() as hub:
+        made = await hub.subscribe("a", CALLBACK, filter=wanted)
+        large, small = [
+            (await hub.publish("a", b'{"n": [%s1]}' % (b"1," * count))).json()["id"] for count in (20_000, 10)
+        ]
+        tried = await hub.client.post("/filters/test", json={"filter": wanted, "event_id": large})
+        replay = {"subscription_id": made["id"], "source": "events", "dry_run": True}
+        counted = await hub.client.post("/replays", json=replay)
+
+        assert kind(tried)[::2] == (422, "invalid-filter")
+        assert (counted.json()["records"], counted.json()["newest"]) == (1, small), counted.text
+
+
 async def test_an_event_that_is_nested_too_deep_cannot_be_shown(running_hub: RunHub) -> None:
     """B-49: publishing takes any bytes."""
     async with running_hub() as hub:

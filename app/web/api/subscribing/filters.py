@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -62,6 +62,10 @@ class FilterTest(BaseModel):
     event: SampleEvent | None = None
 
 
+_TOO_EXPENSIVE: Final = (
+    "The filter is too expensive for this event: its conditions times the values of the event may be above 1,000,000. "
+    "The subscription would get a dead letter. Use fewer conditions, or events with fewer values."
+)
 _DOCUMENT: dict[str, Any] = {
     "topic": "sample",
     "key": None,
@@ -98,6 +102,8 @@ async def test(request: Request, body: FilterTest, context: In) -> FilterVerdict
         raise Problem("invalid-filter", str(error), parameter="filter") from None
     row = await context.database.fetchrow("filter.test", path, *await _event(request, body, context))
     assert row is not None, "a row of scalars"
+    if path is not None and not row["affordable"]:
+        raise Problem("invalid-filter", _TOO_EXPENSIVE, parameter="filter")
     return FilterVerdict(matches=path is None or row["matches"], document=_read(row["document"]))
 
 
