@@ -124,7 +124,10 @@ def build_web(
     inside: ASGIApp = _Fork(ingest, Repeats(api, context.database, _tell(context.hub)), context.readiness.doubt)
     if settings.needs_keys:
         needs, hub_is_open = RouteNeeds(api.routes), settings.hub_access == "open"
-        inside = Authentication(inside, Keyring(Keys(context.database)), needs, hub_is_open=hub_is_open)
+        inside = Authentication(
+            inside, Keyring(Keys(context.database)), needs,
+            hub_is_open=hub_is_open, docs_are_open=settings.serves_docs,
+        )  # fmt: skip
     pages = page_policy(settings, context.public_url)
     door = FrontDoor(
         inside, problems=problems, limits=limits, request_ids=request_ids, pages=pages, own_agent=own_agent.encode()

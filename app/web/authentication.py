@@ -1,16 +1,16 @@
-"""Authentication: find a request's key, and check its rights for the route (SE-04..SE-06, B-46, B-48).
+"""Authentication: find a request's key, and check its rights for the route.
 
 Without authentication (development, or a proxy that decides), it is not built at all. Otherwise it stands between the
 request limits and the application, and judges every request before its body is read::
 
     Authorization: Bearer hwk_...    one of them; Basic with the key as password for GET, so that a browser can read,
-      |                              and below /rabbithub for other programs, because its clients log in so (RH-50)
+      |                              and below /rabbithub for other programs, because its clients log in so
       | known for less than 3 s --------------------------------+
       | else found by its digest, or not: few tries a second    |
       v                                                         v
     401 unauthorized / 429                            the route's scope and topic, or 403 forbidden
 
-A valid key is always found first, so failed tries of others keep no client out (FS-08).
+A valid key is always found first, so failed tries of others keep no client out.
 
 Each route declares its needs (:mod:`app.web.scopes`). A key for some topics only may use the routes that check the
 topic of their data (``reach="route"``, with :func:`require_topic`), and no others.
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 FRESH_SECONDS: Final = 3.0
-"""How long a key counts without a new query: with the query's own time, less than five seconds (SE-04)."""
+"""How long a key counts without a new query: with the query's own time, less than five seconds."""
 
 _KNOWN_MAX = 10_000
 _STRANGERS_MAX = 10_000
@@ -63,7 +63,7 @@ _TRIES_PER_SECOND = 1.0
 _READS: Final = ("GET", "HEAD")
 _RABBITHUB: Final = "/rabbithub/"
 _CHALLENGE: Final = {
-    # Two fields, because Chromium reads only the first scheme of a field and does not know Bearer (FT-02).
+    # Two fields, because Chromium reads only the first scheme of a field and does not know Bearer.
     "WWW-Authenticate": ('Bearer realm="hookwire"', 'Basic realm="hookwire: the key is the password", charset="UTF-8"')
 }
 
@@ -135,7 +135,7 @@ class Keyring:
         return known
 
     def _charge(self, address: str, visible: str) -> None:
-        """Take a token for each pair of address and visible part of an unknown key (SE-06, FS-08)."""
+        """Take a token for each pair of address and visible part of an unknown key."""
         now = time.monotonic()
         tokens, at = self._strangers.get((address, visible), (float(_TRIES), now))
         tokens = min(float(_TRIES), tokens + (now - at) * _TRIES_PER_SECOND)
@@ -151,7 +151,7 @@ def _is_basic(header: bytes) -> bool:
 
 
 def _key_text(header: bytes) -> str | None:
-    """Return the key in an Authorization header; never one in the query (SE-05)."""
+    """Return the key in an Authorization header; never one in the query."""
     scheme, _, rest = header.partition(b" ")
     try:
         if scheme.lower() == b"bearer":
@@ -164,13 +164,18 @@ def _key_text(header: bytes) -> str | None:
 
 
 class Authentication:
-    """The ASGI layer. ``hub_is_open``: WebSub's subscribers, which are unknown beforehand, need no key."""
+    """The ASGI layer. ``hub_is_open``: WebSub's subscribers, which are unknown beforehand, need no key.
+    ``docs_are_open``: nor do readers of the contract.
+    """
 
-    def __init__(self, app: ASGIApp, keyring: Keyring, needs: RouteNeeds, *, hub_is_open: bool) -> None:
+    def __init__(
+        self, app: ASGIApp, keyring: Keyring, needs: RouteNeeds, *, hub_is_open: bool, docs_are_open: bool
+    ) -> None:
         self._app = app
         self._keyring = keyring
         self._needs = needs
         self._hub_is_open = hub_is_open
+        self._docs_are_open = docs_are_open
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or raise ``Problem`` for the request limits to answer."""
@@ -204,7 +209,9 @@ class Authentication:
     def _is_open(self, need: Need) -> bool:
         # WebSub's subscribers discover the hub by a topic's latest content, which they may have delivered anyway.
         # Operator events and messages of queues are not open to them.
-        return not need.scopes or (self._hub_is_open and need.websub and not is_reserved(need.name or ""))
+        if not need.scopes or (self._docs_are_open and need.docs):
+            return True
+        return self._hub_is_open and need.websub and not is_reserved(need.name or "")
 
 
 def _is_from_a_page(scope: Scope) -> bool:
@@ -257,7 +264,7 @@ def grant_of(request: Request) -> Grant | None:
 
 def require_topic(request: Request, pattern: str, *, hidden: str | None = None) -> None:
     """Require that the key reaches this topic or pattern, for routes that declare ``reach="route"``. ``hidden``: the
-    key may not know of the object, so the answer is a not-found problem with this text (TN-05).
+    key may not know of the object, so the answer is a not-found problem with this text.
     """
     grant = grant_of(request)
     if grant is not None and not grant.reaches(pattern):

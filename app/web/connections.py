@@ -1,4 +1,4 @@
-"""All open connections of one server: their limits, their number, and the sweep that ends the slow ones (SV-01).
+"""All open connections of one server: their limits, their number, and the sweep that ends the slow ones.
 
 Timers cost: arming and disarming three of them costs more than parsing a request. So a connection has no timers. It
 stores its deadlines as plain numbers (`deadline`, `write_deadline`). One periodic sweep per server ends late
@@ -24,13 +24,14 @@ from typing import Final, Protocol
 
 from app.web.limits import RequestIds
 from app.web.problem import Problem, Problems
+from runtime.loop_steps import LoopSteps
 
 NEVER: Final = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """Limits of one connection on the wire, before any request reaches the application (SV-01, SV-09).
+    """Limits of one connection on the wire, before any request reaches the application.
 
     `first_byte_seconds` runs from the connect, `headers_seconds` from the first byte of a request, `body_seconds` from
     the end of its header. After `body_grace_seconds` a body must also have brought `body_bytes_per_second` on average.
@@ -89,6 +90,7 @@ class Connections:
         self.date_headers: list[tuple[bytes, bytes]] = []
         self.count = 0
         self.leaving = False
+        self.steps = LoopSteps()  # of requests that were sent ahead; other requests do not wait for them
         self.none_open = asyncio.Event()
         self.none_open.set()
         self._trusted = tuple(ipaddress.ip_network(network) for network in trusted_proxies)

@@ -1,4 +1,4 @@
-"""HTTP/1.1 for untrusted clients: uvicorn's httptools protocol with limits, deadlines, strict framing (SV-01/02/05/09).
+"""HTTP/1.1 for untrusted clients: uvicorn's httptools protocol with limits, deadlines, strict framing.
 
 uvicorn's own protocol has no deadline for receiving a request, no limit for its header and no opinion on Host; that
 cannot be added by a layer above it. `HookwireProtocol` adds it where the bytes arrive. One connection, as it is read::
@@ -42,8 +42,7 @@ from app.web.connections import NEVER, Connections
 from app.web.problem import METHODS, Problem
 
 _METHODS: Final = frozenset(method.encode() for method in METHODS)
-# Where trailer fields go.
-_NOWHERE: Final[Any] = collections.deque(maxlen=0)
+_NOWHERE: Final[Any] = collections.deque(maxlen=0)  # where trailer fields go
 _PROBES: Final = (b"/healthz", b"/readyz")
 _UPGRADE_FIELDS: Final = frozenset({b"upgrade", b"http2-settings"})
 # A registered name, an IPv4 address or a bracketed IPv6 address, and a port (RFC 9110 section 7.2, without user info).
@@ -70,7 +69,7 @@ DEAF_PHASES: Final = (DEAF, LINGER, CLOSING)
 
 @functools.lru_cache(maxsize=256)
 def is_valid_host(host: bytes) -> bool:
-    """Return whether a Host field is only a host and a port: any other would poison URLs built from it (B-07)."""
+    """Return whether a Host field is only a host and a port: any other would poison URLs built from it."""
     match = _HOST.fullmatch(host)
     return match is not None and (match[1] is None or int(match[1]) <= 65535)
 
@@ -102,7 +101,7 @@ class _Outlet:
             self.flush()
 
     def flush(self) -> None:
-        """Write the held data, if any and if the connection is still there (GS-07)."""
+        """Write the held data, if any and if the connection is still there."""
         if self._held:
             held, self._held, self._held_bytes = self._held, [], 0
             if self._transport.is_closing():
@@ -208,9 +207,7 @@ class HookwireProtocol(HttpToolsProtocol):
         self._serve_without_upgrade(rest)
 
     def pause_writing(self) -> None:
-        """Start the write deadline: the peer reads more slowly than we write, and must read some data in time
-        (SV-09).
-        """
+        """Start the write deadline: a peer that reads more slowly than we write must read some data in time."""
         self.write_deadline = self.shared.clock + self.limits.write_seconds
         super().pause_writing()
 
@@ -265,7 +262,7 @@ class HookwireProtocol(HttpToolsProtocol):
             raise Problem("header-too-large", self._header_limit())
         fields = dict(headers)
         version = self.parser.get_http_version()
-        # Plain load balancers ask for health by HTTP/1.0 without Host (FX-06).
+        # Plain load balancers ask for health by HTTP/1.0 without Host.
         is_probe = version == "1.0" and self.url in _PROBES and b"host" not in fields
         if (not is_probe and not is_valid_host(fields.get(b"host", b""))) or (
             len(fields) < len(headers) and _count(headers, b"host") > 1
@@ -301,7 +298,7 @@ class HookwireProtocol(HttpToolsProtocol):
         cycle.message_event.set()
 
     def _judge_chunks(self) -> None:
-        # A byte of content takes six on the wire at worst ("1\r\nx\r\n"); chunk extensions could go on for ever (B-06).
+        # A byte of content takes six on the wire at worst ("1\r\nx\r\n"); chunk extensions could go on for ever.
         if self.phase is BODY and self._body_bytes > self.limits.chunk_overhead_bytes_max + 8 * self._content_bytes:
             self._refuse(Problem("bad-request", "The chunks carry more framing than content."))
 
@@ -347,8 +344,7 @@ class HookwireProtocol(HttpToolsProtocol):
         if phase is LINGER or phase is CLOSING:
             return
         if self.pipeline:
-            cycle, app = self.pipeline.pop()
-            self._start_asgi_task(cycle, app)
+            self.shared.steps.take(self._serve_next)
             return
         self.flow.resume_reading()
         if phase is ANSWER:
@@ -359,6 +355,10 @@ class HookwireProtocol(HttpToolsProtocol):
         elif self._parting is not None:
             self.outlet.write(self._parting)
             self.hang_up()
+
+    def _serve_next(self) -> None:
+        if self.pipeline and not self.has_hung_up():
+            self._start_asgi_task(*self.pipeline.pop())
 
     def shutdown(self) -> None:
         """Close an idle connection, finish a request in progress. The server calls it when it stops."""
@@ -386,11 +386,11 @@ class HookwireProtocol(HttpToolsProtocol):
                 self.hang_up()
                 return
         answer = self._refusal_bytes(problem)
-        if self.running is None or self.running is at_fault or self.running.response_complete:
+        if self.pipeline or not (self.running in (None, at_fault) or self.running.response_complete):
+            self._parting = answer
+        else:
             self.outlet.write(answer)
             self.hang_up()
-        else:
-            self._parting = answer
 
     def _refusal_bytes(self, problem: Problem) -> bytes:
         request_id = self.shared.request_ids.new()

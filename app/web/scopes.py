@@ -45,13 +45,14 @@ class Need:
         topic, queue, service   ``name``, the path's parameter of that name or of the name ``parameter``
         route           the route compares its own data (``require_topic``, ``may_reach_queue``, ...)
 
-    ``websub``: where HOOKWIRE_HUB_ACCESS is open, no key is needed.
+    ``websub``: where HOOKWIRE_HUB_ACCESS is open, no key is needed. ``docs``: where the docs page is on, neither.
     """
 
     scopes: Sequence[KeyScope]
     payloads: bool = False
     reach: Reach = "all"
     websub: bool = False
+    docs: bool = False
     parameter: str | None = None
     name: str | None = None
 
@@ -77,10 +78,15 @@ OPEN: Final = Need(())
 
 
 def needs(
-    *scopes: KeyScope, payloads: bool = False, reach: Reach = "all", websub: bool = False, parameter: str | None = None
+    *scopes: KeyScope,
+    payloads: bool = False,
+    reach: Reach = "all",
+    websub: bool = False,
+    docs: bool = False,
+    parameter: str | None = None,
 ) -> Callable[[_Endpoint], _Endpoint]:
     """Declare the need of the decorated route; write it below ``@router.get(...)``."""
-    return _declare(Need(scopes, payloads=payloads, reach=reach, websub=websub, parameter=parameter))
+    return _declare(Need(scopes, payloads=payloads, reach=reach, websub=websub, docs=docs, parameter=parameter))
 
 
 def needs_by(find: Callable[[Scope], Need]) -> Callable[[_Endpoint], _Endpoint]:

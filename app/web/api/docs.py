@@ -1,4 +1,7 @@
-"""/docs and /openapi.json: the contract, live, and a page to read and try it that needs no network."""
+"""/docs and /openapi.json: the contract, live, and a page to read and try it that needs no network.
+
+Where the page is off, as in production, the contract needs a key; any key will do.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,19 @@ import secrets
 from functools import lru_cache
 from importlib.resources import files
 from string import Template
-from typing import Annotated, Final
+from typing import Annotated, Final, get_args
 
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Request
 from fastapi_swagger import resources as swagger_ui  # type: ignore[import-untyped]  # only its files are used
 from starlette.responses import Response
 
 from app.web import pages
 from app.web.api.contract import openapi_document
 from app.web.api.route.context import Context, context_of
+from app.web.pages.static_answer import StaticAnswer
 from app.web.problem import Problem
-from app.web.scopes import open_to_all
+from app.web.scopes import needs, open_to_all
+from hub.keys import Scope
 
 __all__ = ["install_docs"]
 
@@ -35,13 +40,14 @@ def install_docs(api: FastAPI) -> None:
     """Serve the page, its two files, and the document; made once, at the first request."""
 
     @lru_cache(maxsize=1)
-    def document() -> bytes:
-        return json.dumps(openapi_document(api), separators=(",", ":")).encode()
+    def document() -> StaticAnswer:
+        body = json.dumps(openapi_document(api), separators=(",", ":")).encode()
+        return StaticAnswer(body, "application/json", {"cache-control": "no-cache"})
 
     @api.get("/openapi.json", include_in_schema=False)
-    @open_to_all
-    async def openapi() -> Response:
-        return Response(document(), media_type="application/json", headers={"Cache-Control": "no-cache"})
+    @needs(*get_args(Scope), reach="route", docs=True)
+    async def openapi(request: Request) -> Response:
+        return document().response(request)
 
     api.get("/docs", include_in_schema=False)(_page)
     api.get("/docs/{name}", include_in_schema=False)(_asset)
@@ -56,16 +62,17 @@ async def _page(context: In) -> Response:
 
 
 @open_to_all
-async def _asset(name: str, context: In) -> Response:
+async def _asset(request: Request, name: str, context: In) -> Response:
     _check_allowed(context)
     if name not in _ASSETS:
         raise Problem("not-found")
-    return Response(_read(name), media_type=_ASSETS[name], headers={"Cache-Control": "public, max-age=86400"})
+    return _read(name).response(request)
 
 
 @lru_cache(maxsize=len(_ASSETS))
-def _read(name: str) -> bytes:
-    return files(swagger_ui).joinpath(name).read_bytes()
+def _read(name: str) -> StaticAnswer:
+    body = files(swagger_ui).joinpath(name).read_bytes()
+    return StaticAnswer(body, _ASSETS[name], {"cache-control": "public, max-age=86400"})
 
 
 def _check_allowed(context: Context) -> None:

@@ -11,6 +11,7 @@ import hashlib
 import json
 from base64 import b64encode
 from dataclasses import asdict
+from functools import lru_cache
 from html import escape
 from importlib.resources import files
 from string import Template
@@ -19,6 +20,7 @@ from typing import Final
 from fastapi import FastAPI, Request
 from starlette.responses import Response
 
+from app.web.pages.static_answer import StaticAnswer
 from app.web.problem import Problem
 from app.web.problem_kinds import KINDS, ProblemKind, kinds_in_order
 from app.web.scopes import open_to_all
@@ -27,7 +29,7 @@ _SHELL: Final = files(__name__).joinpath("problem.html").read_text("utf-8")
 _STYLE_HASH: Final = b64encode(
     hashlib.sha256(_SHELL.partition("<style>")[2].partition("</style>")[0].encode()).digest()
 ).decode()
-# The page may use only this style sheet: no script, image, frame or form (SV-08).
+# The page may use only this style sheet: no script, image, frame or form.
 _PAGE_HEADERS: Final = {
     "content-security-policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'",
@@ -47,20 +49,28 @@ def install_problem_pages(app: FastAPI) -> None:
     @app.get("/problems", include_in_schema=False)
     @open_to_all
     async def problem_index(request: Request) -> Response:
-        kinds = kinds_in_order()
-        if _wants_json(request):
-            return _json([asdict(kind) for kind in kinds])
-        return html_page("Problems", index_content(kinds))
+        return _index(_wants_json(request)).response(request)
 
     @app.get("/problems/{slug}", include_in_schema=False)
     @open_to_all
     async def problem_page(request: Request, slug: str) -> Response:
-        kind = KINDS.get(slug)
-        if kind is None:
+        if slug not in KINDS:
             raise Problem("not-found", "There is no kind of problem with this name; /problems lists all of them.")
-        if _wants_json(request):
-            return _json(asdict(kind))
-        return html_page(kind.title, problem_content(kind))
+        return _page(slug, _wants_json(request)).response(request)
+
+
+@lru_cache(maxsize=2)
+def _index(as_json: bool) -> StaticAnswer:
+    kinds = kinds_in_order()
+    if as_json:
+        return _json([asdict(kind) for kind in kinds])
+    return _html("Problems", index_content(kinds))
+
+
+@lru_cache(maxsize=2 * len(KINDS))
+def _page(slug: str, as_json: bool) -> StaticAnswer:
+    kind = KINDS[slug]
+    return _json(asdict(kind)) if as_json else _html(kind.title, problem_content(kind))
 
 
 def problem_content(kind: ProblemKind) -> str:
@@ -103,9 +113,16 @@ def _wants_json(request: Request) -> bool:
 
 def html_page(title: str, content: str) -> Response:
     """Return a page of the problems' look; it may load nothing and run nothing."""
-    page = Template(_SHELL).substitute(title=escape(title), content=content)
-    return Response(page, media_type="text/html", headers=_PAGE_HEADERS)
+    return Response(_shell(title, content), media_type="text/html", headers=_PAGE_HEADERS)
 
 
-def _json(facts: object) -> Response:
-    return Response(json.dumps(facts), media_type="application/json", headers=_PAGE_HEADERS)
+def _shell(title: str, content: str) -> str:
+    return Template(_SHELL).substitute(title=escape(title), content=content)
+
+
+def _html(title: str, content: str) -> StaticAnswer:
+    return StaticAnswer(_shell(title, content).encode(), "text/html; charset=utf-8", _PAGE_HEADERS)
+
+
+def _json(facts: object) -> StaticAnswer:
+    return StaticAnswer(json.dumps(facts).encode(), "application/json", _PAGE_HEADERS)

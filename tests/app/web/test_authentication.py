@@ -69,6 +69,18 @@ NEEDS = [
 ]
 
 
+@pytest.mark.parametrize(("docs", "without_key"), [(False, 401), (True, 200)])
+async def test_the_contract_needs_a_key_where_the_docs_page_is_off(
+    running_hub: RunHub, docs: bool, without_key: int
+) -> None:
+    """GS-07: any key will do."""
+    async with running_hub(access="keys", docs=docs) as hub:
+        key = await bearer(hub, "publish", topics=["a.#"])
+        answers = [await hub.client.get("/openapi.json", headers=headers) for headers in ({}, authorized(key))]
+
+        assert [answer.status_code for answer in answers] == [without_key, 200]
+
+
 async def test_every_route_needs_its_scope(running_hub: RunHub) -> None:
     """SE-04, B-48, WS-17, WS-66, RH-51, RH-52; the table of all routes is test_scopes.py's.
 

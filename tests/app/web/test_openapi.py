@@ -196,6 +196,18 @@ async def test_the_live_document_is_the_checked_in_one(running_hub: RunHub) -> N
         assert answer.json() == DOCUMENT
 
 
+async def test_the_document_is_compressed_once_and_not_sent_to_who_has_it(running_hub: RunHub) -> None:
+    """GS-07."""
+    async with running_hub() as hub:
+        first = await hub.client.get("/openapi.json", headers={"accept-encoding": "gzip"})
+        plain = await hub.client.get("/openapi.json", headers={"accept-encoding": "gzip;q=0"})
+        again = await hub.client.get("/openapi.json", headers={"if-none-match": first.headers["etag"]})
+
+        assert first.json() == plain.json()
+        assert (first.headers["content-encoding"], "content-encoding" in plain.headers) == ("gzip", False)
+        assert (again.status_code, again.content, again.headers["vary"]) == (304, b"", "Accept-Encoding")
+
+
 async def test_the_docs_page_loads_nothing_from_elsewhere(running_hub: RunHub) -> None:
     """It works without a network: what it names is served from here, and its policy forbids everything else."""
     async with running_hub() as hub:

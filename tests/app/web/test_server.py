@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -240,6 +241,41 @@ async def test_a_pipeline_within_the_limit_is_served_in_order() -> None:
         writer.write(b"".join(get(target=b"/%d" % number) for number in range(16)))
         answers = [await read_answer(reader) for _ in range(16)]
     assert [answer.document["path"] for answer in answers] == [f"/{number}" for number in range(16)]
+
+
+async def test_requests_that_were_sent_ahead_begin_one_at_a_time_among_all_connections() -> None:
+    """GS-07: with 100 such connections everybody else waited for 100 answers in each step of the loop."""
+    began: list[tuple[int, str]] = []
+    step, app = 0, Echo()
+
+    async def watching(scope: Scope, receive: Receive, send: Send) -> None:
+        began.append((step, scope["path"]))
+        await app(scope, receive, send)
+
+    def count_steps() -> None:
+        nonlocal step
+        step += 1
+        ticking[0] = asyncio.get_running_loop().call_soon(count_steps)
+
+    ticking = [asyncio.get_running_loop().call_soon(count_steps)]
+    async with serving(watching) as server, AsyncExitStack() as stack:
+        peers = [await stack.enter_async_context(connected(server.port)) for _ in range(5)]
+        for _, writer in peers:
+            writer.write(get(target=b"/first") + get(target=b"/ahead") * 10)
+        for reader, _ in peers:
+            for _ in range(11):
+                assert (await read_answer(reader)).status == 200
+    ticking[0].cancel()
+    steps = [at for at, path in began if path == "/ahead"]
+    assert len(steps) == len(set(steps)) == 50
+
+
+async def test_a_refusal_waits_for_requests_that_were_sent_ahead_of_it() -> None:
+    """GS-07, B-16: also while they wait for their turn."""
+    async with serving(Echo()) as server, connected(server.port) as (reader, writer):
+        writer.write(b"".join(get(target=b"/%d" % number) for number in range(5)) + b"nonsense\r\n\r\n")
+        answers = [await read_answer(reader) for _ in range(6)]
+    assert [answer.status for answer in answers] == [200] * 5 + [400]
 
 
 class Gate:
