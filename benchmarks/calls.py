@@ -67,7 +67,7 @@ async def _calls(harness: Harness, rate: int, seconds: float) -> list[float]:
     async with asyncio.TaskGroup() as group:
         for number in range(int(rate * seconds)):
             await asyncio.sleep(max(0.0, started + number / rate - time.perf_counter()))
-            group.create_task(call(idle.pop() if idle else ChaosClient("127.0.0.1", harness.port, 30.0)))
+            group.create_task(call(idle.pop() if idle else ChaosClient(harness.port, 30.0)))
     for client in idle:
         client.close()
     return taken
@@ -75,7 +75,7 @@ async def _calls(harness: Harness, rate: int, seconds: float) -> list[float]:
 
 async def _work(harness: Harness) -> None:
     """Work: claim one request, answer it."""
-    client = ChaosClient("127.0.0.1", harness.port, 30.0)
+    client = ChaosClient(harness.port, 30.0)
     asked = json.dumps({"wait_seconds": 20}).encode()
     try:
         while True:

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 
 from reqrep.frames import Frames
 from reqrep.origin import NOWHERE, Origin
+from runtime.loopback import loopback
 
 try:
     import zmq
@@ -128,6 +129,7 @@ class Socket:
 
     def bind(self, endpoint: str) -> str:
         """Bind and return the real endpoint; port ``*`` binds a free port. Raise :class:`AddressRefused`."""
+        self._choose_family(endpoint)
         try:
             self.raw.bind(endpoint)
         except zmq.ZMQError as error:
@@ -136,10 +138,15 @@ class Socket:
 
     def connect(self, endpoint: str) -> None:
         """Connect in the background. Raise :class:`AddressRefused` for an invalid endpoint."""
+        self._choose_family(endpoint)
         try:
             self.raw.connect(endpoint)
         except zmq.ZMQError as error:
             raise AddressRefused(f"cannot connect to {endpoint}: {error}") from error
+
+    def _choose_family(self, endpoint: str) -> None:
+        # With IPV6 libzmq resolves a name to its IPv6 address first, and connects to no other.
+        self.raw.setsockopt(zmq.IPV6, int("[" in endpoint or ":" in loopback()))
 
     def receive(self) -> Frames | None:
         """Return the next message, or None. Of a message with too many frames, keep one frame above the limit."""

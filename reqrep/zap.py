@@ -1,4 +1,4 @@
-"""27/ZAP without I/O: authentication of the peers of a socket of this process (XX-03)."""
+"""27/ZAP without I/O: authentication of the peers of a socket of this process."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ class Gatekeeper:
         if self.allowed_networks is None:
             return True
         try:
-            found = ip_address(address)
+            # An IPv4 peer of a socket that speaks both families has such an address: ::ffff:10.0.0.1.
+            found = ip_address(address.removeprefix("::ffff:"))
         except ValueError:
             return False
         return any(found in ip_network(network) for network in self.allowed_networks)

@@ -6,6 +6,8 @@ import random
 import socket
 from collections import deque
 
+from runtime.loopback import loopback
+
 __all__ = ["PORTS", "free_port"]
 
 # Below the range for outgoing connections (Linux 32768, BSD 49152). Otherwise a client could take the port while its
@@ -18,7 +20,7 @@ _reserved: deque[socket.socket] = deque()
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 that is free and stays reserved while its server is down.
+    """Return a port of loopback that is free and stays reserved while its server is down.
 
     The newest 200 ports of this process are reserved: no other process gets one of them here. Raise OSError when 200
     random choices were all taken.
@@ -52,9 +54,9 @@ def _keep(reservation: socket.socket) -> None:
 
 
 def _is_free(port: int) -> bool:
-    with socket.socket() as candidate:
+    with socket.socket(socket.AF_INET6 if ":" in loopback() else socket.AF_INET) as candidate:
         try:
-            candidate.bind(("127.0.0.1", port))
+            candidate.bind((loopback(), port))
         except OSError:
             return False
     return True

@@ -42,6 +42,7 @@ from app.chaos.arrivals import ArrivalWriter
 from app.chaos.listening import listening
 from app.chaos.log import LineLog
 from app.chaos.mark import Mark
+from runtime.loopback import at_loopback
 
 __all__ = ["ChaosBroker", "open_broker"]
 
@@ -95,7 +96,7 @@ class ChaosBroker:
     @property
     def url(self) -> str:
         """Return the value for HOOKWIRE_AMQP_URL."""
-        return f"amqp://guest:guest@127.0.0.1:{self.port}/"
+        return f"amqp://guest:guest@{at_loopback(self.port)}/"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection, to its end."""

@@ -24,6 +24,7 @@ from typing import IO
 import app
 from app.chaos.client import ChaosClient, NoAnswer
 from app.settings.settings import PREFIX
+from runtime.loopback import at_loopback
 from runtime.port import free_port
 from runtime.process import CUT_OFF_CODE
 
@@ -100,7 +101,7 @@ class Child:
         assert not self.is_running
         environment = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
         environment |= {PREFIX + name: value for name, value in self._settings.items()}
-        environment |= {PREFIX + "LISTEN": f"127.0.0.1:{self.port}", "PYTHONPATH": str(self.tree)}
+        environment |= {PREFIX + "LISTEN": at_loopback(self.port), "PYTHONPATH": str(self.tree)}
         environment |= self.environment
         if failpoints:
             environment[PREFIX + "FAILPOINTS"] = failpoints
@@ -121,7 +122,7 @@ class Child:
 
     async def ready(self, seconds_max: float = _READY_SECONDS_MAX) -> None:
         """Wait until it answers; raises :class:`ChildFailed`, after that time :class:`ChildOverdue`."""
-        client = ChaosClient("127.0.0.1", self.port, 1.0)
+        client = ChaosClient(self.port, 1.0)
         deadline = time.monotonic() + seconds_max
         try:
             while time.monotonic() < deadline:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from runtime.loopback import at_loopback, loopback
+
 __all__ = ["ChaosClient", "ClientAnswer", "NoAnswer"]
 
 _IDLE_SECONDS_MAX: Final = 3.0  # the hub closes a connection that was idle for 5 s
@@ -31,10 +33,9 @@ class ClientAnswer:
 
 
 class ChaosClient:
-    """Talks to one address; connects when it has to. Not shared between tasks."""
+    """Talks to one port of this machine; connects when it has to. Not shared between tasks."""
 
-    def __init__(self, host: str, port: int, timeout_seconds: float) -> None:
-        self._host = host
+    def __init__(self, port: int, timeout_seconds: float) -> None:
         self._port = port
         self._timeout_seconds = timeout_seconds
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
@@ -44,7 +45,7 @@ class ChaosClient:
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> ClientAnswer:
         """Send one request and return its answer, within the time-out. Raise :class:`NoAnswer`."""
-        fields = {"Host": f"{self._host}:{self._port}", "Content-Length": str(len(body)), **(headers or {})}
+        fields = {"Host": at_loopback(self._port), "Content-Length": str(len(body)), **(headers or {})}
         head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
         request = f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body
         try:
@@ -61,7 +62,7 @@ class ChaosClient:
         if time.monotonic() - self._answered_at > _IDLE_SECONDS_MAX:
             self.close()
         if self._streams is None:
-            self._streams = await asyncio.open_connection(self._host, self._port)
+            self._streams = await asyncio.open_connection(loopback(), self._port)
         reader, writer = self._streams
         writer.write(request)
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from runtime.loopback import loopback
+
 __all__ = ["listening"]
 
 _LINE_BYTES_MAX = 64 * 1024
@@ -32,7 +34,7 @@ async def listening(
             serving.discard(task)
             writer.transport.abort()
 
-    server = await asyncio.start_server(accepted, "127.0.0.1", 0, limit=_LINE_BYTES_MAX, backlog=1024)
+    server = await asyncio.start_server(accepted, loopback(), 0, limit=_LINE_BYTES_MAX, backlog=1024)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:

@@ -1,4 +1,4 @@
-"""A webhook receiver with an arrival log, like that of a careful subscriber (OR-02).
+"""A webhook receiver with an arrival log, like that of a careful subscriber.
 
 It logs the arrival, flushed, before it answers; so an event that was answered with 2xx is in the log. It may refuse an
 attempt with 503 and not log it, so that retries are part of every run.
@@ -16,6 +16,7 @@ from app.chaos.arrivals import ArrivalWriter
 from app.chaos.listening import listening
 from app.chaos.log import LineLog
 from app.chaos.mark import Mark
+from runtime.loopback import at_loopback
 
 __all__ = ["Receiver", "open_receiver"]
 
@@ -36,7 +37,7 @@ class Receiver:
     @property
     def callback(self) -> str:
         """Return the URL to subscribe."""
-        return f"http://127.0.0.1:{self.port}/{self.sink}"
+        return f"http://{at_loopback(self.port)}/{self.sink}"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection, to its end."""

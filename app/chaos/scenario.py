@@ -46,7 +46,7 @@ _DATABASE_SECONDS = 5.0
 
 
 class NotQuiet(TimeoutError):
-    """The system still has work, and it was waited for long enough. The text names the work (I13); nothing in it is
+    """The system still has work, and it was waited for long enough. The text names the work; nothing in it is
     lost.
     """
 
@@ -145,7 +145,7 @@ class Scenario:
     async def subscribe(self, receiver: Receiver, *, ordered: bool) -> None:
         """Subscribe a receiver to everything that is published here."""
         body = json.dumps({"topic": TOPIC, "callback": receiver.callback, "ordered": ordered}).encode()
-        client = ChaosClient("127.0.0.1", self.children[0].port, 10)
+        client = ChaosClient(self.children[0].port, 10)
         answer = await client.request("POST", "/subscriptions", body, {"Content-Type": "application/json"})
         client.close()
         assert answer.status == 201, answer.body

@@ -1,4 +1,4 @@
-"""A writer: the only publisher of a key over HTTP, which repeats until it has a clear answer (OR-01, OR-02).
+"""A writer: the only publisher of a key over HTTP, which repeats until it has a clear answer.
 
 ::
 
@@ -58,7 +58,7 @@ class Writer:
         self._history = history
         self._options = options
         self._on_ok = on_ok
-        self._clients = [ChaosClient("127.0.0.1", port, options.timeout_seconds) for port in options.ports]
+        self._clients = [ChaosClient(port, options.timeout_seconds) for port in options.ports]
         self._current = options.first % len(options.ports)
         self._stopping = asyncio.Event()
         self._stop_by = float("inf")

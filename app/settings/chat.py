@@ -8,6 +8,8 @@ from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode
 from typing_extensions import Annotated  # noqa: UP035 - one home for it on 3.11
 
+from runtime.loopback import at_loopback
+
 __all__ = ["ChatSettings"]
 
 
@@ -19,7 +21,7 @@ class ChatSettings(BaseSettings):
     )
     xmpp_component_secret: SecretStr | None = Field(None, description="Secret of the component at the XMPP server.")
     xmpp_component_server: str = Field(
-        "127.0.0.1:5347",
+        at_loopback(5347),
         description="Host and port of the XMPP server for components; on this machine, for XEP-0114 has no encryption.",
     )
     xmpp_readers: Annotated[tuple[str, ...], NoDecode] = Field(

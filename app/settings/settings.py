@@ -1,7 +1,7 @@
-"""Settings: environment variables ``HOOKWIRE_*`` or a TOML file, read once into one frozen object (EC-05).
+"""Settings: environment variables ``HOOKWIRE_*`` or a TOML file, read once into one frozen object.
 
 The file is ``hookwire.toml`` in the working directory or the one that ``HOOKWIRE_CONFIG`` names; a variable wins over
-the file. An unknown key is refused with the nearest known name (SC-23).
+the file. An unknown key is refused with the nearest known name.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from app.settings.rabbithub import RabbitHubSettings
 from app.settings.websub import VerificationSettings
 from relay.amqp.name import EXCHANGE_NAME_PATTERN
 from relay.source import SourceRoute
+from runtime.loopback import at_loopback
 
 __all__ = ["PREFIX", "Settings", "SettingsRefused", "load_settings"]
 
@@ -67,7 +68,10 @@ class Settings(
     profile: Literal["development", "production"] = Field(
         "development", description="development listens on loopback only and allows callbacks to loopback."
     )
-    listen: str = Field("127.0.0.1:8080", description="Address and port of the HTTP API; port 0 takes a free one.")
+    listen: str = Field(
+        at_loopback(8080),
+        description="Address and port of the HTTP API; port 0 takes a free one. Default [::1]:8080 without IPv4.",
+    )
     metrics_listen: str = Field(
         "",
         description="Address and port for /healthz, /readyz and /metrics alone, also of a process without the role "
@@ -358,7 +362,7 @@ class Settings(
 
     @property
     def logs_events(self) -> bool:
-        """Return whether each publish and each attempt has its line in the log (FT-17)."""
+        """Return whether each publish and each attempt has its line in the log."""
         wanted = self.log_events if self.log_events is not None else self.profile == "development"
         return wanted and self.log_level in ("debug", "info")
 

@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn, built and run from code, without its command line, its signals and its environment (SV-05).
+"""The HTTP server: uvicorn, built and run from code, without its command line, its signals and its environment.
 
 uvicorn brings the ASGI cycle; the protocol is `app.web.protocol`. The sockets, the life cycle and the shutdown are
 here, because the process owns them: it decides when to listen, when to accept no more, and how long to drain::
@@ -31,6 +31,7 @@ __all__ = ["HttpServer", "ListenError", "ServerLimits", "make_server"]
 
 # Time for cancelled requests to answer before their connections are cut.
 _CANCEL_SECONDS: Final = 1.0
+_NO_SUCH_ADDRESS: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 
 
 class ListenError(Exception):
@@ -219,10 +220,17 @@ async def bind(host: str, port: int, backlog: int, setting: str = "HOOKWIRE_LIST
         infos = await asyncio.get_running_loop().getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-        for family, _, protocol, _, address in dict.fromkeys(infos):
+        last = infos[-1]
+        for info in dict.fromkeys(infos):
+            family, _, protocol, _, address = info
             # With port 0, the port that the first address got is the port of all.
             wanted = (address[0], bound[0].getsockname()[1] if bound else port, *address[2:])
-            bound.append(_listening_socket(family, protocol, wanted, backlog))
+            try:
+                bound.append(_listening_socket(family, protocol, wanted, backlog))
+            except OSError as error:
+                # A name, or none, may have an address of a family that this machine does not speak.
+                if error.errno not in _NO_SUCH_ADDRESS or (info == last and not bound):
+                    raise
     except OSError as error:
         for listening in bound:
             listening.close()

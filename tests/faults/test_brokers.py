@@ -32,7 +32,7 @@ async def held(harness: Harness, sink: str, seconds_max: float = 60.0) -> None:
 
 
 async def readiness(harness: Harness) -> tuple[int, bytes]:
-    client = ChaosClient("127.0.0.1", harness.scenario.children[0].port, 10)
+    client = ChaosClient(harness.scenario.children[0].port, 10)
     answer = await client.request("GET", "/readyz")
     client.close()
     return answer.status, answer.body

@@ -76,7 +76,7 @@ def clock(tmp_path: Path) -> Iterator[Clock]:
 
 async def lives_by(child: Child, shift: int) -> None:
     """Wait until its answers carry that time."""
-    client = ChaosClient("127.0.0.1", child.port, 10)
+    client = ChaosClient(child.port, 10)
 
     async def is_shifted() -> bool:
         answer = await client.request("GET", "/healthz")

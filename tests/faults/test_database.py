@@ -52,7 +52,7 @@ async def database_behind_proxy(database_url: str) -> AsyncIterator[tuple[Proxy,
 async def publish(
     harness: Harness, key: str | None, payload: bytes, seconds: float = 60, name: str = ""
 ) -> ClientAnswer:
-    client = ChaosClient("127.0.0.1", harness.scenario.children[0].port, seconds)
+    client = ChaosClient(harness.scenario.children[0].port, seconds)
     headers = {"Hookwire-Key": key} if key is not None else {}
     if name:
         headers["Idempotency-Key"] = name

@@ -108,7 +108,7 @@ async def readiness(child: Child) -> dict[str, Any]:
 
 
 async def ask(child: Child, method: str, path: str, body: bytes = b"") -> ClientAnswer:
-    client = ChaosClient("127.0.0.1", child.port, 60)
+    client = ChaosClient(child.port, 60)
     try:
         return await client.request(method, path, body)
     finally:

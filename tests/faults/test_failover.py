@@ -49,7 +49,7 @@ class Publishes:
     """Steady traffic beside the witness's, whose answers are counted by the time at which they were asked for."""
 
     def __init__(self, harness: Harness) -> None:
-        self._clients = [ChaosClient("127.0.0.1", child.port, WAIT_SECONDS) for child in harness.scenario.children]
+        self._clients = [ChaosClient(child.port, WAIT_SECONDS) for child in harness.scenario.children]
         self._answers: list[tuple[float, int]] = []
         self.in_a_row = 0
 

@@ -91,7 +91,7 @@ async def test_with_a_record_window_a_kill_repeats_at_most_the_last_record_of_a_
 
 async def publish(harness: Harness, name: str) -> ClientAnswer | None:
     """POST one event with this Idempotency-Key; None when no answer comes."""
-    client = ChaosClient("127.0.0.1", harness.scenario.children[0].port, 10)
+    client = ChaosClient(harness.scenario.children[0].port, 10)
     try:
         return await client.request("POST", f"/topics/{TOPIC}/events", b"{}", {"Idempotency-Key": name})
     except NoAnswer:

@@ -30,7 +30,7 @@ async def test_a_service_whose_data_are_lost_ends_and_makes_no_empty_database(
     """FC-12: it says what is missing and what to do, once, and its next start says so too."""
     child = Child("lost", tmp_path, {"DATA_DIR": str(data_dir)})
     await child.start()
-    client = ChaosClient("127.0.0.1", child.port, 60)
+    client = ChaosClient(child.port, 60)
     accepted = await client.request("POST", "/topics/a/events", b"1")
     client.close()
     record = read_record(data_dir / "postgres")

@@ -144,7 +144,7 @@ async def test_a_leader_whose_loop_was_blocked_past_its_lease_writes_nothing_beh
 
 async def lagged(child: Child, seconds: float) -> None:
     """Wait until its metric has shown that the event loop was so late, all in all."""
-    client = ChaosClient("127.0.0.1", child.port, 10)
+    client = ChaosClient(child.port, 10)
     async with asyncio.timeout(60):
         while True:
             with suppress(NoAnswer):
@@ -178,7 +178,7 @@ async def test_an_event_wakes_the_process_that_leads_it_and_no_other(
 
 async def posted(child: Child) -> None:
     """POST one event to this process."""
-    client = ChaosClient("127.0.0.1", child.port, 10)
+    client = ChaosClient(child.port, 10)
     answer = await client.request("POST", f"/topics/{TOPIC}/events", b"{}")
     client.close()
     assert answer.status == 202
@@ -343,7 +343,7 @@ async def test_a_second_signal_ends_a_drain_that_waits_for_a_silent_subscriber(
 
 
 async def post(child: Child, path: str, document: object) -> dict[str, object]:
-    client = ChaosClient("127.0.0.1", child.port, 10)
+    client = ChaosClient(child.port, 10)
     answer = await client.request("POST", path, json.dumps(document).encode(), {"Content-Type": "application/json"})
     client.close()
     assert answer.status in (201, 202), answer
@@ -372,7 +372,7 @@ async def embedded_child(folder: Path) -> AsyncIterator[tuple[Child, Path]]:
 
 async def event_ids(child: Child, ids: list[str]) -> list[str]:
     """Which of these events the hub knows."""
-    client = ChaosClient("127.0.0.1", child.port, 10)
+    client = ChaosClient(child.port, 10)
     answers = [await client.request("GET", f"/events/{one}") for one in ids]
     client.close()
     return [json.loads(answer.body)["id"] for answer in answers if answer.status == 200]

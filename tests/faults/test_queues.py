@@ -26,7 +26,7 @@ LEFT = {
 
 @asynccontextmanager
 async def client_of(child: Child) -> AsyncIterator[ChaosClient]:
-    client = ChaosClient("127.0.0.1", child.port, 60)
+    client = ChaosClient(child.port, 60)
     try:
         yield client
     finally:

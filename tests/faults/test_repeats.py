@@ -19,7 +19,7 @@ MADE = {
 
 
 async def ask(harness: Harness, method: str, path: str, body: bytes = b"") -> ClientAnswer | None:
-    client = ChaosClient("127.0.0.1", harness.scenario.children[0].port, 10)
+    client = ChaosClient(harness.scenario.children[0].port, 10)
     try:
         return await client.request(method, path, body, KEY if method == "POST" else None)
     except NoAnswer:

@@ -61,7 +61,7 @@ async def confirm(database_url: str) -> None:
 
 
 async def ask(child: Child, method: str, path: str, body: bytes = b"") -> ClientAnswer:
-    client = ChaosClient("127.0.0.1", child.port, 10)
+    client = ChaosClient(child.port, 10)
     try:
         return await client.request(method, path, body)
     finally:

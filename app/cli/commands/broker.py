@@ -16,6 +16,7 @@ import typer
 from app.cli.entry import Config, Json, say, settings_from, tell
 from app.cli.failure import CommandFailed
 from app.settings.address import address_of
+from runtime.loopback import at_loopback
 
 if TYPE_CHECKING:
     from reqrep.frames import Event
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from reqrep.titanic.thread import TitanicPlan
 
 __all__ = ["broker"]
+
+_PRIMARY, _BACKUP = f"tcp://{at_loopback(5003)}", f"tcp://{at_loopback(5004)}"
 
 Bind = Annotated[
     list[str] | None,
@@ -122,7 +125,7 @@ def broker(
     queue_max: QueueMax = None, queue_bytes_max: QueueBytesMax = 268_435_456,
     services: Services = None, partials: Partials = "join", control: Control = None,
     keys: Keys = None, server_key: ServerKey = None, make_key: MakeKey = None, pair: PairRole = None,
-    state_bind: StateBind = "tcp://127.0.0.1:5003", state_peer: StatePeer = "tcp://127.0.0.1:5004",
+    state_bind: StateBind = _PRIMARY, state_peer: StatePeer = _BACKUP,
     state_ms: StateMs = 1000, on_dual: OnDual = "survive", promote: Promote = False, titanic: Titanic = None,
     titanic_retention: TitanicRetention = "7d", titanic_concurrency: TitanicConcurrency = 8,
     titanic_timeout: TitanicTimeout = 900.0, titanic_collect_ms: TitanicCollect = 0, metrics: Metrics = None,
@@ -154,7 +157,7 @@ def broker(
             return
         if promote and pair is None:
             raise CommandFailed("--promote needs --pair", 2)
-        endpoints, curve = bind or ["tcp://127.0.0.1:5555"], _curve(keys, server_key)
+        endpoints, curve = bind or [f"tcp://{at_loopback(5555)}"], _curve(keys, server_key)
         program = _program(
             endpoints,
             _options(

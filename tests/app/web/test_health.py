@@ -68,7 +68,7 @@ async def test_a_process_without_the_api_tells_its_metrics_on_a_port_of_their_ow
     child = Child(role, tmp_path, settings, command=[role])
     child.port = free_port
     await child.start()
-    client = ChaosClient("127.0.0.1", child.port, 30)
+    client = ChaosClient(child.port, 30)
     answers = [await client.request("GET", path) for path in ("/healthz", "/readyz", "/metrics", "/topics")]
     rebound = [
         (await client.request("GET", path, headers={"Host": "rebound.example"})).status

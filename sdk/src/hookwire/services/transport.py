@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import os
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
@@ -29,7 +31,7 @@ _CLOSED: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The keys of an encrypted connection, as Z85 text: the server's public key and the own key pair (XX-03)."""
+    """The keys of an encrypted connection, as Z85 text: the server's public key and the own key pair."""
 
     server_key: bytes
     public_key: bytes
@@ -59,24 +61,25 @@ class SocketOptions:
 class Socket:
     """One ZeroMQ socket. No method blocks."""
 
-    def __init__(self, socket: zmq.Socket[bytes], kind: Kind, options: SocketOptions) -> None:
-        self.raw = socket
-        socket.setsockopt(zmq.LINGER, 0)
-        socket.set_hwm(options.high_water_messages)
-        socket.setsockopt(zmq.MAXMSGSIZE, options.frame_bytes_max)
+    def __init__(self, opened: zmq.Socket[bytes], kind: Kind, options: SocketOptions) -> None:
+        self.raw = opened
+        opened.setsockopt(zmq.LINGER, 0)
+        opened.set_hwm(options.high_water_messages)
+        opened.setsockopt(zmq.MAXMSGSIZE, options.frame_bytes_max)
         if kind == "router":
-            socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+            opened.setsockopt(zmq.ROUTER_MANDATORY, 1)
         if options.identity is not None:
-            socket.setsockopt(zmq.IDENTITY, options.identity)
+            opened.setsockopt(zmq.IDENTITY, options.identity)
         if options.immediate:
-            socket.setsockopt(zmq.IMMEDIATE, 1)
+            opened.setsockopt(zmq.IMMEDIATE, 1)
         if options.curve is not None:
-            socket.setsockopt(zmq.CURVE_SERVERKEY, options.curve.server_key)
-            socket.setsockopt(zmq.CURVE_PUBLICKEY, options.curve.public_key)
-            socket.setsockopt(zmq.CURVE_SECRETKEY, options.curve.secret_key)
+            opened.setsockopt(zmq.CURVE_SERVERKEY, options.curve.server_key)
+            opened.setsockopt(zmq.CURVE_PUBLICKEY, options.curve.public_key)
+            opened.setsockopt(zmq.CURVE_SECRETKEY, options.curve.secret_key)
 
     def bind(self, endpoint: str) -> str:
         """Bind and return the real endpoint. Raise OSError."""
+        self._choose_family(endpoint)
         try:
             self.raw.bind(endpoint)
         except zmq.ZMQError as error:
@@ -85,10 +88,15 @@ class Socket:
 
     def connect(self, endpoint: str) -> None:
         """Connect in the background. Raise ValueError for an invalid endpoint."""
+        self._choose_family(endpoint)
         try:
             self.raw.connect(endpoint)
         except zmq.ZMQError as error:
             raise ValueError(f"cannot connect to {endpoint}: {error}") from error
+
+    def _choose_family(self, endpoint: str) -> None:
+        # With IPV6 libzmq resolves a name to its IPv6 address first, and connects to no other.
+        self.raw.setsockopt(zmq.IPV6, int("[" in endpoint or not _has_ipv4()))
 
     def receive(self) -> Frames | None:
         """Return the next message, or None."""
@@ -108,12 +116,22 @@ class Socket:
         return None
 
     def descriptor(self) -> int:
-        """Return the descriptor that becomes readable when the socket's state changes. It is edge-triggered (ZA-02)."""
+        """Return the descriptor that becomes readable when the socket's state changes. It is edge-triggered."""
         return self.raw.fileno()
 
     def close(self, linger_seconds: float = 0) -> None:
-        """Close the socket. Queued messages are still sent within the linger time (ZL-07)."""
+        """Close the socket. Queued messages are still sent within the linger time."""
         self.raw.close(linger=round(linger_seconds * 1000))
+
+
+@cache
+def _has_ipv4() -> bool:
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as candidate:
+            candidate.bind(("127.0.0.1", 0))
+    except OSError:
+        return False
+    return True
 
 
 def open_socket(kind: Kind, options: SocketOptions | None = None) -> Socket:
