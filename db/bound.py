@@ -21,7 +21,15 @@ from db.errors import (
 from db.foreign import origin
 from db.statements import STATEMENTS
 
-__all__ = ["Bound", "connecting", "is_client_failure", "lost_its_server", "takes_no_writes", "translated"]
+__all__ = [
+    "Bound",
+    "connecting",
+    "is_client_failure",
+    "lost_its_server",
+    "takes_no_writes",
+    "translated",
+    "waited_in_vain",
+]
 
 _CONNECTION_CLASSES = (
     asyncpg.PostgresConnectionError,
@@ -60,7 +68,7 @@ def translated(*, sent: bool) -> Iterator[None]:
 
     asyncpg raises InterfaceError in two cases: for a closed connection, and for wrong arguments. The first is an
     operating error; the second is a bug and passes through. ``InternalClientError``, and other errors from asyncpg's
-    own code, mean a dying connection (FC-05); see :mod:`db.foreign`.
+    own code, mean a dying connection; see :mod:`db.foreign`.
     """
     try:
         yield
@@ -91,7 +99,7 @@ def translated(*, sent: bool) -> Iterator[None]:
 
 
 def _answered(error: Any, *, sent: bool) -> DatabaseError:
-    """Classify an error of the server (FC-06). After FATAL or PANIC the session is gone: a COMMIT may be durable."""
+    """Classify an error of the server. After FATAL or PANIC the session is gone: a COMMIT may be durable."""
     sqlstate, message = error.sqlstate or "XX000", str(error)
     if error.severity_en in ("FATAL", "PANIC"):
         return (OutcomeUnknown if sent else Unavailable)(f"{message} (SQLSTATE {sqlstate})")
@@ -123,13 +131,18 @@ def is_client_failure(error: Exception) -> bool:
 
 
 def takes_no_writes(error: DatabaseError) -> bool:
-    """Return whether the server has become a standby or read-only (HA-02)."""
+    """Return whether the server has become a standby or read-only."""
     return isinstance(error, ServerTrouble) and error.sqlstate == _READ_ONLY
 
 
 def lost_its_server(error: DatabaseError) -> bool:
-    """Return whether the session has ended because of its server or the way there (HA-02)."""
+    """Return whether the session has ended because of its server or the way there."""
     return isinstance(error, Unavailable | OutcomeUnknown) and isinstance(error.__cause__, _GONE)
+
+
+def waited_in_vain(error: DatabaseError) -> bool:
+    """Return whether the statement has waited for a lock until its limit."""
+    return isinstance(error.__cause__, asyncpg.LockNotAvailableError)
 
 
 @contextmanager

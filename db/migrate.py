@@ -1,4 +1,4 @@
-"""Migrations: numbered SQL files, forward only, one at a time, checksummed (EC-H01).
+"""Migrations: numbered SQL files, forward only, one at a time, checksummed.
 
 ``db/migrations/0001_publishing.sql`` is version 1. Each file and its row in the history run in one transaction. An
 advisory lock lets any number of processes start at once. A file that changed after it was applied is refused, and so is
@@ -16,10 +16,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+
+import structlog
 
 from db.bound import translated
 from db.errors import DatabaseError
+from db.holders import naming_blockers
 from db.pool_options import PoolOptions
 from db.session import open_session
 from db.statements import STATEMENTS
@@ -39,6 +42,7 @@ __all__ = [
 REPLACEMENTS = 7
 """How many of our files make the schema of the replaced migrations."""
 
+_log: Final = structlog.get_logger(__name__)
 _FOLDER = Path(__file__).parent / "migrations"
 _FILE = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
 _REPLACED = _FOLDER / "replaced.sha256"
@@ -159,9 +163,29 @@ async def pending(database_url: str, folder: Path = _FOLDER) -> MigrationPlan:
 
 
 async def migrate(database_url: str, folder: Path = _FOLDER) -> MigrationPlan:
-    """Apply missing migrations and return them; raise :class:`MigrationRefused` or :class:`DatabaseError`."""
+    """Apply missing migrations and return them; raise :class:`MigrationRefused` or :class:`DatabaseError`.
+
+    A wait for a lock is logged every five seconds, with its holder.
+    """
     ours = migrations(folder)
     connection = await open_session(_options(database_url, 600))
+
+    async def ask(name: str, pid: int) -> Any:
+        other = await open_session(_options(database_url, 10))
+        try:
+            with translated(sent=False):
+                return await other.fetch(STATEMENTS[name], pid)
+        finally:
+            await other.close(timeout=2)
+
+    def tell(named: str) -> None:
+        _log.info("migrations wait for a lock", holders=named)
+
+    async with naming_blockers(connection.get_server_pid(), ask, tell):
+        return await _apply(connection, ours)
+
+
+async def _apply(connection: Any, ours: Sequence[Migration]) -> MigrationPlan:
     with translated(sent=False):
         try:
             await connection.execute(STATEMENTS["migration.lock"])

@@ -1,4 +1,4 @@
-"""Numbers: no sequence gives a number that was given before, wherever the database was moved (HA-21, HA-22).
+"""Numbers: no sequence gives a number that was given before, wherever the database was moved.
 
 Logical replication copies no sequences, a dump has those of its time, and a standby may be promoted that lacks the
 last of them. So the first session on each server sets sequences forward that are behind, before it is used.
@@ -12,6 +12,7 @@ import structlog
 
 from db.bound import translated
 from db.errors import Busy, Unavailable
+from db.holders import holders_text
 from db.statements import STATEMENTS
 
 __all__ = ["Numbers"]
@@ -37,7 +38,8 @@ class Numbers:
             with translated(sent=False):
                 await _set_forward(session, server)
         except Busy as error:
-            raise Unavailable(f"sequences that are behind could not be set forward: {error}") from error
+            named = await _holders(session)
+            raise Unavailable(f"sequences that are behind could not be set forward: {named or error}") from error
         self._sure_at = place
 
 
@@ -45,3 +47,8 @@ async def _set_forward(session: Any, server: str | None) -> None:
     if await session.fetchval(STATEMENTS["sequence.is_settable"]):
         for moved in await session.fetch(STATEMENTS["sequence.set_forward"], server):
             _log.warning("sequence_set_forward", **moved)
+
+
+async def _holders(session: Any) -> str:
+    with translated(sent=False):
+        return holders_text(await session.fetch(STATEMENTS["holder.all"], 0.0))

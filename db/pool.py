@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import asyncpg
 
-from db.bound import Bound, connecting, translated
+from db.bound import Bound, connecting, translated, waited_in_vain
 from db.errors import DatabaseError
 from db.numbers import Numbers
 from db.pool_options import PoolOptions
@@ -88,6 +88,8 @@ class Database:
             yield connection
         except DatabaseError as error:
             self.options.primary.hear(error, generation)
+            if waited_in_vain(error):
+                self.options.holders.look(self._pool)
             raise
         finally:
             await self._release(connection, generation)

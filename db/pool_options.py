@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
+from db.holders import Holders
 from db.primary import Primary
 
 __all__ = ["PoolOptions"]
@@ -45,9 +46,10 @@ class PoolOptions:
     ``acquire_seconds`` the wait for a free one.
 
     ``plan_seconds`` is how long a prepared statement and its plan are kept. A plan made for empty tables reads whole
-    tables, and must not serve the first burst after a quiet day for long (RP-03).
+    tables, and must not serve the first burst after a quiet day for long.
 
     ``reads_whole_tables`` is for migrations. ``primary`` is shared by all sessions that are opened with these options.
+    ``holders`` names who holds a lock that a statement waited for in vain.
     """
 
     url: str
@@ -62,6 +64,7 @@ class PoolOptions:
     plan_seconds: int = 10
     reads_whole_tables: bool = False
     primary: Primary = field(default_factory=Primary, repr=False, compare=False)
+    holders: Holders = field(default_factory=Holders, repr=False, compare=False)
 
     def server_settings(self) -> dict[str, str]:
         """Return the settings that a connection starts with, in PostgreSQL's units (milliseconds)."""

@@ -11,9 +11,9 @@
                            with every other unit of that key
 
 A *unit* is one request's drafts; it is stored whole or not at all. A shared commit takes key locks only by try-lock, so
-that a foreign transaction that holds a key delays that key alone (RR-03). Our writers never hold units of one key at
+that a foreign transaction that holds a key delays that key alone. Our writers never hold units of one key at
 once. After a certain rollback the batch is halved until the unit that caused it is alone. After an unknown COMMIT the
-outcome of its units is unknown, and publishers repeat with their Idempotency-Key (RR-12).
+outcome of its units is unknown, and publishers repeat with their Idempotency-Key.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from db.pool import Database, Row, Session
 from event.event import Draft
 from event.key_hash import hash_key
 from hub.direct import DirectCommit, DirectPath
-from hub.key_holders import KeyHolders
 from hub.owed import Owed, owed_by
 from hub.publish_error import IdempotencyConflict, IdempotencyInFlight, KeyBusy, Overloaded, PublishRefused
 from hub.unit import Accepted, Unit
@@ -57,7 +56,7 @@ _IN_FLIGHT_PAUSE_SECONDS = 0.02
 
 _UNIQUE_VIOLATION = "23505"
 """The SQLSTATE that ``publish_batch`` raises when a part of a unit conflicts. From an index it is a failure of the
-server (FC-06).
+server.
 """
 
 
@@ -69,7 +68,7 @@ class PublishOptions:
     at once. At most ``waiting_units_max`` units wait in memory. Units whose key is held elsewhere wait for it
     ``key_lock_seconds`` in a transaction of their own; ``key_waiters`` of those, for different keys, run at once. For
     an idempotency key that is in an open transaction they wait as long, in memory. A publish without an answer of the
-    database after ``answer_seconds`` fails (F13).
+    database after ``answer_seconds`` fails.
     """
 
     writers: int = 2
@@ -101,7 +100,6 @@ class Publisher:
         self._on_commit = on_commit
         self._on_stored = on_stored
         self._options = options or PublishOptions()
-        self._key_holders = KeyHolders(database)
         self._queue: deque[Unit] = deque()
         self._unanswered: dict[Unit, float] = {}
         self._expiry: asyncio.TimerHandle | None = None
@@ -117,7 +115,7 @@ class Publisher:
         self._trouble = Trouble("publishing_fails", "publishing_goes_on")
 
     def order_across_topics(self, across: bool) -> None:
-        """Set the order scope of the layout: per key across topics, or per (topic, key) (RG-10)."""
+        """Set the order scope of the layout: per key across topics, or per (topic, key)."""
         self._orders_across_topics = across
 
     async def publish(self, drafts: Sequence[Draft], fingerprint: bytes | None = None) -> list[Accepted]:
@@ -207,7 +205,7 @@ class Publisher:
         await pause(self._arrived, 0.01 if self._queue else None)
 
     def _take(self) -> list[Unit]:
-        """Return the next commit's units, without those of a key that is being committed (RR-03, RR-12)."""
+        """Return the next commit's units, without those of a key that is being committed."""
         most = self._options.commit_drafts_max
         units: list[Unit] = []
         set_aside: list[Unit] = []
@@ -250,8 +248,6 @@ class Publisher:
                 return first + await self._commit(units[middle:], wait=wait)
             for unit in units:
                 unit.fail(_failure(error))
-            if isinstance(error, Busy):
-                await self._key_holders.tell(set().union(*(unit.stripes for unit in units)))
             return []
         self._trouble.over()
         busy = self._answer(units, rows)
@@ -314,7 +310,7 @@ class Publisher:
         self._hold(unit)
 
     def _wait_for_first(self, unit: Unit) -> None:
-        """Try the unit again after a pause; fail it if its idempotency key stays in an open transaction (FC-09)."""
+        """Try the unit again after a pause; fail it if its idempotency key stays in an open transaction."""
         loop = asyncio.get_running_loop()
         if unit.in_flight_until is None:
             unit.in_flight_until = loop.time() + self._options.key_lock_seconds
@@ -335,7 +331,7 @@ class Publisher:
         self._held_units += 1
 
     async def _wait_for_keys(self, stripes: frozenset[int], tasks: asyncio.TaskGroup) -> None:
-        """Wait for these stripes in one transaction, for all units that need them (RR-03)."""
+        """Wait for these stripes in one transaction, for all units that need them."""
         held = self._held[stripes]
         try:
             while held:
@@ -374,7 +370,7 @@ class Publisher:
 
 
 def stripes_of(drafts: Sequence[Draft], *, across_topics: bool) -> frozenset[int]:
-    """Return the locks of their ordering keys, as ``hookwire.lane_digest`` under either order scope (RG-10)."""
+    """Return the locks of their ordering keys, as ``hookwire.lane_digest`` under either order scope."""
     return frozenset(hash_key("" if across_topics else d.topic, d.key).stripe for d in drafts if d.key is not None)
 
 

@@ -1,4 +1,4 @@
-"""Layout: the number of partition groups of each sink, and the order scope; changed while relays run (RR-11).
+"""Layout: the number of partition groups of each sink, and the order scope; changed while relays run.
 
 ::
 
@@ -12,7 +12,7 @@ its lock queue, and settles its manifests. Then one transaction numbers the new 
 Publishing continues, and new records wait. Only a change of the order scope delays it, while waiting records
 are hashed anew.
 
-The order scope is ``topic_key``: a topic's key is a lane; or ``key``: a key is one lane through all topics (RG-10).
+The order scope is ``topic_key``: a topic's key is a lane; or ``key``: a key is one lane through all topics.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 from db.direct import Direct
 from db.errors import Busy, DatabaseError
+from db.holders import holders_text
 from db.pool import Database, Session
 from relay.harvester import MarkerAhead
 from relay.outbox import Outbox
@@ -192,7 +193,7 @@ class Relayout:
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _raise(self, sinks: Sequence[str]) -> list[Term]:
-        """Raise the terms; a stopped leader that holds a row in an open transaction is disconnected (RR-08)."""
+        """Raise the terms; a stopped leader that holds a row in an open transaction is disconnected."""
         try:
             rows = await self._database.fetch("layout.raise", list(sinks))
         except Busy:
@@ -242,9 +243,10 @@ class Relayout:
                     await session.execute("layout.audit", actor, f"layout {plan.after.number}", reason)
                     await session.execute("member.notify")
             except Busy as error:
+                named = holders_text(await self._database.fetch("holder.all", 0.0)) or str(error)
                 if time.monotonic() > deadline:
-                    raise LayoutRefused(f"a publishing transaction stays open: {error}") from error
-                self._say("waiting for the end of a publishing transaction")
+                    raise LayoutRefused(f"a publishing transaction stays open: {named}") from error
+                self._say(f"waiting for the end of a publishing transaction: {named}")
                 await asyncio.sleep(_LOOK_SECONDS)
             else:
                 return

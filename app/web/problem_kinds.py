@@ -330,8 +330,8 @@ _ROWS: Final = (
         "The service is overloaded",
         "The service has as many requests in flight as it accepts, or the ordering key is held by another transaction "
         "that takes too long. Nothing was stored.",
-        "Repeat the request after the time in Retry-After, with growing pauses. If one key stays busy, look for an "
-        "open transaction that published with it.",
+        "Repeat the request after the time in Retry-After, with growing pauses. If one key stays busy, look for "
+        "lock_held in the hub's log: it names the transaction that holds a lock, and the statement that ends it.",
         retry_after_seconds=1,
     ),
     ProblemKind(

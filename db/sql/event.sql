@@ -19,7 +19,7 @@ WHERE (topics_auto_create, sql_notify, payload_bytes_max, queues_auto_create, ki
 -- name: configure_sinks
 -- Switch a sink off only when no process leads it: another process may have it configured.
 -- Return the sinks that stay on for that reason. Where AMQP is relayed, create the topic of task notifications now.
--- Otherwise a foreign transaction would have to write its row (RR-04).
+-- Otherwise a foreign transaction would have to write its row.
 WITH notifying AS (
     INSERT INTO hookwire.topics (tenant, name, sinks, ordered, amqp_exchange, amqp_routing_key, retention_days)
     SELECT 'default', 'hookwire.tasks', '{amqp}', false, 'amq.default', 'task_queue', 1
@@ -41,7 +41,7 @@ SELECT hookwire.ensure_partitions();
 SELECT pg_notify('hookwire_outbox', '');
 
 -- name: get
--- Headers of more than 64 KiB are left out: they were stored before hookwire.publish had a limit (FS-03).
+-- Headers of more than 64 KiB are left out: they were stored before hookwire.publish had a limit.
 SELECT e.id, e.accepted_at, e.ordered, e.topic, e.key, e.content_type,
        CASE WHEN w.is_large THEN '{}'::jsonb ELSE e.headers END AS headers, w.is_large AS headers_left_out, e.sinks, e.payload
 FROM hookwire.events e CROSS JOIN LATERAL (SELECT octet_length(e.headers::text) > 65536 AS is_large) AS w
@@ -102,14 +102,6 @@ FROM (SELECT id, false AS is_given_up FROM hookwire.outbox WHERE sink = 'kafka'
       UNION SELECT event_id, true FROM hookwire.relay_dead_letters WHERE sink = 'kafka') o
 JOIN hookwire.events e ON e.id = o.id
 WHERE e.topic = $1 AND e.headers ->> 'run' = $2;
-
--- name: key_holders
--- Return which other sessions hold one of these locks of ordering keys (FS-07).
-SELECT DISTINCT a.pid, a.usename::text AS role, coalesce(nullif(a.application_name, ''), 'no application name') AS application
-FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
-WHERE l.locktype = 'advisory' AND l.granted AND l.classid = 1215262571::oid AND l.objid = ANY ($1::integer[]::oid[])
-  AND l.objsubid = 2 AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-ORDER BY a.pid LIMIT 5;
 
 -- name: id_range
 -- Return the range of ids of the events of a time range; NULL where there is no bound. Ids rise with time, except for
