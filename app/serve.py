@@ -5,13 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+import structlog
+
 from app.checks import early_checks, startup_checks
 from app.settings.settings import Settings, SettingsRefused
 from app.wiring import ROLES, Assembly, open_hub
+from db.arrival import wait_for_database
 from db.embedded.identity import ClusterLost
+from db.pool import PoolOptions
 from runtime.process import Process, end_within
 
 __all__ = ["serve"]
+
+_log = structlog.get_logger(__name__)
 
 
 async def serve(settings: Settings, roles: Sequence[str] | None = None) -> int:
@@ -21,6 +27,7 @@ async def serve(settings: Settings, roles: Sequence[str] | None = None) -> int:
         raise SettingsRefused(f"--role is one of {', '.join(ROLES)}, not {', '.join(sorted(unknown))}")
     if roles and set(roles) == {"source"} and not settings.amqp_sources:
         raise SettingsRefused("--role source has nothing to read: HOOKWIRE_AMQP_SOURCES names queues")
+    await _database(settings)
     await early_checks(settings)
     async with open_hub(settings, roles or ROLES) as hub:
         options, port = hub.storage.database.options, settings.listen_address[1]
@@ -29,6 +36,17 @@ async def serve(settings: Settings, roles: Sequence[str] | None = None) -> int:
         _greet(hub, settings, roles or ROLES)
         await _run(Process(hub.phases, settings.drain_seconds, end_within))
     return 0
+
+
+async def _database(settings: Settings) -> None:
+    """Wait until a configured database answers."""
+
+    def tell(reason: str, pause: float) -> None:
+        _log.warning("waiting_for_database", reason=reason, next_try_seconds=pause)
+
+    if settings.database_url is not None:
+        options = PoolOptions(settings.database_url.get_secret_value())
+        await wait_for_database(options, settings.database_wait_seconds, tell)
 
 
 async def _run(process: Process) -> None:

@@ -24,6 +24,7 @@ from db.statements import STATEMENTS
 __all__ = [
     "Bound",
     "connecting",
+    "is_away",
     "is_client_failure",
     "lost_its_server",
     "takes_no_writes",
@@ -138,6 +139,11 @@ def takes_no_writes(error: DatabaseError) -> bool:
 def lost_its_server(error: DatabaseError) -> bool:
     """Return whether the session has ended because of its server or the way there."""
     return isinstance(error, Unavailable | OutcomeUnknown) and isinstance(error.__cause__, _GONE)
+
+
+def is_away(error: DatabaseError) -> bool:
+    """Return whether no server answered, or one that is starting or ending: it may answer later."""
+    return isinstance(error, Unavailable) and isinstance(error.__cause__, (*_GONE, OSError, TimeoutError))
 
 
 def waited_in_vain(error: DatabaseError) -> bool:

@@ -1,7 +1,7 @@
 """Open a session on the primary, whichever of the named servers that is now.
 
 Names are resolved at each connect, and each address of a name is tried for two seconds. The socket has keepalives of
-its own, so that a server that vanished without a word is noticed in four seconds (HA-04).
+its own, so that a server that vanished without a word is noticed in four seconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import asyncpg
 
 from db.address import PORT, ServerAddress, addresses
-from db.bound import connecting, translated
+from db.bound import connecting, is_away, translated
 from db.errors import CannotServe, PrimaryChanged, ServerTrouble, TooManyConnections, Unavailable
 from db.pool_options import PoolOptions
 from db.primary import ServerIdentity
@@ -180,4 +180,6 @@ def _together(refusals: Sequence[tuple[_Candidate, Unavailable]]) -> Unavailable
     words = "; ".join(f"{address} ({ip}): {error}" for (address, ip), error in refusals)
     if any(isinstance(error, TooManyConnections) for error in errors):
         return TooManyConnections(words)
-    return (CannotServe if all(isinstance(error, CannotServe) for error in errors) else Unavailable)(words)
+    together = (CannotServe if all(isinstance(error, CannotServe) for error in errors) else Unavailable)(words)
+    together.__cause__ = next((error.__cause__ for error in errors if is_away(error)), None)
+    return together

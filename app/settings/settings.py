@@ -97,6 +97,12 @@ class Settings(
         description="PostgreSQL 15 or newer, e.g. postgresql://user:secret@host/db, or with several servers: "
         "host:5432,host2:5432; default: the embedded server.",
     )
+    database_wait_seconds: float = Field(
+        float("inf"),
+        ge=0,
+        description="How long a service that starts waits for its database to answer, seconds; inf: without end, 0: it "
+        "ends with exit code 3.",
+    )
     database_connections_max: int = Field(12, ge=4, le=200, description="Size of the connection pool.")
     amqp_url: SecretStr | None = Field(
         None, description="amqp:// or amqps://user:secret@host:5672/vhost; default: no AMQP sink."
