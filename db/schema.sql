@@ -939,7 +939,8 @@ CREATE TABLE hookwire.audit (
     action text NOT NULL,
     subject text NOT NULL,
     reason text,
-    records bigint DEFAULT 1 NOT NULL
+    records bigint DEFAULT 1 NOT NULL,
+    role text DEFAULT hookwire.sql_role()
 );
 
 COMMENT ON TABLE hookwire.audit IS 'What operators did, to what, and why; written in the statement that does it.';
@@ -951,6 +952,8 @@ COMMENT ON COLUMN hookwire.audit.action IS 'The operation, as noun.verb.';
 COMMENT ON COLUMN hookwire.audit.subject IS 'What it was done to.';
 
 COMMENT ON COLUMN hookwire.audit.records IS 'How many records it concerned.';
+
+COMMENT ON COLUMN hookwire.audit.role IS 'The database role that named the actor in SQL; NULL for the hub itself.';
 
 ALTER TABLE hookwire.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME hookwire.audit_id_seq

@@ -32,8 +32,8 @@ _NAMES = {
         "job_backoff_seconds job_due job_is_for_people job_keys job_policy jobs_within keep_jobs key_allowances "
         "lock_job_kind locked_job note_job pause_job_kind pick_at_head pick_by_key pick_limited_jobs "
         "progress_job publish_all put_job_kind refuse_stale_job release_jobs release_limit_text releases_max "
-        "resume_job retry_job running_job send_back_job settle_failure snooze_job take_jobs unassign_job "
-        "why_no_result"
+        "resume_job retry_job running_job send_back_job settle_failure snooze_job sql_role take_jobs unassign_job "
+        "why_no_result with_role"
     ),
     "ledger": "content_hash ledger_hash ledger_sum",
     "message": (

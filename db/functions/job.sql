@@ -126,7 +126,7 @@ BEGIN
         job.uniq := CASE draft->>'uniq' WHEN '-' THEN encode(sha256(convert_to(job.args::text, 'UTF8')), 'hex') ELSE draft->>'uniq' END;
         job.priority := coalesce((draft->>'priority')::smallint, 0);
         job.created_at := clock_timestamp();
-        job.created_by := left(actor, 200);
+        job.created_by := hookwire.with_role(actor);
         due := hookwire.job_due(draft, job.created_at);
         IF due > job.created_at THEN
             job.due_at := due;
@@ -142,7 +142,7 @@ BEGIN
         job.run_seconds := coalesce((draft->>'run_seconds')::real, policy.run_seconds);
         SELECT a.id, a.outcome, a.state INTO id, outcome, state FROM hookwire.add_job(job, draft) AS a;
         IF outcome <> 'skipped' AND coalesce(draft->'callbacks', 'null') NOT IN ('null', '{}') THEN
-            INSERT INTO hookwire.job_requests (job_id, requester, callbacks) VALUES (id, job.created_by, draft->'callbacks');
+            INSERT INTO hookwire.job_requests (job_id, requester, callbacks) VALUES (id, left(actor, 200), draft->'callbacks');
         END IF;
         IF outcome = 'made' THEN
             made := made || job;
@@ -1621,6 +1621,15 @@ that was to be cancelled is cancelled: a pushed job has no heartbeat that would 
 job waits for is refused.';
 REVOKE EXECUTE ON FUNCTION hookwire.snooze_job(uuid,bigint,double precision,text) FROM PUBLIC;
 
+CREATE OR REPLACE FUNCTION hookwire.sql_role()
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+RETURN (SELECT (SESSION_USER)::text AS "session_user" FROM pg_namespace n WHERE ((n.nspname = 'hookwire'::name) AND (pg_get_userbyid(n.nspowner) <> SESSION_USER)));
+COMMENT ON FUNCTION hookwire.sql_role() IS
+'Return the role that has logged in, NULL for the owner of the schema: the hub itself.';
+REVOKE EXECUTE ON FUNCTION hookwire.sql_role() FROM PUBLIC;
+
 CREATE OR REPLACE FUNCTION hookwire.take_jobs(kinds text[], most integer, worker text, lease_seconds double precision, queue text, bytes_max bigint DEFAULT hookwire.answer_bytes_max())
  RETURNS TABLE(id uuid, claim bigint, attempts integer, lease_until timestamp with time zone, run_until timestamp with time zone, kind text, args jsonb, key text, attempts_max integer, created_at timestamp with time zone, resumed jsonb)
  LANGUAGE plpgsql
@@ -1751,3 +1760,12 @@ RETURN CASE WHEN (octet_length((result)::text) > 1048576) THEN 'the result is la
 COMMENT ON FUNCTION hookwire.why_no_result(jsonb) IS
 'Say why a value cannot be stored as a job''s result; NULL: it can be.';
 REVOKE EXECUTE ON FUNCTION hookwire.why_no_result(jsonb) FROM PUBLIC;
+
+CREATE OR REPLACE FUNCTION hookwire.with_role(actor text)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+RETURN "left"(CASE WHEN (hookwire.sql_role() IS NULL) THEN actor ELSE concat_ws(' '::text, "left"(actor, 130), ('sql:'::text || hookwire.sql_role())) END, 200);
+COMMENT ON FUNCTION hookwire.with_role(text) IS
+'Return an actor as it is kept, with the role that named it.';
+REVOKE EXECUTE ON FUNCTION hookwire.with_role(text) FROM PUBLIC;

@@ -1,7 +1,7 @@
 -- Audit: the person, the action and the reason. The entry is written by the statement that acts, or by its route.
 
 -- name: page
-SELECT id, at, actor, action, subject, reason, records FROM hookwire.audit
+SELECT id, at, actor, role, action, subject, reason, records FROM hookwire.audit
 WHERE tenant = $1 AND id < $2 ORDER BY id DESC LIMIT $3;
 
 -- name: add

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import secrets
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -512,3 +513,26 @@ async def test_a_result_that_cannot_be_stored_is_kept_as_text_with_a_note(
         job: f"the result is {why}; the beginning of its text is kept"
         for job, why in zip(jobs, (large, deep, deep), strict=False)
     }
+
+
+async def test_a_role_that_names_an_actor_stands_beside_it(sql: asyncpg.Connection) -> None:
+    """GS-08: every role may say that it is ada; the trail says which role said so."""
+    role = f"role_{secrets.token_hex(4)}"
+    await sql.execute(
+        f"CREATE ROLE {role}; GRANT USAGE ON SCHEMA hookwire TO {role};"
+        f" GRANT ALL ON ALL TABLES IN SCHEMA hookwire TO {role};"
+        f" GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA hookwire TO {role}"
+    )
+    try:
+        for user in (role, "DEFAULT"):
+            await sql.execute(f"SET SESSION AUTHORIZATION {user}")
+            await sql.fetchval("SELECT hookwire.enqueue('mail', requester => 'ada@example')")
+            await sql.fetchval("SELECT hookwire.enqueue('mail')")
+            await sql.execute("SELECT hookwire.pause_job_kind('mail', true, 'ada@example')")
+        jobs = await sql.fetch("SELECT created_by FROM hookwire.jobs ORDER BY created_at")
+        trail = await sql.fetch("SELECT actor, role FROM hookwire.audit ORDER BY id")
+    finally:
+        await sql.execute(f"RESET SESSION AUTHORIZATION; DROP OWNED BY {role}; DROP ROLE {role}")
+
+    assert [row["created_by"] for row in jobs] == [f"ada@example sql:{role}", f"sql:{role}", "ada@example", None]
+    assert [tuple(row) for row in trail] == [("ada@example", role), ("ada@example", None)]

@@ -23,6 +23,7 @@ In = Annotated[Context, Depends(context_of)]
 _EXAMPLE: dict[str, Any] = {
     "at": "2026-01-15T09:40:00Z",
     "actor": "alice@127.0.0.1",
+    "role": None,
     "action": "hold.give_up",
     "subject": "kafka orders.created customer-17",
     "reason": "schema fixed in ticket 4711",
@@ -37,6 +38,7 @@ class AuditOut(BaseModel):
 
     at: datetime
     actor: str
+    role: str | None = Field(description="The database role that named the actor in SQL; null for the hub itself.")
     action: str
     subject: str
     reason: str | None
