@@ -1026,7 +1026,7 @@ CREATE TABLE hookwire.dead_letters (
     detail text,
     died_at timestamp with time zone DEFAULT now() NOT NULL,
     on_purpose boolean DEFAULT false NOT NULL,
-    CONSTRAINT dead_letters_kind_check CHECK ((kind = ANY (ARRAY['exhausted'::text, 'declined'::text, 'aborted'::text, 'gone'::text, 'internal'::text])))
+    CONSTRAINT dead_letters_kind_check CHECK ((kind = ANY (ARRAY['exhausted'::text, 'declined'::text, 'aborted'::text, 'gone'::text, 'internal'::text, 'erased'::text])))
 );
 
 COMMENT ON TABLE hookwire.dead_letters IS 'Deliveries that were given up; they can be replayed or purged.';
@@ -1203,6 +1203,22 @@ COMMENT ON COLUMN hookwire.delivery_gates.open_until IS 'Until when the breaker 
 
 COMMENT ON COLUMN hookwire.delivery_gates.failing_since IS 'The first trip since a success.';
 
+CREATE TABLE hookwire.erased_events (
+    event_id bigint NOT NULL,
+    tenant text NOT NULL,
+    content bigint NOT NULL,
+    erased_at timestamp with time zone NOT NULL,
+    rewritten_at timestamp with time zone
+);
+
+COMMENT ON TABLE hookwire.erased_events IS 'Erased events, with the hash of the contents that they had, for the ledger and the audit.';
+
+COMMENT ON COLUMN hookwire.erased_events.content IS 'hookwire.content_hash before the erasure, as a signed number.';
+
+COMMENT ON COLUMN hookwire.erased_events.erased_at IS 'When, by the clock of the database.';
+
+COMMENT ON COLUMN hookwire.erased_events.rewritten_at IS 'When `hookwire rewrite` had rewritten the tables, so that no file holds the freed bytes; NULL: not yet.';
+
 CREATE SEQUENCE hookwire.event_id
     START WITH 1
     INCREMENT BY 1
@@ -1220,7 +1236,8 @@ CREATE TABLE hookwire.events (
     content_type text,
     headers jsonb NOT NULL,
     sinks text[] NOT NULL,
-    payload bytea NOT NULL
+    payload bytea NOT NULL,
+    erased_at timestamp with time zone
 )
 PARTITION BY RANGE (id);
 
@@ -1235,6 +1252,8 @@ COMMENT ON COLUMN hookwire.events.ordered IS 'Whether the topic kept order when 
 COMMENT ON COLUMN hookwire.events.sinks IS 'The sinks that the event was owed to at its acceptance.';
 
 COMMENT ON COLUMN hookwire.events.payload IS 'The body as it was received; empty for a tombstone, which a header marks.';
+
+COMMENT ON COLUMN hookwire.events.erased_at IS 'When its contents were erased; NULL: they are there.';
 
 CREATE TABLE hookwire.fanout_cursors (
     event_id bigint NOT NULL,
@@ -2315,6 +2334,7 @@ CREATE TABLE hookwire.replays (
     examined bigint DEFAULT 0 NOT NULL,
     replayed bigint DEFAULT 0 NOT NULL,
     due_at timestamp with time zone DEFAULT now() NOT NULL,
+    erased bigint DEFAULT 0 NOT NULL,
     CONSTRAINT replays_check CHECK (((subscription_id IS NOT NULL) OR (source = 'dead_letters'::text))),
     CONSTRAINT replays_rate_per_second_check CHECK ((rate_per_second > 0)),
     CONSTRAINT replays_source_check CHECK ((source = ANY (ARRAY['events'::text, 'dead_letters'::text]))),
@@ -2348,6 +2368,8 @@ COMMENT ON COLUMN hookwire.replays.examined IS 'Events or dead letters that were
 COMMENT ON COLUMN hookwire.replays.replayed IS 'Deliveries that were made.';
 
 COMMENT ON COLUMN hookwire.replays.due_at IS 'When the next step is made.';
+
+COMMENT ON COLUMN hookwire.replays.erased IS 'Events that it left out because their contents were erased.';
 
 ALTER TABLE hookwire.replays ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME hookwire.replays_id_seq
@@ -2616,6 +2638,9 @@ ALTER TABLE ONLY hookwire.delivery_failures
 ALTER TABLE ONLY hookwire.delivery_gates
     ADD CONSTRAINT delivery_gates_pkey PRIMARY KEY (subscription_id);
 
+ALTER TABLE ONLY hookwire.erased_events
+    ADD CONSTRAINT erased_events_pkey PRIMARY KEY (event_id);
+
 ALTER TABLE ONLY hookwire.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (id);
 
@@ -2835,6 +2860,8 @@ CREATE INDEX deliveries_sending ON hookwire.deliveries USING btree (event_id, su
 
 CREATE INDEX delivery_failures_failing ON hookwire.delivery_failures USING btree (failing_since) WHERE (failing_since IS NOT NULL);
 
+CREATE INDEX erased_events_freed ON hookwire.erased_events USING btree (event_id) WHERE (rewritten_at IS NULL);
+
 CREATE INDEX events_key ON ONLY hookwire.events USING btree (tenant, key, id) WHERE (key IS NOT NULL);
 
 CREATE INDEX events_topic ON ONLY hookwire.events USING btree (tenant, topic, id);
@@ -2869,6 +2896,8 @@ CREATE INDEX job_archive_age ON hookwire.job_archive USING btree (kind, ended_at
 
 CREATE INDEX job_archive_discarded ON hookwire.job_archive USING btree (kind, ended_at) WHERE (state = 'discarded'::text);
 
+CREATE INDEX job_archive_event ON hookwire.job_archive USING btree (((args ->> 'event_id'::text))) WHERE (created_by = 'topic'::text);
+
 CREATE INDEX job_archive_uniq ON hookwire.job_archive USING btree (kind, uniq, ended_at) WHERE (uniq IS NOT NULL);
 
 CREATE INDEX job_kinds_reviewed ON hookwire.job_kinds USING btree (automation, needs_review) WHERE (needs_review OR (automation = 'assisted'::text));
@@ -2884,6 +2913,8 @@ CREATE INDEX jobs_available ON hookwire.jobs USING btree (queue, kind, rank_at, 
 CREATE INDEX jobs_deadline ON hookwire.jobs USING btree (deadline_at) WHERE (deadline_at IS NOT NULL);
 
 CREATE INDEX jobs_due ON hookwire.jobs USING btree (due_at) WHERE (due_at IS NOT NULL);
+
+CREATE INDEX jobs_event ON hookwire.jobs USING btree (((args ->> 'event_id'::text))) WHERE (created_by = 'topic'::text);
 
 CREATE INDEX jobs_keys ON hookwire.jobs USING btree (queue, kind, key, rank_at, seq) WHERE ((state = 'available'::text) AND (NOT for_people));
 

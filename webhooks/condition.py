@@ -1,6 +1,6 @@
 """Condition: the state of an event, a sink, a delivery or a subscription, its reason and its next attempt. Pure.
 
-API, pages, commands, logs and metrics use this module, so they agree (FT-01, FT-04). A row has the columns of the view
+API, pages, commands, logs and metrics use this module, so they agree. A row has the columns of the view
 ``receivers``; the row of a delivery also has its own. Several blockers may apply; the first of this list is named::
 
     pause      the subscription is disabled, or its receiver asked for a pause
@@ -56,6 +56,7 @@ _DEAD: Final = {
     "aborted": "given up: the receiver asked for no other attempt",
     "gone": "given up: the subscription has ended",
     "internal": "given up: the hub could not send it",
+    "erased": "ended: the contents of its event were erased",
 }
 _OVERDUE_SECONDS: Final = 30.0
 _BEHIND_SECONDS: Final = 60.0

@@ -41,9 +41,12 @@ WHERE d.tenant = $1 AND d.event_id = $2 AND d.subscription_id = $3;
 
 -- name: retry_record
 -- Send the record again, behind a hold of its own whose probe is due. As an outbox row, its old id would lie below the
--- low-water mark (RR-07).
-WITH taken AS (
+-- low-water mark.
+WITH event AS MATERIALIZED (
+    SELECT e.erased_at FROM hookwire.events e WHERE e.id = $2 FOR SHARE -- an erasure waits, or is seen
+), taken AS (
     DELETE FROM hookwire.relay_dead_letters r WHERE r.tenant = $1 AND r.event_id = $2 AND r.sink = $3
+      AND NOT EXISTS (SELECT FROM event WHERE erased_at IS NOT NULL)
     RETURNING r.*, (r.shard % (SELECT hookwire.groups_of(i.layout, r.sink) FROM hookwire.installation i))::smallint AS grp
 ), held AS (
     INSERT INTO hookwire.held (sink, grp, tenant, topic, key, id, shard, layout)
@@ -79,14 +82,14 @@ SELECT $1, $4, 'dead_letter.purge', 'dlv_' || t.event_id || '_' || t.subscriptio
 RETURNING id;
 
 -- name: retry_delivery
--- Replay one delivery. Its event must still exist, and its subscription must not have ended.
+-- Replay one delivery. Its event must still exist with its contents, and its subscription must not have ended.
 WITH dead AS MATERIALIZED (
     SELECT d.event_id, d.subscription_id, e.tenant, CASE WHEN s.ordered THEN e.key END AS lane, d.attempts
     FROM hookwire.dead_letters d
-    JOIN hookwire.events e ON e.id = d.event_id
+    JOIN hookwire.events e ON e.id = d.event_id AND e.erased_at IS NULL
     JOIN hookwire.subscriptions s ON s.id = d.subscription_id AND s.state IN ('active', 'disabled')
     WHERE d.tenant = $1 AND d.event_id = $2 AND d.subscription_id = $3
-    FOR UPDATE OF d
+    FOR UPDATE OF d FOR SHARE OF e
 ), made AS (
     INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, lane, attempts, free_attempts, replay_id)
     SELECT t.event_id, t.subscription_id, now(), now(), t.tenant, t.lane, p.number, p.number, 0

@@ -20,14 +20,15 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from app.web.problem import Problem
-from app.web.problem_kinds import KINDS, ProblemKind, kinds_in_order
+from app.web.problem_kind import ProblemKind
+from app.web.problem_kinds import KINDS, kinds_in_order
 from app.web.scopes import open_to_all
 
 _SHELL: Final = files(__name__).joinpath("problem.html").read_text("utf-8")
 _STYLE_HASH: Final = b64encode(
     hashlib.sha256(_SHELL.partition("<style>")[2].partition("</style>")[0].encode()).digest()
 ).decode()
-# The page may use only this style sheet: no script, image, frame or form (SV-08).
+# The page may use only this style sheet: no script, image, frame or form.
 _PAGE_HEADERS: Final = {
     "content-security-policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'",

@@ -172,7 +172,7 @@ _LATEST: dict[int | str, dict[str, Any]] = {
     204: {"description": "The topic exists; it has no event yet."},
     301: {"description": "The topic has moved to the `Location`, which has links of its own."},
     304: {"description": "If-None-Match names the latest event."},
-    **refusals("unknown-topic", "invalid-topic"),
+    **refusals("unknown-topic", "invalid-topic", "event-erased"),
 }
 
 
@@ -194,6 +194,8 @@ async def latest(request: Request, topic: str, context: In) -> Response:
         if not await context.database.fetch("topic.known", "default", name):
             raise Problem("unknown-topic", f"There is no topic {name}.", headers=links)
         return Response(status_code=204, headers=links)
+    if row["erased_at"] is not None:
+        raise Problem("event-erased", f"The latest event of {name} is erased.", headers=links)
     headers = {**links, "ETag": f'"{format_event_id(context.incarnation, row["id"])}"'}
     if headers["ETag"] in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
