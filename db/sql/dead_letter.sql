@@ -3,7 +3,7 @@
 
 -- name: page
 -- Newest event first. A broker's dead letters come after the subscriptions' of the same event. Each branch has its own
--- limit.
+-- limit. Deliveries that ended with their subscription or their contents ask for no action: only their kind names them.
 SELECT * FROM (
     (SELECT 0::bigint AS subscription, r.event_id, r.sink, NULL::text AS subscription_id, NULL::text AS callback, r.topic, r.key,
             'refused' AS kind, 0 AS attempts, NULL::smallint AS last_status, r.reason AS last_outcome, r.detail, r.died_at
@@ -19,7 +19,8 @@ SELECT * FROM (
      JOIN hookwire.subscriptions s ON s.id = d.subscription_id
      LEFT JOIN hookwire.events e ON e.id = d.event_id
      WHERE d.tenant = $1 AND ($2::text IS NULL OR $2 = 'webhooks') AND ($3::bigint IS NULL OR d.subscription_id = $3)
-       AND ($4::text IS NULL OR d.kind = $4) AND (d.event_id, d.subscription_id, 'webhooks') < ($5, $6, $7)
+       AND CASE WHEN $4::text IS NULL THEN d.kind NOT IN ('gone', 'erased') ELSE d.kind = $4 END
+       AND (d.event_id, d.subscription_id, 'webhooks') < ($5, $6, $7)
        AND d.event_id >= $9
      ORDER BY d.event_id DESC, d.subscription_id DESC LIMIT $8)
 ) AS every

@@ -150,7 +150,7 @@ WITH examined AS MATERIALIZED (
     WHERE ($6::timestamptz IS NULL OR e.accepted_at >= $6) AND ($7::timestamptz IS NULL OR e.accepted_at < $7)
 ), judged AS (
     SELECT w.id, w.topic, w.key, w.content_type, w.accepted_at, w.ordered, w.bytes, w.erased_at,
-           CASE WHEN EXISTS (SELECT FROM hookwire.dead_letters l WHERE l.event_id = w.id)
+           CASE WHEN EXISTS (SELECT FROM hookwire.dead_letters l WHERE l.event_id = w.id AND l.kind NOT IN ('gone', 'erased'))
                   OR EXISTS (SELECT FROM hookwire.relay_dead_letters l WHERE l.event_id = w.id) THEN 'dead'
                 WHEN EXISTS (SELECT FROM hookwire.deliveries d WHERE d.event_id = w.id)
                   OR EXISTS (SELECT FROM unnest(w.sinks) AS s(sink) JOIN hookwire.held h ON h.sink = s.sink AND h.id = w.id)

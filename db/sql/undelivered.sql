@@ -39,10 +39,11 @@ CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = d.subscripti
 ORDER BY d.due_at, d.event_id;
 
 -- name: dead
--- Return deliveries that were given up, by event.
+-- Return deliveries that were given up, by event; those that ended with their subscription ask for no action.
 SELECT l.event_id, l.subscription_id, s.public_id, s.callback, l.attempts, l.last_outcome, l.last_status, l.kind, l.detail,
        l.died_at AS at, 'dead' AS state
 FROM (SELECT x.* FROM hookwire.dead_letters x WHERE x.tenant = $1 AND (x.event_id, x.subscription_id) > ($2, $3)
+        AND x.kind NOT IN ('gone', 'erased')
       ORDER BY x.event_id, x.subscription_id LIMIT $4) AS l
 JOIN hookwire.subscriptions s ON s.id = l.subscription_id
 ORDER BY l.event_id, l.subscription_id;
@@ -52,6 +53,7 @@ ORDER BY l.event_id, l.subscription_id;
 SELECT l.event_id, l.subscription_id, s.public_id, s.callback, l.attempts, l.last_outcome, l.last_status, l.kind, l.detail,
        l.died_at AS at, 'dead' AS state
 FROM (SELECT x.* FROM hookwire.dead_letters x WHERE x.tenant = $1 AND x.subscription_id = $2 AND x.event_id > $3
+        AND x.kind NOT IN ('gone', 'erased')
       ORDER BY x.event_id LIMIT $4) AS l
 JOIN hookwire.subscriptions s ON s.id = l.subscription_id
 ORDER BY l.event_id;

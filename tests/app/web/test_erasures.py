@@ -113,7 +113,7 @@ async def test_open_deliveries_refuse_it_unless_it_is_forced(running_hub: RunHub
         ids = {"event_ids": [first["id"], first["id"]], "force": True}
         later = await published(hub)
         done = (await hub.client.post("/erasures", json=ids)).json()
-        [dead] = (await hub.client.get("/dead-letters")).json()["items"]
+        [dead] = (await hub.client.get("/dead-letters?kind=erased")).json()["items"]
         fetched = (await hub.client.post(f"/subscriptions/{subscription}/dequeue", json={"max": 10})).json()
 
     assert kind(refusal)[::2] == (409, "erasure-waits")

@@ -43,6 +43,7 @@ In = Annotated[Context, Depends(context_of)]
 _SHOWN_DELIVERIES = 100
 _HEADERS_LEFT_OUT = " Its headers have more than 64 KiB and are left out here."
 _DATA_MAX = 256 * 1024  # parsed on the event loop
+_WORDS = {"dead": "given up", "ended": "ended with its subscription or its contents"}
 _MISSING = "There is no such event; its retention may have ended."
 
 
@@ -159,9 +160,9 @@ def _summary(sinks: Sequence[tuple[str, Condition]], deliveries: Sequence[Condit
     states = [delivery.state for delivery in deliveries]
     if "webhooks" in {sink for sink, _ in sinks} - set(waiting) and not states:
         words.append("no subscription's topic and filter matched when it was fanned out")
-    for state in ("delivered", "retrying", "parked", "sending", "pending", "dead"):
+    for state in ("delivered", "retrying", "parked", "sending", "pending", "dead", "ended"):
         if state in states:
-            words.append(f"{states.count(state)} {'given up' if state == 'dead' else state}")
+            words.append(f"{states.count(state)} {_WORDS.get(state, state)}")
     sent = [sink for sink, found in sinks if found.state == "sent"]
     if "jobs" in sent:
         words.append("its job enqueued")

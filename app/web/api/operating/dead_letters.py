@@ -126,7 +126,7 @@ async def list_dead_letters(
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> DeadLetterPage:
     """Newest event first; `Link: rel="next"` and `next_cursor` lead to the next page. `since` and `until` refer to the
-    event.
+    event. Without `kind`, deliveries that ended with their subscription or their contents are left out.
     """
     subscription = None
     if subscription_id is not None:

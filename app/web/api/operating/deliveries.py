@@ -165,7 +165,7 @@ async def list_deliveries(
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> DeliveryPage:
     """Newest event first; `Link: rel="next"` and `next_cursor` lead to the next page. `since` and `until` refer to the
-    event.
+    event. `state=ended` lists dropped deliveries only with an event or a subscription.
     """
     event = event_number(event_id, context.incarnation) if event_id is not None else None
     subscription = None
