@@ -3,7 +3,8 @@
 -- name: list
 -- Open, delivered, ended and dead deliveries with the same columns, newest first; keyset on (event_id, subscription_id).
 -- Each branch has its own limit, so that a page does not sort all rows. Dropped deliveries are found by event or by
--- subscription: otherwise a page of ended ones would read all attempts.
+-- subscription: otherwise a page of ended ones would read all attempts. $9 are the events of a topic, and $10 is the
+-- outcome of the last attempt.
 SELECT * FROM (
     (SELECT d.event_id, d.subscription_id, d.state, d.attempts, d.last_outcome, d.last_status, d.last_seconds,
             nullif(d.due_at, 'infinity') AS due_at, d.created_at AS at, NULL::text AS kind, NULL::text AS detail, d.parked_at,
@@ -17,6 +18,7 @@ SELECT * FROM (
        AND ($4 IS DISTINCT FROM 'sending' OR (d.attempts > 0 AND d.fence IS NOT NULL AND d.parked_at IS NULL))
        AND ($4 IS DISTINCT FROM 'retrying' OR (d.attempts > 0 AND d.fence IS NULL AND d.parked_at IS NULL))
        AND (d.event_id, d.subscription_id) < ($5, $6) AND d.event_id >= $8
+       AND ($9::bigint[] IS NULL OR d.event_id = ANY ($9)) AND ($10::text IS NULL OR d.last_outcome = $10)
      ORDER BY d.event_id DESC, d.subscription_id DESC LIMIT $7)
     UNION ALL
     (SELECT a.event_id, a.subscription_id, CASE a.decision WHEN 'dropped' THEN 'ended' ELSE 'delivered' END,
@@ -27,6 +29,8 @@ SELECT * FROM (
        AND a.decision = ANY (CASE WHEN $4::text IS NULL THEN '{delivered,dropped}'::text[] WHEN $4 = 'delivered' THEN '{delivered}'
                                   WHEN $4 = 'ended' AND ($2::bigint IS NOT NULL OR $3::bigint IS NOT NULL) THEN '{dropped}' END)
        AND (a.event_id, a.subscription_id) < ($5, $6) AND a.event_id >= $8
+       -- Delivered is the outcome of a delivery that was: no other one is looked for among all attempts.
+       AND ($9::bigint[] IS NULL OR a.event_id = ANY ($9)) AND ($10::text IS NULL OR ($10 = 'delivered' AND a.outcome = $10))
      ORDER BY a.event_id DESC, a.subscription_id DESC LIMIT $7)
     UNION ALL
     (SELECT l.event_id, l.subscription_id, CASE WHEN l.kind IN ('gone', 'erased') THEN 'ended' ELSE 'dead' END, l.attempts, l.last_outcome, l.last_status, NULL, NULL, l.died_at,
@@ -35,6 +39,7 @@ SELECT * FROM (
      WHERE l.tenant = $1 AND ($2::bigint IS NULL OR l.event_id = $2) AND ($3::bigint IS NULL OR l.subscription_id = $3)
        AND ($4::text IS NULL OR ($4 = 'dead' AND l.kind NOT IN ('gone', 'erased')) OR ($4 = 'ended' AND l.kind IN ('gone', 'erased')))
        AND (l.event_id, l.subscription_id) < ($5, $6) AND l.event_id >= $8
+       AND ($9::bigint[] IS NULL OR l.event_id = ANY ($9)) AND ($10::text IS NULL OR l.last_outcome = $10)
      ORDER BY l.event_id DESC, l.subscription_id DESC LIMIT $7)
 ) AS every
 CROSS JOIN LATERAL (

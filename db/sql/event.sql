@@ -136,6 +136,11 @@ WITH RECURSIVE span AS (
 SELECT (SELECT s.low FROM step s WHERE s.name = 'low' ORDER BY s.n DESC LIMIT 1) AS low,
        (SELECT s.low FROM step s WHERE s.name = 'high' ORDER BY s.n DESC LIMIT 1) AS high;
 
+-- name: of_topic
+-- Return up to $5 ids of events of a topic, newest first, from $3 up to and including $4.
+SELECT e.id FROM hookwire.events e
+WHERE e.tenant = $1 AND e.topic = $2 AND e.id >= $3 AND e.id <= $4 ORDER BY e.id DESC LIMIT $5;
+
 -- name: search
 -- Search up to $9 events, newest first, by time of acceptance and by outcome, and return up to $10. Return at least one
 -- row, with the number of events read and the last of them. Rows that wait for a sink are looked up per shard.

@@ -134,7 +134,7 @@ _WHOLE = {
     "verdict.subscription_counts", "verdict.tasks", "verdict.totals",
     # what operators do
     "intent.revoke", "layout.hash_owed", "layout.holds", "queue.remove", "queue.adopt_transaction_ids",
-    "task.purge_dead", "task.redrive",
+    "task.purge_dead", "task.redrive", "topic.list",
     # sweeps that step from name to name, and a relay's holds
     "delivery.due_subscriptions", "delivery.ended_subscriptions", "delivery.forget_former_audiences", "hold.due",
     "hold.open",

@@ -195,7 +195,17 @@ async def _outcome(request: Request, row: Row, context: Context) -> dict[str, An
         for sink in await context.database.fetch("event.sink_states", "default", number)
     ]
     rows = await context.database.fetch(
-        "delivery.list", "default", number, None, None, 2**63 - 1, 2**63 - 1, _SHOWN_DELIVERIES, 0
+        "delivery.list",
+        "default",
+        number,
+        None,
+        None,
+        2**63 - 1,
+        2**63 - 1,
+        _SHOWN_DELIVERIES,
+        0,
+        None,
+        None,
     )
     grant = grant_of(request)
     # A callback may be a capability, so a key sees those of subscriptions that it reaches.

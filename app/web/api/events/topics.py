@@ -140,12 +140,15 @@ async def list_topics(
     request: Request,
     response: Response,
     context: In,
+    prefix: Annotated[
+        str | None, Query(max_length=249, pattern=r"^[A-Za-z0-9._-]+$", description="How the name begins.")
+    ] = None,
     cursor: Annotated[str | None, Query(max_length=600)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> TopicPage:
     """By name; `Link: rel="next"` and `next_cursor` lead to the next page."""
     after = read_cursor(cursor, [str]) or [""]
-    rows = await context.database.fetch("topic.list", "default", after[0], limit + 1)
+    rows = await context.database.fetch("topic.list", "default", after[0], limit + 1, prefix)
     next_cursor = link_next(request, response, [rows[limit - 1]["name"]] if len(rows) > limit else None)
     items = [
         {
