@@ -10,7 +10,7 @@ import asyncpg
 
 from tests.app.cli.commands.test_services import hookwire
 from tests.app.cli.test_main import hookwire as command
-from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
+from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub, opened
 
 SMALL = b"person-in-a-small-payload"
 LARGE = b"person-in-a-large-payload"
@@ -70,3 +70,17 @@ async def test_no_byte_of_an_erased_event_is_left_in_the_files_of_the_database(
     rewritten = [one["table"] for one in json.loads(done.stdout)["tables"] if one["stops_publishing"]]
     assert (after, rewritten) == (dict.fromkeys(texts, 0), ["hookwire.events_00000000"])
     assert again.stdout == "0 tables were rewritten, for 0 erased events\n"
+
+
+async def test_a_rewrite_names_the_transaction_that_may_still_read_what_was_erased(database_url: str) -> None:
+    """PostgreSQL would copy the former rows for it, and they would stay in the new file."""
+    reader = await asyncpg.connect(database_url, server_settings={"application_name": "report"})
+    await reader.execute("SELECT hookwire.publish('orders', 'x'::text)")
+    await reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    await reader.fetch("SELECT FROM hookwire.topics")
+    async with opened(database_url) as (database, _):
+        await database.fetchrow("erasure.erase", [1], "x", False)
+    done = await command("rewrite", "--wait", "0", DATABASE_URL=database_url)
+    await reader.close()
+
+    assert (done.code, done.stdout, "report (process " in done.stderr) == (1, "", True)
