@@ -1,6 +1,6 @@
 """Condition: the state of an event, a sink, a delivery or a subscription, its reason and its next attempt. Pure.
 
-API, pages, commands, logs and metrics use this module, so they agree (FT-01, FT-04). A row has the columns of the view
+API, pages, commands, logs and metrics use this module, so they agree. A row has the columns of the view
 ``receivers``; the row of a delivery also has its own. Several blockers may apply; the first of this list is named::
 
     pause      the subscription is disabled, or its receiver asked for a pause
@@ -38,8 +38,10 @@ __all__ = [
 ]
 
 Blocker = Literal["pause", "hold", "in_flight", "order", "breaker", "schedule", "rate"]
-DeliveryState = Literal["pending", "sending", "retrying", "parked", "delivered", "dead"]
-EventState = Literal["pending", "held", "unrouted", "unmatched", "sending", "retrying", "parked", "delivered", "dead"]
+DeliveryState = Literal["pending", "sending", "retrying", "parked", "delivered", "dead", "ended"]
+EventState = Literal[
+    "pending", "held", "unrouted", "unmatched", "sending", "retrying", "parked", "delivered", "dead", "ended"
+]
 Health = Literal[
     "healthy", "untried", "slow", "behind", "failing", "paused", "disabled", "gone", "expired", "denied", "deleted"
 ]
@@ -49,12 +51,11 @@ WAITING_MAX: Final = 1_000
 
 _SETTINGS: Final = {"kafka": "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS", "amqp": "HOOKWIRE_AMQP_URL"}
 _SENT: Final = {"webhooks": "matched with subscriptions", "jobs": "its job was enqueued"}
-_BY_URGENCY: Final = ("held", "parked", "retrying", "sending", "pending", "dead", "delivered")
+_BY_URGENCY: Final = ("held", "parked", "retrying", "sending", "pending", "dead", "delivered", "ended")
 _DEAD: Final = {
     "exhausted": "given up: its retry schedule is used up",
     "declined": "given up: the answer of the receiver is final",
     "aborted": "given up: the receiver asked for no other attempt",
-    "gone": "given up: the subscription has ended",
     "internal": "given up: the hub could not send it",
 }
 _OVERDUE_SECONDS: Final = 30.0
@@ -111,10 +112,10 @@ def _answer(outcome: str | None, status: int | None) -> str:
 
 
 def delivery_condition(row: Row) -> Condition:
-    """Return the condition of an open, a delivered or a dead delivery.
+    """Return the condition of an open, a delivered, an ended or a dead delivery.
 
     The row of an open delivery has ``parked_at``, ``due_at`` (None: behind another delivery of its key),
-    ``is_claimed``, ``attempts``, ``last_outcome`` and ``last_status``. A delivered or dead one also has ``state``,
+    ``is_claimed``, ``attempts``, ``last_outcome`` and ``last_status``. Any other also has ``state``,
     ``at``, ``kind`` and ``detail``.
     """
     answer = _answer(row["last_outcome"], row["last_status"])
@@ -124,12 +125,23 @@ def delivery_condition(row: Row) -> Condition:
     if state == "dead":
         why = row["detail"] or (f"the last attempt failed: {answer}" if answer else None)
         return Condition("dead", ": ".join(filter(None, (_DEAD[row["kind"]], why))))
+    if state == "ended":
+        return Condition("ended", _why_ended(row))
     failed = f"the last attempt failed: {answer}" if answer else None
     open_state = _open_state(row)
     reason, blocked_by, next_at = _what_waits(row) or _what_is_free(row, answer)
     # If the schedule is the blocker, the failure comes first.
     parts = (failed, reason) if blocked_by == "schedule" else (reason, failed)
     return Condition(open_state, "; ".join(filter(None, parts)), blocked_by, next_at)
+
+
+def _why_ended(row: Row) -> str:
+    """Return what ended a delivery that nobody has to act on: the end of its subscription, or of its contents."""
+    at = format_moment(row["at"])
+    if row["kind"] == "erased":
+        return f"ended at {at}: the contents of its event were erased"
+    verb = "ended with its subscription" if row["kind"] == "gone" else "dropped"
+    return f"{verb} at {at}{': ' + row['detail'] if row['detail'] else ''}"
 
 
 def _open_state(row: Row) -> DeliveryState:

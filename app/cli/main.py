@@ -28,7 +28,7 @@ _STANDARD_ERROR: Final = 2
 def main() -> None:
     """Entry point: every expected failure ends in one sentence and an exit code, never in a traceback."""
     # Before a command's event loop runs, nothing has to be closed. So Ctrl-C ends the process at once, also during
-    # imports (B-56). The loop handles Ctrl-C itself (``app.cli.entry``).
+    # imports. The loop handles Ctrl-C itself (``app.cli.entry``).
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     _reserve_std_fds()
     # Imported objects stay. Searching them for cycles after every 700 objects would take a seventh of a start.
@@ -37,13 +37,13 @@ def main() -> None:
     try:
         _run()
     except BrokenPipeError:
-        # The reader of our output has gone (B-52). The interpreter's flush at exit must not print an error.
+        # The reader of our output has gone. The interpreter's flush at exit must not print an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(1)
 
 
 def _reserve_std_fds() -> None:
-    """Open descriptors 0, 1 and 2 where a caller has closed them (B-51), so that no socket gets such a number."""
+    """Open descriptors 0, 1 and 2 where a caller has closed them, so that no socket gets such a number."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
         pass
     os.close(descriptor)
@@ -79,6 +79,7 @@ def application() -> typer.Typer:
     from app.cli.commands.chat import chat
     from app.cli.commands.consume import consume
     from app.cli.commands.doctor import doctor
+    from app.cli.commands.erase import erase, rewrite
     from app.cli.commands.filter_check import test_filter
     from app.cli.commands.listen import listen
     from app.cli.commands.migrate import migrate
@@ -104,9 +105,9 @@ def application() -> typer.Typer:
     )  # fmt: skip
     commands.callback()(common)
     offered = {
-        "Run": (serve, relay, deliver, doctor, migrate),
+        "Run": (serve, relay, deliver, doctor, migrate, rewrite),
         "Publish and receive": (publish, subscribe, listen, monitor, chat, sync, test_filter),
-        "See and mend": (status, attempts, undelivered, replay),
+        "See and mend": (status, attempts, undelivered, replay, erase),
         "Try": (quickstart, seed, prove, pump),
     }
     for panel, verbs in offered.items():

@@ -1,4 +1,4 @@
-"""Retention: remove events whose time is over, unless something still needs them (RR-05, WH-P08, WH-P09).
+"""Retention: remove events whose time is over, unless something still needs them.
 
 ::
 
@@ -8,6 +8,7 @@
     topics with a time of their own --> their events, sooner or later than the others
     audit entries, ended replays, dead API keys, ended subscriptions without references --> deleted
     rows of the pipeline in the database --> deleted
+    notes of erased events that are gone --> deleted
 
 Needed events are never removed. These are events still owed to a broker or a subscription, events of kept dead letters,
 and each topic's latest event. The ledger needs events that it has not folded, and a topic may keep its events for
@@ -68,6 +69,7 @@ class Removed:
     partitions: int = 0
     history: int = 0
     gold: int = 0
+    erased: int = 0
 
 
 class Retention(Periodic):
@@ -98,6 +100,7 @@ class Retention(Periodic):
             (True, self._purge_topics),
             (bool(options.history_days), self._purge_history),
             (bool(options.gold_days), self._purge_gold),
+            (True, self._forget_erased),
         )
         counts: Counter[str] = Counter()
         failures: list[DatabaseError] = []
@@ -152,6 +155,10 @@ class Retention(Periodic):
     async def _purge_gold(self) -> dict[str, int]:
         """Purge the pipeline's rows, oldest first: a statement reads only rows that it removes."""
         return {"gold": sum([await self._purge_all(statement, self._options.gold_days) for statement in _GOLD])}
+
+    async def _forget_erased(self) -> dict[str, int]:
+        """Delete the notes of erased events that are gone themselves."""
+        return {"erased": await self._walk("erasure.forget", _LAST, None)}
 
     async def _purge_all(self, statement: str, days: float) -> int:
         """Purge batch after batch until nothing is left; return the number of deleted rows. Make batches smaller where

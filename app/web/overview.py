@@ -108,7 +108,7 @@ class Overview:
             verdict=verdict,
             totals=totals,
             topics_lately=await fetch("console.topics_lately", "default", _ROWS),
-            topics=await fetch("topic.list", "default", "", _ROWS),
+            topics=await fetch("topic.list", "default", "", _ROWS, None),
             subscription_counts=await fetch("subscription.count", "default"),
             subscriptions=await fetch("console.last_subscriptions", "default", _ROWS),
             open_deliveries=await fetch("console.open_deliveries", _ROWS // 2),

@@ -1,30 +1,15 @@
 """The table of problem kinds: refusals of requests, with cause and cure.
 
-One row makes a kind: its `type` in answers, its page under /problems, its place in the index and its tests follow from
-it. Causes and cures are written for the person who reads the page, without names of tables, hosts or modules.
+One row makes a kind: its `type` in answers, its page under /problems, its place in the index and its tests follow.
+Causes and cures are written for the person who reads the page, without names of tables, hosts or modules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
-
-@dataclass(frozen=True, slots=True)
-class ProblemKind:
-    """One row of the table: title, cause and cure.
-
-    `retry_after_seconds` is set where repeating the same request later is the cure; it becomes the Retry-After header.
-    """
-
-    slug: str
-    status: int
-    title: str
-    cause: str
-    cure: str
-    retry_after_seconds: int | None = None
-
+from app.web.problem_kind import ProblemKind
 
 _ROWS: Final = (
     # The event and its envelope
@@ -176,6 +161,21 @@ _ROWS: Final = (
         "The key names a request whose reply was fetched and which was closed, or forgotten with time. It is not "
         "executed again.",
         "Use a new key for a new request.",
+    ),
+    ProblemKind(
+        "event-erased",
+        410,
+        "The contents of this event were erased",
+        "Somebody has erased the contents of the event, on behalf of the person whom it was about. Its row is kept: "
+        "its id, its time and what became of its deliveries.",
+        "There is nothing to fetch. The topic's address answers again with its next event.",
+    ),
+    ProblemKind(
+        "erasure-waits",
+        409,
+        "The events are still being delivered",
+        "Some of these events have open deliveries or live jobs, or still wait for a sink. Nothing was erased.",
+        "Repeat it when they have arrived, or erase with `force`, which ends open deliveries and live jobs.",
     ),
     ProblemKind(
         "invalid-pattern",

@@ -10,7 +10,7 @@ GROUP BY topic ORDER BY last_id DESC LIMIT $2;
 
 -- name: totals
 SELECT (SELECT count(*) FROM (SELECT FROM hookwire.topics WHERE tenant = $1 LIMIT $2) AS few) AS topics,
-       (SELECT count(*) FROM (SELECT FROM hookwire.dead_letters LIMIT $2) AS few) AS dead_letters,
+       (SELECT count(*) FROM (SELECT FROM hookwire.dead_letters WHERE kind <> 'gone' AND NOT on_purpose LIMIT $2) AS few) AS dead_letters,
        (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM hookwire.event_id) AS accepted,
        now() AS at;
 
@@ -31,7 +31,7 @@ ORDER BY d.event_id, d.subscription_id;
 -- Return dead letters of the newest events.
 SELECT l.event_id, l.subscription_id, l.kind, l.attempts, l.last_outcome, l.last_status, l.detail, l.died_at,
        s.public_id, s.callback, e.topic
-FROM (SELECT * FROM hookwire.dead_letters ORDER BY event_id DESC, subscription_id DESC LIMIT $1) AS l
+FROM (SELECT * FROM hookwire.dead_letters WHERE kind NOT IN ('gone', 'erased') ORDER BY event_id DESC, subscription_id DESC LIMIT $1) AS l
 CROSS JOIN LATERAL (SELECT x.public_id, x.callback FROM hookwire.subscriptions x WHERE x.id = l.subscription_id LIMIT 1) AS s
 LEFT JOIN LATERAL (
     SELECT x.topic FROM hookwire.events x WHERE x.id BETWEEN l.event_id AND l.event_id ORDER BY x.id LIMIT 1

@@ -3,7 +3,7 @@
 
 -- name: page
 -- Newest event first. A broker's dead letters come after the subscriptions' of the same event. Each branch has its own
--- limit.
+-- limit. Deliveries that ended with their subscription or their contents ask for no action: only their kind names them.
 SELECT * FROM (
     (SELECT 0::bigint AS subscription, r.event_id, r.sink, NULL::text AS subscription_id, NULL::text AS callback, r.topic, r.key,
             'refused' AS kind, 0 AS attempts, NULL::smallint AS last_status, r.reason AS last_outcome, r.detail, r.died_at
@@ -19,7 +19,8 @@ SELECT * FROM (
      JOIN hookwire.subscriptions s ON s.id = d.subscription_id
      LEFT JOIN hookwire.events e ON e.id = d.event_id
      WHERE d.tenant = $1 AND ($2::text IS NULL OR $2 = 'webhooks') AND ($3::bigint IS NULL OR d.subscription_id = $3)
-       AND ($4::text IS NULL OR d.kind = $4) AND (d.event_id, d.subscription_id, 'webhooks') < ($5, $6, $7)
+       AND CASE WHEN $4::text IS NULL THEN d.kind NOT IN ('gone', 'erased') ELSE d.kind = $4 END
+       AND (d.event_id, d.subscription_id, 'webhooks') < ($5, $6, $7)
        AND d.event_id >= $9
      ORDER BY d.event_id DESC, d.subscription_id DESC LIMIT $8)
 ) AS every
@@ -41,9 +42,12 @@ WHERE d.tenant = $1 AND d.event_id = $2 AND d.subscription_id = $3;
 
 -- name: retry_record
 -- Send the record again, behind a hold of its own whose probe is due. As an outbox row, its old id would lie below the
--- low-water mark (RR-07).
-WITH taken AS (
+-- low-water mark.
+WITH event AS MATERIALIZED (
+    SELECT e.erased_at FROM hookwire.events e WHERE e.id = $2 FOR SHARE -- an erasure waits, or is seen
+), taken AS (
     DELETE FROM hookwire.relay_dead_letters r WHERE r.tenant = $1 AND r.event_id = $2 AND r.sink = $3
+      AND NOT EXISTS (SELECT FROM event WHERE erased_at IS NOT NULL)
     RETURNING r.*, (r.shard % (SELECT hookwire.groups_of(i.layout, r.sink) FROM hookwire.installation i))::smallint AS grp
 ), held AS (
     INSERT INTO hookwire.held (sink, grp, tenant, topic, key, id, shard, layout)
@@ -79,14 +83,14 @@ SELECT $1, $4, 'dead_letter.purge', 'dlv_' || t.event_id || '_' || t.subscriptio
 RETURNING id;
 
 -- name: retry_delivery
--- Replay one delivery. Its event must still exist, and its subscription must not have ended.
+-- Replay one delivery. Its event must still exist with its contents, and its subscription must not have ended.
 WITH dead AS MATERIALIZED (
     SELECT d.event_id, d.subscription_id, e.tenant, CASE WHEN s.ordered THEN e.key END AS lane, d.attempts
     FROM hookwire.dead_letters d
-    JOIN hookwire.events e ON e.id = d.event_id
+    JOIN hookwire.events e ON e.id = d.event_id AND e.erased_at IS NULL
     JOIN hookwire.subscriptions s ON s.id = d.subscription_id AND s.state IN ('active', 'disabled')
     WHERE d.tenant = $1 AND d.event_id = $2 AND d.subscription_id = $3
-    FOR UPDATE OF d
+    FOR UPDATE OF d FOR SHARE OF e
 ), made AS (
     INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, lane, attempts, free_attempts, replay_id)
     SELECT t.event_id, t.subscription_id, now(), now(), t.tenant, t.lane, p.number, p.number, 0

@@ -1,8 +1,10 @@
 -- Administration of deliveries: list them, retry or end a delivery by hand, cancel deliveries of ended subscriptions.
 
 -- name: list
--- Open, delivered and dead deliveries with the same columns, newest first; keyset on (event_id, subscription_id). Each
--- branch has its own limit, so that a page does not sort all rows.
+-- Open, delivered, ended and dead deliveries with the same columns, newest first; keyset on (event_id, subscription_id).
+-- Each branch has its own limit, so that a page does not sort all rows. Dropped deliveries are found by event or by
+-- subscription: otherwise a page of ended ones would read all attempts. $9 are the events of a topic, and $10 is the
+-- outcome of the last attempt.
 SELECT * FROM (
     (SELECT d.event_id, d.subscription_id, d.state, d.attempts, d.last_outcome, d.last_status, d.last_seconds,
             nullif(d.due_at, 'infinity') AS due_at, d.created_at AS at, NULL::text AS kind, NULL::text AS detail, d.parked_at,
@@ -16,22 +18,28 @@ SELECT * FROM (
        AND ($4 IS DISTINCT FROM 'sending' OR (d.attempts > 0 AND d.fence IS NOT NULL AND d.parked_at IS NULL))
        AND ($4 IS DISTINCT FROM 'retrying' OR (d.attempts > 0 AND d.fence IS NULL AND d.parked_at IS NULL))
        AND (d.event_id, d.subscription_id) < ($5, $6) AND d.event_id >= $8
+       AND ($9::bigint[] IS NULL OR d.event_id = ANY ($9)) AND ($10::text IS NULL OR d.last_outcome = $10)
      ORDER BY d.event_id DESC, d.subscription_id DESC LIMIT $7)
     UNION ALL
-    (SELECT a.event_id, a.subscription_id, 'delivered', a.number, a.outcome, a.status, a.total_seconds, NULL, a.started_at, NULL, NULL, NULL,
+    (SELECT a.event_id, a.subscription_id, CASE a.decision WHEN 'dropped' THEN 'ended' ELSE 'delivered' END,
+            a.number - (a.decision = 'dropped')::integer, a.outcome, a.status, a.total_seconds, NULL, a.started_at, NULL, a.detail, NULL,
             false
      FROM hookwire.attempts a
-     WHERE a.tenant = $1 AND a.decision = 'delivered' AND ($2::bigint IS NULL OR a.event_id = $2)
-       AND ($3::bigint IS NULL OR a.subscription_id = $3) AND ($4::text IS NULL OR $4 = 'delivered')
+     WHERE a.tenant = $1 AND ($2::bigint IS NULL OR a.event_id = $2) AND ($3::bigint IS NULL OR a.subscription_id = $3)
+       AND a.decision = ANY (CASE WHEN $4::text IS NULL THEN '{delivered,dropped}'::text[] WHEN $4 = 'delivered' THEN '{delivered}'
+                                  WHEN $4 = 'ended' AND ($2::bigint IS NOT NULL OR $3::bigint IS NOT NULL) THEN '{dropped}' END)
        AND (a.event_id, a.subscription_id) < ($5, $6) AND a.event_id >= $8
+       -- Delivered is the outcome of a delivery that was: no other one is looked for among all attempts.
+       AND ($9::bigint[] IS NULL OR a.event_id = ANY ($9)) AND ($10::text IS NULL OR ($10 = 'delivered' AND a.outcome = $10))
      ORDER BY a.event_id DESC, a.subscription_id DESC LIMIT $7)
     UNION ALL
-    (SELECT l.event_id, l.subscription_id, 'dead', l.attempts, l.last_outcome, l.last_status, NULL, NULL, l.died_at,
+    (SELECT l.event_id, l.subscription_id, CASE WHEN l.kind IN ('gone', 'erased') THEN 'ended' ELSE 'dead' END, l.attempts, l.last_outcome, l.last_status, NULL, NULL, l.died_at,
             l.kind, l.detail, NULL, false
      FROM hookwire.dead_letters l
      WHERE l.tenant = $1 AND ($2::bigint IS NULL OR l.event_id = $2) AND ($3::bigint IS NULL OR l.subscription_id = $3)
-       AND ($4::text IS NULL OR $4 = 'dead')
+       AND ($4::text IS NULL OR ($4 = 'dead' AND l.kind NOT IN ('gone', 'erased')) OR ($4 = 'ended' AND l.kind IN ('gone', 'erased')))
        AND (l.event_id, l.subscription_id) < ($5, $6) AND l.event_id >= $8
+       AND ($9::bigint[] IS NULL OR l.event_id = ANY ($9)) AND ($10::text IS NULL OR l.last_outcome = $10)
      ORDER BY l.event_id DESC, l.subscription_id DESC LIMIT $7)
 ) AS every
 CROSS JOIN LATERAL (
@@ -60,12 +68,12 @@ SELECT number, started_at, outcome, decision, status, trigger, worker, address, 
 FROM hookwire.attempts WHERE tenant = $1 AND event_id = $2 AND subscription_id = $3 ORDER BY number LIMIT 200;
 
 -- name: insert_test
--- Owe one event to one subscription. Its topic and filter do not count (WH-P10).
+-- Owe one event to one subscription. Its topic and filter do not count.
 INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant) VALUES ($2, $3, now(), now(), $1);
 
 -- name: retry_now
 -- Make a waiting or parked delivery due now, before all others of its subscription. A parked delivery restarts its retry
--- schedule. An open breaker lets the delivery pass as its probe (FT-03).
+-- schedule. An open breaker lets the delivery pass as its probe.
 WITH tried AS (
     UPDATE hookwire.deliveries d
     SET due_at = least(now(), (SELECT x.due_at - interval '1 millisecond' FROM hookwire.deliveries x
@@ -122,9 +130,9 @@ SELECT w.subscription_id AS id FROM walk w
 WHERE (SELECT s.state IN ('gone', 'expired', 'denied', 'deleted') FROM hookwire.subscriptions s WHERE s.id = w.subscription_id);
 
 -- name: cancel_ended
--- End up to $2 deliveries of ended subscriptions. They become dead letters with the reason of the end (WH-R09).
--- Deliveries of WebSub (DL-2, DL-10) and of subscriptions with drops_at_end (FT-07) are dropped. Subscriptions to
--- RabbitHub queues are left out: their messages return to the queue (RH-29).
+-- End up to $2 deliveries of ended subscriptions. They become dead letters with the reason of the end. Deliveries of
+-- WebSub and of subscriptions with drops_at_end are dropped, and leave an attempt that says so. Subscriptions to
+-- RabbitHub queues are left out: their messages return to the queue.
 WITH owed AS MATERIALIZED (
     SELECT q.event_id, q.subscription_id, s.protocol <> 'websub' AND NOT s.drops_at_end AS is_kept, s.state_reason
     FROM hookwire.subscriptions s JOIN hookwire.deliveries q ON q.subscription_id = s.id
@@ -141,6 +149,13 @@ WITH owed AS MATERIALIZED (
     INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)
     SELECT event_id, subscription_id, tenant, 'gone', attempts, last_status, last_outcome, state_reason
     FROM gone WHERE is_kept
+    ON CONFLICT DO NOTHING
+), dropped AS (
+    INSERT INTO hookwire.attempts (event_id, subscription_id, started_at, number, total_seconds, tenant, outcome, decision, trigger,
+                                   worker, detail)
+    SELECT g.event_id, g.subscription_id, clock_timestamp(), g.attempts + 1, 0, g.tenant, 'ended', 'dropped', 'end', 'hookwire',
+           'the subscription is ' || s.state || coalesce(': ' || s.state_reason, '')
+    FROM gone g JOIN hookwire.subscriptions s ON s.id = g.subscription_id WHERE NOT g.is_kept
     ON CONFLICT DO NOTHING
 )
 SELECT count(*) FROM gone;

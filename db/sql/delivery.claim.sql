@@ -11,16 +11,16 @@
 -- that has moved has another fence, or none.
 
 -- name: claim
--- Claim due deliveries of subscriptions $1, up to the number in $2 for each. The attempt counts from here on (WH-R11).
+-- Claim due deliveries of subscriptions $1, up to the number in $2 for each. The attempt counts from here on.
 -- The end of the lease is the new due_at, so that a dead worker's claims are due again. Only the lowest event of an
--- ordered lane is ever claimed (RR-10). Deliveries behind it have due_at = infinity. Only the latest of them are read: a
+-- ordered lane is ever claimed. Deliveries behind it have due_at = infinity. Only the latest of them are read: a
 -- fan-out that overlapped with the settlement of a head may have left the new head among them. A lease lasts for the
 -- subscription's deadline, or $3 seconds, plus $4 seconds. A lane whose worker was killed waits no longer than that.
 -- is_held: an earlier claim ended without a known outcome.
 --
 -- A subscription with a row in delivery_gates has a throttle. In all processes together, one claim at a time passes it.
 -- The claim gets as many deliveries as there are tokens. An open breaker passes no delivery, and after its end one as a
--- probe (WH-I06, WH-I07). A subscription that is held back yields a row without an event, with the seconds until the
+-- probe. A subscription that is held back yields a row without an event, with the seconds until the
 -- next claim.
 WITH fence AS MATERIALIZED (
     SELECT nextval('hookwire.delivery_fence') AS value
@@ -101,14 +101,15 @@ FROM wanted w LEFT JOIN passed p ON p.id = w.id
 WHERE w.is_locked OR w.open_until > now() OR (w.tokens IS NOT NULL AND w.trips = 0 AND w.most < w.asked AND p.count = w.most);
 
 -- name: events
--- Return events with payloads and headers, lowest id first. Beyond the event that exceeds $2 bytes both are NULL (FS-03).
+-- Return events with payloads and headers, lowest id first. Beyond the event that exceeds $2 bytes both are NULL.
+-- An erased event is left out, as if it were gone.
 SELECT id, ordered, topic, key, content_type, CASE WHEN before < $2 THEN headers END AS headers,
        CASE WHEN before < $2 THEN payload END AS payload, accepted_at
 FROM (SELECT e.*, sum(w.size) OVER (ORDER BY e.id ROWS UNBOUNDED PRECEDING) - w.size AS before
       FROM hookwire.events e CROSS JOIN LATERAL (
           SELECT octet_length(e.payload) + coalesce(octet_length(nullif(e.headers::text, '{}')), 0) AS size
       ) AS w
-      WHERE e.id = ANY ($1::bigint[])) AS wanted;
+      WHERE e.id = ANY ($1::bigint[]) AND e.erased_at IS NULL) AS wanted;
 
 -- name: due_subscriptions
 -- Return subscriptions with a due delivery that may be sent. A loose index scan: one step per subscription.

@@ -43,7 +43,8 @@ SELECT pg_notify('hookwire_outbox', '');
 -- name: get
 -- Headers of more than 64 KiB are left out: they were stored before hookwire.publish had a limit.
 SELECT e.id, e.accepted_at, e.ordered, e.topic, e.key, e.content_type,
-       CASE WHEN w.is_large THEN '{}'::jsonb ELSE e.headers END AS headers, w.is_large AS headers_left_out, e.sinks, e.payload
+       CASE WHEN w.is_large THEN '{}'::jsonb ELSE e.headers END AS headers, w.is_large AS headers_left_out, e.sinks, e.payload,
+       e.erased_at
 FROM hookwire.events e CROSS JOIN LATERAL (SELECT octet_length(e.headers::text) > 65536 AS is_large) AS w
 WHERE e.tenant = $1 AND e.id = $2;
 
@@ -53,7 +54,7 @@ SELECT (SELECT e.topic FROM hookwire.events e WHERE e.tenant = $1 AND e.id = $2)
        (SELECT s.topic FROM hookwire.subscriptions s WHERE s.tenant = $1 AND s.id = $3) AS pattern;
 
 -- name: latest
-SELECT id, accepted_at, ordered, topic, key, content_type, headers, sinks, payload
+SELECT id, accepted_at, ordered, topic, key, content_type, headers, sinks, payload, erased_at
 FROM hookwire.events WHERE id = (SELECT max(e.id) FROM hookwire.events e WHERE e.tenant = $1 AND e.topic = $2);
 
 -- name: sink_states
@@ -106,10 +107,10 @@ WHERE e.topic = $1 AND e.headers ->> 'run' = $2;
 -- name: id_range
 -- Return the range of ids of the events of a time range; NULL where there is no bound. Ids rise with time, except for
 -- transactions that were open for long: $4 seconds of room cover those. This is a binary search over ids, and each step
--- reads one entry of the primary key.
+-- reads one entry of the primary key. `|| ''` keeps the planner from an index of the tenant, which it would sort.
 WITH RECURSIVE span AS (
-    SELECT coalesce((SELECT e.id FROM hookwire.events e WHERE e.tenant = $1 ORDER BY e.id LIMIT 1), 0) AS low,
-           coalesce((SELECT e.id FROM hookwire.events e WHERE e.tenant = $1 ORDER BY e.id DESC LIMIT 1), 0) + 1 AS high
+    SELECT coalesce((SELECT e.id FROM hookwire.events e WHERE e.tenant || '' = $1 ORDER BY e.id LIMIT 1), 0) AS low,
+           coalesce((SELECT e.id FROM hookwire.events e WHERE e.tenant || '' = $1 ORDER BY e.id DESC LIMIT 1), 0) + 1 AS high
 ), step AS (
     SELECT b.name, b.moment, s.low, s.high, 0 AS n
     FROM span s, (VALUES ('low', $2::timestamptz - make_interval(secs => $4)), ('high', $3::timestamptz + make_interval(secs => $4))) AS b(name, moment)
@@ -127,11 +128,17 @@ WITH RECURSIVE span AS (
 SELECT (SELECT s.low FROM step s WHERE s.name = 'low' ORDER BY s.n DESC LIMIT 1) AS low,
        (SELECT s.low FROM step s WHERE s.name = 'high' ORDER BY s.n DESC LIMIT 1) AS high;
 
+-- name: of_topic
+-- Return up to $5 ids of events of a topic, newest first, from $3 up to and including $4.
+SELECT e.id FROM hookwire.events e
+WHERE e.tenant = $1 AND e.topic = $2 AND e.id >= $3 AND e.id <= $4 ORDER BY e.id DESC LIMIT $5;
+
 -- name: search
 -- Search up to $9 events, newest first, by time of acceptance and by outcome, and return up to $10. Return at least one
 -- row, with the number of events read and the last of them. Rows that wait for a sink are looked up per shard.
 WITH examined AS MATERIALIZED (
-    SELECT x.id, x.topic, x.key, x.content_type, x.accepted_at, x.ordered, x.sinks, octet_length(x.payload) AS bytes
+    SELECT x.id, x.topic, x.key, x.content_type, x.accepted_at, x.ordered, x.sinks, octet_length(x.payload) AS bytes,
+           x.erased_at
     FROM hookwire.events x
     WHERE x.tenant = $1 AND ($2::text IS NULL OR x.topic = $2) AND ($3::text IS NULL OR x.key = $3) AND x.id >= $4 AND x.id < $5
     ORDER BY x.id DESC LIMIT $9
@@ -139,8 +146,8 @@ WITH examined AS MATERIALIZED (
     SELECT e.* FROM examined e
     WHERE ($6::timestamptz IS NULL OR e.accepted_at >= $6) AND ($7::timestamptz IS NULL OR e.accepted_at < $7)
 ), judged AS (
-    SELECT w.id, w.topic, w.key, w.content_type, w.accepted_at, w.ordered, w.bytes,
-           CASE WHEN EXISTS (SELECT FROM hookwire.dead_letters l WHERE l.event_id = w.id)
+    SELECT w.id, w.topic, w.key, w.content_type, w.accepted_at, w.ordered, w.bytes, w.erased_at,
+           CASE WHEN EXISTS (SELECT FROM hookwire.dead_letters l WHERE l.event_id = w.id AND l.kind NOT IN ('gone', 'erased'))
                   OR EXISTS (SELECT FROM hookwire.relay_dead_letters l WHERE l.event_id = w.id) THEN 'dead'
                 WHEN EXISTS (SELECT FROM hookwire.deliveries d WHERE d.event_id = w.id)
                   OR EXISTS (SELECT FROM unnest(w.sinks) AS s(sink) JOIN hookwire.held h ON h.sink = s.sink AND h.id = w.id)

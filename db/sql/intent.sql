@@ -89,8 +89,8 @@ SELECT pg_advisory_xact_lock(1215262571, -3);
 
 -- name: claim
 -- Claim up to $1 due requests for $2 seconds. For each callback host and mode, claim only the oldest. Claim no request
--- while another one of its host and mode, or of its pair, is in flight (WS-101). At most $3 of them are for hosts
--- without an active subscription, and requesters take turns (FS-04). Return the row as it was before the claim.
+-- while another one of its host and mode, or of its pair, is in flight. At most $3 of them are for hosts
+-- without an active subscription, and requesters take turns. Return the row as it was before the claim.
 WITH present AS MATERIALIZED (
     SELECT clock_timestamp() AS at
 ), candidate AS MATERIALIZED (
@@ -196,7 +196,7 @@ SET state = 'superseded', reason = 'a newer request was verified', decided_at = 
 FROM older o WHERE i.id = o.id;
 
 -- name: activate
--- Insert the pair's subscription or replace its lease and signature (WS-18). Its secret follows.
+-- Insert the pair's subscription or replace its lease and signature. Its secret follows.
 INSERT INTO hookwire.subscriptions AS s (public_id, tenant, protocol, topic, topic_url, callback, state, ordered,
                                          signature_method, lease_until, identity, pshb03, permanent, verify_token,
                                          callback_host, requester_network)
@@ -229,7 +229,7 @@ WHERE id = (SELECT s.id
 RETURNING id;
 
 -- name: expire
--- End up to $1 subscriptions whose lease has ended (WS-48). Compare with now(): an index cannot serve
+-- End up to $1 subscriptions whose lease has ended. Compare with now(): an index cannot serve
 -- clock_timestamp().
 UPDATE hookwire.subscriptions s
 SET state = 'expired', state_reason = 'the lease has ended', version = s.version + 1, updated_at = clock_timestamp()
@@ -244,15 +244,14 @@ RETURNING s.id, s.callback;
 SELECT identity FROM hookwire.subscriptions WHERE tenant = $1 AND public_id = $2;
 
 -- name: revoke
--- End the subscription now, regardless of its callback's later answer (WS-38).
+-- End the subscription now, regardless of its callback's later answer.
 UPDATE hookwire.subscriptions
 SET state = 'denied', state_reason = $3, version = version + 1, updated_at = clock_timestamp()
 WHERE tenant = $1 AND public_id = $2 AND protocol = 'websub' AND state IN ('active', 'disabled')
 RETURNING id, callback;
 
 -- name: tell_denial
--- Queue a denial with its reason for the callbacks of these ended subscriptions, like any other request (WS-37,
--- WS-107).
+-- Queue a denial with its reason for the callbacks of these ended subscriptions, like any other request.
 INSERT INTO hookwire.intents (tenant, mode, topic, topic_url, callback, callback_host, identity, signature_method,
                               stage, denial, due_at, created_at)
 SELECT s.tenant, 'subscribe', s.topic, s.topic_url, s.callback, hosts.host, s.identity, s.signature_method,
@@ -261,24 +260,42 @@ FROM unnest($1::bigint[], $2::text[]) AS hosts(id, host)
 JOIN hookwire.subscriptions s ON s.id = hosts.id AND NOT s.pshb03;
 
 -- name: drop_deliveries
--- Drop up to $1 open deliveries of subscriptions that ended within the last hour (DL-10). Repeat it: a fan-out that
--- overlapped with the end may add deliveries afterwards.
-DELETE FROM hookwire.deliveries
-WHERE ctid = ANY (ARRAY(
-    SELECT q.place
-    FROM (SELECT y.id FROM hookwire.subscriptions y
-          WHERE y.protocol = 'websub' AND y.state IN ('expired', 'denied', 'deleted')
-            AND y.updated_at > now() - interval '1 hour' ORDER BY y.updated_at) AS s
-    CROSS JOIN LATERAL (
-        SELECT x.ctid AS place FROM hookwire.deliveries x WHERE x.subscription_id = s.id LIMIT $1 FOR UPDATE SKIP LOCKED
-    ) AS q
-    LIMIT $1));
+-- Drop up to $1 open deliveries of subscriptions that ended within the last hour. Each leaves an attempt that says so.
+-- Repeat it: a fan-out that overlapped with the end may add deliveries afterwards.
+WITH gone AS (
+    DELETE FROM hookwire.deliveries
+    WHERE ctid = ANY (ARRAY(
+        SELECT q.place
+        FROM (SELECT y.id FROM hookwire.subscriptions y
+              WHERE y.protocol = 'websub' AND y.state IN ('expired', 'denied', 'deleted')
+                AND y.updated_at > now() - interval '1 hour' ORDER BY y.updated_at) AS s
+        CROSS JOIN LATERAL (
+            SELECT x.ctid AS place FROM hookwire.deliveries x WHERE x.subscription_id = s.id LIMIT $1 FOR UPDATE SKIP LOCKED
+        ) AS q
+        LIMIT $1))
+    RETURNING event_id, subscription_id, tenant, attempts
+)
+INSERT INTO hookwire.attempts (event_id, subscription_id, started_at, number, total_seconds, tenant, outcome, decision, trigger, worker,
+                               detail)
+SELECT g.event_id, g.subscription_id, clock_timestamp(), g.attempts + 1, 0, g.tenant, 'ended', 'dropped', 'end', 'hookwire',
+       'the subscription is ' || s.state || coalesce(': ' || s.state_reason, '')
+FROM gone g JOIN hookwire.subscriptions s ON s.id = g.subscription_id
+ON CONFLICT DO NOTHING;
 
 -- name: drop_deliveries_of
--- Drop up to $2 open deliveries of one subscription.
-DELETE FROM hookwire.deliveries
-WHERE ctid = ANY (ARRAY(
-    SELECT q.ctid FROM hookwire.deliveries q WHERE q.subscription_id = $1 LIMIT $2 FOR UPDATE SKIP LOCKED));
+-- Drop up to $2 open deliveries of one subscription, as drop_deliveries does.
+WITH gone AS (
+    DELETE FROM hookwire.deliveries
+    WHERE ctid = ANY (ARRAY(
+        SELECT q.ctid FROM hookwire.deliveries q WHERE q.subscription_id = $1 LIMIT $2 FOR UPDATE SKIP LOCKED))
+    RETURNING event_id, subscription_id, tenant, attempts
+)
+INSERT INTO hookwire.attempts (event_id, subscription_id, started_at, number, total_seconds, tenant, outcome, decision, trigger, worker,
+                               detail)
+SELECT g.event_id, g.subscription_id, clock_timestamp(), g.attempts + 1, 0, g.tenant, 'ended', 'dropped', 'end', 'hookwire',
+       'the subscription is ' || s.state || coalesce(': ' || s.state_reason, '')
+FROM gone g JOIN hookwire.subscriptions s ON s.id = g.subscription_id
+ON CONFLICT DO NOTHING;
 
 -- name: purge
 -- Delete decided requests after a day, and buckets that have been full for long. Compare with now(), as in expire.

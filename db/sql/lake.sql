@@ -19,9 +19,11 @@ SELECT date_trunc('hour', c.since_at, 'UTC') + interval '1 hour' AS since,
 FROM hookwire.ledger_cursor c;
 
 -- name: accepted
--- Return up to $7 events of one cell above the id $5, up to $6, with the reason why each may not be in Kafka.
-SELECT e.id, lpad(to_hex(hookwire.content_hash(e.id, e.accepted_at, e.ordered, e.key, e.content_type, e.headers, e.payload)),
-                  16, '0') AS digest,
+-- Return up to $7 events of one cell above the id $5, up to $6, with the reason why each may not be in Kafka. An erased
+-- event has the digest of its former contents.
+SELECT e.id, lpad(to_hex(CASE WHEN e.erased_at IS NOT NULL AND e.payload = '' AND e.headers = '{}'
+                               THEN (SELECT x.content FROM hookwire.erased_events x WHERE x.event_id = e.id)
+                               ELSE hookwire.content_hash(e.id, e.accepted_at, e.ordered, e.key, e.content_type, e.headers, e.payload) END), 16, '0') AS digest,
        CASE WHEN EXISTS (SELECT FROM hookwire.outbox o, generate_series(0, 63) AS g(shard)
                          WHERE o.sink = 'kafka' AND o.shard = g.shard AND o.id = e.id) THEN 'waiting'
             WHEN EXISTS (SELECT FROM hookwire.held h WHERE h.sink = 'kafka' AND h.id = e.id) THEN 'waiting'
@@ -36,7 +38,7 @@ ORDER BY e.id LIMIT $7;
 -- name: recount
 -- Compare the ledger's counts of closed hours from $1 until $2 with the stored events. Return up to $3 cells that
 -- differ, for topics that keep their events for that long. If a single event makes the difference, the checksums name
--- it.
+-- it. An erased event counts with the hash of its former contents, as long as it is empty.
 WITH cell AS MATERIALIZED (
     SELECT l.tenant, l.topic, l.hour, l.bucket, l.owed_count, l.owed_sum, l.owed_min, l.owed_max,
            CASE WHEN l.content_count = l.owed_count THEN l.owed_content END AS owed_content
@@ -46,8 +48,9 @@ WITH cell AS MATERIALIZED (
 ), present AS MATERIALIZED (
     SELECT e.tenant, e.topic, date_trunc('hour', e.accepted_at, 'UTC') AS hour, (e.id & 3)::smallint AS bucket, count(*) AS count,
            hookwire.ledger_sum(sum(hookwire.ledger_hash(e.id))) AS sum,
-           hookwire.ledger_sum(sum(hookwire.content_hash(e.id, e.accepted_at, e.ordered, e.key, e.content_type, e.headers, e.payload)))
-               AS content
+           hookwire.ledger_sum(sum(CASE WHEN e.erased_at IS NOT NULL AND e.payload = '' AND e.headers = '{}'
+                                        THEN (SELECT x.content FROM hookwire.erased_events x WHERE x.event_id = e.id)
+                                        ELSE hookwire.content_hash(e.id, e.accepted_at, e.ordered, e.key, e.content_type, e.headers, e.payload) END)) AS content
     FROM hookwire.events e
     WHERE e.id >= (SELECT min(owed_min) FROM cell) AND e.accepted_at >= $1 AND e.accepted_at < $2
     GROUP BY 1, 2, 3, 4
@@ -78,13 +81,13 @@ FROM differing d;
 SELECT date_trunc('hour', a.started_at, 'UTC') AS hour, count(*) AS attempts, count(*) FILTER (WHERE a.decision = 'delivered') AS good,
        count(*) FILTER (WHERE a.number > 1) AS retries, count(*) FILTER (WHERE a.decision = 'dead') AS dead,
        percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY a.total_seconds) AS seconds
-FROM hookwire.attempts a WHERE a.started_at >= $1 AND a.started_at < $2
+FROM hookwire.attempts a WHERE a.started_at >= $1 AND a.started_at < $2 AND a.decision <> 'dropped'
 GROUP BY 1 ORDER BY 1;
 
 -- name: attempt_days
 -- Count the attempts that began on each day (UTC) from $1 until $2.
 SELECT (a.started_at AT TIME ZONE 'UTC')::date AS day, count(*) AS attempts
-FROM hookwire.attempts a WHERE a.started_at >= $1 AND a.started_at < $2
+FROM hookwire.attempts a WHERE a.started_at >= $1 AND a.started_at < $2 AND a.decision <> 'dropped'
 GROUP BY 1 ORDER BY 1;
 
 -- name: attempt_page
@@ -95,7 +98,7 @@ SELECT a.tenant, a.event_id, a.subscription_id, a.number, e.topic, e.accepted_at
 FROM hookwire.attempts a
 LEFT JOIN LATERAL (SELECT x.topic, x.accepted_at FROM hookwire.events x WHERE x.id = a.event_id LIMIT 1) AS e ON true
 LEFT JOIN hookwire.subscriptions s ON s.id = a.subscription_id
-WHERE a.started_at >= $1 AND a.started_at < $2 AND (a.event_id, a.subscription_id, a.number) > ($3, $4, $5)
+WHERE a.started_at >= $1 AND a.started_at < $2 AND a.decision <> 'dropped' AND (a.event_id, a.subscription_id, a.number) > ($3, $4, $5)
 ORDER BY a.event_id, a.subscription_id, a.number LIMIT $6;
 
 -- name: webhook_hours
@@ -109,7 +112,7 @@ GROUP BY l.hour ORDER BY l.hour;
 -- name: unaccounted
 -- Find events of the hour $1, ids $2 to $3, that were fanned out and have no trace for a subscription. A trace is an
 -- ended delivery, an open delivery or a dead letter. Return up to $4 ids for each subscription. Subscriptions that
--- changed since are not judged: their former filter is unknown. RabbitHub's are not judged either: messages of a
+-- changed since are not judged: their former filter is unknown. A filter cannot judge an erased event. RabbitHub's are not judged either: messages of a
 -- binding move into its queue and on to a consumer. A queue may also be emptied, which leaves no trace.
 WITH event AS MATERIALIZED (
     SELECT e.id, e.tenant, e.topic, e.accepted_at FROM hookwire.events e
@@ -128,7 +131,8 @@ WITH event AS MATERIALIZED (
          AND (s.lease_until IS NULL OR s.lease_until > now())
          AND CASE WHEN s.topic_regex IS NULL THEN s.topic = e.topic ELSE e.topic ~ s.topic_regex END
     WHERE s.filter_path IS NULL
-       OR (SELECT hookwire.event_passes(x.topic, x.key, x.accepted_at, x.content_type, x.headers, x.payload, s.filter_path)
+       OR (SELECT x.erased_at IS NULL AND hookwire.event_passes(
+               x.topic, x.key, x.accepted_at, x.content_type, x.headers, x.payload, s.filter_path)
            FROM hookwire.events x WHERE x.id = e.id)
 )
 SELECT o.topic, o.public_id AS subscription, count(*) AS count, (array_agg(o.id ORDER BY o.id))[1:$4] AS ids

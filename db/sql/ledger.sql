@@ -1,4 +1,4 @@
--- Ledger: counts of accepted events and of records that have left, added up in batches and compared (PL-A01..A06).
+-- Ledger: counts of accepted events and of records that have left, added up in batches and compared.
 
 -- name: horizon
 -- Return the highest id ever drawn, and the time.
@@ -6,7 +6,7 @@ SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END AS id, clock_
 
 -- name: mark
 -- $3 was drawn in a later statement than $1 was read. Once all transactions before $3 have ended, no id below $1 can
--- appear (RR-07).
+-- appear.
 UPDATE hookwire.ledger_cursor SET mark_id = $1, mark_at = $2, mark_xid = $3::text::xid8
 WHERE mark_id IS NULL;
 
@@ -20,7 +20,9 @@ WITH cursor AS MATERIALIZED (
 ), event AS MATERIALIZED (
     SELECT date_trunc('hour', e.accepted_at, 'UTC') AS hour, e.tenant, e.topic, e.sinks, e.id & 3 AS bucket,
            count(*) AS count, sum(hookwire.ledger_hash(e.id)) AS sum, min(e.id) AS low, max(e.id) AS high,
-           sum(hookwire.content_hash(e.id, e.accepted_at, e.ordered, e.key, e.content_type, e.headers, e.payload)) AS content
+           sum(CASE WHEN e.erased_at IS NOT NULL AND e.payload = '' AND e.headers = '{}'
+                    THEN (SELECT x.content FROM hookwire.erased_events x WHERE x.event_id = e.id)
+                    ELSE hookwire.content_hash(e.id, e.accepted_at, e.ordered, e.key, e.content_type, e.headers, e.payload) END) AS content
     FROM hookwire.events e
     WHERE e.id > (SELECT through_id FROM cursor) AND e.id <= (SELECT upto FROM cursor)
     GROUP BY 1, 2, 3, 4, 5

@@ -30,27 +30,31 @@ WITH made AS (
 SELECT id FROM made;
 
 -- name: count
--- Count the records of a replay up to $10. Return the count, the oldest and the newest event.
-SELECT count(*) AS records, min(m.event_id) AS oldest, max(m.event_id) AS newest, min(m.at) AS oldest_at, max(m.at) AS newest_at
+-- Count the records of a replay up to $10. Return the count, the oldest and the newest event. Erased events are counted
+-- apart; a filter cannot judge them any more.
+SELECT count(*) FILTER (WHERE NOT m.is_erased) AS records, min(m.event_id) FILTER (WHERE NOT m.is_erased) AS oldest,
+       max(m.event_id) FILTER (WHERE NOT m.is_erased) AS newest, count(*) FILTER (WHERE m.is_erased) AS erased, count(*) AS counted
 FROM (
     SELECT * FROM (
-        SELECT e.id AS event_id, e.accepted_at AS at FROM hookwire.events e
+        SELECT e.id AS event_id, e.erased_at IS NOT NULL AS is_erased FROM hookwire.events e
         JOIN hookwire.subscriptions s ON s.id = $3 AND s.tenant = e.tenant
         WHERE $2 = 'events' AND e.tenant = $1 AND s.topic_regex IS NULL AND e.topic = s.topic
           AND ($4::text IS NULL OR e.topic = $4)
           AND ($7::bigint[] IS NULL OR e.id = ANY ($7)) AND ($8::timestamptz IS NULL OR e.accepted_at >= $8)
           AND ($9::timestamptz IS NULL OR e.accepted_at < $9)
-          AND hookwire.event_passes(e.topic, e.key, e.accepted_at, e.content_type, e.headers, e.payload, s.filter_path)
+          AND (e.erased_at IS NOT NULL OR hookwire.event_passes(
+               e.topic, e.key, e.accepted_at, e.content_type, e.headers, e.payload, s.filter_path))
         UNION ALL
-        SELECT e.id, e.accepted_at FROM hookwire.events e
+        SELECT e.id, e.erased_at IS NOT NULL FROM hookwire.events e
         JOIN hookwire.subscriptions s ON s.id = $3 AND s.tenant = e.tenant
         WHERE $2 = 'events' AND e.tenant = $1 AND s.topic_regex IS NOT NULL AND e.topic ~ s.topic_regex
           AND ($4::text IS NULL OR e.topic = $4)
           AND ($7::bigint[] IS NULL OR e.id = ANY ($7)) AND ($8::timestamptz IS NULL OR e.accepted_at >= $8)
           AND ($9::timestamptz IS NULL OR e.accepted_at < $9)
-          AND hookwire.event_passes(e.topic, e.key, e.accepted_at, e.content_type, e.headers, e.payload, s.filter_path)
+          AND (e.erased_at IS NOT NULL OR hookwire.event_passes(
+               e.topic, e.key, e.accepted_at, e.content_type, e.headers, e.payload, s.filter_path))
         UNION ALL
-        SELECT d.event_id, d.died_at FROM hookwire.dead_letters d
+        SELECT d.event_id, e.erased_at IS NOT NULL FROM hookwire.dead_letters d
         JOIN hookwire.events e ON e.id = d.event_id
         JOIN hookwire.subscriptions s ON s.id = d.subscription_id AND s.state IN ('active', 'disabled')
         WHERE $2 = 'dead_letters' AND d.tenant = $1 AND ($3::bigint IS NULL OR d.subscription_id = $3)
@@ -65,7 +69,7 @@ FROM (
 -- name: step
 -- Advance the due replay by up to $1 records. One statement writes deliveries, marks and cursor, so that a step is
 -- complete or has no effect. Open deliveries stay as they are. An ordered lane keeps its order among waiting
--- deliveries.
+-- deliveries. Erased events are left out and counted. The events are locked, so that no erasure begins meanwhile.
 WITH job AS MATERIALIZED (
     SELECT r.*, least($1, coalesce(r.rate_per_second, $1)) AS most FROM hookwire.replays r
     WHERE r.state = 'running' AND r.due_at <= now() ORDER BY r.due_at LIMIT 1
@@ -95,18 +99,26 @@ WITH job AS MATERIALIZED (
         ORDER BY x.event_id, x.subscription_id LIMIT j.most) AS d
     LEFT JOIN LATERAL (SELECT y.topic FROM hookwire.events y WHERE y.id = d.event_id LIMIT 1) AS e ON true
     WHERE j.source = 'dead_letters'
-), target AS MATERIALIZED (
-    SELECT s.event_id, u.id AS subscription_id, e.tenant, CASE WHEN u.ordered THEN e.key END AS lane, j.id AS replay_id,
-           row_number() OVER (PARTITION BY u.id, e.key ORDER BY s.event_id) AS place
+), event AS MATERIALIZED (
+    SELECT y.* FROM (SELECT DISTINCT s.event_id FROM seen s ORDER BY s.event_id) AS s
+    CROSS JOIN LATERAL (
+        SELECT x.* FROM hookwire.events x WHERE x.id BETWEEN s.event_id AND s.event_id ORDER BY x.id LIMIT 1 FOR SHARE OF x
+    ) AS y
+), wanted AS MATERIALIZED (
+    SELECT s.event_id, u.id AS subscription_id, e.tenant, CASE WHEN u.ordered THEN e.key END AS lane, j.id AS replay_id, e.key,
+           e.erased_at IS NOT NULL AS is_erased
     FROM job j CROSS JOIN seen s
     JOIN hookwire.subscriptions u ON u.id = s.subscription_id AND u.state IN ('active', 'disabled')
-    CROSS JOIN LATERAL (SELECT y.* FROM hookwire.events y WHERE y.id = s.event_id LIMIT 1) AS e
+    JOIN event e ON e.id = s.event_id
     WHERE (u.topic_regex IS NULL OR j.source = 'dead_letters' OR s.topic ~ u.topic_regex)
-      AND (j.source = 'dead_letters' OR hookwire.event_passes(
+      AND (j.source = 'dead_letters' OR e.erased_at IS NOT NULL OR hookwire.event_passes(
            e.topic, e.key, e.accepted_at, e.content_type, e.headers, e.payload, u.filter_path))
       AND (j.topic IS NULL OR s.topic = j.topic) AND (j.kinds IS NULL OR s.kind = ANY (j.kinds))
       AND (j.statuses IS NULL OR s.status = ANY (j.statuses)) AND (j.event_ids IS NULL OR s.event_id = ANY (j.event_ids))
       AND (j.since_at IS NULL OR s.at >= j.since_at) AND (j.until_at IS NULL OR s.at < j.until_at)
+), target AS MATERIALIZED (
+    SELECT w.*, row_number() OVER (PARTITION BY w.subscription_id, w.key ORDER BY w.event_id) AS place
+    FROM wanted w WHERE NOT w.is_erased
 ), made AS (
     INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, lane, attempts, free_attempts, replay_id)
     SELECT t.event_id, t.subscription_id,
@@ -133,7 +145,8 @@ WITH job AS MATERIALIZED (
 ), moved AS (
     UPDATE hookwire.replays r
     SET last_event_id = coalesce(z.event_id, r.last_event_id), last_subscription_id = coalesce(z.subscription_id, r.last_subscription_id),
-        examined = r.examined + z.count, replayed = r.replayed + (SELECT count(*) FROM made), updated_at = now(),
+        examined = r.examined + z.count, replayed = r.replayed + (SELECT count(*) FROM made),
+        erased = r.erased + (SELECT count(*) FROM wanted w WHERE w.is_erased), updated_at = now(),
         state = CASE WHEN z.count < j.most THEN 'done' ELSE 'running' END,
         due_at = now() + make_interval(secs => coalesce((SELECT count(*) FROM made)::double precision / j.rate_per_second, 0))
     FROM job j, (SELECT count(*) AS count, (array_agg(s.event_id ORDER BY s.event_id DESC, s.subscription_id DESC))[1] AS event_id,
@@ -157,7 +170,7 @@ RETURNING id;
 
 -- name: list
 SELECT r.id, r.state, r.source, s.public_id AS subscription_id, r.topic, r.kinds, r.statuses, r.since_at, r.until_at,
-       r.rate_per_second, r.actor, r.reason, r.created_at, r.updated_at, r.examined, r.replayed,
+       r.rate_per_second, r.actor, r.reason, r.created_at, r.updated_at, r.examined, r.replayed, r.erased,
        CASE WHEN r.state = 'done' THEN 1
             ELSE (r.last_event_id - r.lower_event_id)::double precision / greatest(r.upper_event_id - r.lower_event_id, 1) END AS progress
 FROM hookwire.replays r LEFT JOIN hookwire.subscriptions s ON s.id = r.subscription_id

@@ -117,10 +117,11 @@ class Delivered:
 
 @dataclass
 class Receiver:
-    """Answers every POST with ``status``; ``delivered`` keeps them in order of arrival."""
+    """Answers every POST with ``status`` and ``answer``; ``delivered`` keeps them in order of arrival."""
 
     port: int = 0
     status: int = 204
+    answer: bytes = b""
     delivered: list[Delivered] = field(default_factory=list)
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -142,7 +143,8 @@ class Receiver:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
                 headers = {n.lower(): v.strip() for n, _, v in (line.partition(":") for line in head[1:] if line)}
                 body = await reader.readexactly(int(headers.get("content-length", "0")))
-                writer.write(b"HTTP/1.1 %d Status\r\nContent-Length: 0\r\n\r\n" % self.status)
+                head_of_answer = b"HTTP/1.1 %d Status\r\nContent-Length: %d\r\n\r\n" % (self.status, len(self.answer))
+                writer.write(head_of_answer + self.answer)
                 self.delivered.append(Delivered(head[0].split(" ")[1], headers, body))
                 self._arrived.set()
         except (asyncio.IncompleteReadError, ConnectionError):

@@ -80,7 +80,7 @@ _FILLED: dict[str, dict[str, str]] = {
         "source": "CASE n % 2 WHEN 1 THEN n END", "exchange_type": "CASE n % 2 WHEN 0 THEN 'topic' END",
     },
     "replays": {"state": "'done'", "source": "'dead_letters'"},
-    "audit": {},
+    "audit": {}, "erased_events": {"rewritten_at": "now()"},
 }  # fmt: skip
 _PREPARED = """
 INSERT INTO hookwire.relay_terms (sink, grp, term, lease_until)
@@ -134,7 +134,7 @@ _WHOLE = {
     "verdict.subscription_counts", "verdict.tasks", "verdict.totals",
     # what operators do
     "intent.revoke", "layout.hash_owed", "layout.holds", "queue.remove", "queue.adopt_transaction_ids",
-    "task.purge_dead", "task.redrive",
+    "task.purge_dead", "task.redrive", "topic.list",
     # sweeps that step from name to name, and a relay's holds
     "delivery.due_subscriptions", "delivery.ended_subscriptions", "delivery.forget_former_audiences", "hold.due",
     "hold.open",
@@ -142,7 +142,7 @@ _WHOLE = {
     "request.forget_old", "request.waiting_services", "retention.topics", "service.adopt", "upstream.quiet",
 }  # fmt: skip
 _ELSEWHERE = ("compat.", "gold.", "lake.", "migration.", "partition.", "seeded_bug", "witness.")
-_COMMAND = re.compile(r"^(?:ALTER|BEGIN|CREATE|DROP|LOCK|ROLLBACK)\b", re.MULTILINE)  # is not planned
+_COMMAND = re.compile(r"^(?:ALTER|ANALYZE|BEGIN|CREATE|DROP|LOCK|ROLLBACK|VACUUM)\b", re.MULTILINE)  # is not planned
 # These must have been measured. Others may refuse the arguments.
 _MEASURED = {
     "event.publish_batch", "direct.publish", "outbox.claim", "outbox.claim_heads", "outbox.low_water", "outbox.purge",

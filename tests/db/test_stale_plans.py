@@ -147,7 +147,7 @@ _OWN: dict[str, tuple[str, ...]] = {
 }
 
 
-_COMMAND = re.compile(r"^(?:ALTER|BEGIN|CREATE|DROP|LOCK|ROLLBACK)\b", re.MULTILINE)  # is not planned
+_COMMAND = re.compile(r"^(?:ALTER|ANALYZE|BEGIN|CREATE|DROP|LOCK|ROLLBACK|VACUUM)\b", re.MULTILINE)  # is not planned
 
 
 async def _planned(connection: asyncpg.Connection) -> dict[str, str]:
@@ -207,7 +207,15 @@ _LONG = {
     "outbox.oldest",
 }
 # Run by hand or by the witness, over everything, because everything is what they are asked about.
-_WHOLE = {"layout.hash_owed", "witness.dead_letters", "witness.on_their_way", "compat.pump_owed"}
+_WHOLE = {
+    "erasure.judge",  # asks each of 64 shards for each event
+    "erasure.end_deliveries",  # ends all deliveries of its events
+    "erasure.erase",  # writes five tables with their indexes
+    "layout.hash_owed",
+    "witness.dead_letters",
+    "witness.on_their_way",
+    "compat.pump_owed",
+}
 # Those that a relay or a worker cannot do without must have been measured, whatever arguments others refuse.
 _MEASURED = {
     "outbox.claim", "outbox.claim_heads", "outbox.low_water", "outbox.purge", "manifest.purge", "manifest.settle",

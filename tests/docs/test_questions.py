@@ -92,3 +92,14 @@ def test_the_dashboard_shows_metrics_that_the_page_lists() -> None:
 
     assert (shown - listed, len(shown) >= 12) == (set(), True)
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+
+
+def test_each_answer_in_users_words_is_run_and_held_to_what_it_says() -> None:
+    """The page's own blocks run in test_docs.py; an answer without one would be a promise alone."""
+    page = (HOW_TO / "questions.md").read_text("utf-8")
+    answers = {head: text for head, _, text in (part.partition("\n") for part in page.split("\n## ")[1:])}
+    unproved = {
+        head for head, text in answers.items() if not re.search(r"^```\w+ test$.*?^<!-- \w+: ", text, re.M | re.S)
+    }
+
+    assert (unproved, len(answers) >= 11) == (set(), True)

@@ -24,11 +24,11 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 import hookwire
+from app.web.api.rabbithub.path import parts_of
 from app.web.api.rabbithub.words import read_import, read_wish
 from app.web.api.route.paging import read_cursor
 from app.web.api.route.precondition import version_meant
 from app.web.problem import Problem
-from app.web.rabbithub_path import parts_of
 from egress.guard import GuardPolicy
 from egress.retry_after import retry_after_seconds
 from egress.url import parse_target

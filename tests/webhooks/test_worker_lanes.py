@@ -76,7 +76,9 @@ async def test_the_settlement_of_a_head_makes_the_next_one_due(database_url: str
         async with harness.working(schedule_seconds=(1000,)):
             await harness.settled(3)
         assert await lane(harness) == [(failing, "later"), (last, "blocked")]
-        page = await harness.database.fetch("delivery.list", "default", last, None, "pending", ID_MAX, ID_MAX, 10, 0)
+        page = await harness.database.fetch(
+            "delivery.list", "default", last, None, "pending", ID_MAX, ID_MAX, 10, 0, None, None
+        )
         assert [row["due_at"] for row in page] == [None]
 
 

@@ -33,6 +33,12 @@ Waiting = Annotated[
 Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
 All = Annotated[bool, typer.Option("--all", help="Every record that waits, not only the oldest.")]
 Sink = Annotated[str | None, typer.Option("--sink", help="kafka, amqp or webhooks.")]
+Kind = Annotated[
+    str | None,
+    typer.Option(
+        "--kind", help="refused, exhausted, declined, aborted or internal; or what ended by itself: gone, erased."
+    ),
+]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of holds, and of dead letters.")]
 Each = Annotated[bool, typer.Option("--each", help="Show each dead letter, also where there are many.")]
 
@@ -42,10 +48,12 @@ _EACH_MAX: Final = 20
 
 @deadletters.command(name="list")
 def list_all(
-    sink: Sink = None, limit: Limit = 1000, each: Each = False, url: Url = None, as_json: Json = False,
-    config: Config = None,
+    sink: Sink = None, kind: Kind = None, limit: Limit = 1000, each: Each = False, url: Url = None,
+    as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
     """List holds, then dead letters: where there are more than 20, in groups of one receiver, topic and answer.
+
+    Deliveries that ended with their subscription ask for no action. Only --kind gone lists them.
 
     Examples:
 
@@ -55,7 +63,7 @@ def list_all(
 
       hookwire deadletters list --sink kafka --json
     """
-    run(_list(sink, limit, each, url, as_json, config))
+    run(_list({"sink": sink, "kind": kind}, limit, each, url, as_json, config))
 
 
 @deadletters.command()
@@ -122,11 +130,15 @@ def _path(thing: str, verb: str = "") -> str:
     return f"/{kind}/{segment(thing)}{verb and f'/{verb}'}"
 
 
-async def _list(sink: str | None, limit: int, each: bool, url: str | None, as_json: bool, config: Path | None) -> int:
+async def _list(
+    asked: dict[str, str | None], limit: int, each: bool, url: str | None, as_json: bool, config: Path | None
+) -> int:
     from app.cli.hub_client import get_all, hub_url
 
-    hub, params = hub_url(url, settings_from(config)), {"sink": sink} if sink else {}
-    holds, dead = await get_all(f"{hub}/holds", params, limit), await get_all(f"{hub}/dead-letters", params, limit)
+    hub, params = hub_url(url, settings_from(config)), {name: text for name, text in asked.items() if text}
+    of_sink = {name: text for name, text in params.items() if name == "sink"}
+    holds = await get_all(f"{hub}/holds", of_sink, limit) if asked["kind"] is None else []
+    dead = await get_all(f"{hub}/dead-letters", params, limit)
     if as_json:
         say(json.dumps({"holds": holds, "dead_letters": dead}))
     else:

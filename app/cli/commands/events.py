@@ -86,7 +86,8 @@ async def _show(event: str, url: str | None, as_json: bool, config: Any) -> int:
         say(json.dumps(found))
         return 0
     about = [found["id"], found["topic"], *([f"key {found['key']}"] if found["key"] else []), found["state"]]
-    for line in ("  ".join(about), found["reason"]):
+    erased = [f"its contents were erased at {shown_moment(found['erased_at'])}"] if found["erased_at"] else []
+    for line in ("  ".join(about), found["reason"], *erased):
         say(on_one_line(line, is_terminal=sys.stdout.isatty()))
     rows = [(one["sink"], one["state"], shown_moment(one["next_attempt_at"]), one["reason"]) for one in found["sinks"]]
     rows += [

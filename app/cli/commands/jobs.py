@@ -58,7 +58,7 @@ _HEADS = ("Id", "Kind", "State", "Assignee", "Worker", "Attempts", "Due")
 def enqueue(
     kind: KindName, args: Args = "{}", uniq: Uniq = None, key: Key = None, priority: Priority = None,
     delay: Delay = None, assignee: To = None, idempotency_key: IdempotencyKey = None, url: Url = None,
-    config: Config = None,
+    as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
     """Enqueue a job and print its id.
 
@@ -70,7 +70,7 @@ def enqueue(
              "delay_seconds": delay, "assignee": assignee}  # fmt: skip
     asked = {name: value for name, value in draft.items() if value is not None}
     named = {"Idempotency-Key": line("--idempotency-key", idempotency_key)} if idempotency_key is not None else {}
-    run(_enqueue(asked, named, url, config))
+    run(_enqueue(asked, named, url, config, as_json=as_json))
 
 
 @jobs.command(name="list")
@@ -100,26 +100,28 @@ def show(job: Id, url: Url = None, as_json: Json = False, config: Config = None)
 
 
 @jobs.command()
-def assign(job: Id, to: To = None, why: Why = None, url: Url = None, config: Config = None) -> None:
+def assign(
+    job: Id, to: To = None, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None
+) -> None:
     """Take a job of the pool, or assign it to a person.
 
     Example:
 
       hookwire jobs assign 7b0b1f0c-6f0e-4a53-9a0c-6b1f0f2a9d11 --to ada
     """
-    _act(job, "assign", {"assignee": to, "reason": why}, url, config)
+    _act(job, "assign", {"assignee": to, "reason": why}, url, config, as_json=as_json)
 
 
 @jobs.command()
-def unassign(job: Id, why: Why = None, url: Url = None, config: Config = None) -> None:
+def unassign(job: Id, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Return a job to the pool."""
-    _act(job, "unassign", {"reason": why}, url, config)
+    _act(job, "unassign", {"reason": why}, url, config, as_json=as_json)
 
 
 @jobs.command()
 def delay(
     job: Id, until: Until, zone: Zone = None, to_pool: ToPool = False, why: Why = None, url: Url = None,
-    config: Config = None,
+    as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
     """Delay a job to a date.
 
@@ -128,48 +130,50 @@ def delay(
       hookwire jobs delay 7b0b1f0c-6f0e-4a53-9a0c-6b1f0f2a9d11 --until 2026-07-01T09:00 --zone Europe/Berlin
     """
     date = {"due_local": until, "due_zone": zone} if zone else {"due_at": until}
-    _act(job, "delay", {**date, "to_pool": to_pool, "reason": why}, url, config)
+    _act(job, "delay", {**date, "to_pool": to_pool, "reason": why}, url, config, as_json=as_json)
 
 
 @jobs.command()
-def finish(job: Id, result: Result = "null", why: Why = None, url: Url = None, config: Config = None) -> None:
+def finish(
+    job: Id, result: Result = "null", why: Why = None, url: Url = None, as_json: Json = False, config: Config = None
+) -> None:
     """Finish an assigned job."""
-    _act(job, "finish", {"result": parsed("--result", result), "reason": why}, url, config)
+    _act(job, "finish", {"result": parsed("--result", result), "reason": why}, url, config, as_json=as_json)
 
 
 @jobs.command()
-def approve(job: Id, why: Why = None, url: Url = None, config: Config = None) -> None:
+def approve(job: Id, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Approve a job in review."""
-    _act(job, "approve", {"reason": why}, url, config)
+    _act(job, "approve", {"reason": why}, url, config, as_json=as_json)
 
 
 @jobs.command(name="send-back")
-def send_back(job: Id, why: Why = None, url: Url = None, config: Config = None) -> None:
+def send_back(job: Id, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Send a job in review back.
 
     Example:
 
       hookwire jobs send-back 7b0b1f0c-6f0e-4a53-9a0c-6b1f0f2a9d11 --why 'one page is missing'
     """
-    _act(job, "send-back", {"reason": why}, url, config)
+    _act(job, "send-back", {"reason": why}, url, config, as_json=as_json)
 
 
 @jobs.command()
-def decline(job: Id, why: Why = None, url: Url = None, config: Config = None) -> None:
+def decline(job: Id, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Give up a job in review, or one that is assigned to you."""
-    _act(job, "decline", {"reason": why}, url, config)
+    _act(job, "decline", {"reason": why}, url, config, as_json=as_json)
 
 
 @jobs.command()
-def cancel(job: Id, why: Why = None, url: Url = None, config: Config = None) -> None:
+def cancel(job: Id, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Cancel a job; one that runs is asked to stop."""
-    _act(job, "cancel", {"reason": why}, url, config)
+    _act(job, "cancel", {"reason": why}, url, config, as_json=as_json)
 
 
 @jobs.command()
-def retry(job: Id, why: Why = None, url: Url = None, config: Config = None) -> None:
+def retry(job: Id, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Run a job now, or again."""
-    _act(job, "retry", {"reason": why}, url, config)
+    _act(job, "retry", {"reason": why}, url, config, as_json=as_json)
 
 
 @jobs.command()
@@ -184,7 +188,7 @@ def stats(days: Days = 14, url: Url = None, as_json: Json = False, config: Confi
 
 
 @jobs.command()
-def kind(name: KindName, settings: Settings, url: Url = None, config: Config = None) -> None:
+def kind(name: KindName, settings: Settings, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Set how jobs of a kind are treated. Settings that are left out are those of the kind *.
 
     Example:
@@ -192,19 +196,49 @@ def kind(name: KindName, settings: Settings, url: Url = None, config: Config = N
       hookwire jobs kind invoice.check --set automation=assisted --set reviewer_differs=true
     """
     values = named_values(settings)
-    run(_ask("PUT", f"/kinds/{segment(name)}", values, url, config, lambda made: json.dumps(made, indent=2)))
+    run(
+        _ask(
+            "PUT",
+            f"/kinds/{segment(name)}",
+            values,
+            url,
+            config,
+            lambda made: json.dumps(made, indent=2),
+            as_json=as_json,
+        )
+    )
 
 
 @jobs.command()
-def pause(name: KindName, why: Why = None, url: Url = None, config: Config = None) -> None:
+def pause(name: KindName, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Stop handing out jobs of a kind."""
-    run(_ask("POST", f"/kinds/{segment(name)}/pause", {"reason": why}, url, config, lambda _: f"{name}: paused"))
+    run(
+        _ask(
+            "POST",
+            f"/kinds/{segment(name)}/pause",
+            {"reason": why},
+            url,
+            config,
+            lambda _: f"{name}: paused",
+            as_json=as_json,
+        )
+    )
 
 
 @jobs.command()
-def resume(name: KindName, why: Why = None, url: Url = None, config: Config = None) -> None:
+def resume(name: KindName, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Hand jobs of a kind out again."""
-    run(_ask("POST", f"/kinds/{segment(name)}/resume", {"reason": why}, url, config, lambda _: f"{name}: resumed"))
+    run(
+        _ask(
+            "POST",
+            f"/kinds/{segment(name)}/resume",
+            {"reason": why},
+            url,
+            config,
+            lambda _: f"{name}: resumed",
+            as_json=as_json,
+        )
+    )
 
 
 @periodic.command(name="list")
@@ -221,6 +255,7 @@ def set_periodic(
     args: Args = "{}",
     zone: Zone = None,
     url: Url = None,
+    as_json: Json = False,
     config: Config = None,
 ) -> None:
     """Make or change a schedule, which enqueues a job at each of its times.
@@ -230,18 +265,29 @@ def set_periodic(
       hookwire jobs periodic set morning '30 6 * * mon-fri' report --zone Europe/Berlin
     """
     body = {"cron": cron, "zone": zone or "UTC", "job": {"kind": kind, "args": parsed("ARGS", args)}}
-    run(_ask("PUT", f"/periodic/{segment(name)}", body, url, config, lambda made: f"next at {made['next_at']}"))
+    run(
+        _ask(
+            "PUT",
+            f"/periodic/{segment(name)}",
+            body,
+            url,
+            config,
+            lambda made: f"next at {made['next_at']}",
+            as_json=as_json,
+        )
+    )
 
 
 @periodic.command(name="remove")
-def remove_periodic(name: Name, url: Url = None, config: Config = None) -> None:
+def remove_periodic(name: Name, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Remove a schedule."""
-    run(_ask("DELETE", f"/periodic/{segment(name)}", None, url, config, lambda _: f"{name}: removed"))
+    run(_ask("DELETE", f"/periodic/{segment(name)}", None, url, config, lambda _: f"{name}: removed", as_json=as_json))
 
 
-def _act(job: str, verb: str, body: dict[str, Any], url: str | None, config: Any) -> None:
+def _act(job: str, verb: str, body: dict[str, Any], url: str | None, config: Any, *, as_json: bool) -> None:
     asked = {name: value for name, value in body.items() if value is not None}
-    run(_ask("POST", f"/{segment(job)}/{verb}", asked, url, config, lambda made: f"{job}: {made['state']}"))
+    path = f"/{segment(job)}/{verb}"
+    run(_ask("POST", path, asked, url, config, lambda made: f"{job}: {made['state']}", as_json=as_json))
 
 
 async def _list_periodic(url: str | None, config: Any, *, indent: int | None) -> int:
@@ -249,22 +295,28 @@ async def _list_periodic(url: str | None, config: Any, *, indent: int | None) ->
     return 0
 
 
-async def _enqueue(body: dict[str, Any], headers: dict[str, str], url: str | None, config: Any) -> int:
+async def _enqueue(
+    body: dict[str, Any], headers: dict[str, str], url: str | None, config: Any, *, as_json: bool
+) -> int:
     from app.cli.hub_client import AS_JSON, hub_url, post
 
     address = f"{hub_url(url, settings_from(config))}/jobs"
     made, _ = await post(address, json.dumps(body).encode(), {**AS_JSON, **headers}, deadline_seconds=60.0)
-    say(made["id"])
+    say(json.dumps(made) if as_json else made["id"])
     return 0
 
 
-async def _ask(method: str, path: str, body: dict[str, Any] | None, url: str | None, config: Any, shown: Any) -> int:
+async def _ask(
+    method: str, path: str, body: dict[str, Any] | None, url: str | None, config: Any, shown: Any, *, as_json: bool
+) -> int:
+    """Ask the hub, and print its answer; where that is empty, what was done, with ``as_json`` as an object."""
     from app.cli.hub_client import ask, connected, hub_url
 
     address = f"{hub_url(url, settings_from(config))}/jobs{path}"
     content = json.dumps(body).encode() if body is not None else None
     async with connected() as client:
-        say(shown(await ask(client, method, address, content)))
+        made = await ask(client, method, address, content)
+    say(json.dumps(made or {"done": shown(made)}) if as_json else shown(made))
     return 0
 
 

@@ -90,51 +90,55 @@ def dead(name: Name, limit: Limit = 100, url: Url = None, as_json: Json = False,
 
 
 @queues.command()
-def redrive(name: Name, ids: Ids = None, why: Why = None, url: Url = None, config: Config = None) -> None:
+def redrive(
+    name: Name, ids: Ids = None, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None
+) -> None:
     """Return dead letters to their old places in the queue.
 
     Example:
 
       hookwire queues redrive mail --why 'template mended'
     """
-    run(_chosen(name, "dead/redrive", ids, why, url, config))
+    run(_chosen(name, "dead/redrive", ids, why, url, config, as_json=as_json))
 
 
 @queues.command()
-def purge(name: Name, ids: Ids = None, why: Why = None, url: Url = None, config: Config = None) -> None:
+def purge(
+    name: Name, ids: Ids = None, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None
+) -> None:
     """Delete dead letters of a queue.
 
     Example:
 
       hookwire queues purge mail --id msg_7
     """
-    run(_chosen(name, "dead/purge", ids, why, url, config))
+    run(_chosen(name, "dead/purge", ids, why, url, config, as_json=as_json))
 
 
 @queues.command()
-def pause(name: Name, why: Why = None, url: Url = None, config: Config = None) -> None:
+def pause(name: Name, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Hand out no messages of a queue until it is resumed.
 
     Example:
 
       hookwire queues pause mail --why 'mail server moves'
     """
-    run(_verb(name, "pause", why, url, config))
+    run(_verb(name, "pause", why, url, config, as_json=as_json))
 
 
 @queues.command()
-def resume(name: Name, why: Why = None, url: Url = None, config: Config = None) -> None:
+def resume(name: Name, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """End a pause.
 
     Example:
 
       hookwire queues resume mail
     """
-    run(_verb(name, "resume", why, url, config))
+    run(_verb(name, "resume", why, url, config, as_json=as_json))
 
 
 @queues.command()
-def graduate(name: Name, config: Config = None) -> None:
+def graduate(name: Name, as_json: Json = False, config: Config = None) -> None:
     """Give a queue a table of its own, and move its messages there. Works on the database itself.
 
     The table may then get columns of its own that link to your rows. No message is lost or repeated. Receivers pass
@@ -144,7 +148,7 @@ def graduate(name: Name, config: Config = None) -> None:
 
       hookwire queues graduate orders
     """
-    run(_graduate(name, config))
+    run(_graduate(name, config, as_json=as_json))
 
 
 async def _list(url: str | None, as_json: bool, config: Any) -> int:
@@ -169,27 +173,29 @@ async def _submit(name: str, body: bytes, headers: dict[str, str], url: str | No
     return 0
 
 
-async def _chosen(name: str, verb: str, ids: list[str] | None, why: str | None, url: str | None, config: Any) -> int:
+async def _chosen(
+    name: str, verb: str, ids: list[str] | None, why: str | None, url: str | None, config: Any, *, as_json: bool
+) -> int:
     from app.cli.hub_client import AS_JSON, hub_url, post
 
     address = f"{hub_url(url, settings_from(config))}/queues/{segment(name)}/{verb}"
     body = json.dumps({"ids": ids or None, "reason": why}).encode("ascii")
     done, _ = await post(address, body, AS_JSON, deadline_seconds=60.0)
-    say(f"{len(done['ids'])} done")
+    say(json.dumps(done) if as_json else f"{len(done['ids'])} done")
     return 0
 
 
-async def _verb(name: str, verb: str, why: str | None, url: str | None, config: Any) -> int:
+async def _verb(name: str, verb: str, why: str | None, url: str | None, config: Any, *, as_json: bool) -> int:
     from app.cli.hub_client import ask, connected, hub_url
 
     address = f"{hub_url(url, settings_from(config))}/queues/{segment(name)}/{verb}"
     async with connected() as client:
-        await ask(client, "POST", address, json.dumps({"reason": why}).encode("ascii"))
-    say(f"{name}: {verb}d")
+        made = await ask(client, "POST", address, json.dumps({"reason": why}).encode("ascii"))
+    say(json.dumps(made or {"queue": name, "done": f"{verb}d"}) if as_json else f"{name}: {verb}d")
     return 0
 
 
-async def _graduate(name: str, config: Any) -> int:
+async def _graduate(name: str, config: Any, *, as_json: bool) -> int:
     from app.cli.database import opened_database
     from db.errors import Refused
 
@@ -201,5 +207,6 @@ async def _graduate(name: str, config: Any) -> int:
             raise CommandFailed(refused.message, 2) from None
         while batch := await database.fetchval("queue.graduate_batch", name, 1_000):
             moved += batch
-    say(f"{name} has its own table {table}; {moved} messages were moved")
+    words = f"{name} has its own table {table}; {moved} messages were moved"
+    say(json.dumps({"queue": name, "table": table, "moved": moved}) if as_json else words)
     return 0

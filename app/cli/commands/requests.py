@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 import typer
@@ -56,14 +57,14 @@ def show(request: Id, wait: Wait = 0, url: Url = None, as_json: Json = False, co
 
 
 @requests.command()
-def close(request: Ids, url: Url = None, config: Config = None) -> None:
+def close(request: Ids, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Close requests: they are not executed any more, and their replies are deleted.
 
     Example:
 
       hookwire requests close 6f1e0c7ab5f84e0d9c2b7a51d0e3f482
     """
-    run(_close(request, url, config))
+    run(_close(request, url, config, as_json=as_json))
 
 
 async def _list(wanted: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Any) -> int:
@@ -77,12 +78,12 @@ def _row(one: dict[str, Any]) -> tuple[str, ...]:
     return (*words, one["worker"] or "", one["last_error"] or "")
 
 
-async def _close(ids: list[str], url: str | None, config: Any) -> int:
+async def _close(ids: list[str], url: str | None, config: Any, *, as_json: bool) -> int:
     from app.cli.hub_client import ask, connected, hub_url
 
     hub = hub_url(url, settings_from(config))
     async with connected() as client:
         for one in ids:
             await ask(client, "DELETE", f"{hub}/requests/{segment(one)}")
-    say(f"{len(ids)} closed")
+    say(json.dumps({"closed": ids}) if as_json else f"{len(ids)} closed")
     return 0

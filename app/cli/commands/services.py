@@ -60,25 +60,25 @@ def set_values(name: Name, values: Values, url: Url = None, as_json: Json = Fals
 
 
 @services.command()
-def disable(name: Name, why: Why = None, url: Url = None, config: Config = None) -> None:
+def disable(name: Name, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Refuse new requests of a service; those that wait are still answered.
 
     Example:
 
       hookwire services disable echo --why 'moving to another machine'
     """
-    run(_verb(name, "disable", why, url, config))
+    run(_verb(name, "disable", why, url, config, as_json=as_json))
 
 
 @services.command()
-def enable(name: Name, why: Why = None, url: Url = None, config: Config = None) -> None:
+def enable(name: Name, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Accept requests again.
 
     Example:
 
       hookwire services enable echo
     """
-    run(_verb(name, "enable", why, url, config))
+    run(_verb(name, "enable", why, url, config, as_json=as_json))
 
 
 def _parsed(values: list[str]) -> dict[str, Any]:
@@ -120,11 +120,11 @@ async def _set(name: str, values: dict[str, Any], url: str | None, as_json: bool
     return 0
 
 
-async def _verb(name: str, verb: str, why: str | None, url: str | None, config: Any) -> int:
+async def _verb(name: str, verb: str, why: str | None, url: str | None, config: Any, *, as_json: bool) -> int:
     from app.cli.hub_client import ask, connected, hub_url
 
     address = f"{hub_url(url, settings_from(config))}/services/{segment(name)}/{verb}"
     async with connected() as client:
-        await ask(client, "POST", address, json.dumps({"reason": why}).encode("ascii"))
-    say(f"{name}: {verb}d")
+        made = await ask(client, "POST", address, json.dumps({"reason": why}).encode("ascii"))
+    say(json.dumps(made or {"service": name, "done": f"{verb}d"}) if as_json else f"{name}: {verb}d")
     return 0

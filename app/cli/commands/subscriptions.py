@@ -21,6 +21,9 @@ subscriptions = typer.Typer(
 Id = Annotated[str, typer.Argument(help="sub_..., as `hookwire subscriptions list` shows it.")]
 Topic = Annotated[str | None, typer.Option("--topic", help="Exactly this topic or pattern.")]
 State = Annotated[str | None, typer.Option("--state", help="active, disabled, gone, expired or denied.")]
+Health = Annotated[str | None, typer.Option("--health", help="healthy, failing, slow, behind, paused, untried, ...")]
+Name = Annotated[str | None, typer.Option("--name", help="Exactly this name.")]
+Metadata = Annotated[str | None, typer.Option("--metadata", help="owner:team-orders: this name and value.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of subscriptions.")]
 Type = Annotated[str, typer.Option("--type", help="hmac or ed25519.")]
 Overlap = Annotated[int, typer.Option("--overlap-seconds", min=0, help="How long the former keys sign too.")]
@@ -31,8 +34,8 @@ _HEADS: Final = ("Subscription", "Name", "Topic", "Callback", "Health", "Waiting
 
 @subscriptions.command(name="list")
 def list_all(
-    topic: Topic = None, state: State = None, limit: Limit = 1000, url: Url = None, as_json: Json = False,
-    config: Config = None,
+    topic: Topic = None, state: State = None, health: Health = None, name: Name = None, metadata: Metadata = None,
+    limit: Limit = 1000, url: Url = None, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
     """List subscriptions, oldest first. `hookwire status` sorts them by health, with their reasons.
 
@@ -41,8 +44,11 @@ def list_all(
       hookwire subscriptions list
 
       hookwire subscriptions list --topic 'orders.#' --json
+
+      hookwire subscriptions list --health failing --metadata owner:team-orders
     """
-    run(_list({"topic": topic, "state": state}, limit, url, as_json, config))
+    asked = {"topic": topic, "state": state, "health": health, "name": name, "metadata": metadata}
+    run(_list(asked, limit, url, as_json, config))
 
 
 @subscriptions.command()
@@ -109,14 +115,14 @@ def rotate(
 
 
 @subscriptions.command()
-def end(subscription: Id, url: Url = None, config: Config = None) -> None:
+def end(subscription: Id, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """End a subscription for good. Its open deliveries become dead letters of the kind `gone`.
 
     Example:
 
       hookwire subscriptions end sub_3f1c0a9be2d45c7780aa
     """
-    run(_end(subscription, url, config))
+    run(_end(subscription, url, config, as_json=as_json))
 
 
 async def _list(asked: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Any) -> int:
@@ -164,9 +170,9 @@ async def _rotate(subscription: str, asked: dict[str, Any], url: str | None, as_
     return 0
 
 
-async def _end(subscription: str, url: str | None, config: Any) -> int:
+async def _end(subscription: str, url: str | None, config: Any, *, as_json: bool) -> int:
     await _asked("DELETE", subscription, "", None, url, config)
-    say(f"{subscription}: ended")
+    say(json.dumps({"id": subscription, "done": "ended"}) if as_json else f"{subscription}: ended")
     return 0
 
 

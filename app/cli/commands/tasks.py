@@ -33,7 +33,9 @@ _DEAD_HEADS = ("Number", "Id", "Kind", "Attempts", "Reason", "Since")
 
 
 @tasks.command()
-def enqueue(kind: KindName, args: Args = "{}", delay: Delay = 0.0, config: Config = None) -> None:
+def enqueue(
+    kind: KindName, args: Args = "{}", delay: Delay = 0.0, as_json: Json = False, config: Config = None
+) -> None:
     """Enqueue a task, in a transaction of its own. Works on the database itself.
 
     Example:
@@ -41,7 +43,7 @@ def enqueue(kind: KindName, args: Args = "{}", delay: Delay = 0.0, config: Confi
       hookwire tasks enqueue mail.send '{"to": "ada@example.org"}'
     """
     parsed("ARGS", args)
-    run(_enqueue(kind, args, delay, config))
+    run(_enqueue(kind, args, delay, config, as_json=as_json))
 
 
 @tasks.command(name="list")
@@ -80,14 +82,14 @@ def counts(url: Url = None, as_json: Json = False, config: Config = None) -> Non
 
 
 @tasks.command()
-def cancel(task: Id, why: Why = None, url: Url = None, config: Config = None) -> None:
+def cancel(task: Id, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Remove a task that no worker has begun.
 
     Example:
 
       hookwire tasks cancel 0b6f3f0e-95a5-4e5d-8a39-3f4c1f0f6a11 --why 'wrong address'
     """
-    run(_cancel(task, why, url, config))
+    run(_cancel(task, why, url, config, as_json=as_json))
 
 
 @tasks.command()
@@ -104,29 +106,33 @@ def dead(
 
 
 @tasks.command()
-def redrive(number: Numbers = None, why: Why = None, url: Url = None, config: Config = None) -> None:
+def redrive(
+    number: Numbers = None, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None
+) -> None:
     """Return dead tasks and count their attempts anew.
 
     Example:
 
       hookwire tasks redrive --number 7 --why 'mail server is back'
     """
-    run(_chosen("redrive", number, why, url, config))
+    run(_chosen("redrive", number, why, url, config, as_json=as_json))
 
 
 @tasks.command()
-def purge(number: Numbers = None, why: Why = None, url: Url = None, config: Config = None) -> None:
+def purge(
+    number: Numbers = None, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None
+) -> None:
     """Delete dead tasks.
 
     Example:
 
       hookwire tasks purge --number 7
     """
-    run(_chosen("purge", number, why, url, config))
+    run(_chosen("purge", number, why, url, config, as_json=as_json))
 
 
 @tasks.command()
-def kind(name: KindName, settings: Settings, url: Url = None, config: Config = None) -> None:
+def kind(name: KindName, settings: Settings, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Set how tasks of a kind are treated. Settings that are left out are those of the kind *.
 
     Example:
@@ -134,18 +140,19 @@ def kind(name: KindName, settings: Settings, url: Url = None, config: Config = N
       hookwire tasks kind mail.send --set on_crash=abandon --set crash_seconds=600
     """
     values = named_values(settings)
-    run(_kind(name, values, url, config))
+    run(_kind(name, values, url, config, as_json=as_json))
 
 
-async def _enqueue(kind: str, args: str, delay: float, config: Any) -> int:
+async def _enqueue(kind: str, args: str, delay: float, config: Any, *, as_json: bool) -> int:
     from app.cli.database import opened_database
     from db.errors import Refused
 
     async with opened_database(settings_from(config), application_name="hookwire tasks") as database:
         try:
-            say(str(await database.fetchval("task.enqueue", kind, args, delay, None)))
+            task = str(await database.fetchval("task.enqueue", kind, args, delay, None))
         except Refused as refused:
             raise CommandFailed(refused.message, 2) from None
+    say(json.dumps({"id": task}) if as_json else task)
     return 0
 
 
@@ -175,30 +182,33 @@ def _dead_row(one: dict[str, Any]) -> tuple[str, ...]:
     return (*words, one["reason"], shown_moment(one["died_at"]))
 
 
-async def _cancel(task: str, why: str | None, url: str | None, config: Any) -> int:
+async def _cancel(task: str, why: str | None, url: str | None, config: Any, *, as_json: bool) -> int:
     from app.cli.hub_client import ask, connected, hub_url
 
     address = f"{hub_url(url, settings_from(config))}/tasks/{segment(task)}/cancel"
     async with connected() as client:
-        await ask(client, "POST", address, json.dumps({"reason": why}).encode("ascii"))
-    say(f"{task}: cancelled")
+        made = await ask(client, "POST", address, json.dumps({"reason": why}).encode("ascii"))
+    say(json.dumps(made or {"id": task, "done": "cancelled"}) if as_json else f"{task}: cancelled")
     return 0
 
 
-async def _chosen(verb: str, numbers: list[int] | None, why: str | None, url: str | None, config: Any) -> int:
+async def _chosen(
+    verb: str, numbers: list[int] | None, why: str | None, url: str | None, config: Any, *, as_json: bool
+) -> int:
     from app.cli.hub_client import AS_JSON, hub_url, post
 
     address = f"{hub_url(url, settings_from(config))}/tasks/dead/{verb}"
     body = json.dumps({"numbers": numbers or None, "reason": why}).encode("ascii")
     done, _ = await post(address, body, AS_JSON, deadline_seconds=60.0)
-    say(f"{len(done['numbers'])} done")
+    say(json.dumps(done) if as_json else f"{len(done['numbers'])} done")
     return 0
 
 
-async def _kind(name: str, values: dict[str, Any], url: str | None, config: Any) -> int:
+async def _kind(name: str, values: dict[str, Any], url: str | None, config: Any, *, as_json: bool) -> int:
     from app.cli.hub_client import ask, connected, hub_url
 
     address = f"{hub_url(url, settings_from(config))}/tasks/kinds/{segment(name)}"
     async with connected() as client:
-        say(json.dumps(await ask(client, "PUT", address, json.dumps(values).encode("ascii")), indent=2))
+        made = await ask(client, "PUT", address, json.dumps(values).encode("ascii"))
+    say(json.dumps(made, indent=None if as_json else 2))
     return 0

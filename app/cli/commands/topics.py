@@ -8,26 +8,29 @@ import typer
 
 from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run
-from app.cli.listing import listed, print_list, print_one
+from app.cli.listing import empty_words, listed, print_list, print_one
 from app.cli.moment import shown_moment
 
 __all__ = ["topics"]
 
 topics = typer.Typer(help="Topics: list, show. `hookwire sync` changes their settings by a file.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The topic.")]
+Prefix = Annotated[str | None, typer.Option("--prefix", help="How the name begins.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of topics.")]
 _HEADS: Final = ("Topic", "Sinks", "Order", "Latest event", "Accepted")
 
 
 @topics.command(name="list")
-def list_all(limit: Limit = 1000, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+def list_all(
+    prefix: Prefix = None, limit: Limit = 1000, url: Url = None, as_json: Json = False, config: Config = None
+) -> None:
     """List topics by name, with their latest event.
 
     Example:
 
-      hookwire topics list
+      hookwire topics list --prefix orders.
     """
-    run(_list(limit, url, as_json, config))
+    run(_list({"prefix": prefix}, limit, url, as_json, config))
 
 
 @topics.command()
@@ -41,14 +44,14 @@ def show(topic: Name, url: Url = None, as_json: Json = False, config: Config = N
     run(print_one(f"/topics/{segment(topic)}/settings", url, config, as_json=as_json))
 
 
-async def _list(limit: int, url: str | None, as_json: bool, config: Any) -> int:
-    found = await listed("/topics", {}, limit, url, config)
+async def _list(asked: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Any) -> int:
+    found = await listed("/topics", asked, limit, url, config)
     print_list(
         found,
         _HEADS,
         _row,
         ("Topic",),
-        "there is no topic yet; the first `hookwire publish` makes one",
+        empty_words(asked, "there is no topic yet; the first `hookwire publish` makes one", "there is no such topic"),
         as_json=as_json,
     )
     return 0

@@ -17,13 +17,15 @@ Subscription = Annotated[
     str | None, typer.Option("--subscription", help="Only events for this subscription (sub_...).")
 ]
 Outcome = Annotated[str | None, typer.Option("--outcome", help="waiting (still owed) or dead (given up).")]
+Since = Annotated[str | None, typer.Option("--since", help="2026-01-15T09:00Z, or 2h: that long ago.")]
+Until = Annotated[str | None, typer.Option("--until", help="The end, in the same form as --since.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of events.")]
 _HEADS: Final = ("Event", "For", "State", "Next", "Reason")
 
 
 def undelivered(
-    subscription: Subscription = None, outcome: Outcome = None, limit: Limit = 100, url: Url = None,
-    as_json: Json = False, config: Config = None,
+    subscription: Subscription = None, outcome: Outcome = None, since: Since = None, until: Until = None,
+    limit: Limit = 100, url: Url = None, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
     """List accepted events that are not delivered, with the reason and the next attempt. Exit code 1: there is one.
 
@@ -32,8 +34,16 @@ def undelivered(
       hookwire undelivered
 
       hookwire undelivered --outcome dead --json
+
+      hookwire undelivered --since 1d --until 2h
     """
-    run(_undelivered({"subscription_id": subscription, "outcome": outcome}, limit, url, as_json, config))
+    from app.cli.moment import moment
+
+    asked = {
+        "subscription_id": subscription, "outcome": outcome, "since": moment("--since", since),
+        "until": moment("--until", until),
+    }  # fmt: skip
+    run(_undelivered(asked, limit, url, as_json, config))
 
 
 async def _undelivered(

@@ -103,7 +103,9 @@ def _notes(found: Sequence[Inspection], changed: Sequence[tuple[str, RowChange]]
     ]
 
 
-def accept_commit(number: Number, lake: Lake = None, table: TableName = "bronze", config: Config = None) -> None:
+def accept_commit(
+    number: Number, lake: Lake = None, table: TableName = "bronze", as_json: Json = False, config: Config = None
+) -> None:
     """Accept a commit of another tool that changed rows, so that `check` and `audit` do not report it any more.
 
     NUMBER is the number that `hookwire pipeline check` names. The audit still names each lost or altered event.
@@ -123,7 +125,8 @@ def accept_commit(number: Number, lake: Lake = None, table: TableName = "bronze"
     with told_failures(), recorded_run(storage, "accept-commit", {"table": table, "commit": number}) as run:
         if not accept(named, number, run.id):
             raise CommandFailed(f"{table} has no commit {number} of another tool that waits: see `check`", 2)
-    say(f"commit {number} of {table} is accepted")
+    words = f"commit {number} of {table} is accepted"
+    say(json.dumps({"table": table, "commit": number, "done": "accepted"}) if as_json else words)
 
 
 def convert(lake: Lake = None, dry_run: DryRun = False, as_json: Json = False, config: Config = None) -> None:

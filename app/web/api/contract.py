@@ -53,6 +53,7 @@ _TAGS = [
         "description": "Deliveries and records that were given up, for a broker or a subscription.",
     },
     {"name": "replays", "description": "Events sent again, in the background."},
+    {"name": "erasures", "description": "Contents of events that go, on behalf of a person."},
     {"name": "audit", "description": "Actions on holds, dead letters and replays, with their actors."},
     {"name": "topics", "description": "Topics, their routing and their latest content."},
     {"name": "WebSub", "description": "The hub of the W3C WebSub recommendation."},

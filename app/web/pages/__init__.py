@@ -22,7 +22,8 @@ from starlette.responses import Response
 
 from app.web.pages.static_answer import StaticAnswer
 from app.web.problem import Problem
-from app.web.problem_kinds import KINDS, ProblemKind, kinds_in_order
+from app.web.problem_kind import ProblemKind
+from app.web.problem_kinds import KINDS, kinds_in_order
 from app.web.scopes import open_to_all
 
 _SHELL: Final = files(__name__).joinpath("problem.html").read_text("utf-8")

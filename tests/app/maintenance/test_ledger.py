@@ -209,3 +209,22 @@ async def test_the_ledger_drops_hours_beyond_its_retention(harness: Harness) -> 
     before = await harness.connection.fetchval("SELECT count(*) FROM hookwire.ledger")
     await Ledger(harness.database, retention_seconds=3600).fold()
     assert (before, await harness.connection.fetchval("SELECT count(*) FROM hookwire.ledger")) == (2, 0)
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+async def test_an_erased_event_is_neither_rewritten_nor_altered(harness: Harness, is_before: bool) -> None:
+    """GU-14: before or after it is folded, the hash of its former contents counts. Contents beside the mark do not."""
+    [event] = await carry(harness, "a")
+    await pretend(harness)
+    if not is_before:
+        await folded(harness)
+    before = await harness.database.fetchrow("lake.accepted", "", "orders", HOUR, event & 3, 0, event, 10)
+    await harness.database.fetchrow("erasure.erase", [event], INCARNATION, True)
+    await folded(harness)
+    span = (HOUR - timedelta(hours=1), HOUR + timedelta(hours=2), 10)
+    erased = await harness.database.fetch("lake.recount", *span)
+    after = await harness.database.fetchrow("lake.accepted", "", "orders", HOUR, event & 3, 0, event, 10)
+    await harness.connection.execute("UPDATE hookwire.events SET payload = 'forged'")
+    forged = await harness.database.fetch("lake.recount", *span)
+
+    assert ([*erased], before == after, [row["fault"] for row in forged]) == ([], True, ["rewritten"])

@@ -33,7 +33,7 @@ async def test_deliveries_are_found_by_event_by_subscription_and_by_state(
     [
         ("/deliveries?stat=dead", "did you mean state?"),
         ("/undelivered?subscription=sub_1", "did you mean subscription_id?"),
-        ("/audit?actor=ada", "there are cursor, limit"),
+        ("/audit?who=ada", "there are actor, action, subject, since, until, cursor, limit"),
     ],
 )
 async def test_a_filter_that_a_list_does_not_know_is_refused(running_hub: RunHub, path: str, hint: str) -> None:

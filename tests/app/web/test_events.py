@@ -27,6 +27,7 @@ async def test_a_delivered_event_tells_its_story(running_hub: RunHub, receiver: 
             **accepted,
             "content_type": "application/json",
             "headers": {},
+            "erased_at": None,
             "payload": '{"n": 1}',
             "payload_base64": None,
             "data": {"n": 1},

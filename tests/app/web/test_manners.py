@@ -35,9 +35,9 @@ async def test_a_listen_that_is_terminated_ends_its_subscription(running_hub: Ru
         assert (code, subscriptions, dead) == (143, [], [])
 
 
-@pytest.mark.parametrize(("on_end", "dead"), [("drop", 0), ("dead_letters", 1)])
+@pytest.mark.parametrize(("on_end", "letters"), [("drop", 0), ("dead_letters", 1)])
 async def test_what_a_pull_subscription_is_owed_at_its_end_is_dropped_where_it_says_so(
-    running_hub: RunHub, on_end: str, dead: int
+    running_hub: RunHub, on_end: str, letters: int
 ) -> None:
     """FT-07: somebody who only looked leaves nothing that operators have to care about."""
     async with running_hub(ALL_ROLES) as hub:
@@ -47,7 +47,8 @@ async def test_what_a_pull_subscription_is_owed_at_its_end_is_dropped_where_it_s
         await hub.client.delete(f"/subscriptions/{made['id']}")
 
         left = (await hub.client.get("/deliveries")).json()["items"]
-        assert [item["state"] for item in left] == ["dead"] * dead
+        kept = (await hub.client.get("/dead-letters?kind=gone")).json()["items"]
+        assert ([item["state"] for item in left], len(kept)) == (["ended"], letters)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.web.limits import FrontDoor
 from app.web.pages import install_problem_pages
 from app.web.problem import Problem, Problems, install_problem_handlers
-from app.web.problem_kinds import KINDS, ProblemKind, kinds_in_order
+from app.web.problem_kind import ProblemKind
+from app.web.problem_kinds import KINDS, kinds_in_order
 
 PROMISED = {
     "bad-request": 400,

@@ -84,7 +84,7 @@ _TABLE = {
         "DELETE /keys/{key_id}", "PUT /rabbithub/endpoint/{kind}/{name}", "DELETE /rabbithub/endpoint/{kind}/{name}",
         "DELETE /rabbithub/subscribe/{kind}/{name}", "POST /rabbithub/subscriptions", "PUT /queues/{queue}",
         "DELETE /queues/{queue}", "PUT /tasks/kinds/{kind}", "PUT /services/{name}",
-        "PUT /jobs/kinds/{kind}", "PUT /jobs/periodic/{name}", "DELETE /jobs/periodic/{name}",
+        "PUT /jobs/kinds/{kind}", "PUT /jobs/periodic/{name}", "DELETE /jobs/periodic/{name}", "POST /erasures",
     ],
 }  # fmt: skip
 

@@ -325,7 +325,7 @@ async def test_a_disabled_subscription_gets_nothing_until_it_is_active_again(
         assert [delivered.body for delivered in await receiver.wait_for(1)] == [b"2"]
 
 
-async def test_an_ended_subscription_is_gone_and_what_it_was_owed_is_a_dead_letter(
+async def test_an_ended_subscription_is_gone_and_what_it_was_owed_has_ended(
     running_hub: RunHub, receiver: Receiver
 ) -> None:
     """WH-06, WH-R09."""
@@ -341,7 +341,7 @@ async def test_an_ended_subscription_is_gone_and_what_it_was_owed_is_a_dead_lett
             for method in ("GET", "PATCH", "DELETE")
         ]
 
-        [dead] = (await hub.client.get("/deliveries?state=dead")).json()["items"]
+        [dead] = (await hub.client.get("/deliveries?state=ended")).json()["items"]
         assert (ended.status_code, [answer.status_code for answer in again]) == (204, [404, 404, 404])
         assert (dead["subscription_id"], dead["detail"]) == (made["id"], "gone: subscription deleted")
 

@@ -138,11 +138,11 @@ async def test_a_page_costs_a_page_however_much_is_owed(running_hub: RunHub, dat
             await sql.execute("SET enable_seqscan = off")
             await sql.execute("ANALYZE hookwire.deliveries, hookwire.dead_letters")
             questions: list[tuple[str, tuple[object, ...]]] = [
-                ("open", ("default", 40_000, 0, 50)),
-                ("open_of", ("default", number, 1, 0, 10**16, 50)),
-                ("dead", ("default", 40_000, 0, 50)),
-                ("dead_of", ("default", number, 40_000, 50)),
-                ("queued", ("default", None, 0, 50)),
+                ("open", ("default", 40_000, 0, 50, 0, 2**62)),
+                ("open_of", ("default", number, 1, 0, 10**16, 50, 0, 2**62)),
+                ("dead", ("default", 40_000, 0, 50, 0, 2**62)),
+                ("dead_of", ("default", number, 40_000, 50, 0, 2**62)),
+                ("queued", ("default", None, 0, 50, 0, 2**62)),
             ]
             read = {name: await pages_read(sql, f"undelivered.{name}", *arguments) for name, arguments in questions}
         finally:

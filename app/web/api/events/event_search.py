@@ -1,4 +1,4 @@
-"""GET /events: the stored events, newest first, by topic, key, time and outcome (FT-13)."""
+"""GET /events: the stored events, newest first, by topic, key, time and outcome."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ _EXAMPLE: dict[str, Any] = {
     "content_type": "application/json",
     "accepted_at": "2026-01-15T09:31:07.120455Z",
     "bytes": 33,
+    "erased_at": None,
     "outcome": "delivered",
 }
 
@@ -58,6 +59,7 @@ class EventSummaryOut(BaseModel):
     content_type: str | None
     accepted_at: datetime
     bytes: int = Field(description="Size of its content.")
+    erased_at: datetime | None = Field(description="When its contents were erased; null: they are there.")
     outcome: Outcome = Field(
         description="dead: a delivery or record of it was given up. waiting: it is still owed to a sink or a "
         "subscription. delivered: neither, also without any receiver."

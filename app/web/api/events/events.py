@@ -23,7 +23,15 @@ from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
 from event.strict_json import StrictJsonError, loads
-from webhooks.condition import Condition, DeliveryState, EventState, delivery_condition, event_condition, sink_condition
+from webhooks.condition import (
+    Condition,
+    DeliveryState,
+    EventState,
+    delivery_condition,
+    event_condition,
+    format_moment,
+    sink_condition,
+)
 
 __all__ = ["payload_out", "router"]
 
@@ -35,6 +43,7 @@ In = Annotated[Context, Depends(context_of)]
 _SHOWN_DELIVERIES = 100
 _HEADERS_LEFT_OUT = " Its headers have more than 64 KiB and are left out here."
 _DATA_MAX = 256 * 1024  # parsed on the event loop
+_WORDS = {"dead": "given up", "ended": "ended with its subscription or its contents"}
 _MISSING = "There is no such event; its retention may have ended."
 
 
@@ -72,6 +81,7 @@ _EXAMPLE: dict[str, Any] = {
     "content_type": "application/json",
     "headers": {},
     "accepted_at": "2026-01-15T09:31:07.120455Z",
+    "erased_at": None,
     "payload": '{"order": 4711, "total": "19.90"}',
     "payload_base64": None,
     "data": {"order": 4711, "total": "19.90"},
@@ -119,6 +129,7 @@ class EventOut(BaseModel):
     content_type: str | None
     headers: dict[str, str]
     accepted_at: datetime
+    erased_at: datetime | None = Field(description="When its contents were erased; null: they are there.")
     payload: str | None = Field(
         description="The body as text, if it is UTF-8. Both are null for a key without the scope `payloads`."
     )
@@ -149,9 +160,9 @@ def _summary(sinks: Sequence[tuple[str, Condition]], deliveries: Sequence[Condit
     states = [delivery.state for delivery in deliveries]
     if "webhooks" in {sink for sink, _ in sinks} - set(waiting) and not states:
         words.append("no subscription's topic and filter matched when it was fanned out")
-    for state in ("delivered", "retrying", "parked", "sending", "pending", "dead"):
+    for state in ("delivered", "retrying", "parked", "sending", "pending", "dead", "ended"):
         if state in states:
-            words.append(f"{states.count(state)} {'given up' if state == 'dead' else state}")
+            words.append(f"{states.count(state)} {_WORDS.get(state, state)}")
     sent = [sink for sink, found in sinks if found.state == "sent"]
     if "jobs" in sent:
         words.append("its job enqueued")
@@ -184,10 +195,20 @@ async def _outcome(request: Request, row: Row, context: Context) -> dict[str, An
         for sink in await context.database.fetch("event.sink_states", "default", number)
     ]
     rows = await context.database.fetch(
-        "delivery.list", "default", number, None, None, 2**63 - 1, 2**63 - 1, _SHOWN_DELIVERIES, 0
+        "delivery.list",
+        "default",
+        number,
+        None,
+        None,
+        2**63 - 1,
+        2**63 - 1,
+        _SHOWN_DELIVERIES,
+        0,
+        None,
+        None,
     )
     grant = grant_of(request)
-    # A callback may be a capability, so a key sees those of subscriptions that it reaches (SE-09, FS-10).
+    # A callback may be a capability, so a key sees those of subscriptions that it reaches.
     shown = [d for d in rows if grant is None or grant.reaches(d["topic"])]
     deliveries = [delivery_condition(d) for d in rows]
     condition = event_condition(sinks, [delivery_condition(d) for d in shown])
@@ -195,12 +216,20 @@ async def _outcome(request: Request, row: Row, context: Context) -> dict[str, An
         **condition._asdict(),
         "sinks": [{"sink": sink, **found._asdict()} for sink, found in sinks],
         "deliveries": [delivery_out(delivery, context.incarnation) for delivery in shown],
-        "summary": _summary(sinks, deliveries) + (_HEADERS_LEFT_OUT if row["headers_left_out"] else ""),
+        "summary": _summary(sinks, deliveries) + _left_out(row),
     }
 
 
+def _left_out(row: Row) -> str:
+    """Return a sentence about contents that the answer does not have."""
+    if row["erased_at"] is not None:
+        return f" Its contents were erased at {format_moment(row['erased_at'])}."
+    return _HEADERS_LEFT_OUT if row["headers_left_out"] else ""
+
+
 def _out(event_id: str, row: Row, outcome: dict[str, Any], *, shown: bool) -> dict[str, Any]:
-    text, encoded = payload_out(row["payload"]) if shown else (None, None)
+    is_shown = shown and row["erased_at"] is None
+    text, encoded = payload_out(row["payload"]) if is_shown else (None, None)
     return EventOut.model_validate(
         {
             **row,

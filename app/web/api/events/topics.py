@@ -140,12 +140,15 @@ async def list_topics(
     request: Request,
     response: Response,
     context: In,
+    prefix: Annotated[
+        str | None, Query(max_length=249, pattern=r"^[A-Za-z0-9._-]+$", description="How the name begins.")
+    ] = None,
     cursor: Annotated[str | None, Query(max_length=600)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> TopicPage:
     """By name; `Link: rel="next"` and `next_cursor` lead to the next page."""
     after = read_cursor(cursor, [str]) or [""]
-    rows = await context.database.fetch("topic.list", "default", after[0], limit + 1)
+    rows = await context.database.fetch("topic.list", "default", after[0], limit + 1, prefix)
     next_cursor = link_next(request, response, [rows[limit - 1]["name"]] if len(rows) > limit else None)
     items = [
         {
@@ -172,7 +175,7 @@ _LATEST: dict[int | str, dict[str, Any]] = {
     204: {"description": "The topic exists; it has no event yet."},
     301: {"description": "The topic has moved to the `Location`, which has links of its own."},
     304: {"description": "If-None-Match names the latest event."},
-    **refusals("unknown-topic", "invalid-topic"),
+    **refusals("unknown-topic", "invalid-topic", "event-erased"),
 }
 
 
@@ -194,6 +197,8 @@ async def latest(request: Request, topic: str, context: In) -> Response:
         if not await context.database.fetch("topic.known", "default", name):
             raise Problem("unknown-topic", f"There is no topic {name}.", headers=links)
         return Response(status_code=204, headers=links)
+    if row["erased_at"] is not None:
+        raise Problem("event-erased", f"The latest event of {name} is erased.", headers=links)
     headers = {**links, "ETag": f'"{format_event_id(context.incarnation, row["id"])}"'}
     if headers["ETag"] in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)

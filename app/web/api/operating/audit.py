@@ -1,4 +1,4 @@
-"""/audit: actions on holds, dead letters and replays, with the person and the reason."""
+"""/audit: actions of persons and API keys, with the reason, by actor, action, subject and time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.context import Context, context_of
+from app.web.api.route.moment import ZonedMoment
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
@@ -20,6 +21,7 @@ router = APIRouter(
     prefix="/audit", tags=["audit"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
 )
 In = Annotated[Context, Depends(context_of)]
+Text = Annotated[str | None, Query(max_length=500, pattern=r"^[^\x00]*$", description="Exactly this one.")]
 _EXAMPLE: dict[str, Any] = {
     "at": "2026-01-15T09:40:00Z",
     "actor": "alice@127.0.0.1",
@@ -60,11 +62,21 @@ async def list_audit(
     request: Request,
     response: Response,
     context: In,
+    actor: Text = None,
+    action: Annotated[
+        str | None,
+        Query(max_length=60, pattern="^[a-z._-]+$", description="`hold.retry`, or `hold`: all that begin so."),
+    ] = None,
+    subject: Text = None,
+    since: Annotated[ZonedMoment | None, Query(description="At or after this moment; RFC 3339 with a zone.")] = None,
+    until: Annotated[ZonedMoment | None, Query(description="Before this moment.")] = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> AuditPage:
     """Newest first; `Link: rel="next"` and `next_cursor` lead to the next page."""
     before = read_cursor(cursor, [int]) or [2**63 - 1]
-    rows = await context.database.fetch("audit.page", "default", before[0], limit + 1)
+    rows = await context.database.fetch_filtered(
+        "audit.page", "default", before[0], limit + 1, actor, action, subject, since, until
+    )
     next_cursor = link_next(request, response, [rows[limit - 1]["id"]] if len(rows) > limit else None)
     return AuditPage.model_validate({"items": [dict(row) for row in rows[:limit]], "next_cursor": next_cursor})

@@ -1,4 +1,4 @@
-"""/dead-letters: deliveries and records that were given up, of subscriptions and brokers (WH-P05, RO-08)."""
+"""/dead-letters: deliveries and records that were given up, of subscriptions and brokers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ router = APIRouter(
     responses=refusals("database-unavailable", "busy"),
 )  # fmt: skip
 In = Annotated[Context, Depends(context_of)]
-Kind = Literal["refused", "exhausted", "declined", "aborted", "gone", "internal"]
+Kind = Literal["refused", "exhausted", "declined", "aborted", "gone", "internal", "erased"]
 _RECORD = re.compile(r"dead_(kafka|amqp)_([0-9]{1,18})")
 _LARGEST = 2**63 - 1
 _STATEMENTS = {
@@ -126,7 +126,7 @@ async def list_dead_letters(
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> DeadLetterPage:
     """Newest event first; `Link: rel="next"` and `next_cursor` lead to the next page. `since` and `until` refer to the
-    event.
+    event. Without `kind`, deliveries that ended with their subscription or their contents are left out.
     """
     subscription = None
     if subscription_id is not None:
@@ -174,7 +174,7 @@ async def purge(dead_letter: str, body: Reasoned, request: Request, context: In)
 async def _do(dead_letter: str, verb: str, body: Reason, request: Request, context: Context) -> None:
     done = await context.database.fetchval(*_named(dead_letter, verb), actor_of(request), body.reason)
     if done is None:
-        raise Problem("not-found", "There is no such dead letter, or its event is gone.")
+        raise Problem("not-found", "There is no such dead letter, or its event is gone or erased.")
 
 
 def _named(dead_letter: str, verb: str) -> tuple[str, str, int, int | str]:

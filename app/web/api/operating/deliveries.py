@@ -35,6 +35,7 @@ router = APIRouter(
 In = Annotated[Context, Depends(context_of)]
 State = DeliveryState
 _LARGEST = 2**63 - 1
+_EXAMINED_MAX = 2_000
 Seconds = Annotated[float, AfterValidator(lambda seconds: round(seconds, 6))]
 _MISSING = "There is no such delivery."
 _DONE = "No such delivery waits; it is being sent now, or has ended."
@@ -148,7 +149,7 @@ class DeliveryDone(BaseModel):
 
 @router.get(
     "",
-    summary="List deliveries by event, subscription and state",
+    summary="List deliveries by event, subscription, topic, state and outcome",
     responses=refusals("invalid-cursor", "invalid-parameter", "not-found"),
 )
 @needs("read", reach="route")
@@ -159,13 +160,18 @@ async def list_deliveries(
     event_id: Annotated[str | None, Query(max_length=60)] = None,
     subscription_id: Annotated[str | None, Query(max_length=60)] = None,
     state: Annotated[State | None, Query()] = None,
+    topic: Annotated[str | None, Query(max_length=249, description="Of events of exactly this topic.")] = None,
+    outcome: Annotated[
+        str | None, Query(max_length=40, pattern="^[a-z_]+$", description="Outcome of the last attempt: timeout, ...")
+    ] = None,
     since: Since = None,
     until: Until = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> DeliveryPage:
     """Newest event first; `Link: rel="next"` and `next_cursor` lead to the next page. `since` and `until` refer to the
-    event.
+    event. `state=ended` lists dropped deliveries only with an event or a subscription. With `topic` a page reads 2,000
+    events at most: follow `next_cursor` until it is null.
     """
     event = event_number(event_id, context.incarnation) if event_id is not None else None
     subscription = None
@@ -175,13 +181,24 @@ async def list_deliveries(
         require_every_topic(request)
     low, high = await id_range(context, since, until)
     before = read_cursor(cursor, [int, int]) or [high, 0 if until is not None else _LARGEST]
+    ids = await _events_of(context, topic, low, int(before[0])) if topic is not None else None
     rows = await context.database.fetch_filtered(
-        "delivery.list", "default", event, subscription, state, before[0], before[1], limit + 1, low
+        "delivery.list", "default", event, subscription, state, before[0], before[1], limit + 1, low, ids, outcome
     )
-    last = rows[limit - 1] if len(rows) > limit else None
-    next_cursor = link_next(request, response, [last["event_id"], last["subscription_id"]] if last else None)
+    last = [rows[limit - 1]["event_id"], rows[limit - 1]["subscription_id"]] if len(rows) > limit else None
+    if last is None and ids is not None and len(ids) == _EXAMINED_MAX:
+        last = [ids[-1], 0]  # the topic has earlier events
+    next_cursor = link_next(request, response, last)
     items = [delivery_out(row, context.incarnation) for row in rows[:limit]]
     return DeliveryPage.model_validate({"items": items, "next_cursor": next_cursor})
+
+
+async def _events_of(context: Context, topic: str, low: int, newest: int) -> list[int]:
+    """Return the newest events of a topic that a page examines, newest first."""
+    if "\x00" in topic:
+        raise Problem("invalid-parameter", "topic holds a NUL character", parameter="topic")
+    rows = await context.database.fetch("event.of_topic", "default", topic, low, newest, _EXAMINED_MAX)
+    return [row["id"] for row in rows]
 
 
 @router.get("/{delivery_id}/attempts", summary="List the attempts of a delivery", responses=refusals("not-found"))

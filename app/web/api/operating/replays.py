@@ -1,4 +1,4 @@
-"""/replays: events or dead letters sent again, in the background (WH-P01..P04)."""
+"""/replays: events or dead letters sent again, in the background."""
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ _EXAMPLE: dict[str, Any] = {
     "progress": 0.4,
     "examined": 400,
     "replayed": 200,
+    "erased": 0,
 }
 
 
@@ -112,6 +113,7 @@ class ReplayOut(BaseModel):
     progress: float = Field(description="From 0 to 1: the part of the range that is done.")
     examined: int
     replayed: int = Field(description="Deliveries made. Open deliveries are not made twice.")
+    erased: int = Field(description="Deliveries not made, because the contents of their event were erased.")
 
 
 class DryRunOut(BaseModel):
@@ -123,6 +125,7 @@ class DryRunOut(BaseModel):
                 {
                     "dry_run": True,
                     "records": 200,
+                    "erased": 0,
                     "more": False,
                     "oldest": "evt_k3v7q2ha_42",
                     "newest": "evt_k3v7q2ha_977",
@@ -133,6 +136,7 @@ class DryRunOut(BaseModel):
 
     dry_run: Literal[True] = True
     records: int
+    erased: int = Field(description="Records left out, because the contents of their event were erased.")
     more: bool = Field(description="The count stopped there; there are more.")
     oldest: str | None
     newest: str | None
@@ -208,8 +212,9 @@ async def _count(selection: list[object], context: Context) -> DryRunOut:
     row = await context.database.fetchrow("replay.count", *selection, _COUNTED_MAX)
     assert row is not None, "count gives a row"
     ends = [format_event_id(context.incarnation, n) if n is not None else None for n in (row["oldest"], row["newest"])]
-    more = row["records"] == _COUNTED_MAX
-    return DryRunOut(records=row["records"] - more, more=more, oldest=ends[0], newest=ends[1])
+    more = row["counted"] == _COUNTED_MAX
+    records = row["records"] - (more and row["records"] > 0)
+    return DryRunOut(records=records, erased=row["erased"], more=more, oldest=ends[0], newest=ends[1])
 
 
 async def _get(number: int, context: Context) -> ReplayOut:

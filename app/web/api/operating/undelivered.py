@@ -1,4 +1,4 @@
-"""/undelivered: accepted events that have not reached a subscriber, and why (WH-P01, WH-R14, WH-10)."""
+"""/undelivered: accepted events that have not reached a subscriber, and why."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.events.event_search import Since, Until, id_range
 from app.web.api.route.condition import BlockedBy, ConditionReason, NextAttemptAt
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.known_subscription import find
@@ -98,20 +99,25 @@ async def list_undelivered(
         Literal["waiting", "dead"] | None,
         Query(description="The outcome as in /events. waiting: still owed. dead: given up. Default: both."),
     ] = None,
+    since: Since = None,
+    until: Until = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> UndeliveredPage:
-    """If an accepted event is not in this list, each subscription that wanted it has answered with 2xx."""
+    """If an accepted event is not in this list, each subscription that wanted it has answered with 2xx, or has ended.
+    `since` and `until` refer to the event.
+    """
     subscription = None
     if subscription_id is not None:
         subscription = (await find(request, subscription_id, context))["id"]
     else:
         require_every_topic(request)
+    span = await id_range(context, since, until)
     items: list[dict[str, Any]] = []
     places: list[Place] = []
     for place in _begin(cursor):
         if place[0] in _OUTCOMES[outcome] and len(items) <= limit:
-            found = await _read(context, place, subscription, limit + 1 - len(items))
+            found = await _read(context, place, subscription, limit + 1 - len(items), span)
             items += [item for item, _ in found]
             places += [where for _, where in found]
     more = places[limit - 1] if len(items) > limit else None
@@ -129,21 +135,21 @@ def _begin(cursor: str | None) -> list[Place]:
 
 
 async def _read(
-    context: Context, place: Place, subscription: int | None, most: int
+    context: Context, place: Place, subscription: int | None, most: int, span: tuple[int, int]
 ) -> list[tuple[dict[str, Any], Place]]:
-    """Return at most ``most`` items of one part after a place, each with its own place."""
+    """Return at most ``most`` items of one part after a place, of events in ``span``, each with its own place."""
     part, due_us, event, last = place
     fetch, tenant = context.database.fetch, "default"
     if part == "queued":
-        rows = await fetch("undelivered.queued", tenant, subscription, event, most)
+        rows = await fetch("undelivered.queued", tenant, subscription, event, most, *span)
         return [(_queued(row, context.incarnation), (part, 0, row["event_id"], 0)) for row in rows]
     if subscription is None:
         name = "undelivered.open" if part == "waiting" else "undelivered.dead"
-        rows = await fetch(name, tenant, event, last, most)
+        rows = await fetch(name, tenant, event, last, most, *span)
     elif part == "waiting":
-        rows = await fetch("undelivered.open_of", tenant, subscription, due_us, event, _NEVER_US, most)
+        rows = await fetch("undelivered.open_of", tenant, subscription, due_us, event, _NEVER_US, most, *span)
     else:
-        rows = await fetch("undelivered.dead_of", tenant, subscription, event, most)
+        rows = await fetch("undelivered.dead_of", tenant, subscription, event, most, *span)
     return [
         (_out(row, context.incarnation), (part, row.get("due_us", 0), row["event_id"], row["subscription_id"]))
         for row in rows

@@ -1,18 +1,17 @@
 """/rabbithub/...: exchanges and queues as endpoints, in RabbitHub's own terms.
 
-    PUT, DELETE endpoint/{x,q}/NAME            make it, delete it                                 (RH-03..RH-05)
-    POST        endpoint/{x,q}/NAME            publish the body                                   (RH-06..RH-12)
-    GET         endpoint/..., subscribe/...    its description, as XML or JSON           (RH-13)
-    GET         ...?hub.mode=generate_token    a token, by which it may be subscribed elsewhere   (RH-15)
-    GET         ...?hub.challenge=...          the answer to another hub's verification           (RH-17)
-    POST        subscribe/{x,q}/NAME           subscribe, unsubscribe: a form, or JSON            (RH-19..RH-25)
-    DELETE      subscribe/{x,q}/NAME           delete a subscription                              (RH-31)
-    GET         subscriptions[/{x,q}/NAME]     all of them, or one                                (RH-46..RH-48)
-    POST        subscriptions                  import subscriptions exported elsewhere              (RH-49)
+    PUT, DELETE endpoint/{x,q}/NAME            make it, delete it
+    POST        endpoint/{x,q}/NAME            publish the body
+    GET         endpoint/..., subscribe/...    its description, as XML or JSON
+    GET         ...?hub.mode=generate_token    a token, by which it may be subscribed elsewhere
+    GET         ...?hub.challenge=...          the answer to another hub's verification
+    POST        subscribe/{x,q}/NAME           subscribe, unsubscribe: a form, or JSON
+    DELETE      subscribe/{x,q}/NAME           delete a subscription
+    GET         subscriptions[/{x,q}/NAME]     all of them, or one
+    POST        subscriptions                  import subscriptions exported elsewhere
     GET         subscriptions/errors           subscriptions with failing deliveries
-    (RH-44)
 
-A virtual host may stand before each of them (RH-01). Segments of the path are percent-decoded, so a name may hold a
+A virtual host may stand before each of them. Segments of the path are percent-decoded, so a name may hold a
 slash. Answers are plain text where they are no documents.
 """
 
@@ -32,11 +31,11 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Scope
 
+from app.web.api.rabbithub.path import parts_of
 from app.web.api.rabbithub.words import description, error_record, imported, read_import, read_wish, record
 from app.web.api.route.actor import actor_of
 from app.web.api.route.context import context_of
 from app.web.header_text import header_text
-from app.web.rabbithub_path import parts_of
 from app.web.scopes import OPEN, Need, default_need, needs_by
 from db.errors import DatabaseError
 from event.identity import format_event_id
@@ -113,7 +112,7 @@ def _need_of(scope: Scope) -> Need:
 
 
 def _brings_token(scope: Scope) -> bool:
-    """Return whether another hub verifies one of our exchanges or queues (RH-17): the token in its query is then
+    """Return whether another hub verifies one of our exchanges or queues: the token in its query is then
     checked.
     """
     query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
@@ -210,7 +209,7 @@ async def _publish(hub: Hub, call: _Call) -> Response:
     number = await publish(hub, resource, message)
     identified = {} if id_header is None else {id_header: format_event_id(hub.incarnation, number)}
     if identified or correlation:
-        # The caller chose the names of the headers, so they must not be keyword arguments of the logger (FS-11).
+        # The caller chose the names of the headers, so they must not be keyword arguments of the logger.
         ids = {"message_id": identified, "correlation_id": correlation}
         _log.info("rabbithub_published", sequence=number, resource=resource.place.name, **ids)
     returned = {name: as_sent(value) for name, value in correlation.items()}
@@ -218,7 +217,7 @@ async def _publish(hub: Hub, call: _Call) -> Response:
 
 
 def _correlation(hub: Hub, call: _Call) -> dict[str, str]:
-    """Read the header that ``set_correlation_id=HEADER`` names; it is logged, returned and forwarded (RH-11)."""
+    """Read the header that ``set_correlation_id=HEADER`` names; it is logged, returned and forwarded."""
     name = _chosen_header(call, "set_correlation_id", hub.options.correlation_id_header)
     value = header_text(call.request, name) if name is not None else None
     return {} if name is None or value is None else {name: value}
@@ -287,12 +286,12 @@ async def _errors(hub: Hub, call: _Call) -> Response:
 
 
 async def _import(hub: Hub, call: _Call) -> Response:
-    """Import each item by itself: an item that fails has its reason and does not stop the others (RH-49)."""
+    """Import each item by itself: an item that fails has its reason and does not stop the others."""
     if call.place is not None:
         raise FormRefused(405, "", "Invalid operation")
     results = []
     body = await _body(call.request, hub.options.fetch_bytes_max)
-    for item in await asyncio.to_thread(read_import, body):  # a MiB of JSON must not block the loop (T13)
+    for item in await asyncio.to_thread(read_import, body):  # a MiB of JSON must not block the loop
         result = {name: item.get(name) for name in ("resource_name", "topic", "callback")}
         try:
             place, wish, active = imported(item)
@@ -310,7 +309,7 @@ async def _get(hub: Hub, call: _Call) -> Response:
     try:
         resource = await find(hub, call.named())
     except FormRefused:
-        if mode in _USES:  # without a key: do not reveal which resources exist (FS-17 b)
+        if mode in _USES:  # without a key: do not reveal which resources exist
             raise FormRefused(400, "", _NOT_TOLD) from None
         raise
     if mode is None:

@@ -55,6 +55,7 @@ SAFE: Final[Mapping[str, str]] = {
     "/subscriptions/{subscription_id}/ack": _RECEIPT,
     "/subscriptions/{subscription_id}/nack": _RECEIPT,
     "/subscriptions/{subscription_id}/extend": _RECEIPT,
+    "/erasures": _ACT,
     "/deliveries/{delivery_id}/retry": _ACT,
     "/deliveries/{delivery_id}/give-up": _ACT,
     "/queues/{queue}/receive": _TAKE,

@@ -139,4 +139,6 @@ async def _event(request: Request, body: FilterTest, context: Context) -> list[A
     if row is None:
         raise Problem("not-found", _MISSING)
     require_topic(request, row["topic"], hidden=_MISSING)
+    if row["erased_at"] is not None:
+        raise Problem("event-erased", "A filter cannot judge it any more.")
     return [row[name] for name in ("topic", "key", "accepted_at", "content_type", "headers", "payload")]

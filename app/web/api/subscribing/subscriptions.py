@@ -6,7 +6,7 @@ import json
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from app.web.api.route.audited import audited
 from app.web.api.route.context import Context, context_of
@@ -36,11 +36,12 @@ from egress.url import UrlRefused, parse_target
 from event.topic import TopicError, validate_pattern
 from hub.filter import FilterError
 from hub.subscriptions import InUse, NewSubscription, Stale, SubscriptionUpdate
-from webhooks.condition import subscription_condition
+from webhooks.condition import Health, subscription_condition
 from webhooks.custom_header import checked_headers
 
 __all__ = ["find_to_change", "pattern_of", "router", "subscription_out"]
 
+Pair = Annotated[str, Field(max_length=541, pattern="^[^:]{1,40}:")]
 router = APIRouter(
     prefix="/subscriptions", tags=["subscriptions"], route_class=StrictRoute,
     responses=refusals("database-unavailable", "busy", "invalid-parameter"),
@@ -184,24 +185,36 @@ async def list_subscriptions(
     context: In,
     topic: Annotated[str | None, Query(max_length=249, description="Exactly this topic or pattern.")] = None,
     state: Annotated[Literal["active", "disabled", "gone", "expired", "denied"] | None, Query()] = None,
+    health: Annotated[Health | None, Query(description="Its `health` now. A page may have fewer items then.")] = None,
+    name: Annotated[str | None, Query(max_length=200, description="Exactly this name.")] = None,
+    metadata: Annotated[
+        list[Pair] | None,
+        Query(max_length=20, description="`owner:team-orders`: this name and value; may be repeated."),
+    ] = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> Response:
     """Oldest first; `Link: rel="next"` and `next_cursor` lead to the next page."""
     after = read_cursor(cursor, [int]) or [0]
-    if topic is not None and "\x00" in topic:
-        raise Problem("invalid-parameter", "topic holds a NUL character", parameter="topic")
+    for parameter, text in (("topic", topic), ("name", name), ("metadata", "".join(metadata or ()))):
+        if text is not None and "\x00" in text:
+            raise Problem("invalid-parameter", f"{parameter} holds a NUL character", parameter=parameter)
+    wanted = json.dumps(dict(pair.split(":", 1) for pair in metadata)) if metadata else None
     if topic is None:
         require_every_topic(request)
     else:
         require_topic(request, topic)
     asked = ("subscription.list", "default", after[0], topic, state, limit + 1)
+
+    def may_see(row: Row) -> bool:
+        return is_reached(request, row) and health in (None, subscription_condition(row).state)
+
     async with context.answers.share() as share:
-        rows = await share.fetch(lambda room: context.database.fetch(*asked, room))
+        rows = await share.fetch(lambda room: context.database.fetch(*asked, room, name, wanted))
         return await share.page_of(
             request, rows, limit, lambda row: [row["id"]],
             lambda row: SubscriptionOut.model_validate(_out(row)).model_dump(by_alias=True),
-            lambda row: is_reached(request, row),
+            may_see,
         )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The parts of a path below /rabbithub (RH-01), for authentication and for the routes."""
+"""The parts of a path below /rabbithub, for authentication and for the routes."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""The parts of ``hookwire sync``: the plan, and the check of what is wanted."""

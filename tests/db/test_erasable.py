@@ -1,0 +1,201 @@
+"""Each column that can hold the content or the key of an event is erased, or is listed here with its reason (GU-14)."""
+
+from __future__ import annotations
+
+import asyncpg
+
+from db.pool import PoolOptions, open_database
+
+MARK = "ada-lovelace"
+ERASED = {
+    "events": {"content_type", "headers", "key", "payload"},
+    "attempts": {"detail", "response_body", "response_headers"},
+    "dead_letters": {"detail"},
+    "relay_dead_letters": {"detail", "key"},
+    "deliveries": {"lane"},
+    "idempotency_keys": {"fingerprint"},
+    "jobs": {"args", "errors", "key", "progress_note", "result", "resumed", "uniq"},
+    "job_archive": {"args", "errors", "key", "reason", "result", "uniq"},
+}
+"""Emptied by db/sql/erasure.sql, or gone with the row that it ends. A key only on demand."""
+
+_WORDS = "a word of the hub's own, or a name that an operator or a program chose"
+KEPT = {
+    "events": {"sinks": _WORDS, "tenant": _WORDS, "topic": _WORDS},
+    "attempts": dict.fromkeys(("address", "decision", "outcome", "tenant", "trigger", "worker"), _WORDS),
+    "dead_letters": dict.fromkeys(("kind", "last_outcome", "tenant"), _WORDS),
+    "relay_dead_letters": dict.fromkeys(("reason", "sink", "tenant", "topic"), _WORDS),
+    "deliveries": dict.fromkeys(("last_outcome", "tenant"), _WORDS),
+    "idempotency_keys": {
+        "key": "a late repeat must be known, until HOOKWIRE_IDEMPOTENCY_SECONDS are over",
+        "tenant": _WORDS, "topic": _WORDS,
+    },
+    "jobs": dict.fromkeys(
+        (
+            "assignee", "created_by", "due_zone", "kind", "on_due", "performer", "queue", "state", "tenant", "token",
+            "worker",
+        ),
+        _WORDS,
+    ),
+    "job_archive": dict.fromkeys(
+        ["assignee", "created_by", "ended_by", "kind", "performer", "queue", "state", "tenant", "worker"], _WORDS
+    ),
+}  # fmt: skip
+_SETTINGS = "what operators and subscribers have set; no event flows into it"
+_OWN = "sent to the hub as it is, not made from an event; it has ends of its own"
+_COUNTS = "counts, times and names"
+_WAITING = "of events that wait for a sink: an erasure leaves these out, and the row goes when they have left"
+ELSEWHERE = {
+    **dict.fromkeys(
+        (
+            "api_keys",
+            "former_audiences",
+            "installation",
+            "intents",
+            "job_kinds",
+            "job_schedules",
+            "layouts",
+            "migrations",
+            "queues",
+            "rabbithub_resources",
+            "rabbithub_subscriptions",
+            "services",
+            "sinks",
+            "subscription_secrets",
+            "subscriptions",
+            "task_kinds",
+            "topics",
+            "upstreams",
+            "verification_buckets",
+        ),
+        _SETTINGS,
+    ),
+    **dict.fromkeys(
+        (
+            "consumers",
+            "delivery_gates",
+            "delivery_failures",
+            "erased_events",
+            "fanout_cursors",
+            "job_rates",
+            "lake_backlog",
+            "lake_batches",
+            "lake_metrics",
+            "lake_proofs",
+            "lake_slo",
+            "ledger",
+            "ledger_entries",
+            "number_marks",
+            "process_states",
+            "relay_batch_numbers",
+            "relay_batches",
+            "relay_members",
+            "relay_terms",
+            "replays",
+            "request_archive",
+            "task_workers",
+            "outbox",
+        ),
+        _COUNTS,
+    ),
+    **dict.fromkeys(
+        (
+            "dead_messages",
+            "dead_tasks",
+            "message_archive",
+            "message_log",
+            "messages",
+            "request_keys",
+            "requests",
+            "task_archive",
+            "task_rows",
+        ),
+        _OWN,
+    ),
+    "compat_parked": "of goharvest's table, which is another program's",
+    "held": _WAITING,
+    "holds": _WAITING,
+    "audit": "who did what and why; a hold's entry names its key, until HOOKWIRE_HISTORY_RETENTION_DAYS are over",
+    "foreign_topics": "digests of entries of another publisher's feed",
+    "job_requests": "who asked for a job over the API; a job of an event has no such row",
+    "kept_answers": "answers to POSTs other than publishing, until HOOKWIRE_IDEMPOTENCY_SECONDS are over",
+}
+_COLUMNS = """
+    SELECT c.relname AS "table", a.attname AS "column" FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+    WHERE c.relnamespace = 'hookwire'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+      AND a.attnum > 0 AND NOT a.attisdropped
+      AND a.atttypid IN ('text'::regtype, 'text[]'::regtype, 'jsonb'::regtype, 'bytea'::regtype, 'jsonpath'::regtype)"""
+
+
+async def test_each_column_is_erased_or_has_a_reason(database_url: str) -> None:
+    """A new table, or a new column beside the content of events, fails this until somebody has decided."""
+    connection = await asyncpg.connect(database_url)
+    rows = await connection.fetch(_COLUMNS)
+    await connection.close()
+    undecided = {
+        f"{row['table']}.{row['column']}"
+        for row in rows
+        if row["table"] not in ELSEWHERE
+        and row["column"] not in ERASED.get(row["table"], set()) | KEPT.get(row["table"], {}).keys()
+    }
+    named = {(table, column) for table, columns in ERASED.items() for column in columns | KEPT[table].keys()}
+    gone = named - {(row["table"], row["column"]) for row in rows} or ELSEWHERE.keys() - {row["table"] for row in rows}
+
+    assert (undecided, gone) == (set(), set())
+
+
+async def test_no_table_has_the_mark_of_an_erased_event(database_url_both: str) -> None:
+    """The mark is in each erased column before."""
+    connection = await asyncpg.connect(database_url_both)
+    database = await open_database(PoolOptions(database_url_both))
+    await connection.execute(_FILL.replace("MARK", MARK))
+    before = await marked(connection)
+    await database.fetch("erasure.end_deliveries", [7])
+    await database.execute("erasure.empty_jobs", [7], "x")
+    await database.fetchval("erasure.end_jobs", [7], "x", "ada")
+    await database.fetchrow("erasure.erase", [7], "x", True)
+    after = await marked(connection)
+    await connection.close()
+    await database.aclose()
+
+    assert (before, after) == (ERASED, {})
+
+
+async def marked(connection: asyncpg.Connection[asyncpg.Record]) -> dict[str, set[str]]:
+    """The columns of each table that hold the mark, as text or as bytes."""
+    found: dict[str, set[str]] = {}
+    for row in await connection.fetch(_COLUMNS):
+        table, column = row["table"], row["column"]
+        count = await connection.fetchval(
+            f'SELECT count(*) FROM hookwire."{table}" t WHERE strpos(t."{column}"::text, $1) > 0'
+            f" OR strpos(t.\"{column}\"::text, encode(convert_to($1, 'UTF8'), 'hex')) > 0",
+            MARK,
+        )
+        if count:
+            found.setdefault(table, set()).add(column)
+    return found
+
+
+_FILL = """
+INSERT INTO hookwire.events (id, accepted_at, ordered, tenant, topic, key, content_type, headers, sinks, payload)
+    VALUES (7, now(), true, 'default', 't', 'MARK', 'text/MARK', '{"x": "MARK"}', '{}', 'MARK');
+INSERT INTO hookwire.attempts (event_id, subscription_id, started_at, number, total_seconds, tenant, outcome, decision,
+                               trigger, worker, detail, response_headers, response_body)
+    VALUES (7, 1, now(), 1, 0, 'default', 'timeout', 'retry', 'first', 'w', 'MARK', '{"x": "MARK"}', 'MARK');
+INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, detail)
+    VALUES (7, 1, 'default', 'exhausted', 1, 'MARK');
+INSERT INTO hookwire.relay_dead_letters (sink, event_id, tenant, topic, key, shard, layout, reason, detail)
+    VALUES ('kafka', 7, 'default', 't', 'MARK', 1, 1, 'refused', 'MARK');
+INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, lane)
+    VALUES (7, 2, now(), now(), 'default', 'MARK');
+INSERT INTO hookwire.idempotency_keys (tenant, key, fingerprint, event_id, accepted_at, ordered)
+    SELECT 'default', 'k', 'MARK', 7, e.accepted_at, true FROM hookwire.events e;
+INSERT INTO hookwire.jobs (kind, state, args, key, uniq, rank_at, attempts_max, run_seconds, progress_note, resumed,
+                           result, errors, created_by, created_at)
+    VALUES ('k', 'available', '{"event_id": "evt_x_7", "data": "MARK"}', 'MARK', 'MARK', now(), 1, 1, 'MARK', '"MARK"',
+            '"MARK"', '["MARK"]', 'topic', now());
+INSERT INTO hookwire.job_archive (id, seq, kind, queue, state, args, key, uniq, priority, attempts, attempts_max,
+                                  run_seconds, number, result, errors, reason, created_by, created_at, ended_at)
+    VALUES (gen_random_uuid(), 0, 'k', 'q', 'completed', '{"event_id": "evt_x_7", "data": "MARK"}', 'MARK', 'MARK', 0,
+            1, 1, 1, 1, '"MARK"', '["MARK"]', 'MARK', 'topic', now(), now());
+"""
