@@ -11,9 +11,9 @@
                            with every other unit of that key
 
 A *unit* is one request's drafts; it is stored whole or not at all. A shared commit takes key locks only by try-lock, so
-that a foreign transaction that holds a key delays that key alone (RR-03). Our writers never hold units of one key at
+that a foreign transaction that holds a key delays that key alone. Our writers never hold units of one key at
 once. After a certain rollback the batch is halved until the unit that caused it is alone. After an unknown COMMIT the
-outcome of its units is unknown, and publishers repeat with their Idempotency-Key (RR-12).
+outcome of its units is unknown, and publishers repeat with their Idempotency-Key.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _IN_FLIGHT_PAUSE_SECONDS = 0.02
 
 _UNIQUE_VIOLATION = "23505"
 """The SQLSTATE that ``publish_batch`` raises when a part of a unit conflicts. From an index it is a failure of the
-server (FC-06).
+server.
 """
 
 
@@ -69,7 +69,7 @@ class PublishOptions:
     at once. At most ``waiting_units_max`` units wait in memory. Units whose key is held elsewhere wait for it
     ``key_lock_seconds`` in a transaction of their own; ``key_waiters`` of those, for different keys, run at once. For
     an idempotency key that is in an open transaction they wait as long, in memory. A publish without an answer of the
-    database after ``answer_seconds`` fails (F13).
+    database after ``answer_seconds`` fails.
     """
 
     writers: int = 2
@@ -117,15 +117,18 @@ class Publisher:
         self._trouble = Trouble("publishing_fails", "publishing_goes_on")
 
     def order_across_topics(self, across: bool) -> None:
-        """Set the order scope of the layout: per key across topics, or per (topic, key) (RG-10)."""
+        """Set the order scope of the layout: per key across topics, or per (topic, key)."""
         self._orders_across_topics = across
 
-    async def publish(self, drafts: Sequence[Draft], fingerprint: bytes | None = None) -> list[Accepted]:
+    async def publish(
+        self, drafts: Sequence[Draft], fingerprint: bytes | Sequence[bytes | None] | None = None
+    ) -> list[Accepted]:
         """Store one unit and return when it is durable, one :class:`Accepted` per draft, in order.
 
         ``fingerprint`` is the digest of the whole request when its publisher chose the idempotency keys: the same key
-        with another fingerprint is a conflict. None means that a key is the event's identity (CloudEvents: source
-        and id), and the fingerprint is the event's. Keys count for their topic. A unit conflicts whole or not at all.
+        with another fingerprint is a conflict. A sequence has one for each draft. None means that a key is the event's
+        identity (CloudEvents: source and id), and the fingerprint is the event's. Keys count for their topic. A unit
+        conflicts whole or not at all.
 
         Raises an error of :mod:`hub.publish_error`, ``db.errors.Unavailable`` (nothing stored) or
         ``db.errors.OutcomeUnknown`` (repeat with the same key).
@@ -133,9 +136,10 @@ class Publisher:
         waiting = len(self._queue) + self._held_units + len(self._in_flight)
         if waiting >= self._options.waiting_units_max or self._stopping:
             raise Overloaded
+        of_each = [fingerprint] * len(drafts) if fingerprint is None or isinstance(fingerprint, bytes) else fingerprint
         try:
             stripes = stripes_of(drafts, across_topics=self._orders_across_topics)
-            unit = Unit(drafts, stripes, fingerprint, asyncio.get_running_loop().create_future())
+            unit = Unit(drafts, stripes, of_each, asyncio.get_running_loop().create_future())
         except UnicodeEncodeError:
             raise PublishRefused("a key is not Unicode text") from None
         self._queue.append(unit)
@@ -207,7 +211,7 @@ class Publisher:
         await pause(self._arrived, 0.01 if self._queue else None)
 
     def _take(self) -> list[Unit]:
-        """Return the next commit's units, without those of a key that is being committed (RR-03, RR-12)."""
+        """Return the next commit's units, without those of a key that is being committed."""
         most = self._options.commit_drafts_max
         units: list[Unit] = []
         set_aside: list[Unit] = []
@@ -314,7 +318,7 @@ class Publisher:
         self._hold(unit)
 
     def _wait_for_first(self, unit: Unit) -> None:
-        """Try the unit again after a pause; fail it if its idempotency key stays in an open transaction (FC-09)."""
+        """Try the unit again after a pause; fail it if its idempotency key stays in an open transaction."""
         loop = asyncio.get_running_loop()
         if unit.in_flight_until is None:
             unit.in_flight_until = loop.time() + self._options.key_lock_seconds
@@ -335,7 +339,7 @@ class Publisher:
         self._held_units += 1
 
     async def _wait_for_keys(self, stripes: frozenset[int], tasks: asyncio.TaskGroup) -> None:
-        """Wait for these stripes in one transaction, for all units that need them (RR-03)."""
+        """Wait for these stripes in one transaction, for all units that need them."""
         held = self._held[stripes]
         try:
             while held:
@@ -374,7 +378,7 @@ class Publisher:
 
 
 def stripes_of(drafts: Sequence[Draft], *, across_topics: bool) -> frozenset[int]:
-    """Return the locks of their ordering keys, as ``hookwire.lane_digest`` under either order scope (RG-10)."""
+    """Return the locks of their ordering keys, as ``hookwire.lane_digest`` under either order scope."""
     return frozenset(hash_key("" if across_topics else d.topic, d.key).stripe for d in drafts if d.key is not None)
 
 
@@ -391,12 +395,13 @@ def _failure(error: Refused | Busy) -> Exception:
 async def _store(
     session: Session, units: Sequence[Unit], direct: DirectCommit | None = None, *, wait: bool
 ) -> Sequence[Row]:
-    numbers, drafts, fingerprints = [], [], []
+    numbers: list[int] = []
+    drafts: list[Draft] = []
+    fingerprints: list[bytes | None] = []
     for number, unit in enumerate(units):
-        for draft in unit.drafts:
-            numbers.append(number)
-            drafts.append(draft)
-            fingerprints.append(unit.fingerprint)
+        numbers += [number] * len(unit.drafts)
+        drafts += unit.drafts
+        fingerprints += unit.fingerprints
     return await session.fetch(
         "event.publish_batch" if direct is None else "direct.publish",
         "default",
