@@ -46,6 +46,7 @@ ENVIRONMENT_READERS = {
     "app/checks/startup.py": "looks for settings that this version does not know",
     "app/cli/hub_client.py": "a command's key, which is no setting of the hub",
     "sdk/src/hookwire/client/hookwire.py": "a program's hub and token, which are no settings of the hub",
+    "sdk/src/hookwire/testing/hub.py": "starts a hub with an environment without the program's settings",
     "app/log.py": "NO_COLOR, which belongs to every program",
     "app/cli/commands/config.py": "looks for settings that this version does not know",
     "app/cli/commands/doctor.py": "looks for settings that this version does not know",
@@ -66,6 +67,7 @@ SQL_FOR_PEOPLE = {
     "sdk/src/hookwire/jobs/sql_jobs.py": "calls of the published functions, as in outbox.py",
     "sdk/src/hookwire/jobs/sql_tasks.py": "calls of the published functions, and the row of a worker that is present",
     "sdk/src/hookwire/jobs/task.py": "a call of the published function, as in outbox.py",
+    "sdk/src/hookwire/receive/database_seen.py": "tables in the database of the receiver, which knows no hookwire",
     "sdk/src/hookwire/services/sql_reply_cache.py": "a table in the database of the service, which knows no hookwire",
 }
 
