@@ -23,8 +23,8 @@ from app.web.publishing.publish_headers import OWN_PREFIX, add_own_header
 from event.cloudevents import CloudEventError, draft_of
 from event.event import Draft
 from event.hops import HOPS_HEADER
-from event.json_format import payload_of
-from event.strict_json import Member, StrictJsonError, loads_array_members, loads_members
+from event.json_format import JSON_TYPE, payload_of
+from event.strict_json import Member, StrictJsonError, loads, loads_array_members, loads_members
 from event.tombstone import TOMBSTONE_HEADER, is_tombstone
 
 __all__ = ["elements_of", "read_element", "read_line"]
@@ -34,6 +34,7 @@ _TAKEN: Final = frozenset({"hookwire-ttl", "hookwire-retry", TOMBSTONE_HEADER})
 _CLOUDEVENTS: Final = "ce-"
 _CARRIED_BYTES_MAX: Final = 512
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_USUAL: Final = re.compile(rb'\{"idempotency_key":"([!#-\[\]-~]{1,255})"(?:,"key":"([!#-\[\]-~]{1,1024})")?,"data":')
 _Members = dict[str, Member]
 
 
@@ -42,10 +43,26 @@ def read_line(envelope: Envelope, number: int, line: bytes) -> Draft:
 
     Key and headers of the request are defaults for each line.
     """
+    if (draft := _usual(envelope, line)) is not None:
+        return draft
     try:
         return read_element(envelope, number, loads_members(line))
     except StrictJsonError as error:
         raise _refused(number, error.reason, error.status_hint) from None
+
+
+def _usual(envelope: Envelope, line: bytes) -> Draft | None:
+    """Return the event of a line as the SDK writes most of them, or None; this reads it in half the time."""
+    found = _USUAL.match(line)
+    if found is None or envelope.own or envelope.carried or envelope.hops or not line.endswith(b"}"):
+        return None
+    payload = line[found.end() : -1]
+    try:
+        loads(payload)  # what is JSON now has no further member behind it
+    except StrictJsonError:
+        return None
+    key = envelope.key if found[2] is None else found[2].decode()
+    return Draft(envelope.topic, payload, key, JSON_TYPE, idempotency_key=found[1].decode())
 
 
 def elements_of(body: bytes) -> list[tuple[int, _Members]]:

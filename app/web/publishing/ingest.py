@@ -188,14 +188,15 @@ class Ingest:
         if isinstance(one, Problem):
             outcome = {"outcome": _OUTCOMES.get(one.slug, "error")} if has_outcome else {}
             return {**outcome, **_refused_item(one)}
-        return {
-            **({"outcome": "replayed" if one.replayed else "stored"} if has_outcome else {}),
+        item: dict[str, object] = {"outcome": "replayed" if one.replayed else "stored"} if has_outcome else {}
+        item |= {
             "id": format_event_id(self._incarnation, one.id),
             "topic": one.topic,
             "key": one.key,
             "sequence": one.sequence,
             "accepted_at": format_timestamp(one.accepted_at),
         }
+        return item
 
 
 def _refused_item(problem: Problem) -> dict[str, object]:
@@ -293,9 +294,7 @@ def _own_fingerprint(draft: Draft) -> bytes | None:
 
 
 def _fingerprint(texts: Sequence[str | None], drafts: Sequence[Draft], body: bytes) -> bytes:
-    digest = hashlib.sha256()
-    for text in texts:
-        digest.update((text or "").encode() + b"\x00")
+    digest = hashlib.sha256("".join([f"{text or ''}\x00" for text in texts]).encode())
     for draft in drafts:  # attributes of binary mode; trace headers may differ in a repeated request
         for name, value in sorted(draft.headers.items()):
             if name.startswith("ce-"):

@@ -24,7 +24,7 @@ class Event:
     idempotency_key: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Published:
     """A stored event. ``sequence`` rises for each key. ``notice`` says if nobody gets the event.
 
@@ -41,7 +41,7 @@ class Published:
     idempotency_key: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
     """What became of one event of ``publish_many``.
 

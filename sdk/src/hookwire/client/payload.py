@@ -20,6 +20,9 @@ JSON_TYPE: Final = "application/json"
 _BYTES_TYPE: Final = "application/octet-stream"
 
 
+_BYTES: Final = (bytes, bytearray, memoryview)
+
+
 class _Nothing:
     """The default of ``data``: an event with an empty body."""
 
@@ -42,7 +45,7 @@ def encode_payload(data: Any, content_type: str | None) -> Payload:
     """Return the payload. Raise TypeError for data that JSON, or this content type, cannot express."""
     if data is NOTHING:
         return Payload(b"", content_type)
-    if isinstance(data, bytes | bytearray | memoryview):
+    if isinstance(data, _BYTES):
         return Payload(bytes(data), content_type or _BYTES_TYPE)
     if _package(data) == "cloudevents":
         return _cloudevent(data, content_type)
@@ -58,8 +61,7 @@ def _json(data: Any) -> bytes:
         written: bytes = sys.modules["msgspec"].json.encode(data)
         return written
     try:
-        text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
-        return text.encode()
+        return _ENCODER.encode(data).encode()
     except UnicodeEncodeError:
         raise TypeError("a text holds half of a surrogate pair, which is no UTF-8") from None
     except ValueError as error:
@@ -75,6 +77,9 @@ def _plain(value: Any) -> Any:
     if hasattr(type(value), "model_dump"):
         return value.model_dump(mode="json")
     raise TypeError(f"JSON cannot express {type(value).__name__}; pass a dict, list, str, number, bool, None or bytes")
+
+
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
 
 
 def _cloudevent(event: Any, content_type: str | None) -> Payload:

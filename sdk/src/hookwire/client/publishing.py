@@ -12,8 +12,9 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
+from json.encoder import encode_basestring
 from typing import Any, Final, Literal
 from urllib.parse import quote
 
@@ -64,7 +65,8 @@ def publish_many_steps(place: Place, events: Iterable[Event], timeout_seconds: f
     Raise TypeError for data that cannot be sent, before anything is. Raise :class:`HookwireError` if the first request
     fails and nothing is stored; after that, each event that is not stored has its reason in its outcome.
     """
-    lines = [_line(position, event) for position, event in enumerate(events)]
+    prefix, trace = new_key(), _trace()
+    lines = [_line(position, event, prefix, trace) for position, event in enumerate(events)]
     seconds = place.timeout_seconds if timeout_seconds is None else timeout_seconds
     many = _Many(place, time.monotonic() + seconds)
     by_topic: dict[str, list[_Line]] = {}
@@ -136,28 +138,32 @@ class _Many:
             self.outcomes[line.position] = Outcome(outcome, line.event, line.key, None, status, str(error))
 
 
-def _line(position: int, event: Event) -> _Line:
+def _line(position: int, event: Event, prefix: str, trace: Mapping[str, str]) -> _Line:
+    """Return the line of an event. Without an idempotency key it gets one of ``prefix`` and its position."""
     payload = encode_payload(event.data, event.content_type)
-    key = event.idempotency_key or new_key()
-    members: dict[str, Any] = {"idempotency_key": key}
+    key = event.idempotency_key
+    if key is None:
+        key = f"{prefix}-{position}"
+        event = Event(event.topic, event.data, event.key, event.content_type, event.headers, key)
+    head = '{"idempotency_key":' + encode_basestring(key)
     if event.key is not None:
-        members["key"] = event.key
-    headers = {**_trace(), **{name.lower(): value for name, value in event.headers.items()}}
-    headers |= {f"ce-{name}": value for name, value in payload.attributes.items()}
+        head += ',"key":' + encode_basestring(event.key)
+    headers = {**trace, **{name.lower(): value for name, value in event.headers.items()}}
+    if payload.attributes:
+        headers |= {f"ce-{name}": value for name, value in payload.attributes.items()}
     if headers:
-        members["headers"] = headers
-    return _Line(position, replace(event, idempotency_key=key), key, _written(members, payload))
+        head += ',"headers":' + json.dumps(headers, ensure_ascii=False)
+    return _Line(position, event, key, head.encode() + _written(payload))
 
 
-def _written(members: Mapping[str, Any], payload: Payload) -> bytes:
-    """Return the line: data that is JSON is not encoded a second time."""
-    head = json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode()
+def _written(payload: Payload) -> bytes:
+    """Return the end of a line: data that is JSON is not encoded a second time."""
     if payload.content_type == "application/json" and b"\n" not in payload.body and payload.body:
-        return head[:-1] + b',"data":' + payload.body + b"}"
-    more: dict[str, Any] = {"content_type": payload.content_type} if payload.content_type is not None else {}
+        return b',"data":' + payload.body + b"}"
+    end = "" if payload.content_type is None else ',"content_type":' + encode_basestring(payload.content_type)
     if payload.body:
-        more["data_base64"] = base64.b64encode(payload.body).decode()
-    return json.dumps({**members, **more}, ensure_ascii=False, separators=(",", ":")).encode()
+        end += f',"data_base64":"{base64.b64encode(payload.body).decode()}"'
+    return end.encode() + b"}"
 
 
 def _parts(lines: Sequence[_Line]) -> Iterable[Sequence[_Line]]:

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 from hookwire.client.exchange import Answer, NoAnswer, NotSent, Pause, Sending, Steps
 from hookwire.client.noun import Place
 
-__all__ = ["AsyncTransport", "Transport"]
+__all__ = ["AsyncTransport", "Transport", "installed_library"]
 
 T = TypeVar("T")
 _MODULES: Final = ("httpx2", "httpx")
@@ -39,6 +39,11 @@ def _module(given: Any) -> ModuleType:
             if root in _MODULES:
                 return sys.modules[root]
         raise TypeError(f"http= is a client of httpx2 or httpx, not {type(given).__name__}")
+    return installed_library()
+
+
+def installed_library() -> ModuleType:
+    """Return httpx2, or httpx where only that is installed; raise ImportError with the cure."""
     for name in _MODULES:
         try:
             return importlib.import_module(name)
@@ -117,26 +122,32 @@ class Transport(_Wire):
         until = time.monotonic() + sending.seconds
         try:
             response = client.send(self._request(client, sending), stream=True, follow_redirects=False)
-            try:
-                parts, size = [], 0
-                for part in response.iter_raw():
-                    parts.append(part)
-                    size += len(part)
-                    if time.monotonic() > until:
-                        raise NoAnswer("the answer did not end in time", is_late=True)
-                    if size > _ANSWER_BYTES_MAX:
-                        raise NoAnswer(f"the answer is larger than {_ANSWER_BYTES_MAX} bytes")
-            finally:
-                response.close()
+            content = response.content if response.is_stream_consumed else _read(response, until)
         except self._library.TransportError as error:
             raise self._translated(error) from error
-        return Answer(response.status_code, response.headers, b"".join(parts))
+        return Answer(response.status_code, response.headers, content)
 
     def _opened(self) -> Any:
         with self._lock:
             if self._client is None or self._process != os.getpid():
                 self._client, self._process = self._library.Client(**self._options()), os.getpid()
             return self._client
+
+
+def _read(response: Any, until: float) -> bytes:
+    """Return the body. A thread has no deadline of its own, so each part of it is looked at."""
+    parts, size = [], 0
+    try:
+        for part in response.iter_raw():
+            parts.append(part)
+            size += len(part)
+            if time.monotonic() > until:
+                raise NoAnswer("the answer did not end in time", is_late=True)
+            if size > _ANSWER_BYTES_MAX:
+                raise NoAnswer(f"the answer is larger than {_ANSWER_BYTES_MAX} bytes")
+    finally:
+        response.close()
+    return b"".join(parts)
 
 
 class AsyncTransport(_Wire):
@@ -176,21 +187,12 @@ class AsyncTransport(_Wire):
         client = self._given or self._opened()
         try:
             async with asyncio.timeout(sending.seconds + _GRACE_SECONDS):
-                response = await client.send(self._request(client, sending), stream=True, follow_redirects=False)
-                try:
-                    parts, size = [], 0
-                    async for part in response.aiter_raw():
-                        parts.append(part)
-                        size += len(part)
-                        if size > _ANSWER_BYTES_MAX:
-                            raise NoAnswer(f"the answer is larger than {_ANSWER_BYTES_MAX} bytes")
-                finally:
-                    await response.aclose()
+                response = await client.send(self._request(client, sending), follow_redirects=False)
         except TimeoutError:
             raise NoAnswer("the answer did not end in time", is_late=True) from None
         except self._library.TransportError as error:
             raise self._translated(error) from error
-        return Answer(response.status_code, response.headers, b"".join(parts))
+        return Answer(response.status_code, response.headers, response.content)
 
     def _opened(self) -> Any:
         home = (asyncio.get_running_loop(), os.getpid())

@@ -9,6 +9,8 @@ from typing import Any
 
 import asyncpg
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from app.web.problem import Problem
 from app.web.publishing.envelope import Envelope
@@ -138,6 +140,23 @@ def test_a_line_says_what_a_request_would(
     draft = read_line(request, 1, line)
 
     assert (draft.key, draft.content_type, draft.payload, draft.headers) == ("k", content_type, payload, headers)
+
+
+@example('a"b', "k", [1])
+@example("i", None, {"data": {"idempotency_key": "x"}})
+@given(st.text(max_size=6), st.none() | st.text(max_size=6), st.recursive(st.none() | st.text(), st.lists))
+def test_a_usual_line_is_read_as_any_other(name: str, key: str | None, data: Any) -> None:
+    """The short way takes and refuses what the whole reader does."""
+    members = {"idempotency_key": name, **({} if key is None else {"key": key}), "data": data}
+
+    def read(line: str) -> Any:
+        try:
+            return read_line(Envelope("a"), 1, line.encode("utf-8", "surrogatepass"))
+        except Problem as problem:
+            return problem.status
+
+    usual = json.dumps(members, separators=(",", ":"), ensure_ascii=False)
+    assert read(usual) == read(" " + usual)
 
 
 @pytest.mark.parametrize(
