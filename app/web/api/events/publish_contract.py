@@ -165,13 +165,6 @@ _PARAMETERS: list[dict[str, Any]] = [
         "schema": {"type": "string", "enum": ["true"]},
     },
     {
-        "name": "Hookwire-Header-{name}",
-        "in": "header",
-        "description": "A header of the publisher's own, which travels as `{name}` to every sink. At most 64 of them, "
-        "16 KiB in all.",
-        "schema": {"type": "string"},
-    },
-    {
         "name": "Idempotency-Key",
         "in": "header",
         "description": "Makes repeats safe. The same key with the same request answers with the first event's id and "
@@ -194,7 +187,8 @@ _PARAMETERS: list[dict[str, Any]] = [
 
 _BODY: dict[str, Any] = {
     "description": "The event, byte for byte; any type, also empty. CloudEvents in binary mode (`ce-*` headers) and in "
-    "structured mode are recognised. Batches have a path of their own, `/topics/{topic}/batch`.",
+    "structured mode are recognised. `Hookwire-Header-<name>` is a header of the publisher's own, sent as `<name>` to "
+    "every sink: at most 64 of them, 16 KiB in all. Batches have a path of their own, `/topics/{topic}/batch`.",
     "content": {
         "application/json": {
             "schema": {"description": "Any JSON; stored as the bytes that were sent."},
