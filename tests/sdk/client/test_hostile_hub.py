@@ -57,6 +57,7 @@ class Server:
         self.keys: list[str] = []
         self.times: list[float] = []
         self.heads: list[str] = []
+        self.bodies: list[list[Any]] = []
         self.connections = 0
         self.url = ""
 
@@ -66,7 +67,8 @@ class Server:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
                 headers = dict(line.split(": ", 1) for line in head.split("\r\n")[1:-2])
-                await reader.readexactly(int(headers.get("content-length", 0)))
+                body = await reader.readexactly(int(headers.get("content-length", 0)))
+                self.bodies.append([json.loads(line) for line in body.splitlines()])
                 self.keys.append(headers.get("idempotency-key", ""))
                 self.times.append(time.monotonic())
                 self.heads.append(head)
@@ -200,17 +202,31 @@ async def test_an_act_whose_answer_is_lost_is_not_repeated_but_one_that_was_not_
         assert (refused.value.may_have_been_stored, len(lost.keys), items, len(busy.keys)) == (True, 1, [], 2)
 
 
-async def test_lines_without_an_outcome_are_sent_again_with_their_keys_until_the_deadline() -> None:
-    """FD-10: a stored line is not sent again, and what is unknown at the end has its key for a later repeat."""
-    unknown = {"outcome": "unknown", "error": {"type": "t", "title": "T", "status": 503, "detail": "D"}}
-    stored = {"outcome": "stored", **STORED}
-    first, second = (json.dumps(items).encode() for items in ([stored, unknown], [unknown]))
-    async with hub(answer(207, first, "application/json"), answer(207, second, "application/json")) as server:
-        events = [Event("a", 1), Event("a", 2, idempotency_key="two")]
-        outcomes = await AsyncHookwire(server.url).publish_many(events, timeout_seconds=1)
+UNKNOWN = {"outcome": "unknown", "error": {"type": "t", "title": "T", "status": 503, "detail": "D"}}
 
-        assert [(one.outcome, one.event.idempotency_key) for one in outcomes][1:] == [("unknown", "two")]
-        assert (outcomes[0].outcome, len(server.keys) > 2) == ("stored", True)
+
+def lines(*items: dict[str, Any]) -> bytes:
+    return answer(207, json.dumps(items).encode(), "application/json")
+
+
+async def test_only_lines_without_an_outcome_are_sent_again_with_their_keys() -> None:
+    """FD-10."""
+    stored, replayed = {"outcome": "stored", **STORED}, {"outcome": "replayed", **STORED}
+    async with hub(lines(stored, UNKNOWN), lines(UNKNOWN), lines(replayed)) as server:
+        events = [Event("a", 1), Event("a", 2, idempotency_key="two")]
+        outcomes = await AsyncHookwire(server.url).publish_many(events)
+
+        assert [one.outcome for one in outcomes] == ["stored", "replayed"]
+        assert [[line["idempotency_key"] for line in body] for body in server.bodies][1:] == [["two"], ["two"]]
+
+
+async def test_what_is_unknown_at_the_deadline_has_its_key_for_a_later_repeat() -> None:
+    """FD-10: no error takes the keys away with it."""
+    async with hub(lines(UNKNOWN), SILENT) as server:
+        [outcome] = await AsyncHookwire(server.url).publish_many([Event("a", 1)], timeout_seconds=1)
+
+        assert (outcome.outcome, outcome.event.idempotency_key) == ("unknown", outcome.idempotency_key)
+        assert server.bodies[0][0]["idempotency_key"] == outcome.idempotency_key
 
 
 async def test_a_repeat_is_logged_without_the_token(caplog: pytest.LogCaptureFixture) -> None:
