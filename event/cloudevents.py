@@ -1,4 +1,4 @@
-"""The CloudEvents 1.0 binding of HTTP: binary, structured, batch (WH-C01..WH-C07, WH-C10).
+"""The CloudEvents 1.0 binding of HTTP: binary, structured, batch.
 
     plain       no CloudEvent, or not all required ``ce-`` headers: body and content type as they are
     binary      attributes as ``ce-`` headers, body = data
@@ -13,7 +13,7 @@ identity (source, id) fills ``idempotency_key``; the publisher's own ``Idempoten
 Brokers: :mod:`event.carrier` names the attributes in the headers of Kafka and AMQP 0-9-1.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -74,7 +74,7 @@ class HttpMessage(NamedTuple):
 
 
 def detect(content_type: str | None, attribute_names: Iterable[str]) -> Mode:
-    """Return the mode, from the content type and the attribute names found in headers, in the order of WH-C06."""
+    """Return the mode, from the content type and the attribute names found in headers."""
     declared = (content_type or "").strip().lower()
     if declared.startswith(_STRUCTURED_PREFIX):
         mode = Mode.BATCH if declared.startswith(_BATCH_PREFIX) else Mode.STRUCTURED
@@ -104,6 +104,19 @@ def decode_http(
         return [_draft_of_batch(topic, key, position, parts) for position, parts in enumerate(batch)]
     attributes = {name: decode_header_value(value) for name, value in encoded.items()} if mode is Mode.BINARY else {}
     return [_decode(mode, topic, key, Parts(attributes, content_type, body))]
+
+
+def draft_of(
+    topic: str, key: str | None, content_type: str | None, attributes: Mapping[str, str], payload: bytes
+) -> Draft:
+    """Make a draft of values that are decoded already. With ``attributes`` it is a CloudEvent in binary mode.
+
+    Raises CloudEventError.
+    """
+    mode = Mode.BINARY if attributes else detect(content_type, ())
+    if mode is Mode.BATCH:
+        raise CloudEventError("a batch of CloudEvents is no event", 415)
+    return _decode(mode, topic, key, Parts(dict(attributes), content_type, payload))
 
 
 def encode_binary(event: Event, *, source: str | None = None, event_type: str = DEFAULT_TYPE) -> HttpMessage:

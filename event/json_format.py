@@ -1,4 +1,4 @@
-"""The CloudEvents JSON format: one event as a JSON object, a batch as an array of them (WH-C04, WH-C05, WH-C07).
+"""The CloudEvents JSON format: one event as a JSON object, a batch as an array of them.
 
 Reading keeps the publisher's bytes: the payload of a JSON ``data`` member is the exact slice of the source, white
 space and number spelling included.  Other text is the string's UTF-8; ``data_base64`` is its decoded bytes.
@@ -90,19 +90,29 @@ def _read_members(members: dict[str, Member]) -> Parts:
     }
     content_type = attributes.pop("datacontenttype", None)
     data, data_base64 = members.get("data"), members.get("data_base64")
+    if data is not None and data.value is None and (data_base64 is None or data_base64.value is None):
+        data = None  # a CloudEvent has no data then
+    return Parts(attributes, *payload_of(content_type, data, data_base64))
+
+
+def payload_of(content_type: str | None, data: Member | None, data_base64: Member | None) -> tuple[str | None, bytes]:
+    """Return content type and body of the two members for data. Raises CloudEventError.
+
+    ``data`` of a JSON type is kept as it was written; without any type it is JSON. Of another type it is a text.
+    """
     if data_base64 is not None and data_base64.value is not None:
         if data is not None:
             raise CloudEventError("an event has data or data_base64, not both")
-        return Parts(attributes, content_type, _from_base64(data_base64.value))
-    if data is None or data.value is None:
-        return Parts(attributes, content_type, b"")
+        return content_type, _from_base64(data_base64.value)
+    if data is None:
+        return content_type, b""
     if content_type is None or is_json_type(content_type):
-        return Parts(attributes, content_type or JSON_TYPE, data.source.encode())
+        return content_type or JSON_TYPE, data.source.encode()
     if not isinstance(data.value, str):
         raise CloudEventError("data of a content type that is not JSON must be a string, or data_base64", 422)
     if not charset_is_utf8(content_type):
         raise CloudEventError("data as a string needs the charset UTF-8; send other charsets as data_base64", 422)
-    return Parts(attributes, content_type, data.value.encode())
+    return content_type, data.value.encode()
 
 
 def _attribute_text(name: str, value: object) -> str | None:
@@ -157,7 +167,7 @@ def _utf8_text(payload: bytes) -> str | None:
         text = payload.decode("utf-8")
     except UnicodeDecodeError:
         return None
-    return None if "\x00" in text else text  # strict readers, such as ours, refuse U+0000 (B-34)
+    return None if "\x00" in text else text  # strict readers, such as ours, refuse U+0000
 
 
 def _media_type(content_type: str) -> str:

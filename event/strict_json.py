@@ -1,4 +1,4 @@
-"""The only JSON reader for untrusted bytes (PA-02, B-30..B-36).
+"""The only JSON reader for untrusted bytes.
 
 Python's parser is too lenient for a hub. It takes the last of two equal keys, NaN, numbers that become infinity, lone
 surrogates and U+0000, which PostgreSQL's text refuses. Deep nesting ends in RecursionError. All of these are refused
@@ -17,7 +17,7 @@ from typing import NamedTuple, NoReturn, TypeVar
 T = TypeVar("T")
 
 DEPTH_MAX = 64
-NODES_MAX = 65_536  # a legal megabyte then blocks the event loop for less than 50 ms (T13)
+NODES_MAX = 65_536  # a legal megabyte then blocks the event loop for less than 50 ms
 DIGITS_MAX = 1_000
 TEXT_CHARACTERS_MAX = 65_536  # of content that is kept as text, because it is no JSON
 
@@ -157,6 +157,8 @@ def _value(text: str, start: int) -> tuple[object, int]:
 
 
 def _skip(text: str, position: int) -> int:
+    if position < len(text) and text[position] > " ":  # the usual case
+        return position
     match = _SPACE.match(text, position)
     return match.end() if match else position
 

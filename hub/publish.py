@@ -118,12 +118,15 @@ class Publisher:
         """Set the order scope of the layout: per key across topics, or per (topic, key)."""
         self._orders_across_topics = across
 
-    async def publish(self, drafts: Sequence[Draft], fingerprint: bytes | None = None) -> list[Accepted]:
+    async def publish(
+        self, drafts: Sequence[Draft], fingerprint: bytes | Sequence[bytes | None] | None = None
+    ) -> list[Accepted]:
         """Store one unit and return when it is durable, one :class:`Accepted` per draft, in order.
 
         ``fingerprint`` is the digest of the whole request when its publisher chose the idempotency keys: the same key
-        with another fingerprint is a conflict. None means that a key is the event's identity (CloudEvents: source
-        and id), and the fingerprint is the event's. Keys count for their topic. A unit conflicts whole or not at all.
+        with another fingerprint is a conflict. A sequence has one for each draft. None means that a key is the event's
+        identity (CloudEvents: source and id), and the fingerprint is the event's. Keys count for their topic. A unit
+        conflicts whole or not at all.
 
         Raises an error of :mod:`hub.publish_error`, ``db.errors.Unavailable`` (nothing stored) or
         ``db.errors.OutcomeUnknown`` (repeat with the same key).
@@ -131,9 +134,10 @@ class Publisher:
         waiting = len(self._queue) + self._held_units + len(self._in_flight)
         if waiting >= self._options.waiting_units_max or self._stopping:
             raise Overloaded
+        of_each = [fingerprint] * len(drafts) if fingerprint is None or isinstance(fingerprint, bytes) else fingerprint
         try:
             stripes = stripes_of(drafts, across_topics=self._orders_across_topics)
-            unit = Unit(drafts, stripes, fingerprint, asyncio.get_running_loop().create_future())
+            unit = Unit(drafts, stripes, of_each, asyncio.get_running_loop().create_future())
         except UnicodeEncodeError:
             raise PublishRefused("a key is not Unicode text") from None
         self._queue.append(unit)
@@ -387,12 +391,13 @@ def _failure(error: Refused | Busy) -> Exception:
 async def _store(
     session: Session, units: Sequence[Unit], direct: DirectCommit | None = None, *, wait: bool
 ) -> Sequence[Row]:
-    numbers, drafts, fingerprints = [], [], []
+    numbers: list[int] = []
+    drafts: list[Draft] = []
+    fingerprints: list[bytes | None] = []
     for number, unit in enumerate(units):
-        for draft in unit.drafts:
-            numbers.append(number)
-            drafts.append(draft)
-            fingerprints.append(unit.fingerprint)
+        numbers += [number] * len(unit.drafts)
+        drafts += unit.drafts
+        fingerprints += unit.fingerprints
     return await session.fetch(
         "event.publish_batch" if direct is None else "direct.publish",
         "default",

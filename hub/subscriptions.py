@@ -117,9 +117,9 @@ class Subscriptions:
         self._box = box
 
     async def create(self, new: NewSubscription) -> tuple[Row, str]:
-        """Store the subscription; return its row and its signing secret, which is shown only now (WH-S08).
+        """Store the subscription; return its row and its signing secret, which is shown only now.
 
-        Every event that is accepted after the return reaches the callback (RR-10). Raise ValueError for an invalid
+        Every event that is accepted after the return reaches the callback. Raise ValueError for an invalid
         secret, and ``hub.filter.FilterError`` for an invalid filter.
         """
         secret = new.secret if new.secret is not None else new_key().text()
@@ -146,29 +146,30 @@ class Subscriptions:
         start: ReplayStart | None = None,
         actor: str = "",
         drops_at_end: bool = False,
+        name: str | None = None,
     ) -> str:
         """Store a subscription whose deliveries are fetched; return its id. Raise ``hub.filter.FilterError``. It ends
-        when no client has fetched for ``lifetime_seconds``; None: never. ``start``: it also gets the events since then
-        (FM-12). ``drops_at_end``: its open deliveries become no dead letters at its end. Raise :class:`NoSuchStart`.
+         when no client has fetched for ``lifetime_seconds``; None: never. ``start``: it also gets the events since then
+        . ``drops_at_end``: its open deliveries become no dead letters at its end. Raise :class:`NoSuchStart`.
         """
         public_id = "sub_" + secrets.token_hex(10)
         async with self._database.transaction() as transaction:
             number = await transaction.fetchval(
                 "pull.create", public_id, _TENANT, topic, compile_pattern(topic), ordered,
                 json.dumps(wanted) if wanted else None, compile_filter(wanted or {}), lifetime_seconds,
-                drops_at_end,
+                drops_at_end, name,
             )  # fmt: skip
             if start is not None:
                 await _begin_replay(transaction, number, start, actor)
         return public_id
 
     async def replay(self, number: int, start: ReplayStart, actor: str) -> int:
-        """Begin a replay of a subscription's events; return the replay's number (FM-12). Raise :class:`NoSuchStart`."""
+        """Begin a replay of a subscription's events; return the replay's number. Raise :class:`NoSuchStart`."""
         async with self._database.transaction() as transaction:
             return await _begin_replay(transaction, number, start, actor)
 
     async def send_test(self, number: int, payload: bytes, actor: str) -> int:
-        """Store a JSON event for this subscription alone and make its delivery due; return the event's number (WH-P10).
+        """Store a JSON event for this subscription alone and make its delivery due; return the event's number.
 
         An open breaker lets the delivery pass as its probe.
         """
@@ -204,7 +205,7 @@ class Subscriptions:
         return row
 
     def invite(self, row: Row) -> str:
-        """Return the token by which this version's callback may agree later (WH-C12)."""
+        """Return the token by which this version's callback may agree later."""
         return invite(self._box, row["public_id"], row["version"])
 
     async def accepted(self, token: str, origin: str, rate_per_second: float | None) -> Row | None:
@@ -215,7 +216,7 @@ class Subscriptions:
         return None if meant is None else await self.consented(meant[0], origin, rate_per_second, meant[1])
 
     async def consented(self, public_id: str, origin: str, rate_per_second: float | None, version: int) -> Row | None:
-        """Record that its callback, as of this version, has agreed to deliveries from this origin (WH-C13). Return None
+        """Record that its callback, as of this version, has agreed to deliveries from this origin. Return None
         when the subscription does not exist or has changed since.
         """
         async with self._database.transaction() as transaction:
@@ -237,9 +238,9 @@ class Subscriptions:
 
     async def delete(self, public_id: str, version: int | None = None) -> bool:
         """End the subscription; return False when it does not exist. Raise :class:`InUse`, or :class:`Stale` when
-        ``version`` is not the present version. Its open deliveries become dead letters, with the end as the reason
-        (WH-06). Those of WebSub are dropped (DL-10), and messages of a RabbitHub consumer return to their queue. If
-        there are many, clean-up handles the rest.
+         ``version`` is not the present version. Its open deliveries become dead letters, with the end as the reason
+        . Those of WebSub are dropped, and messages of a RabbitHub consumer return to their queue. If
+         there are many, clean-up handles the rest.
         """
         async with self._database.transaction() as transaction:
             row = await transaction.fetchrow("subscription.delete", _TENANT, public_id, version)

@@ -32,16 +32,16 @@ class Unit:
     """
 
     __slots__ = (
-        "answer", "bytes", "drafts", "fingerprint", "idempotency_keys", "in_flight", "in_flight_until", "passed_over",
+        "answer", "bytes", "drafts", "fingerprints", "idempotency_keys", "in_flight", "in_flight_until", "passed_over",
         "retries", "sent", "stripes",
     )  # fmt: skip
 
     def __init__(
-        self, drafts: Sequence[Draft], stripes: frozenset[int], fingerprint: bytes | None,
+        self, drafts: Sequence[Draft], stripes: frozenset[int], fingerprints: Sequence[bytes | None],
         answer: asyncio.Future[list[Accepted]],
     ) -> None:  # fmt: skip
         self.drafts = drafts
-        self.fingerprint = fingerprint
+        self.fingerprints = fingerprints
         self.answer = answer
         self.bytes = sum(len(draft.payload) for draft in drafts)
         self.idempotency_keys = {(d.topic, d.idempotency_key) for d in drafts if d.idempotency_key is not None}

@@ -48,7 +48,8 @@ from app.web.limits import MIB, FrontDoor, RequestIds, RequestLimits
 from app.web.page_policy import PublishingPages, operations_policy, page_policy
 from app.web.pages import install_problem_pages
 from app.web.problem import Problem, Problems, install_problem_handlers, problem_of_database, request_id_of
-from app.web.publishing.ingest import Ingest, is_publish
+from app.web.publishing.envelope import is_publish
+from app.web.publishing.ingest import Ingest
 from app.web.repeats import Repeats
 from app.web.route_needs import RouteNeeds
 from db.errors import Busy, DatabaseError, OutcomeUnknown, ServerTrouble, Unavailable

@@ -39,7 +39,9 @@ log = logging.getLogger(__name__)
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
 HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
-_BATCH_TYPES: Final = (b"application/x-ndjson", b"application/cloudevents-batch+json")
+_BATCH_TYPES: Final = (
+    b"application/x-ndjson", b"application/vnd.hookwire.events+ndjson", b"application/cloudevents-batch+json",
+)  # fmt: skip
 _WATCHED: Final = frozenset(
     {
         b"content-length",
@@ -62,7 +64,7 @@ _NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
 class RequestLimits:
     """How much one request may send, and how many may be in progress at once in this process.
 
-    `events_bytes_max` bounds one event, `batch_bytes_max` a whole batch (ndjson, CloudEvents batch), `form_bytes_max`
+    `events_bytes_max` bounds one event, `batch_bytes_max` a whole batch (lines, CloudEvents batch), `form_bytes_max`
     the forms of /hub, `other_bytes_max` every other body.
     """
 
@@ -80,6 +82,8 @@ class RequestLimits:
         takes_bodies = path.endswith(("/events", "/messages")) and path.startswith(("/topics/", "/queues/"))
         takes_bodies |= path.startswith("/services/") and path.count("/") == _CALL_SLASHES
         takes_bodies |= path.startswith("/requests/") and path.endswith("/reply")
+        if path.endswith("/batch") and path.startswith("/topics/"):
+            return self.batch_bytes_max
         if takes_bodies or path.startswith(("/rabbithub/", "/hub/content", "/hub/callback/")):
             return self.batch_bytes_max if content_type.lower().startswith(_BATCH_TYPES) else self.events_bytes_max
         if path.startswith("/jobs/") and path.endswith("/complete"):

@@ -1,4 +1,4 @@
-"""Rules for web pages that call this hub, and for the host names under which it answers (FS-02).
+"""Rules for web pages that call this hub, and for the host names under which it answers.
 
 A browser sends a page's request with the user's address, network and login. So a page of any site could publish,
 subscribe and purge on a hub without keys. The browser also names the origin of a request::
@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.settings.settings import Settings
 from app.web.problem import Problem
-from app.web.publishing.ingest import is_publish
+from app.web.publishing.envelope import is_publish
 
 __all__ = ["PagePolicy", "PublishingPages", "operations_policy", "page_policy"]
 

@@ -48,7 +48,7 @@ _ROWS: Final = (
         "line-refused",
         400,
         "This line of the batch was not stored",
-        "The line is not JSON or is too large. With `?partial=true`, lines without `error` in the answer were stored.",
+        "The line is no event, or is too large. Lines without `error` in the answer were stored.",
         "Correct this line and send it alone. Do not send the stored lines again.",
     ),
     ProblemKind(

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from starlette.routing import BaseRoute, Route
 from starlette.types import Scope
 
-from app.web.publishing.ingest import is_publish, need_of_publish
+from app.web.publishing.envelope import is_publish, need_of_publish
 from app.web.scopes import Declaration, Need, declaration_of, default_need
 
 __all__ = ["RouteNeeds"]

@@ -2,9 +2,9 @@
 
 -- name: create
 INSERT INTO hookwire.subscriptions (public_id, tenant, protocol, topic, topic_regex, callback, state, ordered, filter, filter_path,
-                                    lifetime_seconds, lease_until, drops_at_end)
+                                    lifetime_seconds, lease_until, drops_at_end, name)
 VALUES ($1, $2, 'pull', $3, $4, '', 'active', $5, $6::text::jsonb, $7::text::jsonpath,
-        $8::integer, now() + make_interval(secs => $8::integer), $9)
+        $8::integer, now() + make_interval(secs => $8::integer), $9, $10)
 RETURNING id, public_id;
 
 -- name: dequeue

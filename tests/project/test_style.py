@@ -20,6 +20,7 @@ HELPERS = ("scripts", "benchmarks", "examples", "tests")
 FILE_LINES_MAX = 450
 TEST_FILE_LINES_MAX = 650
 FUNCTION_LINES_MAX = 70
+GENERATED = ("sdk/src/hookwire/client/nouns.py", "sdk/src/hookwire/models.py")  # by scripts/client_nouns.py
 
 LONG_FILES = {
     "app/web/protocol.py": "one state machine on uvicorn's protocol class; its parts share the parser's callbacks",
@@ -44,6 +45,8 @@ ENVIRONMENT_READERS = {
     "app/settings/pipeline.py": "AWS's own variables, for a lake on S3",
     "app/checks/startup.py": "looks for settings that this version does not know",
     "app/cli/hub_client.py": "a command's key, which is no setting of the hub",
+    "sdk/src/hookwire/client/hookwire.py": "a program's hub and token, which are no settings of the hub",
+    "sdk/src/hookwire/testing/hub.py": "starts a hub with an environment without the program's settings",
     "app/log.py": "NO_COLOR, which belongs to every program",
     "app/cli/commands/config.py": "looks for settings that this version does not know",
     "app/cli/commands/doctor.py": "looks for settings that this version does not know",
@@ -64,6 +67,7 @@ SQL_FOR_PEOPLE = {
     "sdk/src/hookwire/jobs/sql_jobs.py": "calls of the published functions, as in outbox.py",
     "sdk/src/hookwire/jobs/sql_tasks.py": "calls of the published functions, and the row of a worker that is present",
     "sdk/src/hookwire/jobs/task.py": "a call of the published function, as in outbox.py",
+    "sdk/src/hookwire/receive/database_seen.py": "tables in the database of the receiver, which knows no hookwire",
     "sdk/src/hookwire/services/sql_reply_cache.py": "a table in the database of the service, which knows no hookwire",
 }
 
@@ -229,7 +233,7 @@ def test_files_hold_one_noun_and_stay_short() -> None:
         named(path): len(lines_of(path))
         for folder, limit in limits.items()
         for path in source_files(folder)
-        if len(lines_of(path)) > limit
+        if len(lines_of(path)) > limit and named(path) not in GENERATED
     }
     assert set(long) == set(LONG_FILES), long
 
@@ -237,7 +241,8 @@ def test_files_hold_one_noun_and_stay_short() -> None:
 def test_no_module_is_a_bucket() -> None:
     """STY-07, and STY-05: none shadows a module of the standard library."""
     buckets = {"common", "util", "utils", "helpers", "misc", "models", "queue", "types", "platform", "select"}
-    assert [named(path) for path in source_files(*ROOMS, "scripts") if path.stem in buckets] == []
+    found = [named(path) for path in source_files(*ROOMS, "scripts") if path.stem in buckets]
+    assert found == ["sdk/src/hookwire/models.py"]  # what the API answers with, by the name that users of SDKs look for
 
 
 _LEFT_OVER = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "HA" + "CK", "XX" + "X")) + r")\b")

@@ -141,7 +141,7 @@ def django_connection(url: str):  # type: ignore[no-untyped-def]
         "PASSWORD": at.password or "", "HOST": at.host or "", "PORT": at.port or "",
     }  # fmt: skip
     if not settings.configured:
-        settings.configure(DATABASES={"default": wanted})
+        settings.configure(SECRET_KEY="tests", DATABASES={"default": wanted})
         django.setup()
     connections.databases["default"].update(wanted)
     if hasattr(connections._connections, "default"):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 
@@ -13,18 +15,35 @@ __all__ = ["status"]
 
 _FIRST = ("failing", "slow", "behind", "paused", "disabled", "gone", "denied", "expired", "untried", "healthy")
 _ALWAYS = ("sink", "source")
+_TROUBLED = ("failing", "slow", "behind")
+Topic = Annotated[str | None, typer.Option("--topic", help="Only subscriptions to exactly this topic or pattern.")]
 
 
-def status(url: Url = None, as_json: Json = False, config: Config = None) -> None:
+def status(topic: Topic = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Show what is wrong and since when: sinks, sources, late and dead work, and the health of each subscription.
+
+    With --topic only the subscriptions to it are shown, which a key for this topic may see.
 
     Exit code 1: something is down, late, held or failing now, or was given up in the last day and not on purpose.
 
-    Example:
+    Examples:
 
       hookwire status
+
+      hookwire status --topic 'customer-17.#'
     """
-    run(_status(url, as_json, config))
+    run(_status_of(topic, url, as_json, config) if topic is not None else _status(url, as_json, config))
+
+
+async def _status_of(topic: str, url: str | None, as_json: bool, config: Path | None) -> int:
+    from app.cli.hub_client import get_all, hub_url
+
+    subscriptions = await get_all(f"{hub_url(url, settings_from(config))}/subscriptions", {"topic": topic})
+    if as_json:
+        say(json.dumps({"subscriptions": subscriptions}))
+    else:
+        _print(subscriptions)
+    return int(any(one["health"] in _TROUBLED for one in subscriptions))
 
 
 async def _status(url: str | None, as_json: bool, config: Path | None) -> int:

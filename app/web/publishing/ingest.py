@@ -1,12 +1,13 @@
-"""POST /topics/{topic}/events: the hot path, a plain ASGI application inside the service.
+"""POST /topics/{topic}/events and /batch: the hot path, a plain ASGI application inside the service.
 
 The body is the event, byte for byte. Headers add to it: ``Hookwire-Key`` (or ``?key=``) is the ordering key, and
 ``Idempotency-Key`` makes repeats safe. ``ce-*`` are CloudEvents attributes, ``Hookwire-Header-*`` the publisher's own
-headers. ``Hookwire-Tombstone`` says that there is no value. Two types make a batch:
-``application/x-ndjson`` (one event per line) and ``application/cloudevents-batch+json``. The answer is 202 only after
-COMMIT. Its header ``Hookwire-Notice`` says when the event has no receiver.
+headers. ``Hookwire-Tombstone`` says that there is no value. The answer is 202 only after COMMIT. Its header
+``Hookwire-Notice`` says when the event has no receiver.
 
-An unknown parameter in the query is refused, unless ``?ignore=`` says that the sender adds it (ADR 33).
+Three types make a batch. ``application/x-ndjson`` (one event per line) and ``application/cloudevents-batch+json`` are
+stored whole or not at all. Each line of ``application/vnd.hookwire.events+ndjson`` is stored by itself, and has its
+outcome in the answer: 202 if every line is stored, else 207. So has each element of a JSON list at ``/batch``.
 """
 
 from __future__ import annotations
@@ -15,100 +16,54 @@ import asyncio
 import dataclasses
 import hashlib
 import json
-import re
 import time
-from collections.abc import Sequence
-from functools import lru_cache
-from urllib.parse import parse_qsl
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final, TypeVar
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from app.web.header_text import utf8_text
 from app.web.problem import Problem
+from app.web.publishing.envelope import Envelope, read_envelope
+from app.web.publishing.event_line import elements_of, read_element, read_line
+from app.web.publishing.line_store import LineStore, Outcome
 from app.web.publishing.ndjson import MEDIA_TYPE, PARSED_HERE_BYTES_MAX, lines_of
 from app.web.publishing.notice import Notices, notice_of_size
-from app.web.publishing.publish_headers import OWN_PREFIX, add_own_header
+from app.web.publishing.publish_problem import PUBLISH_ERRORS, problem_of_publish
 from app.web.publishing.request_log import RequestLog
-from app.web.query import refuse_unknown
-from app.web.scopes import Need
-from db.errors import DatabaseError, OutcomeUnknown, Unavailable
-from event.cloudevents import BATCH_TYPE, CloudEventError, decode_http
+from db.errors import DatabaseError
+from event.attribute import cloudevents_identity
+from event.cloudevents import CloudEventError, decode_http
 from event.event import Draft
-from event.hops import HOPS_HEADER, HOPS_MAX, hops_of
+from event.hops import HOPS_HEADER
 from event.identity import format_event_id
 from event.strict_json import StrictJsonError, loads
 from event.timestamp import format_timestamp
 from event.tombstone import TOMBSTONE_HEADER, is_tombstone
-from event.topic import TopicError, is_reserved, validate_key, validate_topic
-from hub.publish import (
-    Accepted,
-    IdempotencyConflict,
-    IdempotencyInFlight,
-    KeyBusy,
-    Overloaded,
-    Publisher,
-    PublishRefused,
-)
+from hub.publish import Accepted, Publisher
 from hub.topics import Topics, UnknownTopic
 from runtime.sample import EventSample
 
-__all__ = ["Ingest", "is_publish", "need_of_publish"]
+__all__ = ["Ingest"]
 
-_PREFIX = "/topics/"
-_SUFFIX = "/events"
-_IDEMPOTENCY_KEY_MAX = 255
-_TTL_SECONDS_MAX = 31_536_000
-_PARAMETERS_MAX = 16
-_PARAMETERS = ("key", "partial", "matched", "ignore")
-_PLAIN_KEY = re.compile(rb"key=([A-Za-z0-9._~-]{1,255})")
-"""A query whose only parameter is a valid key that needs no decoding."""
-_TOPICS_MAX = 4_096
 _JSON = json.JSONEncoder(separators=(",", ":"))
-_READ_ONCE = frozenset(f"hookwire-{name}".encode() for name in ("key", "hops", "ttl", "retry", "tombstone")) | {
-    b"content-type",
-    b"idempotency-key",
-}
-_CARRIED = {b"traceparent": "traceparent", b"tracestate": "tracestate", b"hookwire-replay-of": "replay-of"}
-
-
-def is_publish(scope: Scope) -> bool:
-    """Return whether a request belongs here rather than to the routes of the FastAPI application."""
-    path: str = scope["path"]
-    # The length distinguishes /topics/events, a topic of that name, from a topic's events.
-    return path.endswith(_SUFFIX) and path.startswith(_PREFIX) and len(path) >= len(_PREFIX) + len(_SUFFIX)
-
-
-def need_of_publish(scope: Scope) -> Need:
-    """Return the rights that such a request needs."""
-    return Need(("publish",), reach="topic", name=scope["path"][len(_PREFIX) : -len(_SUFFIX)])
+_Part = TypeVar("_Part")
+_STORED: Final = 202
+_PARTLY: Final = 207
+_OUTCOMES: Final = {"idempotency-key-reused": "conflict", "outcome-unknown": "unknown"}
 
 
 @dataclasses.dataclass(slots=True)
-class _Envelope:
-    """The part of the event in the request line and headers."""
+class _Batch:
+    """The events of a request, or its one event. ``refused`` are problems by position.
 
-    topic: str
-    content_type: str | None = None
-    media_type: str = ""
-    key: str | None = None
-    idempotency_key: str | None = None
-    hops: int = 0
-    cloudevent: bool = False
-    partial: bool = False
-    matched: bool = False
-    carried: dict[str, str] = dataclasses.field(default_factory=dict)
-    own: dict[str, str] = dataclasses.field(default_factory=dict)
+    ``fingerprints`` is the digest of the request, or a list with the digest of each event: then each is stored alone.
+    """
 
-    @property
-    def is_batch(self) -> bool:
-        """Return whether the body holds any number of events."""
-        return self.media_type in (MEDIA_TYPE, BATCH_TYPE)
-
-    @property
-    def is_parsed(self) -> bool:
-        """Return whether the body is read as JSON before it is stored; any other is the event as it is."""
-        return self.media_type == MEDIA_TYPE or self.media_type.startswith("application/cloudevents")
+    drafts: list[Draft]
+    refused: dict[int, Problem] = dataclasses.field(default_factory=dict)
+    fingerprints: bytes | list[bytes | None] | None = None
 
 
 class Ingest:
@@ -120,6 +75,7 @@ class Ingest:
     ) -> None:  # fmt: skip
         self._has_kafka = has_kafka
         self._publisher = publisher
+        self._lines = LineStore(publisher)
         self._topics = topics
         self._notices = notices
         self._incarnation = incarnation
@@ -131,38 +87,52 @@ class Ingest:
         if scope["method"] != "POST":
             raise Problem("method-not-allowed", "This address answers to POST.", headers={"Allow": "POST"})
         started = time.monotonic()
-        envelope = _envelope(scope)
+        envelope = read_envelope(scope)
         body = await _read(receive)
         if envelope.is_parsed and len(body) > PARSED_HERE_BYTES_MAX:
-            drafts, refused = await asyncio.to_thread(self._read_drafts, envelope, scope, body)
+            batch = await asyncio.to_thread(self._read_batch, envelope, scope, body)
         else:
-            drafts, refused = self._read_drafts(envelope, scope, body)
-        fingerprint = _named(envelope, drafts, body)
+            batch = self._read_batch(envelope, scope, body)
         await self._admit(envelope.topic)
-        notice = (self._has_kafka and notice_of_size(drafts)) or _notice_of_body(envelope, body) or None
-        if notice is None and drafts and not self._notices.has_receiver(envelope.topic):
-            storing = self._store(drafts, fingerprint)
-            accepted, notice = await asyncio.gather(storing, self._notices.of(envelope.topic))
+        notice = (self._has_kafka and notice_of_size(batch.drafts)) or _notice_of_body(envelope, body) or None
+        if notice is None and batch.drafts and not self._notices.has_receiver(envelope.topic):
+            outcomes, notice = await asyncio.gather(self._store(batch), self._notices.of(envelope.topic))
         else:
-            accepted = await self._store(drafts, fingerprint) if drafts else []
+            outcomes = await self._store(batch) if batch.drafts else []
+        accepted = [one for one in outcomes if isinstance(one, Accepted)]
+        for position, problem in sorted(batch.refused.items()):
+            outcomes.insert(position, problem)
         if accepted:
-            self._request_log.write(scope, started, len(body), accepted, len(refused))
-        items = [self._item(one) for one in accepted]
+            self._request_log.write(scope, started, len(body), accepted, len(outcomes) - len(accepted))
+        items = [self._item(one, has_outcome=envelope.has_outcomes) for one in outcomes]
         if envelope.matched:
             items[0]["matched"] = await self._notices.matched(accepted[0].id, scope.get("state", {}).get("grant"))
-        for position, problem in sorted(refused.items()):
-            items.insert(position, _refused_item(problem))
-        replayed = bool(accepted) and all(one.replayed for one in accepted)
-        await self._answer(send, items, notice, batch=envelope.is_batch, replayed=replayed)
+        is_partly = envelope.has_outcomes and len(accepted) < len(outcomes)
+        replayed = bool(accepted) and not is_partly and all(one.replayed for one in accepted)
+        status = _PARTLY if is_partly else _STORED
+        await self._answer(send, items, notice, status, is_batch=envelope.is_batch, replayed=replayed)
 
-    def _read_drafts(self, envelope: _Envelope, scope: Scope, body: bytes) -> tuple[list[Draft], dict[int, Problem]]:
-        """Return the events of a body, and for a partial batch the reasons of refused ones, by position."""
+    def _read_batch(self, envelope: Envelope, scope: Scope, body: bytes) -> _Batch:
+        """Return the events of a body, and where lines are judged alone the reasons of refused ones, by position."""
+        if envelope.has_outcomes:
+            if envelope.is_list:
+                batch = self._sorted_out(elements_of(body), partial(read_element, envelope))
+            else:
+                batch = self._sorted_out(lines_of(body, "events"), partial(read_line, envelope))
+            batch.fingerprints = [_own_fingerprint(draft) for draft in batch.drafts]
+            return batch
         if envelope.partial:
-            return self._sorted_out(envelope, body)
-        drafts = _drafts(envelope, scope, body)
-        for number, draft in enumerate(drafts, 1):
-            self._check_size(draft, number)
-        return drafts, {}
+            batch = self._sorted_out(lines_of(body, "events"), partial(_line_draft, envelope))
+            if batch.refused and not batch.drafts:
+                detail = f"No event of it can be stored; the first: {batch.refused[0].detail}"
+                raise Problem("malformed-batch", detail)
+            batch.drafts = _with_carried(envelope, batch.drafts)
+        else:
+            batch = _Batch(_drafts(envelope, scope, body))
+            for number, draft in enumerate(batch.drafts, 1):
+                self._check_size(draft, number)
+        batch.fingerprints = _named(envelope, batch.drafts, body)
+        return batch
 
     def _check_size(self, draft: Draft, number: int) -> None:
         """Check each event: the body's size is limited, but a batch may still hold an event that is too large."""
@@ -170,21 +140,18 @@ class Ingest:
             detail = f"Event {number} has {len(draft.payload)} bytes, at most {self._event_bytes_max} are accepted."
             raise Problem("body-too-large", detail, limit_bytes=self._event_bytes_max)
 
-    def _sorted_out(self, envelope: _Envelope, body: bytes) -> tuple[list[Draft], dict[int, Problem]]:
-        """Return the lines that can be stored, and the reasons of refused ones, by position (WH-A02)."""
-        drafts: list[Draft] = []
-        refused: dict[int, Problem] = {}
-        for position, (number, line) in enumerate(lines_of(body, "events")):
+    def _sorted_out(self, parts: Iterable[tuple[int, _Part]], read: Callable[[int, _Part], Draft]) -> _Batch:
+        """Return the lines that can be stored, and the reasons of refused ones, by position."""
+        batch = _Batch([])
+        for position, (number, part) in enumerate(parts):
             try:
-                draft = _line_draft(envelope, number, line)
+                draft = read(number, part)
                 self._check_size(draft, position + 1)
             except Problem as problem:
-                refused[position] = Problem("line-refused", problem.detail, status=problem.status)
+                batch.refused[position] = Problem("line-refused", problem.detail, status=problem.status)
             else:
-                drafts.append(draft)
-        if refused and not drafts:
-            raise Problem("malformed-batch", f"No event of it can be stored; the first: {refused[0].detail}")
-        return _with_carried(envelope, drafts), refused
+                batch.drafts.append(draft)
+        return batch
 
     async def _admit(self, topic: str) -> None:
         try:
@@ -194,48 +161,42 @@ class Ingest:
         except DatabaseError as error:
             raise Problem("database-unavailable") from error
 
-    async def _store(self, drafts: Sequence[Draft], fingerprint: bytes | None) -> list[Accepted]:
+    async def _store(self, batch: _Batch) -> list[Outcome]:
+        if isinstance(batch.fingerprints, list):
+            return await self._lines.store(batch.drafts, batch.fingerprints)
         try:
-            return await self._publisher.publish(drafts, fingerprint)
-        except IdempotencyConflict:
-            raise Problem("idempotency-key-reused") from None
-        except IdempotencyInFlight:
-            raise Problem("idempotency-key-in-flight") from None
-        except KeyBusy:
-            raise Problem("busy", "Another transaction holds this ordering key; nothing was stored.") from None
-        except Overloaded:
-            raise Problem(
-                "busy", "More events wait to be stored than this process accepts; nothing was stored."
-            ) from None
-        except PublishRefused as error:
-            raise Problem("bad-request", str(error), status=422) from None
-        except OutcomeUnknown as error:
-            raise Problem("outcome-unknown") from error
-        except Unavailable as error:
-            raise Problem("database-unavailable") from error
+            return list(await self._publisher.publish(batch.drafts, batch.fingerprints))
+        except PUBLISH_ERRORS as error:
+            raise problem_of_publish(error) from error
 
     async def _answer(
-        self, send: Send, items: list[dict[str, object]], notice: str | None, *, batch: bool, replayed: bool
-    ) -> None:
-        body = _JSON.encode(items if batch else items[0]).encode() + b"\n"
+        self, send: Send, items: list[dict[str, object]], notice: str | None, status: int, *, is_batch: bool,
+        replayed: bool,
+    ) -> None:  # fmt: skip
+        body = _JSON.encode(items if is_batch else items[0]).encode() + b"\n"
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         if replayed:
             headers.append((b"idempotency-replayed", b"true"))
         if notice is not None:
             headers.append((b"hookwire-notice", notice.encode("ascii")))
-        if not batch:
+        if not is_batch:
             headers.append((b"location", b"/events/" + str(items[0]["id"]).encode()))
-        await send({"type": "http.response.start", "status": 202, "headers": headers})
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    def _item(self, one: Accepted) -> dict[str, object]:
-        return {
+    def _item(self, one: Outcome, *, has_outcome: bool) -> dict[str, object]:
+        if isinstance(one, Problem):
+            outcome = {"outcome": _OUTCOMES.get(one.slug, "error")} if has_outcome else {}
+            return {**outcome, **_refused_item(one)}
+        item: dict[str, object] = {"outcome": "replayed" if one.replayed else "stored"} if has_outcome else {}
+        item |= {
             "id": format_event_id(self._incarnation, one.id),
             "topic": one.topic,
             "key": one.key,
             "sequence": one.sequence,
             "accepted_at": format_timestamp(one.accepted_at),
         }
+        return item
 
 
 def _refused_item(problem: Problem) -> dict[str, object]:
@@ -250,8 +211,8 @@ def _refused_item(problem: Problem) -> dict[str, object]:
     }
 
 
-def _notice_of_body(envelope: _Envelope, body: bytes) -> str | None:
-    """Return the notice for a body that is not JSON although its type says so; it is stored unchanged (FT-12)."""
+def _notice_of_body(envelope: Envelope, body: bytes) -> str | None:
+    """Return the notice for a body that is not JSON although its type says so; it is stored unchanged."""
     if envelope.is_batch or not 0 < len(body) <= PARSED_HERE_BYTES_MAX:
         return None
     if envelope.media_type != "application/json":
@@ -262,117 +223,6 @@ def _notice_of_body(envelope: _Envelope, body: bytes) -> str | None:
         place = f" (character {error.pos})" if isinstance(error, json.JSONDecodeError) else ""
         return f"the body is not valid JSON{place}, though its content type says so; it was stored as it is"
     return None
-
-
-def _envelope(scope: Scope) -> _Envelope:
-    envelope = _Envelope(_topic(scope["path"][len(_PREFIX) : -len(_SUFFIX)]))
-    seen: set[bytes] = set()
-    for name, value in scope["headers"]:
-        if name in _READ_ONCE:
-            if name in seen:
-                raise Problem("invalid-header", f"{name.decode()} was sent twice.", parameter=name.decode())
-            seen.add(name)
-            _take_header(envelope, name, value)
-        elif name in _CARRIED:
-            envelope.carried[_CARRIED[name]] = _line(name, value, 512)
-        elif name.startswith(OWN_PREFIX):
-            add_own_header(envelope.own, name, value)
-        elif name.startswith(b"ce-"):
-            envelope.cloudevent = True
-    if scope["query_string"]:
-        _take_query(envelope, scope["query_string"])
-    if envelope.partial and envelope.media_type != MEDIA_TYPE:
-        raise Problem("invalid-parameter", f"partial=true is for {MEDIA_TYPE}.", parameter="partial")
-    if envelope.matched and envelope.is_batch:
-        raise Problem("invalid-parameter", "matched=true is for one event.", parameter="matched")
-    return envelope
-
-
-@lru_cache(maxsize=_TOPICS_MAX)
-def _topic(name: str) -> str:
-    if is_reserved(name):
-        raise Problem("invalid-topic", "Topics that begin with hookwire. are the hub's own; choose another name.")
-    try:
-        return validate_topic(name)
-    except TopicError as error:
-        raise Problem("invalid-topic", str(error)) from None
-
-
-def _key(text: str) -> str:
-    try:
-        return validate_key(text)
-    except TopicError as error:
-        raise Problem("invalid-key", str(error)) from None
-
-
-def _line(name: bytes, value: bytes, bytes_max: int) -> str:
-    text = utf8_text(name.decode(), value)
-    if len(value) > bytes_max:
-        raise Problem("invalid-header", f"{name.decode()} is longer than {bytes_max} bytes.", parameter=name.decode())
-    return text
-
-
-def _take_header(envelope: _Envelope, name: bytes, value: bytes) -> None:
-    if name == b"content-type":
-        envelope.content_type = _line(name, value, 255) or None
-        envelope.media_type = (envelope.content_type or "").partition(";")[0].strip().lower()
-    elif name == b"hookwire-key":
-        envelope.key = _key(_line(name, value, 4096))
-    elif name == b"hookwire-hops":
-        hops = hops_of(value.decode("latin-1"))
-        if hops is None:
-            raise Problem(
-                "invalid-header", f"This event has passed {HOPS_MAX} hubs or more.", parameter="hookwire-hops"
-            )
-        envelope.hops = hops
-    elif name == b"hookwire-ttl":
-        if not value.isdigit() or len(value) > 8 or not 1 <= int(value) <= _TTL_SECONDS_MAX:
-            detail = f"Hookwire-Ttl is a number of seconds, 1 to {_TTL_SECONDS_MAX}."
-            raise Problem("invalid-header", detail, parameter="hookwire-ttl")
-        envelope.carried["hookwire-ttl"] = str(int(value))
-    elif name == b"hookwire-retry":
-        if value != b"never":
-            raise Problem("invalid-header", "Hookwire-Retry is never, or left out.", parameter="hookwire-retry")
-        envelope.carried["hookwire-retry"] = "never"
-    elif name == b"hookwire-tombstone":
-        if value != b"true":
-            raise Problem("invalid-header", "Hookwire-Tombstone is true, or left out.", parameter="hookwire-tombstone")
-        envelope.carried[TOMBSTONE_HEADER] = "true"
-    else:
-        key = _line(name, value, _IDEMPOTENCY_KEY_MAX)
-        if not key or not key.isprintable():
-            raise Problem("invalid-header", "Idempotency-Key is 1-255 printable bytes.", parameter="idempotency-key")
-        envelope.idempotency_key = key
-
-
-def _take_query(envelope: _Envelope, query: bytes) -> None:
-    if envelope.key is None and (plain := _PLAIN_KEY.fullmatch(query)):  # the usual case
-        envelope.key = plain[1].decode("ascii")
-        return
-    try:
-        fields = parse_qsl(
-            query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_PARAMETERS_MAX
-        )
-    except (UnicodeDecodeError, ValueError):
-        detail = f"The query is not percent-encoded UTF-8, or has more than {_PARAMETERS_MAX} parameters."
-        raise Problem("invalid-parameter", detail, parameter="key") from None
-    ignored = {part for name, value in fields if name == "ignore" for part in value.split(",")}
-    fields = [(name, value) for name, value in fields if name not in ignored]
-    refuse_unknown((name for name, _ in fields), _PARAMETERS)
-    keys = [value for name, value in fields if name == "key"]
-    if len(keys) > 1 or (keys and envelope.key is not None):
-        raise Problem("duplicate-parameter", "The key was given more than once.", parameter="key")
-    if keys:
-        envelope.key = _key(keys[0])
-    envelope.partial = _flag(fields, "partial")
-    envelope.matched = _flag(fields, "matched")
-
-
-def _flag(fields: Sequence[tuple[str, str]], name: str) -> bool:
-    given = [value for field, value in fields if field == name]
-    if given and given not in (["true"], ["false"]):
-        raise Problem("invalid-parameter", f"{name} is true or false.", parameter=name)
-    return given == ["true"]
 
 
 async def _read(receive: Receive) -> bytes:
@@ -388,7 +238,7 @@ async def _read(receive: Receive) -> bytes:
         message = await receive()
 
 
-def _drafts(envelope: _Envelope, scope: Scope, body: bytes) -> list[Draft]:
+def _drafts(envelope: Envelope, scope: Scope, body: bytes) -> list[Draft]:
     media_type = envelope.media_type
     if media_type == MEDIA_TYPE:
         drafts = [_line_draft(envelope, number, line) for number, line in lines_of(body, "events")]
@@ -402,7 +252,7 @@ def _drafts(envelope: _Envelope, scope: Scope, body: bytes) -> list[Draft]:
     return _with_carried(envelope, drafts)
 
 
-def _line_draft(envelope: _Envelope, number: int, line: bytes) -> Draft:
+def _line_draft(envelope: Envelope, number: int, line: bytes) -> Draft:
     """Make an event of one line of JSON; its bytes are stored as they came."""
     try:
         loads(line)
@@ -412,7 +262,7 @@ def _line_draft(envelope: _Envelope, number: int, line: bytes) -> Draft:
     return Draft(envelope.topic, line, envelope.key, "application/json")
 
 
-def _with_carried(envelope: _Envelope, drafts: list[Draft]) -> list[Draft]:
+def _with_carried(envelope: Envelope, drafts: list[Draft]) -> list[Draft]:
     extra = {**envelope.own, **envelope.carried}
     if is_tombstone(extra) and (envelope.is_parsed or drafts[0].payload or drafts[0].key is None):
         detail = "A tombstone has a key and an empty body, and is no batch and no structured event."
@@ -424,7 +274,7 @@ def _with_carried(envelope: _Envelope, drafts: list[Draft]) -> list[Draft]:
     return [dataclasses.replace(draft, headers={**draft.headers, **extra}) for draft in drafts]
 
 
-def _named(envelope: _Envelope, drafts: list[Draft], body: bytes) -> bytes | None:
+def _named(envelope: Envelope, drafts: list[Draft], body: bytes) -> bytes | None:
     """Give the drafts the publisher's own idempotency key; return the digest of the whole request."""
     if envelope.idempotency_key is None:
         return None
@@ -433,9 +283,18 @@ def _named(envelope: _Envelope, drafts: list[Draft], body: bytes) -> bytes | Non
         # so a batch conflicts with any other request that reuses it.
         suffix = f"\x1f{position}" if position else ""
         drafts[position] = dataclasses.replace(draft, idempotency_key=envelope.idempotency_key + suffix)
-    digest = hashlib.sha256()
-    for part in (envelope.topic, envelope.key or "", envelope.content_type or ""):
-        digest.update(part.encode() + b"\x00")
+    return _fingerprint((envelope.topic, envelope.key, envelope.content_type), drafts, body)
+
+
+def _own_fingerprint(draft: Draft) -> bytes | None:
+    """Return the digest of one event, as a request with this event alone has it; None: CloudEvents have their own."""
+    if draft.idempotency_key is None or draft.idempotency_key == cloudevents_identity(draft.headers):
+        return None
+    return _fingerprint((draft.topic, draft.key, draft.content_type), [draft], draft.payload)
+
+
+def _fingerprint(texts: Sequence[str | None], drafts: Sequence[Draft], body: bytes) -> bytes:
+    digest = hashlib.sha256("".join([f"{text or ''}\x00" for text in texts]).encode())
     for draft in drafts:  # attributes of binary mode; trace headers may differ in a repeated request
         for name, value in sorted(draft.headers.items()):
             if name.startswith("ce-"):

@@ -10,13 +10,13 @@ from typing import Final
 from app.web.problem import Problem
 from event.strict_json import NODES_MAX, nodes_of
 
-__all__ = ["MEDIA_TYPE", "PARSED_HERE_BYTES_MAX", "lines_of"]
+__all__ = ["BATCH_NODES_MAX", "LINES_MAX", "MEDIA_TYPE", "PARSED_HERE_BYTES_MAX", "lines_of"]
 
 MEDIA_TYPE: Final = "application/x-ndjson"
 PARSED_HERE_BYTES_MAX: Final = 256 * 1024
 """A larger batch is parsed in a thread, beside the event loop."""
-_LINES_MAX: Final = 1_000
-_BATCH_NODES_MAX: Final = 4 * NODES_MAX
+LINES_MAX: Final = 1_000
+BATCH_NODES_MAX: Final = 4 * NODES_MAX
 """JSON values of all lines together."""
 
 
@@ -28,9 +28,9 @@ def lines_of(body: bytes, things: str) -> list[tuple[int, bytes]]:
     ``things`` is the word for the lines in messages.
     """
     lines = [(number, line.removesuffix(b"\r")) for number, line in enumerate(body.split(b"\n"), 1) if line.strip()]
-    if len(lines) > _LINES_MAX:
-        raise Problem("malformed-batch", f"A batch holds at most {_LINES_MAX} {things}; this one has {len(lines)}.")
-    if sum(nodes_of(line, enough=_BATCH_NODES_MAX // len(lines)) for _, line in lines) > _BATCH_NODES_MAX:
-        detail = f"A batch holds at most {_BATCH_NODES_MAX} JSON values in all its {things}; send it in parts."
+    if len(lines) > LINES_MAX:
+        raise Problem("malformed-batch", f"A batch holds at most {LINES_MAX} {things}; this one has {len(lines)}.")
+    if sum(nodes_of(line, enough=BATCH_NODES_MAX // len(lines)) for _, line in lines) > BATCH_NODES_MAX:
+        detail = f"A batch holds at most {BATCH_NODES_MAX} JSON values in all its {things}; send it in parts."
         raise Problem("malformed-batch", detail)
     return lines

@@ -103,9 +103,9 @@ class Notices:
         return self._answers[topic].text
 
     async def matched(self, event: int, grant: Grant | None) -> list[str] | None:
-        """Return ids of the subscriptions that match a stored event, the oldest hundred (WH-A03); None: no answer now.
+        """Return ids of the subscriptions that match a stored event, the oldest hundred; None: no answer now.
 
-        Subscriptions that the key does not reach are left out (FS-10).
+        Subscriptions that the key does not reach are left out.
         """
         try:
             rows = await self._database.fetch("listener.matched", event, _MATCHED_MAX)

@@ -1,4 +1,4 @@
-"""Headers of a publisher's own: ``Hookwire-Header-<name>: value`` is the event's header ``<name>`` (FM-14).
+"""Headers of a publisher's own: ``Hookwire-Header-<name>: value`` is the event's header ``<name>``.
 
 The rules are those of ``hookwire.publish``: the hub's own headers, and headers that may hold a secret, are refused.
 """

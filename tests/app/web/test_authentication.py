@@ -107,7 +107,7 @@ REACH: list[tuple[str, str, Any, int]] = [
     ("POST", "/subscriptions", {"topic": "orders.*", "callback": CALLBACK}, 201),
     ("POST", "/subscriptions", {"topic": "#", "callback": CALLBACK}, 403),
     ("POST", "/subscriptions", {"topic": "users.new", "callback": CALLBACK}, 403),
-    ("GET", "/subscriptions", None, 403),
+    ("GET", "/subscriptions", None, 200),
     ("GET", "/subscriptions?topic=orders.*", None, 200),
     ("GET", "/subscriptions?topic=users.new", None, 403),
     ("GET", "/subscriptions/{subscription}", None, 404),
@@ -117,7 +117,7 @@ REACH: list[tuple[str, str, Any, int]] = [
     ("GET", "/deliveries", None, 403),
     ("GET", "/deliveries/dlv_1_1/attempts", None, 404),
     ("GET", "/events/{event}", None, 404),
-    ("GET", "/topics", None, 403),
+    ("GET", "/topics", None, 200),
     ("GET", "/metrics", None, 403),
     ("GET", "/topics/users.new/settings", None, 403),
 ]
@@ -138,6 +138,28 @@ async def test_a_key_for_some_topics_reaches_no_others(running_hub: RunHub) -> N
 
         found = [(method, path, body, await status(method, path, body)) for method, path, body, _ in REACH]
         assert found == REACH
+
+
+async def test_a_key_for_some_topics_lists_these_and_no_others(running_hub: RunHub) -> None:
+    """GU-08: a customer's key got 403 for its own lists, page by page."""
+    async with running_hub(access="keys") as hub:
+        admin = authorized(await bearer(hub, "admin"))
+        key = authorized(await bearer(hub, "subscribe", "read", topics=["orders.#"]))
+        for topic in ("orders.new", "users.new", "orders.old", "#"):
+            await hub.client.post("/subscriptions", json={"topic": topic, "callback": CALLBACK}, headers=admin)
+            await hub.client.post(f"/topics/{topic.replace('#', 'other')}/events", content=b"", headers=admin)
+
+        async def listed(path: str) -> list[str]:
+            found, cursor = [], ""
+            while cursor is not None:
+                page = (await hub.client.get(f"{path}?limit=1{cursor}", headers=key)).json()
+                found += [item["topic"] for item in page["items"]]
+                cursor = page["next_cursor"] and f"&cursor={page['next_cursor']}"
+            return found
+
+        assert (await listed("/subscriptions"), await listed("/topics")) == (
+            ["orders.new", "orders.old"], ["orders.new", "orders.old"],
+        )  # fmt: skip
 
 
 async def test_a_key_for_some_kinds_lists_no_callback_of_another_kind_or_service(running_hub: RunHub) -> None:

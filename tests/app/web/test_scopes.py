@@ -22,7 +22,8 @@ _TABLE = {
         "GET /hub/callback/{token}", "POST /hub/callback/{token}",
     ],
     "publish": [
-        "POST /topics/{topic}/events", "POST /hub/content", "POST /rabbithub/endpoint/{kind}/{name}",
+        "POST /topics/{topic}/events", "POST /topics/{topic}/batch", "POST /hub/content",
+        "POST /rabbithub/endpoint/{kind}/{name}",
     ],
     "subscribe": [
         "POST /subscriptions", "PATCH /subscriptions/{subscription_id}", "DELETE /subscriptions/{subscription_id}",

@@ -41,23 +41,61 @@ PUBLISH_SCHEMAS: dict[str, Any] = {
         },
         "examples": [_ACCEPTED],
     },
-    "Refused": {
+    "BatchEvent": {
         "type": "object",
-        "title": "Refused",
-        "description": "In the answer to a partial batch: the item of an event that was not stored, with the reason. "
-        "Its type is `/problems/line-refused`; send only this line again.",
-        "required": ["error"],
+        "title": "BatchEvent",
+        "description": "One event of a batch, with all that a request with this event alone would say.",
         "properties": {
-            "error": {
+            "key": {"type": "string", "minLength": 1, "maxLength": 1024, "description": "The ordering key."},
+            "idempotency_key": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 255,
+                "description": "Makes repeats of this event safe, in any batch or alone.",
+            },
+            "content_type": {"type": "string", "maxLength": 255, "description": "`application/json` if left out."},
+            "headers": {
                 "type": "object",
-                "required": ["type", "title", "status", "detail"],
-                "properties": {
-                    "type": {"type": "string", "format": "uri-reference"},
-                    "title": {"type": "string"},
-                    "status": {"type": "integer"},
-                    "detail": {"type": "string"},
-                },
-            }
+                "additionalProperties": {"type": "string"},
+                "description": "The publisher's own headers, `ce-*` attributes, `hookwire-ttl`, `hookwire-retry`, "
+                "`hookwire-tombstone`.",
+            },
+            "data": {"description": "Any JSON, kept as it is written; a text where `content_type` is not JSON."},
+            "data_base64": {"type": "string", "description": "Any other body, in base64."},
+        },
+        "additionalProperties": False,
+    },
+    "BatchItem": {
+        "type": "object",
+        "title": "BatchItem",
+        "description": "What became of one event of a batch: the members of `Accepted`, or `error`.",
+        "properties": {
+            "outcome": {
+                "type": "string",
+                "enum": ["stored", "replayed", "conflict", "unknown", "error"],
+                "description": "Where each event is stored by itself. `replayed`: an earlier request stored it. "
+                "`conflict`: its idempotency key belongs to another event. `unknown`: repeat it with the same "
+                "idempotency key.",
+            },
+            "id": {"type": "string"},
+            "topic": {"type": "string"},
+            "key": {"type": ["string", "null"]},
+            "sequence": {"type": ["integer", "null"]},
+            "accepted_at": {"type": "string", "format": "date-time"},
+            "error": {"$ref": "#/components/schemas/BatchError"},
+        },
+    },
+    "BatchError": {
+        "type": "object",
+        "title": "BatchError",
+        "description": "Why an event of a batch was not stored. With the type `/problems/line-refused`, correct this "
+        "event and send it alone.",
+        "required": ["type", "title", "status", "detail"],
+        "properties": {
+            "type": {"type": "string", "format": "uri-reference"},
+            "title": {"type": "string"},
+            "status": {"type": "integer"},
+            "detail": {"type": "string"},
         },
     },
 }
@@ -85,16 +123,9 @@ _PARAMETERS: list[dict[str, Any]] = [
         "schema": {"type": "string", "minLength": 1, "maxLength": 1024},
     },
     {
-        "name": "partial",
-        "in": "query",
-        "description": "`application/x-ndjson` only. true: all other lines are stored if some cannot be; each refused "
-        "line has an `error` in its place in the answer.",
-        "schema": {"type": "boolean", "default": False},
-    },
-    {
         "name": "matched",
         "in": "query",
-        "description": "true: the answer names the matching subscriptions. Not for a batch.",
+        "description": "true: the answer names the matching subscriptions.",
         "schema": {"type": "boolean", "default": False},
     },
     {
@@ -134,13 +165,6 @@ _PARAMETERS: list[dict[str, Any]] = [
         "schema": {"type": "string", "enum": ["true"]},
     },
     {
-        "name": "Hookwire-Header-{name}",
-        "in": "header",
-        "description": "A header of the publisher's own, which travels as `{name}` to every sink. At most 64 of them, "
-        "16 KiB in all.",
-        "schema": {"type": "string"},
-    },
-    {
         "name": "Idempotency-Key",
         "in": "header",
         "description": "Makes repeats safe. The same key with the same request answers with the first event's id and "
@@ -162,9 +186,9 @@ _PARAMETERS: list[dict[str, Any]] = [
 ]
 
 _BODY: dict[str, Any] = {
-    "description": "The event, byte for byte; any type, also empty. `application/x-ndjson` makes one event of each "
-    "line, `application/cloudevents-batch+json` one of each element. Such a batch is stored whole or not at all, and "
-    "holds at most 1,000 events. CloudEvents in binary mode (`ce-*` headers) and structured mode are recognised.",
+    "description": "The event, byte for byte; any type, also empty. CloudEvents in binary mode (`ce-*` headers) and in "
+    "structured mode are recognised. `Hookwire-Header-<name>` is a header of the publisher's own, sent as `<name>` to "
+    "every sink: at most 64 of them, 16 KiB in all. Batches have a path of their own, `/topics/{topic}/batch`.",
     "content": {
         "application/json": {
             "schema": {"description": "Any JSON; stored as the bytes that were sent."},
@@ -172,15 +196,42 @@ _BODY: dict[str, Any] = {
         },
     },
     "x-other-content-types": {
-        "application/x-ndjson": "Each line is an event.",
         "application/cloudevents+json": "A CloudEvent in structured mode.",
-        "application/cloudevents-batch+json": "CloudEvents, each of them an event.",
         "*/*": "Any other content is an event, byte for byte.",
     },
 }
 
+_BATCH_BODY: dict[str, Any] = {
+    "required": True,
+    "description": "At most 1,000 events. Of a list, and of `application/vnd.hookwire.events+ndjson`, each event is "
+    "stored or not by itself, those of one key in their order. The other types are stored whole or not at all.",
+    "content": {
+        "application/json": {
+            "schema": {"type": "array", "maxItems": 1000, "items": {"$ref": "#/components/schemas/BatchEvent"}},
+            "examples": {
+                "orders": {"value": [{"key": "ada", "idempotency_key": "order-1", "data": {"order": 1}}]},
+            },
+        },
+    },
+    "x-other-content-types": {
+        "application/vnd.hookwire.events+ndjson": "Each line is a `BatchEvent`.",
+        "application/x-ndjson": "Each line is an event.",
+        "application/cloudevents-batch+json": "CloudEvents, each of them an event.",
+    },
+}
+_BATCH_PARAMETERS: list[dict[str, Any]] = [
+    *(parameter for parameter in _PARAMETERS if parameter["name"] not in ("matched", "Hookwire-Tombstone")),
+    {
+        "name": "partial",
+        "in": "query",
+        "description": "`application/x-ndjson` only. true: all other lines are stored if some cannot be; each refused "
+        "line has an `error` in its place in the answer.",
+        "schema": {"type": "boolean", "default": False},
+    },
+]
+
 _HEADERS: dict[str, Any] = {
-    "Location": {"description": "The event, `/events/{id}`. Not for a batch.", "schema": {"type": "string"}},
+    "Location": {"description": "The event, `/events/{id}`.", "schema": {"type": "string"}},
     "Idempotency-Replayed": {
         "description": "`true` when the events had been stored by an earlier request.",
         "schema": {"type": "string", "enum": ["true"]},
@@ -191,42 +242,58 @@ _HEADERS: dict[str, Any] = {
     },
 }
 
+_BATCH_HEADERS = {name: header for name, header in _HEADERS.items() if name != "Location"}
+_BATCH_ANSWER: dict[str, Any] = {
+    "headers": _BATCH_HEADERS,
+    "content": {
+        "application/json": {
+            "schema": {"type": "array", "items": {"$ref": "#/components/schemas/BatchItem"}},
+            "examples": {"batch": {"value": [{"outcome": "stored", **_ACCEPTED}]}},
+        }
+    },
+}
+
 PUBLISH_PATHS: dict[str, Any] = {
     "/topics/{topic}/events": {
         "post": {
             "tags": ["events"],
             "operationId": "events_publish",
-            "summary": "Publish an event, or a batch",
+            "summary": "Publish an event",
             "description": "The answer comes after COMMIT: an event answered with 202 is never lost. An unknown topic "
             "is created, unless a setting forbids that.",
             "parameters": _PARAMETERS,
             "requestBody": _BODY,
             "responses": {
                 "202": {
-                    "description": "Stored. One object for an event, a list in the same order for a batch.",
+                    "description": "Stored.",
                     "headers": _HEADERS,
                     "content": {
                         "application/json": {
-                            "schema": {
-                                "oneOf": [
-                                    {"$ref": "#/components/schemas/Accepted"},
-                                    {
-                                        "type": "array",
-                                        "items": {
-                                            "oneOf": [
-                                                {"$ref": "#/components/schemas/Accepted"},
-                                                {"$ref": "#/components/schemas/Refused"},
-                                            ]
-                                        },
-                                    },
-                                ]
-                            },
-                            "examples": {"event": {"value": _ACCEPTED}, "batch": {"value": [_ACCEPTED]}},
+                            "schema": {"$ref": "#/components/schemas/Accepted"},
+                            "examples": {"event": {"value": _ACCEPTED}},
                         }
                     },
                 },
                 **{str(status): response for status, response in _REFUSED.items()},
             },
         }
-    }
+    },
+    "/topics/{topic}/batch": {
+        "post": {
+            "tags": ["events"],
+            "operationId": "events_publish_batch",
+            "summary": "Publish many events",
+            "description": "The answer comes after COMMIT, with an item for each event, in their order.",
+            "parameters": _BATCH_PARAMETERS,
+            "requestBody": _BATCH_BODY,
+            "responses": {
+                "202": {"description": "All are stored.", **_BATCH_ANSWER},
+                "207": {
+                    "description": "Some are not stored. Each event is stored by itself, and its item says so.",
+                    **_BATCH_ANSWER,
+                },
+                **{str(status): response for status, response in _REFUSED.items()},
+            },
+        }
+    },
 }

@@ -19,6 +19,7 @@ from app.web.api.route.precondition import IfMatch, etag, version_meant
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.route.user_content import UserContent
+from app.web.authentication import grant_of
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -135,7 +136,7 @@ def _order(row: Row) -> str:
 
 
 @router.get("", summary="List topics", responses=refusals("invalid-cursor", "invalid-parameter"))
-@needs("read")
+@needs("read", reach="route")
 async def list_topics(
     request: Request,
     response: Response,
@@ -146,8 +147,12 @@ async def list_topics(
     cursor: Annotated[str | None, Query(max_length=600)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> TopicPage:
-    """By name; `Link: rel="next"` and `next_cursor` lead to the next page."""
+    """By name; `Link: rel="next"` and `next_cursor` lead to the next page.
+
+    A key for some topics gets these. A page may then hold fewer items, or none.
+    """
     after = read_cursor(cursor, [str]) or [""]
+    grant = grant_of(request)
     rows = await context.database.fetch("topic.list", "default", after[0], limit + 1, prefix)
     next_cursor = link_next(request, response, [rows[limit - 1]["name"]] if len(rows) > limit else None)
     items = [
@@ -158,6 +163,7 @@ async def list_topics(
             "last_event_id": format_event_id(context.incarnation, row["last_id"]) if row["last_id"] else None,
         }
         for row in rows[:limit]
+        if grant is None or grant.reaches(row["name"])
     ]
     return TopicPage.model_validate({"items": items, "next_cursor": next_cursor})
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import Request
 
 from app.web.api.route.context import Context
-from app.web.authentication import may_reach_kind, may_reach_service, require_topic
+from app.web.authentication import grant_of, may_reach_kind, may_reach_service, require_topic
 from app.web.problem import Problem
 from db.pool import Row
 
-__all__ = ["find", "is_reached"]
+__all__ = ["find", "is_listed", "is_reached"]
 
 _MISSING = "There is no such subscription."
 
@@ -32,3 +32,10 @@ def is_reached(request: Request, row: Row) -> bool:
     if row["service"] is not None:
         return may_reach_service(request, row["service"])
     return row["kind"] is None or may_reach_kind(request, row["kind"])
+
+
+def is_listed(request: Request, row: Row) -> bool:
+    """Return whether the key of this request may see a subscription in a list, by its topic, service or kind."""
+    if row["service"] is None and row["kind"] is None and (grant := grant_of(request)) is not None:
+        return grant.reaches(row["topic"])
+    return is_reached(request, row)

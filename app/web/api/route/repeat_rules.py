@@ -34,7 +34,8 @@ KEPT: Final[Mapping[str, str]] = {
 """The POSTs whose answers are kept, each with the member that is a secret, if any."""
 
 OWN: Final[Mapping[str, str]] = {
-    "/topics/{topic}/events": "a key counts for its topic, for each event",
+    "/topics/{topic}/events": "a key counts for its topic",
+    "/topics/{topic}/batch": "a key counts for its topic, for each event",
     "/services/{name}": "a key names the request, whose reply may come later",
 }
 REFUSED: Final[Mapping[str, str]] = {

@@ -47,6 +47,7 @@ class PullIn(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"topic": "orders.#"}]})
 
     topic: str = Field(description="A topic's name or a pattern.")
+    name: str | None = Field(None, max_length=100)
     ordered: bool = Field(False, description="Hand out each key's events one after the other.")
     filter: dict[str, Any] | None = Field(None, description="Filter on content; null: all events.")
     lifetime_seconds: int | None = Field(
@@ -178,6 +179,7 @@ async def create(request: Request, body: PullIn, response: Response, context: In
             start=None if body.start is None else start_of(body.start, context.incarnation),
             actor=actor_of(request),
             drops_at_end=body.on_end == "drop",
+            name=body.name,
         )
     except FilterError as error:
         raise Problem("invalid-filter", str(error), parameter="filter") from None

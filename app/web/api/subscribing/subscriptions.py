@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from app.web.api.route.audited import audited
 from app.web.api.route.context import Context, context_of
-from app.web.api.route.known_subscription import find, is_reached
+from app.web.api.route.known_subscription import find, is_listed
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, read_cursor
 from app.web.api.route.precondition import IfMatch, etag, version_meant
 from app.web.api.route.refusals import refusals
@@ -26,7 +26,7 @@ from app.web.api.subscribing.subscription_contract import (
 )
 from app.web.api.work.queue_refusal import queue_name
 from app.web.api.work.service_refusal import service_name
-from app.web.authentication import grant_of, require_every_topic, require_topic
+from app.web.authentication import grant_of, require_topic
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -194,20 +194,21 @@ async def list_subscriptions(
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> Response:
-    """Oldest first; `Link: rel="next"` and `next_cursor` lead to the next page."""
+    """Oldest first; `Link: rel="next"` and `next_cursor` lead to the next page.
+
+    A key for some topics gets the subscriptions to these. A page may then hold fewer items, or none.
+    """
     after = read_cursor(cursor, [int]) or [0]
     for parameter, text in (("topic", topic), ("name", name), ("metadata", "".join(metadata or ()))):
         if text is not None and "\x00" in text:
             raise Problem("invalid-parameter", f"{parameter} holds a NUL character", parameter=parameter)
     wanted = json.dumps(dict(pair.split(":", 1) for pair in metadata)) if metadata else None
-    if topic is None:
-        require_every_topic(request)
-    else:
+    if topic is not None:
         require_topic(request, topic)
     asked = ("subscription.list", "default", after[0], topic, state, limit + 1)
 
     def may_see(row: Row) -> bool:
-        return is_reached(request, row) and health in (None, subscription_condition(row).state)
+        return is_listed(request, row) and health in (None, subscription_condition(row).state)
 
     async with context.answers.share() as share:
         rows = await share.fetch(lambda room: context.database.fetch(*asked, room, name, wanted))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from app.web.problem import Problem
 from app.web.problem_kinds import KINDS
-from app.web.publishing import ingest
+from app.web.publishing import envelope as envelopes
 from app.web.publishing.notice import Notices
 from hub.publish import Publisher
 from tests.app.conftest import Receiver, RunHub, RunningHub
@@ -619,14 +619,14 @@ def test_a_query_with_a_plain_key_is_read_as_any_other(query: bytes, key: str | 
     """ADR 33: the short way for the usual query takes and refuses what the parser of all queries does."""
 
     def read() -> object:
-        envelope = ingest._Envelope("a", key=key)
+        envelope = envelopes.Envelope("a", key=key)
         try:
-            ingest._take_query(envelope, query)
+            envelopes.take_query(envelope, query)
         except Problem as problem:
             return problem.slug, problem.detail
         return envelope
 
     with pytest.MonkeyPatch.context() as patch:
         found = read()
-        patch.setattr(ingest, "_PLAIN_KEY", re.compile(rb"(?!)"))
+        patch.setattr(envelopes, "_PLAIN_KEY", re.compile(rb"(?!)"))
         assert found == read()
