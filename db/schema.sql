@@ -990,6 +990,19 @@ COMMENT ON COLUMN hookwire.compat_parked.since IS 'When the key was parked.';
 
 COMMENT ON COLUMN hookwire.compat_parked.probe_at IS 'When Kafka is asked again.';
 
+CREATE TABLE hookwire.console_sessions (
+    digest bytea NOT NULL,
+    key_id bigint NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    expires_at timestamp with time zone NOT NULL
+);
+
+COMMENT ON TABLE hookwire.console_sessions IS 'Browsers that have signed in to the console. A session ends with its key.';
+
+COMMENT ON COLUMN hookwire.console_sessions.digest IS 'SHA-256 of the token in the cookie; the token itself is not stored.';
+
+COMMENT ON COLUMN hookwire.console_sessions.key_id IS 'The API key with which the browser signed in; its rights are read anew.';
+
 CREATE TABLE hookwire.consumers (
     tenant text DEFAULT 'default'::text NOT NULL,
     queue text NOT NULL COLLATE pg_catalog."C",
@@ -2595,6 +2608,9 @@ ALTER TABLE ONLY hookwire.audit
 ALTER TABLE ONLY hookwire.compat_parked
     ADD CONSTRAINT compat_parked_pkey PRIMARY KEY (outbox, key);
 
+ALTER TABLE ONLY hookwire.console_sessions
+    ADD CONSTRAINT console_sessions_pkey PRIMARY KEY (digest);
+
 ALTER TABLE ONLY hookwire.consumers
     ADD CONSTRAINT consumers_pkey PRIMARY KEY (queue, name);
 
@@ -2809,6 +2825,10 @@ CREATE INDEX attempts_subscription ON ONLY hookwire.attempts USING btree (subscr
 
 CREATE INDEX audit_jobs ON hookwire.audit USING btree (subject, id) WHERE starts_with(action, 'job.'::text);
 
+CREATE INDEX console_sessions_age ON hookwire.console_sessions USING btree (expires_at);
+
+CREATE INDEX console_sessions_of_key ON hookwire.console_sessions USING btree (key_id, created_at);
+
 CREATE INDEX dead_letters_latest ON hookwire.dead_letters USING btree (died_at) WHERE ((kind <> 'gone'::text) AND (NOT on_purpose));
 
 CREATE INDEX dead_letters_subscription ON hookwire.dead_letters USING btree (subscription_id, event_id);
@@ -3006,6 +3026,9 @@ CREATE TRIGGER note_batch_no BEFORE UPDATE OF term ON hookwire.relay_terms FOR E
 CREATE TRIGGER note_former_audience AFTER UPDATE ON hookwire.subscriptions FOR EACH ROW WHEN (((old.state = 'active'::text) AND ((new.protocol <> 'websub'::text) OR (new.state = ANY (ARRAY['active'::text, 'disabled'::text]))) AND ((new.state <> 'active'::text) OR (new.topic <> old.topic) OR (new.topic_regex IS DISTINCT FROM old.topic_regex) OR ((new.filter_path)::text IS DISTINCT FROM (old.filter_path)::text)))) EXECUTE FUNCTION hookwire.note_former_audience();
 
 CREATE TRIGGER publish INSTEAD OF INSERT ON hookwire.stash FOR EACH ROW EXECUTE FUNCTION hookwire.stash_row();
+
+ALTER TABLE ONLY hookwire.console_sessions
+    ADD CONSTRAINT console_sessions_key_id_fkey FOREIGN KEY (key_id) REFERENCES hookwire.api_keys(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY hookwire.rabbithub_resources
     ADD CONSTRAINT rabbithub_resources_source_fkey FOREIGN KEY (source) REFERENCES hookwire.subscriptions(id);

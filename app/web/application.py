@@ -32,11 +32,12 @@ from app.web.api.subscribing import (
 from app.web.api.subscribing.hub import HUB_ROUTES
 from app.web.api.work import archive, job_assignment, job_kinds, jobs, messages, queues, requests, services, tasks
 from app.web.authentication import Authentication, Keyring
-from app.web.console import diagnosis_route as diagnosis
-from app.web.console import status_route as console
+from app.web.console.inner_api import InnerApi
+from app.web.console.routers import CONSOLE_ROUTERS
 from app.web.limits import MIB, FrontDoor, RequestIds, RequestLimits
 from app.web.page_policy import PublishingPages, operations_policy, page_policy
 from app.web.pages import install_problem_pages
+from app.web.pages.sessions import Sessions
 from app.web.problem import Problem, Problems, install_problem_handlers, problem_of_database, request_id_of
 from app.web.publishing.ingest import Ingest, is_publish
 from app.web.repeats import Repeats
@@ -82,8 +83,7 @@ _ROUTERS: Sequence[APIRouter] = (
     audit.router,
     health.router,
     status.router,
-    console.router,
-    diagnosis.router,
+    *CONSOLE_ROUTERS,
 )
 
 
@@ -122,9 +122,12 @@ def build_web(
     event_bytes_max = settings.event_bytes_max
     limits = RequestLimits(events_bytes_max=event_bytes_max, batch_bytes_max=max(4 * MIB, event_bytes_max))
     inside: ASGIApp = _Fork(ingest, Repeats(api, context.database, _tell(context.hub)), context.readiness.doubt)
-    if settings.needs_keys:
-        needs, hub_is_open = RouteNeeds(api.routes), settings.hub_access == "open"
-        inside = Authentication(inside, Keyring(Keys(context.database)), needs, hub_is_open=hub_is_open)
+    needs = RouteNeeds(api.routes) if settings.needs_keys else None
+    api.state.inner_api = InnerApi(inside, needs)
+    api.state.keyring = None
+    if needs is not None:
+        api.state.keyring = keyring = Keyring(Keys(context.database), Sessions(context.database))
+        inside = Authentication(inside, keyring, needs, hub_is_open=settings.hub_access == "open")
     pages = page_policy(settings, context.public_url)
     door = FrontDoor(
         inside, problems=problems, limits=limits, request_ids=request_ids, pages=pages, own_agent=own_agent.encode()

@@ -19,6 +19,7 @@ from app.web.api.route.precondition import IfMatch, etag, version_meant
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.route.user_content import UserContent
+from app.web.authentication import may_reach_topic
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -135,7 +136,7 @@ def _order(row: Row) -> str:
 
 
 @router.get("", summary="List topics", responses=refusals("invalid-cursor", "invalid-parameter"))
-@needs("read")
+@needs("read", reach="route")
 async def list_topics(
     request: Request,
     response: Response,
@@ -143,7 +144,10 @@ async def list_topics(
     cursor: Annotated[str | None, Query(max_length=600)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> TopicPage:
-    """By name; `Link: rel="next"` and `next_cursor` lead to the next page."""
+    """By name; `Link: rel="next"` and `next_cursor` lead to the next page.
+
+    A key for some topics sees these. So a page may have fewer items than `limit`.
+    """
     after = read_cursor(cursor, [str]) or [""]
     rows = await context.database.fetch("topic.list", "default", after[0], limit + 1)
     next_cursor = link_next(request, response, [rows[limit - 1]["name"]] if len(rows) > limit else None)
@@ -155,6 +159,7 @@ async def list_topics(
             "last_event_id": format_event_id(context.incarnation, row["last_id"]) if row["last_id"] else None,
         }
         for row in rows[:limit]
+        if may_reach_topic(request, row["name"])
     ]
     return TopicPage.model_validate({"items": items, "next_cursor": next_cursor})
 
