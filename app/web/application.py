@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.web.api import docs, keys
 from app.web.api.contract import TITLE, VERSION, operation_id
-from app.web.api.events import event_search, events, topics
+from app.web.api.events import event_search, events, timeline, topics
 from app.web.api.operating import audit, dead_letters, deliveries, health, holds, replays, status, undelivered
 from app.web.api.rabbithub.routes import RABBITHUB_ROUTES
 from app.web.api.route.context import Context, context_of
@@ -59,6 +59,7 @@ _ROUTERS: Sequence[APIRouter] = (
     undelivered.router,
     event_search.router,
     events.router,
+    timeline.router,
     topics.router,
     foreign_topics.router,
     upstreams.router,

@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from app.web.console import nowhere_route
 from app.web.console.acting import act_route
 from app.web.console.listing import list_route, search_route
-from app.web.console.showing import delivery_route, detail_route
+from app.web.console.showing import delivery_route, detail_route, event_route
 from app.web.console.signing import sign_in_route
 from app.web.console.status import diagnosis_route, status_route
 
@@ -24,6 +24,7 @@ CONSOLE_ROUTERS: Final[Sequence[APIRouter]] = (
     search_route.router,
     act_route.router,
     delivery_route.router,
+    event_route.router,
     detail_route.router,
     nowhere_route.router,
 )

@@ -39,7 +39,8 @@ _TABLE = {
         "GET /hub",
     ],
     "read": [
-        "GET /events", "GET /events/{event_id}", "GET /deliveries", "GET /deliveries/{delivery_id}/attempts",
+        "GET /events", "GET /events/{event_id}", "GET /events/{event_id}/timeline",
+        "GET /deliveries", "GET /deliveries/{delivery_id}/attempts",
         "GET /undelivered", "GET /topics", "GET /topics/{topic}/settings", "GET /foreign-topics",
         "GET /hub/pairs", "GET /upstreams",
         "GET /keys", "GET /holds", "GET /holds/{hold}", "GET /dead-letters", "GET /dead-letters/{dead_letter}",

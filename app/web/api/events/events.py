@@ -25,7 +25,7 @@ from db.pool import Row
 from event.strict_json import StrictJsonError, loads
 from webhooks.condition import Condition, DeliveryState, EventState, delivery_condition, event_condition, sink_condition
 
-__all__ = ["payload_out", "router"]
+__all__ = ["outcome_of", "payload_out", "router"]
 
 router = APIRouter(
     prefix="/events", tags=["events"], route_class=JsonRoute,
@@ -170,13 +170,13 @@ async def get(request: Request, event_id: str, context: In) -> Response:
         rows = await share.fetch(lambda _: context.database.fetch("event.get", "default", number))
         if not rows:
             raise Problem("not-found", _MISSING)
-        outcome = await _outcome(request, rows[0], context)
+        outcome = await outcome_of(request, rows[0], context)
         shown = shows_payloads(request)
         return await share.one(lambda: _out(event_id, rows[0], outcome, shown=shown), row_bytes(rows[0]))
 
 
-async def _outcome(request: Request, row: Row, context: Context) -> dict[str, Any]:
-    """Return the members of the answer that say what became of the event."""
+async def outcome_of(request: Request, row: Row, context: Context) -> dict[str, Any]:
+    """Return the members of the answer that say what became of the event; ``Problem`` if the key may not see it."""
     number = row["id"]
     require_topic(request, row["topic"], hidden=_MISSING)
     sinks = [
@@ -187,7 +187,7 @@ async def _outcome(request: Request, row: Row, context: Context) -> dict[str, An
         "delivery.list", "default", number, None, None, 2**63 - 1, 2**63 - 1, _SHOWN_DELIVERIES, 0
     )
     grant = grant_of(request)
-    # A callback may be a capability, so a key sees those of subscriptions that it reaches (SE-09, FS-10).
+    # A callback may be a capability, so a key sees those of subscriptions that it reaches.
     shown = [d for d in rows if grant is None or grant.reaches(d["topic"])]
     deliveries = [delivery_condition(d) for d in rows]
     condition = event_condition(sinks, [delivery_condition(d) for d in shown])

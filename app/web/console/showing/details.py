@@ -6,27 +6,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from app.web.console.acting.acts import ACTS
-from app.web.console.cells import body, moment_cell, plain, reason_cell
+from app.web.console.cells import moment_cell, plain
 from app.web.console.listing.list_view import Item
 from app.web.console.showing.detail import Detail, ShortList
 from app.web.pages.markup import code, section, table
 
 __all__ = ["DETAILS"]
-
-
-def _event(one: Item) -> str:
-    """Return the state at each sink, and the content."""
-    sinks = [[code(sink["sink"]), reason_cell(sink["state"], sink["reason"])] for sink in one["sinks"]]
-    at_sinks = section("Sinks", table(["Sink", "State"], sinks) if sinks else '<p class="soft">None.</p>')
-    return at_sinks + section("Content", _content(one), plain(one["content_type"]))
-
-
-def _content(one: Item) -> str:
-    if one["payload"] is not None:
-        return body(one["payload"])
-    if one["payload_base64"] is not None:
-        return body(one["payload_base64"])
-    return '<p class="soft">It is empty, or your key may not read contents.</p>'
 
 
 def _trail(one: Item) -> str:
@@ -38,11 +23,6 @@ def _trail(one: Item) -> str:
 
 
 _ALL: Final = (
-    Detail(
-        "events", "Event", "/events/{}", "hookwire events show {}",
-        (ShortList("Deliveries", "deliveries", lambda one: {"event_id": one["id"]}),),
-        hidden=frozenset({"sinks", "deliveries", "payload", "payload_base64", "data"}), more=_event,
-    ),
     Detail(
         "subscriptions", "Subscription", "/subscriptions/{}", "hookwire subscriptions show {}",
         (
