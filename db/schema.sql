@@ -2829,6 +2829,8 @@ CREATE INDEX console_sessions_age ON hookwire.console_sessions USING btree (expi
 
 CREATE INDEX console_sessions_of_key ON hookwire.console_sessions USING btree (key_id, created_at);
 
+CREATE INDEX dead_letters_kind ON hookwire.dead_letters USING btree (kind, event_id, subscription_id);
+
 CREATE INDEX dead_letters_latest ON hookwire.dead_letters USING btree (died_at) WHERE ((kind <> 'gone'::text) AND (NOT on_purpose));
 
 CREATE INDEX dead_letters_subscription ON hookwire.dead_letters USING btree (subscription_id, event_id);
@@ -2910,6 +2912,8 @@ CREATE INDEX jobs_keys ON hookwire.jobs USING btree (queue, kind, key, rank_at, 
 CREATE INDEX jobs_leased ON hookwire.jobs USING btree (lease_until) WHERE (state = 'running'::text);
 
 CREATE INDEX jobs_local ON hookwire.jobs USING btree (due_local) WHERE (due_local IS NOT NULL);
+
+CREATE INDEX jobs_of_people ON hookwire.jobs USING btree (state, seq) WHERE (state = ANY (ARRAY['assigned'::text, 'review'::text, 'retryable'::text]));
 
 CREATE INDEX jobs_people ON hookwire.jobs USING btree (kind, seq) WHERE (for_people AND (state = 'available'::text));
 

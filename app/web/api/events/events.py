@@ -183,7 +183,7 @@ async def outcome_of(request: Request, row: Row, context: Context) -> dict[str, 
         (sink["sink"], sink_condition(sink))
         for sink in await context.database.fetch("event.sink_states", "default", number)
     ]
-    rows = await context.database.fetch(
+    rows = await context.database.fetch_filtered(
         "delivery.list", "default", number, None, None, 2**63 - 1, 2**63 - 1, _SHOWN_DELIVERIES, 0
     )
     grant = grant_of(request)

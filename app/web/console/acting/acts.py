@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Final
 from urllib.parse import quote
 
 from app.web.console.acting.act import REASON, Act, Box, Form
+from app.web.console.acting.job_acts import OF_JOBS
+from app.web.console.acting.verb import curl, is_one_of, json_request, line, verb
 from app.web.console.cells import address
 from app.web.console.inner_api import ApiRequest
 from app.web.console.listing.list_view import Item
@@ -18,43 +18,9 @@ from hub.keys import SCOPES
 
 __all__ = ["ACTS", "NEW"]
 
+_DIGITS_MAX: Final = 10
+_KINDS: Final = ("exhausted", "declined", "aborted", "gone", "internal")
 _HOURS: Final = ("", "3600", "86400", "604800")
-
-
-def _json(method: str, path: str, identity: str, body: Any, once: str = "") -> ApiRequest:
-    return ApiRequest.with_json(method, path.replace("{}", quote(identity, safe="")), body, once)
-
-
-def _reason(form: Form) -> dict[str, str]:
-    return {"reason": form["reason"]} if form.get("reason") else {}
-
-
-def _line(*words: str, why: str = "") -> str:
-    return shlex.join(["hookwire", *words, *(["--why", why] if why else [])])
-
-
-def _verb(
-    name: str, label: str, question: str, path: str, command: Sequence[str] = (), *, is_danger: bool = False,
-    applies: Any = None, boxes: Sequence[Box] = (REASON,),
-) -> Act:  # fmt: skip
-    """Return a plain act of operators: a POST with a reason. Without a ``command`` it stands for curl."""
-
-    def body(form: Form) -> dict[str, Any]:
-        return _reason(form) | ({"all": True} if form.get("all") else {})
-
-    def line(identity: str, form: Form) -> str:
-        if not command:
-            return _curl("POST", path.replace("{}", identity), body(form))
-        return _line(*command, identity, *(["--all"] if form.get("all") else []), why=form.get("reason", ""))
-
-    return Act(
-        name, label, question, ("operate",), lambda identity, form: _json("POST", path, identity, body(form)), line,
-        boxes, applies or (lambda _: True), is_danger,
-    )  # fmt: skip
-
-
-def _is(name: str, *values: object) -> Any:
-    return lambda one: one.get(name) in values
 
 
 def _secret(title: str, name: str, words: str) -> Any:
@@ -69,7 +35,7 @@ def _secret(title: str, name: str, words: str) -> Any:
 
 
 def _state(state: str) -> Any:
-    return lambda identity, _: _json("PATCH", "/subscriptions/{}", identity, {"state": state})
+    return lambda identity, _: json_request("PATCH", "/subscriptions/{}", identity, {"state": state})
 
 
 def _settings(form: Form) -> dict[str, Any]:
@@ -87,8 +53,9 @@ def _number(text: str) -> float | str:
         return text
 
 
-def _curl(method: str, path: str, body: Mapping[str, Any]) -> str:
-    return shlex.join(["curl", "-X", method, f"HUB{path}", "--json", json.dumps(body)])
+def _whole(text: str) -> int | str:
+    """Return a whole number; other text stays as it is."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _DIGITS_MAX else text
 
 
 _SUBSCRIPTION_BOXES: Final = (
@@ -103,11 +70,14 @@ def _replay(identity: str, form: Form, *, is_dry: bool) -> ApiRequest:
     names = ("source", "topic", "since", "until", "reason")
     body: dict[str, Any] = {name: form[name] for name in names if form.get(name)}
     body.setdefault("source", "dead_letters")
+    if form.get("kind"):
+        body["kinds"] = [form["kind"]]
+    if form.get("status"):
+        body["statuses"] = [_whole(form["status"])]
     if subscription := identity or form.get("subscription_id", ""):
         body["subscription_id"] = subscription
     if form.get("rate_per_second"):
-        rate = _number(form["rate_per_second"])
-        body["rate_per_second"] = int(rate) if isinstance(rate, float) and rate.is_integer() else rate
+        body["rate_per_second"] = _whole(form["rate_per_second"])
     once = "" if is_dry else form.get("once", "")
     return ApiRequest.with_json("POST", "/replays", body | ({"dry_run": True} if is_dry else {}), once)
 
@@ -117,10 +87,13 @@ def _replay_line(identity: str, form: Form) -> str:
     words = ["replay", *(["--subscription", subscription] if subscription else [])]
     if form.get("source", "dead_letters") == "dead_letters":
         words.append("--dead-letters")
-    options = (("topic", "--topic"), ("since", "--since"), ("until", "--until"), ("rate_per_second", "--rate"))
+    options = (
+        ("topic", "--topic"), ("since", "--since"), ("until", "--until"), ("kind", "--kind"), ("status", "--status"),
+        ("rate_per_second", "--rate"),
+    )  # fmt: skip
     for name, option in options:
         words += [option, form[name]] if form.get(name) else []
-    return _line(*words, why=form.get("reason", ""))
+    return line(*words, why=form.get("reason", ""))
 
 
 def _counted(answer: Mapping[str, Any]) -> str:
@@ -132,6 +105,8 @@ def _counted(answer: Mapping[str, Any]) -> str:
 _REPLAY_BOXES: Final = (
     Box("source", "What", "choice", ("dead_letters", "events")),
     Box("topic", "Only this topic", length_max=249),
+    Box("kind", "Only dead letters of this kind", "choice", ("", *_KINDS)),
+    Box("status", "Only dead letters with this status of the last answer", length_max=3),
     Box("since", "Since (2026-01-15T09:00:00Z)", length_max=40), Box("until", "Until", length_max=40),
     Box("rate_per_second", "Deliveries a second, at most", length_max=20), REASON,
 )  # fmt: skip
@@ -165,11 +140,11 @@ _OF_SUBSCRIPTIONS: Final = (
     Act(
         "pause", "Pause", "Nothing is sent until it is resumed; open deliveries wait. Events that are accepted "
         "meanwhile get no delivery. A replay sends them later.", ("subscribe",), _state("disabled"),
-        lambda identity, _: _line("subscriptions", "pause", identity), applies=_is("state", "active"),
+        lambda identity, _: line("subscriptions", "pause", identity), applies=is_one_of("state", "active"),
     ),
     Act(
         "resume", "Resume", "Deliveries go on. This also ends a pause of the receiver and closes the breaker.",
-        ("subscribe",), _state("active"), lambda identity, _: _line("subscriptions", "resume", identity),
+        ("subscribe",), _state("active"), lambda identity, _: line("subscriptions", "resume", identity),
         applies=_can_resume,
     ),
     Act(
@@ -178,18 +153,18 @@ _OF_SUBSCRIPTIONS: Final = (
         lambda identity, form: ApiRequest(
             "POST", f"/subscriptions/{quote(identity, safe='')}/test", once=form.get("once", "")
         ),
-        lambda identity, _: _line("subscriptions", "test", identity),
+        lambda identity, _: line("subscriptions", "test", identity),
         applies=lambda one: one["protocol"] in _CALLED and one["state"] == "active",
         lands=lambda _, answer: address("deliveries", answer["delivery_id"]),
     ),
     Act(
         "rotate", "Make a new signing key", "The new secret is shown once. The former keys sign too, while they "
         "overlap.", ("subscribe",),
-        lambda identity, form: _json(
+        lambda identity, form: json_request(
             "POST", "/subscriptions/{}/keys", identity,
             {"overlap_seconds": int(found)} if (found := _overlap(form)) else {}, form.get("once", ""),
         ),
-        lambda identity, form: _line(
+        lambda identity, form: line(
             "subscriptions", "rotate", identity, *(["--overlap-seconds", found] if (found := _overlap(form)) else []),
         ),
         (Box("overlap_seconds", "Overlap in seconds", "choice", _HOURS),),
@@ -199,13 +174,13 @@ _OF_SUBSCRIPTIONS: Final = (
     _replay_act("replay", "Send again", _REPLAY_BOXES),
     Act(
         "change", "Change", "Fields that you leave empty stay as they are.", ("subscribe",),
-        lambda identity, form: _json("PATCH", "/subscriptions/{}", identity, _settings(form)),
-        lambda identity, form: _curl("PATCH", f"/subscriptions/{identity}", _settings(form)), _SUBSCRIPTION_BOXES,
+        lambda identity, form: json_request("PATCH", "/subscriptions/{}", identity, _settings(form)),
+        lambda identity, form: curl("PATCH", f"/subscriptions/{identity}", _settings(form)), _SUBSCRIPTION_BOXES,
     ),
     Act(
         "end", "End for good", "Its open deliveries become dead letters of the kind gone. This cannot be undone.",
         ("subscribe",), lambda identity, _: ApiRequest("DELETE", f"/subscriptions/{quote(identity, safe='')}"),
-        lambda identity, _: _line("subscriptions", "end", identity), is_danger=True,
+        lambda identity, _: line("subscriptions", "end", identity), is_danger=True,
         lands=lambda _identity, _answer: "subscriptions",
     ),
 )  # fmt: skip
@@ -228,7 +203,7 @@ def _key_line(_: str, form: Form) -> str:
     words = [word for scope in body["scopes"] for word in ("--scope", scope)]
     words += [word for topic in body.get("topics", ()) for word in ("--topic", topic)]
     words += ["--expires-in", f"{form['days']}d"] if form.get("days") else []
-    return _line("keys", "create", body["name"], *words)
+    return line("keys", "create", body["name"], *words)
 
 
 def _publish(topic: str, form: Form) -> ApiRequest:
@@ -242,7 +217,7 @@ def _publish(topic: str, form: Form) -> ApiRequest:
 def _publish_line(topic: str, form: Form) -> str:
     key = ["--key", form["key"]] if form.get("key") else []
     kind = form.get("content_type") or "application/json"
-    return _line("publish", topic, form.get("content", ""), *key, "--content-type", kind)
+    return line("publish", topic, form.get("content", ""), *key, "--content-type", kind)
 
 
 _PUBLISH: Final = Act(
@@ -258,7 +233,7 @@ _PUBLISH: Final = Act(
 _REVOKE: Final = Act(
     "revoke", "Revoke", "Every process refuses this key within five seconds, and its sessions end. This cannot be "
     "undone.", ("admin",), lambda identity, _: ApiRequest("DELETE", f"/keys/{quote(identity, safe='')}"),
-    lambda identity, _: _line("keys", "revoke", identity), is_danger=True, lands=lambda _identity, _answer: "keys",
+    lambda identity, _: line("keys", "revoke", identity), is_danger=True, lands=lambda _identity, _answer: "keys",
 )  # fmt: skip
 
 # --- deliveries, holds, replays, work ------------------------------------------------------------------------------
@@ -268,66 +243,63 @@ ACTS: Final[Mapping[str, Sequence[Act]]] = {
     "topics": (_PUBLISH,),
     "keys": (_REVOKE,),
     "deliveries": (
-        _verb(
+        verb(
             "retry", "Retry now", "It is due at once, and passes an open breaker as its probe.",
-            "/deliveries/{}/retry", ("deadletters", "retry"), applies=_is("state", "pending", "retrying", "parked"),
+            "/deliveries/{}/retry", ("deadletters", "retry"),
+            applies=is_one_of("state", "pending", "retrying", "parked"),
         ),
-        _verb(
+        verb(
             "give-up", "Give up", "It becomes a dead letter. Later deliveries of its key go on.",
             "/deliveries/{}/give-up", ("deadletters", "give-up"), is_danger=True,
-            applies=_is("state", "pending", "retrying", "parked"),
+            applies=is_one_of("state", "pending", "retrying", "parked"),
         ),
     ),
     "dead-letters": (
-        _verb(
+        verb(
             "retry", "Send again", "It is sent again, marked as a replay, later than events that followed it.",
             "/dead-letters/{}/retry", ("deadletters", "retry"),
         ),
-        _verb(
+        verb(
             "purge", "Delete", "The dead letter is deleted. Its event stays until its retention ends.",
             "/dead-letters/{}/purge", ("deadletters", "purge"), is_danger=True,
         ),
     ),
     "holds": (
-        _verb(
+        verb(
             "retry", "Retry now", "Its oldest record is sent at once. If it is accepted, the others follow in order.",
             "/holds/{}/retry", ("holds", "retry"),
         ),
-        _verb(
+        verb(
             "give-up", "Give up", "The oldest record becomes a dead letter and the next one is tried. The order of its "
             "key is broken there.", "/holds/{}/give-up", ("holds", "give-up"), is_danger=True,
             boxes=(Box("all", "Every record that waits, not only the oldest", "check"), REASON),
         ),
     ),
     "replays": (
-        _verb("pause", "Pause", "It makes no more deliveries until it is resumed.", "/replays/{}/pause",
-              applies=_is("state", "running")),
-        _verb("resume", "Resume", "It goes on where it stopped.", "/replays/{}/resume",
-              applies=_is("state", "paused")),
-        _verb("cancel", "Cancel the replay", "It ends for good. Deliveries that it has made are still sent.",
-              "/replays/{}/cancel", applies=_is("state", "running", "paused"), is_danger=True),
+        verb("pause", "Pause", "It makes no more deliveries until it is resumed.", "/replays/{}/pause",
+              applies=is_one_of("state", "running")),
+        verb("resume", "Resume", "It goes on where it stopped.", "/replays/{}/resume",
+              applies=is_one_of("state", "paused")),
+        verb("cancel", "Cancel the replay", "It ends for good. Deliveries that it has made are still sent.",
+              "/replays/{}/cancel", applies=is_one_of("state", "running", "paused"), is_danger=True),
     ),
     "queues": (
-        _verb("pause", "Pause", "No message of it is handed out until it is resumed.", "/queues/{}/pause",
-              ("queues", "pause"), applies=_is("paused", False)),
-        _verb("resume", "Resume", "Messages are handed out again.", "/queues/{}/resume", ("queues", "resume"),
-              applies=_is("paused", True)),
-        _verb("redrive", "Return dead messages", "Dead messages return to their places in the queue.",
+        verb("pause", "Pause", "No message of it is handed out until it is resumed.", "/queues/{}/pause",
+              ("queues", "pause"), applies=is_one_of("paused", False)),
+        verb("resume", "Resume", "Messages are handed out again.", "/queues/{}/resume", ("queues", "resume"),
+              applies=is_one_of("paused", True)),
+        verb("redrive", "Return dead messages", "Dead messages return to their places in the queue.",
               "/queues/{}/dead/redrive", ("queues", "redrive"), applies=lambda one: bool(one["counts"]["dead"])),
-        _verb("purge", "Delete dead messages", "Its dead messages are deleted. This cannot be undone.",
+        verb("purge", "Delete dead messages", "Its dead messages are deleted. This cannot be undone.",
               "/queues/{}/dead/purge", ("queues", "purge"), applies=lambda one: bool(one["counts"]["dead"]),
               is_danger=True),
     ),
-    "jobs": (
-        _verb("retry", "Run now", "It runs now, or again.", "/jobs/{}/retry", ("jobs", "retry")),
-        _verb("cancel", "Cancel the job", "It ends; a worker that runs it is asked to stop.", "/jobs/{}/cancel",
-              ("jobs", "cancel"), applies=_is("ended_at", None), is_danger=True),
-    ),
+    "jobs": OF_JOBS,
     "services": (
-        _verb("disable", "Disable", "New requests are refused; those that wait are still answered.",
-              "/services/{}/disable", ("services", "disable"), applies=_is("disabled", False)),
-        _verb("enable", "Enable", "New requests are accepted again.", "/services/{}/enable", ("services", "enable"),
-              applies=_is("disabled", True)),
+        verb("disable", "Disable", "New requests are refused; those that wait are still answered.",
+              "/services/{}/disable", ("services", "disable"), applies=is_one_of("disabled", False)),
+        verb("enable", "Enable", "New requests are accepted again.", "/services/{}/enable", ("services", "enable"),
+              applies=is_one_of("disabled", True)),
     ),
 }  # fmt: skip
 """The acts on one thing, by its list."""
@@ -337,7 +309,7 @@ NEW: Final[Mapping[str, Act]] = {
         "new", "Subscribe", "Every event that is accepted from then on reaches the callback. The signing secret is "
         "shown once.", ("subscribe",),
         lambda _, form: ApiRequest.with_json("POST", "/subscriptions", _settings(form), form.get("once", "")),
-        lambda _, form: _line("subscribe", form.get("topic", ""), form.get("callback", "")), _SUBSCRIPTION_BOXES,
+        lambda _, form: line("subscribe", form.get("topic", ""), form.get("callback", "")), _SUBSCRIPTION_BOXES,
         shows=lambda answer: _secret("Secret", "secret", f"Made: {answer['id']}. The secret is shown only now.")(answer)
         + f'<p><a href="{escape(address("subscriptions", answer["id"]))}">Open the subscription</a></p>',
     ),

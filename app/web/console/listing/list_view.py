@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from app.web.console.cells import address
 from app.web.console.menu import TITLES
@@ -38,7 +39,7 @@ class Filter:
 @dataclass(frozen=True, slots=True)
 class ListView:
     """A list. ``source`` is the path of the API that it reads; ``command`` prints the same; ``order`` says how it is
-    sorted. ``new`` is the address and the label of the page that adds one.
+    sorted. ``new`` is the address and the label of the page that adds one; its form begins with the filters.
     """
 
     name: str
@@ -63,7 +64,9 @@ def list_content(
     """Return the filters, the rows and the way to the next ones."""
     told = f'<p class="notice bad" role="alert">{escape(notice)}</p>' if notice else ""
     new = view.new if may_act else None
-    button = f'<div class="buttons"><a class="button" href="{escape(new[0])}">{escape(new[1])}</a></div>' if new else ""
+    chosen = {name: value for name, value in asked.items() if name != "cursor"}
+    where = f"{new[0]}?{urlencode(chosen)}" if new and chosen else new[0] if new else ""
+    button = f'<div class="buttons"><a class="button" href="{escape(where)}">{escape(new[1])}</a></div>' if new else ""
     rows = (
         rows_table(view, items)
         if items

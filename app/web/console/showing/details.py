@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from html import escape
 from typing import Final
 
 from app.web.console.acting.acts import ACTS
-from app.web.console.cells import moment_cell, plain
+from app.web.console.cells import address, moment_cell, plain
 from app.web.console.listing.list_view import Item
 from app.web.console.showing.detail import Detail, ShortList
 from app.web.pages.markup import code, section, table
 
 __all__ = ["DETAILS"]
+
+
+def _attempts(one: Item) -> str:
+    where = address("pair", subscription=one["id"])
+    words = f'<a href="{escape(where)}">Its latest attempts and requests</a> show why no event arrives.'
+    return f'<p class="soft">{words}</p>'
 
 
 def _trail(one: Item) -> str:
@@ -28,11 +35,11 @@ _ALL: Final = (
         (
             ShortList("Not delivered", "undelivered", lambda one: {"subscription_id": one["id"], "outcome": "waiting"}),
             ShortList("Dead letters", "dead-letters", lambda one: {"subscription_id": one["id"]}),
-            ShortList("Latest deliveries", "deliveries", lambda one: {"subscription_id": one["id"]}),
         ),
         ACTS["subscriptions"],
         ("name", "topic", "callback", "state", "health", "reason", "waiting", "failing_since", "last_success_at",
          "next_attempt_at", "mode"),
+        more=_attempts,
     ),
     Detail(
         "topics", "Topic", "/topics/{}/settings", "hookwire topics show {}",

@@ -34,6 +34,7 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.forms: list[Form] = []
         self._hidden = 0
+        self._select = ""
         self.feed(markup)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -47,6 +48,11 @@ class Page(HTMLParser):
             self.forms.append(Form(named["action"], named.get("method", "get")))
         if tag == "input" and "value" in named and named.get("type") != "checkbox":
             self.forms[-1].fields[named["name"]] = named["value"]
+
+        if tag == "select":
+            self._select = named["name"]
+        if tag == "option" and "selected" in named:
+            self.forms[-1].fields[self._select] = named["value"]
 
     def handle_endtag(self, tag: str) -> None:
         self._hidden -= tag in ("style", "script")

@@ -154,6 +154,39 @@ async def test_a_queue_is_paused_and_resumed(running_hub: RunHub) -> None:
         assert (paused, (await hub.client.get("/queues/mail")).json()["paused"]) == (True, False)
 
 
+async def test_people_take_finish_send_back_and_approve_a_job_in_two_browsers(running_hub: RunHub) -> None:
+    """CN-15: each with a key of their own, which the trail names; a button is there only where the act is possible."""
+    async with running_hub(access="keys") as hub, browsing(hub, "read", "work") as ada, browsing(hub, "admin") as bob:
+        operator = authorized(await bearer(hub, "admin"))
+        await hub.client.put("/jobs/kinds/check", json={"needs_review": True, "automation": "manual"}, headers=operator)
+        job = (await hub.client.post("/jobs", json={"kind": "check"}, headers=operator)).json()["id"]
+        buttons = [link.rpartition("/")[2] for link in (await ada.page(f"jobs/{job}")).links if f"jobs/{job}/" in link]
+        await ada.send(f"jobs/{job}/assign")
+        await ada.send(f"jobs/{job}/finish", result='{"pages": 3}')
+        await bob.send(f"jobs/{job}/send-back", reason="one page is missing")
+        await ada.send(f"jobs/{job}/finish", result='{"pages": 4}')
+        await bob.send(f"jobs/{job}/approve")
+        found = (await hub.client.get(f"/jobs/{job}", headers=operator)).json()
+
+        assert (buttons, found["state"], found["result"]) == (["assign"], "completed", {"pages": 4})
+        verbs = [step["verb"] for step in found["trail"]]
+        assert verbs[-5:] == ["assign", "finish", "send-back", "finish", "approve"]
+
+
+async def test_a_replay_begins_with_the_filters_of_the_list_that_led_to_it(running_hub: RunHub) -> None:
+    """CN-07: everything that matches, not only the rows of a page."""
+    async with running_hub() as hub, browsing(hub) as browser:
+        one = await made(browser, "http://127.0.0.1:9000/")
+        page = await browser.page(f"dead-letters?subscription_id={one}&kind=exhausted&sink=webhooks")
+        (address,) = [link for link in page.links if link.startswith("replays/new")]
+        counted = await browser.send(address, status="503")
+
+        text, fields = Page(counted.text).text, Page(counted.text).forms[-1].fields
+        assert "0 deliveries would be sent again." in text
+        assert f'"kinds": ["exhausted"], "statuses": [503], "subscription_id": "{one}"' in text
+        assert [fields[name] for name in ("subscription_id", "status", "counted")] == [one, "503", "yes"]
+
+
 async def test_what_the_api_refuses_is_told_in_the_form_with_what_was_entered(running_hub: RunHub) -> None:
     async with running_hub() as hub, browsing(hub) as browser:
         answer = await browser.send("subscriptions/new", topic="a..b", callback="ftp://x")

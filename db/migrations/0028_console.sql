@@ -1,4 +1,4 @@
--- Sessions of the console: a browser that has signed in with an API key.
+-- The console: browsers that have signed in with an API key, and indexes of its lists.
 
 CREATE TABLE hookwire.console_sessions (
     digest bytea PRIMARY KEY,
@@ -12,3 +12,7 @@ COMMENT ON COLUMN hookwire.console_sessions.key_id IS 'The API key with which th
 
 CREATE INDEX console_sessions_of_key ON hookwire.console_sessions (key_id, created_at);
 CREATE INDEX console_sessions_age ON hookwire.console_sessions (expires_at);
+
+-- Lists of the console that are narrowed to what is rare among many rows.
+CREATE INDEX IF NOT EXISTS dead_letters_kind ON hookwire.dead_letters (kind, event_id, subscription_id);
+CREATE INDEX IF NOT EXISTS jobs_of_people ON hookwire.jobs (state, seq) WHERE state IN ('assigned', 'review', 'retryable');
