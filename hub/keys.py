@@ -1,8 +1,8 @@
-"""API keys: the rights of callers (SE-04, AB-04).
+"""API keys: the rights of callers.
 
 A key's text is ``hwk_<12 hexadecimal digits>_<40 hexadecimal digits>``: the first group is its visible name, the second
 160 random bits. The database keeps the SHA-256 of the text. So many random bits need no salt. A key is found by its
-digest, and an unknown key takes as long as a wrong one (SE-06).
+digest, and an unknown key takes as long as a wrong one.
 """
 
 from __future__ import annotations
@@ -60,6 +60,15 @@ class Grant:
     services: tuple[str, ...] | None = None
     name: str | None = None
 
+    @classmethod
+    def of_row(cls, row: Row) -> Grant:
+        """Return the rights in a row with the columns of ``key.find``."""
+        topics, queues, kinds, services = (
+            tuple(row[name]) if row[name] is not None else None for name in ("topics", "queues", "kinds", "services")
+        )
+        scopes, remaining = frozenset(row["scopes"]), row["remaining_seconds"]
+        return cls(row["public_id"], scopes, topics, remaining, queues, kinds, services, row["name"])
+
     def has(self, *scopes: Scope) -> bool:
         """Return whether it has one of the scopes."""
         return "admin" in self.scopes or not self.scopes.isdisjoint(scopes)
@@ -112,13 +121,7 @@ class Keys:
         if not _TEXT.fullmatch(text):
             return None
         row = await self._database.fetchrow("key.find", _digest(text))
-        if row is None:
-            return None
-        topics, queues, kinds, services = (
-            tuple(row[name]) if row[name] is not None else None for name in ("topics", "queues", "kinds", "services")
-        )
-        scopes, remaining = frozenset(row["scopes"]), row["remaining_seconds"]
-        return Grant(row["public_id"], scopes, topics, remaining, queues, kinds, services, row["name"])
+        return Grant.of_row(row) if row is not None else None
 
     async def list(self, after: int, limit: int) -> Sequence[Row]:
         """Return all keys, oldest first, revoked keys too."""

@@ -41,8 +41,8 @@ _TABLE_HEAD = """
 |---|---|---|---|
 """
 _SECTIONS = {
-    "The service": ("profile", "listen", "public_url", "metrics_listen", "access", "hub_access", "hosts",
-                    "origins", "trusted_proxies",
+    "The service": ("profile", "listen", "public_url", "metrics_listen", "access", "hub_access", "actor_header",
+                    "hosts", "origins", "trusted_proxies",
                     "docs", "drain_seconds", "log_"),
     "Database and keys": ("data_dir", "database_", "secret_keys"),
     "Publishing": ("topics_auto_create", "event_bytes_max", "idempotency_seconds", "sql_notify"),

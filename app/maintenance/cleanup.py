@@ -1,5 +1,5 @@
-"""Clean-up: make partitions far ahead, delete old idempotency keys and kept answers, cancel deliveries of ended
-subscriptions, delete old former audiences, fold the ledger. Any number of processes may run it."""
+"""Clean-up: make partitions far ahead, delete old idempotency keys, kept answers, sessions and former audiences, cancel
+deliveries of ended subscriptions, fold the ledger. Any number of processes may run it."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ class Cleanup(Periodic):
             lambda: self._database.execute("event.purge_idempotency_keys", self._idempotency_seconds)
         )
         await self._in_batches(lambda: self._database.execute("answer.purge", self._idempotency_seconds))
+        await self._in_batches(lambda: self._database.execute("sign_in.purge"))
         await self._database.execute("pull.expire_idle")
         await self._database.execute("delivery.forget_former_audiences")
         ended = [row["id"] for row in await self._database.fetch("delivery.ended_subscriptions")]

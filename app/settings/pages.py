@@ -16,7 +16,7 @@ _HOST = re.compile(r"[a-z0-9_-][a-z0-9_.-]{0,252}|[0-9a-f:.]{2,45}")
 
 
 class PageSettings(BaseSettings):
-    """Pages that may publish, and host names under which the hub answers (FS-02)."""
+    """Pages that may publish, host names under which the hub answers, and the name of a person behind a proxy."""
 
     origins: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
@@ -27,6 +27,13 @@ class PageSettings(BaseSettings):
         (),
         description="Without API keys: further host names of this hub, comma separated, besides those "
         "of the public URL, the listen address and loopback.",
+    )
+
+    actor_header: str = Field(
+        "Hookwire-Actor",
+        pattern=r"^[A-Za-z][A-Za-z0-9-]{0,99}$",
+        description="Without API keys: the header that names the caller in the audit trail, such as X-Forwarded-User "
+        "of a proxy that authenticates. The proxy must remove this header from requests of clients.",
     )
 
     @field_validator("origins", "hosts", mode="before")

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.web.api import docs, keys
 from app.web.api.contract import TITLE, VERSION, operation_id
-from app.web.api.events import event_search, events, topics
+from app.web.api.events import event_search, events, timeline, topics
 from app.web.api.operating import (
     audit,
     dead_letters,
@@ -42,11 +42,12 @@ from app.web.api.subscribing import (
 from app.web.api.subscribing.hub import HUB_ROUTES
 from app.web.api.work import archive, job_assignment, job_kinds, jobs, messages, queues, requests, services, tasks
 from app.web.authentication import Authentication, Keyring
-from app.web.console import diagnosis_route as diagnosis
-from app.web.console import status_route as console
+from app.web.console.inner_api import InnerApi
+from app.web.console.routers import CONSOLE_ROUTERS
 from app.web.limits import MIB, FrontDoor, RequestIds, RequestLimits
 from app.web.page_policy import PublishingPages, operations_policy, page_policy
 from app.web.pages import install_problem_pages
+from app.web.pages.sessions import Sessions
 from app.web.problem import Problem, Problems, install_problem_handlers, problem_of_database, request_id_of
 from app.web.publishing.envelope import is_publish
 from app.web.publishing.ingest import Ingest
@@ -69,6 +70,7 @@ _ROUTERS: Sequence[APIRouter] = (
     undelivered.router,
     event_search.router,
     events.router,
+    timeline.router,
     topics.router,
     foreign_topics.router,
     upstreams.router,
@@ -94,8 +96,7 @@ _ROUTERS: Sequence[APIRouter] = (
     audit.router,
     health.router,
     status.router,
-    console.router,
-    diagnosis.router,
+    *CONSOLE_ROUTERS,
 )
 
 
@@ -134,12 +135,14 @@ def build_web(
     event_bytes_max = settings.event_bytes_max
     limits = RequestLimits(events_bytes_max=event_bytes_max, batch_bytes_max=max(4 * MIB, event_bytes_max))
     inside: ASGIApp = _Fork(ingest, Repeats(api, context.database, _tell(context.hub)), context.readiness.doubt)
-    if settings.needs_keys:
-        needs, hub_is_open = RouteNeeds(api.routes), settings.hub_access == "open"
+    needs = RouteNeeds(api.routes) if settings.needs_keys else None
+    api.state.inner_api = InnerApi(inside, needs)
+    api.state.keyring = None
+    if needs is not None:
+        api.state.keyring = keyring = Keyring(Keys(context.database), Sessions(context.database))
         inside = Authentication(
-            inside, Keyring(Keys(context.database)), needs,
-            hub_is_open=hub_is_open, docs_are_open=settings.serves_docs,
-        )  # fmt: skip
+            inside, keyring, needs, hub_is_open=settings.hub_access == "open", docs_are_open=settings.serves_docs
+        )
     pages = page_policy(settings, context.public_url)
     door = FrontDoor(
         inside, problems=problems, limits=limits, request_ids=request_ids, pages=pages, own_agent=own_agent.encode()

@@ -10,6 +10,8 @@ request limits and the application, and judges every request before its body is 
       v                                                         v
     401 unauthorized / 429                            the route's scope and topic, or 403 forbidden
 
+Pages of the console also take the session of a browser that has signed in: its cookie counts below /console only.
+
 A valid key is always found first, so failed tries of others keep no client out.
 
 Each route declares its needs (:mod:`app.web.scopes`). A key for some topics only may use the routes that check the
@@ -30,6 +32,8 @@ from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.web.pages.login import login_page, wants_page
+from app.web.pages.sessions import Sessions, is_of_console, session_token
+from app.web.pages.sign_in_page import refused_page
 from app.web.problem import Problem
 from app.web.route_needs import RouteNeeds
 from app.web.scopes import Need
@@ -42,9 +46,11 @@ __all__ = [
     "Authentication",
     "Keyring",
     "grant_of",
+    "judge_need",
     "may_reach_kind",
     "may_reach_queue",
     "may_reach_service",
+    "may_reach_topic",
     "require_every_kind",
     "require_every_topic",
     "require_topic",
@@ -66,6 +72,8 @@ _CHALLENGE: Final = {
     # Two fields, because Chromium reads only the first scheme of a field and does not know Bearer.
     "WWW-Authenticate": ('Bearer realm="hookwire"', 'Basic realm="hookwire: the key is the password", charset="UTF-8"')
 }
+_SESSION: Final = b"\n"
+"""Begins the name of a session among the recent ones; no header can contain it."""
 
 
 @dataclass(slots=True)
@@ -78,10 +86,11 @@ class _Known:
 
 
 class Keyring:
-    """Keys that were used recently, by the bytes of their Authorization header; bounded."""
+    """Keys that were used recently, by the bytes of their Authorization header, and sessions; bounded."""
 
-    def __init__(self, keys: Keys) -> None:
+    def __init__(self, keys: Keys, sessions: Sessions) -> None:
         self._keys = keys
+        self.sessions = sessions
         self._known: dict[bytes, _Known] = {}
         self._asking: dict[bytes, asyncio.Future[_Known | None]] = {}
         self._strangers: dict[tuple[str, str], tuple[float, float]] = {}
@@ -103,10 +112,23 @@ class Keyring:
             return known
         found = await self._ask(header)
         if found is None:
-            self._known.pop(header, None)
             self._charge(address, visible_part(_key_text(header) or ""))
             raise Problem("unauthorized", headers=_CHALLENGE)
         return found
+
+    async def of_session(self, token: str) -> Grant | None:
+        """Return the rights of a session; None: it has ended. Raises ``Problem``: database-unavailable.
+
+        Wrong tokens are not counted. Nobody can guess one, and a browser sends an ended session again and again.
+        """
+        name = _SESSION + token.encode()
+        known = self.fresh([name]) or await self._ask(name)
+        return known.grant if known is not None else None
+
+    async def end_session(self, token: str) -> None:
+        """End a session, in this process at once. Others refuse it within three seconds."""
+        await self.sessions.end(token)
+        self._known.pop(_SESSION + token.encode(), None)
 
     async def _ask(self, header: bytes) -> _Known | None:
         """Run one query for all requests that wait for the same answer."""
@@ -121,18 +143,22 @@ class Keyring:
 
     async def _find(self, header: bytes) -> _Known | None:
         asked_at = time.monotonic()
-        text = _key_text(header)
-        if text is None or not visible_part(text):
-            return None
         async with self._questions:  # untrusted clients cannot take all of the database's connections
-            grant = await self._keys.find(text)
+            grant = await self._grant_of(header)
         if grant is None:
+            self._known.pop(header, None)
             return None
         lifetime = min(FRESH_SECONDS, FRESH_SECONDS if grant.remaining_seconds is None else grant.remaining_seconds)
         if len(self._known) >= _KNOWN_MAX:
             self._known.clear()
         known = self._known[header] = _Known(grant, asked_at + lifetime)
         return known
+
+    async def _grant_of(self, header: bytes) -> Grant | None:
+        if header.startswith(_SESSION):
+            return await self.sessions.find(header[len(_SESSION) :].decode())
+        text = _key_text(header)
+        return await self._keys.find(text) if text is not None and visible_part(text) else None
 
     def _charge(self, address: str, visible: str) -> None:
         """Take a token for each pair of address and visible part of an unknown key."""
@@ -188,23 +214,35 @@ class Authentication:
                 try:
                     await self._let_in(scope, need, *way)
                 except Problem as problem:
-                    if problem.slug != "unauthorized" or not wants_page(scope):
+                    refused = _page_of(problem, scope)
+                    if refused is None:
                         raise
-                    await login_page(problem, way[1])(scope, receive, send)
+                    await refused(scope, receive, send)
                     return
         await self._app(scope, receive, send)
 
     async def _let_in(self, scope: Scope, need: Need, method: str, path: str) -> None:
+        if is_of_console(path) and (token := session_token(scope)) and not _sends_key(scope):
+            await self._let_session_in(scope, need, token)
+            return
         client = scope.get("client")
         header = _authorization(scope)
         reads = method in _READS
         basic = reads or (path.startswith(_RABBITHUB) and not _is_from_a_page(scope))
         known = await self._keyring.known(header, client[0] if client else "", basic=basic)
-        _judge(known.grant, need)
+        judge_need(known.grant, need)
         scope["state"]["grant"] = known.grant
         # Basic is valid for some requests only, so the result is not kept where it depends on the request.
         if len(known.ways) < _WAYS_MAX and (reads or not _is_basic(header)):
             known.ways.add((method, path))
+
+    async def _let_session_in(self, scope: Scope, need: Need, token: str) -> None:
+        grant = await self._keyring.of_session(token)
+        if grant is None:
+            raise Problem("unauthorized", "Your session has ended.", headers=_CHALLENGE)
+        judge_need(grant, need)
+        scope["state"]["grant"] = grant
+        scope["state"]["session"] = token
 
     def _is_open(self, need: Need) -> bool:
         # WebSub's subscribers discover the hub by a topic's latest content, which they may have delivered anyway.
@@ -212,6 +250,19 @@ class Authentication:
         if not need.scopes or (self._docs_are_open and need.docs):
             return True
         return self._hub_is_open and need.websub and not is_reserved(need.name or "")
+
+
+def _page_of(problem: Problem, scope: Scope) -> ASGIApp | None:
+    """Return the page for a browser that is refused; None: the answer is the problem itself."""
+    if is_of_console(scope["path"]) and wants_page(scope):
+        return refused_page(problem, scope)
+    if problem.slug == "unauthorized" and scope["method"] == "GET" and wants_page(scope):
+        return login_page(problem, _path_of(scope))
+    return None
+
+
+def _sends_key(scope: Scope) -> bool:
+    return any(name == b"authorization" for name, _ in scope["headers"])
 
 
 def _is_from_a_page(scope: Scope) -> bool:
@@ -241,8 +292,8 @@ def _authorization(scope: Scope) -> bytes:
     return found
 
 
-def _judge(grant: Grant, need: Need) -> None:
-    """Check the scope, and the topic or queue as far as the path names them."""
+def judge_need(grant: Grant, need: Need) -> None:
+    """Check the scope, and the topic or queue as far as the path names them; raise ``Problem`` for too few rights."""
     if missing := need.missing(grant):
         held = ", ".join(sorted(grant.scopes))
         raise Problem("forbidden", f"This needs the scope {' or '.join(missing)}; the key has {held}.")
@@ -282,6 +333,12 @@ def shows_payloads(request: Request) -> bool:
     """Return whether the key of this request may see the contents of others."""
     grant = grant_of(request)
     return grant is None or grant.has("payloads")
+
+
+def may_reach_topic(request: Request, pattern: str) -> bool:
+    """Return whether the key of this request includes this topic or pattern."""
+    grant = grant_of(request)
+    return grant is None or grant.reaches(pattern)
 
 
 def may_reach_queue(request: Request, queue: str) -> bool:

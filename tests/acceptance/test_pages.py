@@ -18,7 +18,7 @@ __all__ = ["running_hub"]
 SAY = 'const say = facts => fetch("/report", {method: "POST", body: JSON.stringify(facts)});'
 REFRESHED = """
 addEventListener("load", async () => {
-  const links = () => [...document.querySelectorAll("main a")].filter(link => link.href.includes("pair?subscription="));
+  const links = () => [...document.querySelectorAll('main td a[href^="subscriptions/sub_"]')];
   const card = () => links()[2].closest("section");
   links()[2].focus();
   card().scrollLeft = 40;
@@ -68,7 +68,7 @@ async def test_a_refresh_keeps_the_keyboards_focus_and_the_sideways_scroll(
 ) -> None:
     """FT-06: the third subscription's link has the focus, in a table that is scrolled."""
     async with troubled_hub(running_hub, free_port) as (hub, _, _), serve_site() as site:
-        page = with_script(await page_of(hub, "/"), REFRESHED, "table { min-width: 3000px; }")
+        page = with_script(await page_of(hub, "/console"), REFRESHED, "table { min-width: 3000px; }")
         site.pages["/"] = page
         async with browsing(f"http://127.0.0.1:{site.port}/", tmp_path / "profile"):
             begun = await site.report()
@@ -84,7 +84,10 @@ async def test_nothing_lies_outside_of_its_card_and_links_and_heads_are_told_apa
 ) -> None:
     """FT-06, FT-19: on a phone and on a desk; axe's rules link-in-text-block and empty-table-header."""
     async with troubled_hub(running_hub, free_port) as (hub, made, _):
-        paths = ["/", f"/pair?subscription={made['held']}", "/problems", "/problems/not-found"]
+        paths = [
+            "/console", f"/console/pair?subscription={made['held']}", f"/console/subscriptions/{made['held']}",
+            "/console/dead-letters", "/console/subscriptions/new", "/problems", "/problems/not-found",
+        ]  # fmt: skip
         pages = {path: with_script(await page_of(hub, path), LOOKED_AT) for path in paths}
         found = {
             path: await reported(page, tmp_path / f"profile{number}", width)

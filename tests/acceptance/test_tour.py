@@ -185,7 +185,7 @@ async def _publish_from_sql(service: Program, receiver: Program) -> None:
 
 
 async def _look_around(client: httpx.AsyncClient) -> None:
-    status, docs = await client.get("/"), await client.get("/docs")
+    status, docs = await client.get("/console"), await client.get("/docs")
     assert (status.status_code, docs.status_code, "orders.created" in status.text) == (200, 200, True)
 
 

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from html import unescape
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -21,7 +22,7 @@ from scripts.small_png import small_png
 from tests.app.conftest import ALL_ROLES, RunHub, RunningHub, running_hub
 from tests.app.web.publishing.test_ingest import kind
 from tests.app.web.test_authentication import bearer
-from tests.hostile.browser import dom_of, picture_of
+from tests.hostile.browser import dom_of, picture_of, serve_site
 from tests.hub.callback import Callbacks, answers, hang, serve_callbacks
 from tests.waiting import until
 
@@ -91,7 +92,9 @@ async def command(hub: RunningHub, *arguments: str) -> tuple[int | None, Any]:
 
 def shown(markup: str) -> dict[str, tuple[str, str, str]]:
     """Of each row of the page's subscriptions: tone of the pill, its word, and the reason."""
-    row = r'subscription=(sub_\w+)">.*?<span class="pill (\w*)">(\w+)</span> <span class="soft">(.*?)</span>'
+    row = (
+        r'href="subscriptions/(sub_\w+)"><code>.*?<span class="pill (\w*)">(\w+)</span> <span class="soft">(.*?)</span>'
+    )
     return {found[0]: (found[1], found[2], unescape(found[3])) for found in re.findall(row, markup)}
 
 
@@ -108,9 +111,11 @@ async def test_api_page_command_and_metrics_say_the_same_of_every_receiver(runni
     async with troubled_hub(running_hub, free_port) as (hub, made, _):
         api = {one["id"]: one for one in (await hub.client.get("/subscriptions")).json()["items"]}
         code, listed = await command(hub, "status")
-        markup = (await hub.client.get("/")).text
+        markup = (await hub.client.get("/console")).text
         page = shown(markup)
-        diagnosis = {one: unescape((await hub.client.get(f"/pair?subscription={one}")).text) for one in made.values()}
+        diagnosis = {
+            one: unescape((await hub.client.get(f"/console/pair?subscription={one}")).text) for one in made.values()
+        }
 
         told = {
             one["id"]: (one["health"], one["blocked_by"], one["reason"], one["next_attempt_at"])
@@ -144,11 +149,12 @@ async def test_a_browser_shows_no_green_pill_beside_a_receiver_that_fails(
 ) -> None:
     """FT-01, FT-02: in Chromium, on a phone and on a desk, with API keys and without."""
     async with troubled_hub(running_hub, free_port, access=access) as (hub, _, _):
-        url = hub.url + "/"
-        if access == "keys":
-            url = url.replace("://", f"://me:{await bearer(hub, 'read')}@")
-        page = await dom_of(url, tmp_path / "profile")
-        picture = await picture_of(url, tmp_path / "profile", width, 1400 if width < 500 else 1000)
+        async with serve_site(urlsplit(hub.url).port) as site:
+            url = f"http://127.0.0.1:{site.port}/console"
+            if access == "keys":
+                url = site.sends_form("/console/sign-in", key=await bearer(hub, "read"))
+            page = await dom_of(url, tmp_path / "profile")
+            picture = await picture_of(url, tmp_path / "profile", width, 1400 if width < 500 else 1000)
 
         assert Counter(found[:2] for found in shown(page).values()) == {
             ("bad", "failing"): 5, ("good", "healthy"): 1, ("warn", "paused"): 1, ("warn", "disabled"): 1,

@@ -42,6 +42,7 @@ _FILLED: dict[str, dict[str, str]] = {
     "held": {"sink": "'webhooks'", "grp": "n % 100", "shard": "n % 64", "layout": "1"},
     "relay_dead_letters": {"shard": "n % 64", "layout": "1"},
     "idempotency_keys": {"topic": _WORD}, "kept_answers": {"answered_at": "now() + interval '1 day'"},
+    "console_sessions": {},
     "subscriptions": {
         "protocol": "(ARRAY['webhook', 'websub', 'rabbithub', 'pull'])[1 + n % 4]", "state": "'active'",
         "identity": "sha256(n::text::bytea)", "lease_until": "now() + interval '9 days'",

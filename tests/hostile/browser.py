@@ -8,12 +8,14 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any
 
 from scripts.servers.missing import MissingServerError
 
 WAIT_SECONDS = 60.0
+_FOLLOWED = "--virtual-time-budget=20000"  # of the page's own clock: so a form that a page sends is followed
 
 
 @dataclass
@@ -27,6 +29,14 @@ class Site:
     pages: dict[str, str] = field(default_factory=dict)
     behind: int | None = None
     reports: asyncio.Queue[Any] = field(default_factory=asyncio.Queue)
+
+    def sends_form(self, action: str, **fields: str) -> str:
+        """The address of a page of this site that sends a form as soon as it is open."""
+        values = "".join(f'<input name="{name}" value="{escape(value)}">' for name, value in fields.items())
+        self.pages["/sends-form"] = (
+            f'<form method="post" action="{action}">{values}</form><script>document.forms[0].submit()</script>'
+        )
+        return f"http://127.0.0.1:{self.port}/sends-form"
 
     async def report(self) -> Any:
         """The next report, as the page sent it in JSON."""
@@ -72,9 +82,9 @@ async def _passed_on(port: int, head: bytes, body: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def serve_site() -> AsyncIterator[Site]:
+async def serve_site(behind: int | None = None) -> AsyncIterator[Site]:
     """A site on loopback."""
-    site = Site()
+    site = Site(behind=behind)
     server = await asyncio.start_server(site.serve, "127.0.0.1", 0)
     site.port = server.sockets[0].getsockname()[1]
     try:
@@ -86,7 +96,7 @@ async def serve_site() -> AsyncIterator[Site]:
 async def dom_of(url: str, folder: Path) -> str:
     """What Chromium makes of a page, as HTML."""
     process = await asyncio.create_subprocess_exec(
-        *_command(folder, "--dump-dom", url), stdout=PIPE, stderr=DEVNULL, stdin=DEVNULL
+        *_command(folder, _FOLLOWED, "--dump-dom", url), stdout=PIPE, stderr=DEVNULL, stdin=DEVNULL
     )
     async with _ended(process), asyncio.timeout(WAIT_SECONDS):
         return (await process.communicate())[0].decode()
@@ -96,7 +106,9 @@ async def picture_of(url: str, folder: Path, width: int, height: int) -> bytes:
     """A page as Chromium draws it in a window of this size, as PNG."""
     target = folder / "page.png"
     process = await asyncio.create_subprocess_exec(
-        *_command(folder, "--hide-scrollbars", f"--window-size={width},{height}", f"--screenshot={target}", url),
+        *_command(
+            folder, _FOLLOWED, "--hide-scrollbars", f"--window-size={width},{height}", f"--screenshot={target}", url
+        ),
         stdout=DEVNULL, stderr=DEVNULL, stdin=DEVNULL,
     )  # fmt: skip
     async with _ended(process), asyncio.timeout(WAIT_SECONDS):

@@ -1,4 +1,4 @@
-"""``hookwire events``: search the stored events, and show the state of one."""
+"""``hookwire events``: search the stored events, show the state of one, and what happened to it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.cli.one_line import on_one_line
 
 __all__ = ["events"]
 
-events = typer.Typer(help="Events: list by topic, key, time and outcome; show one.", no_args_is_help=True)
+events = typer.Typer(help="Events: list by topic, key, time and outcome; show one; trace one.", no_args_is_help=True)
 Id = Annotated[str, typer.Argument(help="evt_..., as `hookwire publish` prints it.")]
 Topic = Annotated[str | None, typer.Option("--topic", help="This topic alone.")]
 Key = Annotated[str | None, typer.Option("--key", help="This ordering key alone.")]
@@ -97,3 +97,34 @@ async def _show(event: str, url: str | None, as_json: bool, config: Any) -> int:
     if rows:
         show_table(("For", "State", "Next", "Reason"), rows, ("For", "Reason"))
     return 0
+
+
+@events.command()
+def trace(event: Id, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Show what happened to an event, step by step: sinks, deliveries, attempts, and subscriptions that did not match.
+
+    Example:
+
+      hookwire events trace evt_k3v7q2ha_42
+    """
+    run(_trace(event, url, as_json, config))
+
+
+async def _trace(event: str, url: str | None, as_json: bool, config: Any) -> int:
+    from app.cli.hub_client import get, hub_url
+    from app.cli.table import show as show_table
+
+    found = await get(f"{hub_url(url, settings_from(config))}/events/{segment(event)}/timeline")
+    if as_json:
+        say(json.dumps(found))
+        return 0
+    for line in (f"{found['event_id']}  {found['topic']}  {found['state']}", found["summary"]):
+        say(on_one_line(line, is_terminal=sys.stdout.isatty()))
+    show_table(("When", "Step", "State", "Reason"), [_step(one) for one in found["steps"]], ("Step", "Reason"))
+    return 0
+
+
+def _step(one: dict[str, Any]) -> tuple[str, ...]:
+    number = f" attempt {one['number']}" if one["number"] else ""
+    kind = "" if one["kind"] in ("attempt", "accepted") else f"{one['kind']} "
+    return (shown_moment(one["at"]), f"{kind}{one['name']}{number}", one["state"], one["reason"])

@@ -1,4 +1,4 @@
-"""The page of a 401 for a browser: shown when a person closes the browser's login (FT-02)."""
+"""The page of a 401 for a browser: shown when a person closes the browser's login."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ __all__ = ["login_page", "wants_page"]
 
 
 def wants_page(scope: Scope) -> bool:
-    """Return whether the request is a browser's for a page."""
-    return scope["method"] == "GET" and any(
-        name == b"accept" and b"text/html" in value.lower() for name, value in scope["headers"]
-    )
+    """Return whether the request is a browser's for a page, or the form of one."""
+    return any(name == b"accept" and b"text/html" in value.lower() for name, value in scope["headers"])
 
 
 def login_page(problem: Problem, path: str) -> Response:

@@ -48,6 +48,7 @@ COMMANDS = (
     "subscriptions list",
     "subscriptions test",
     "events list",
+    "events trace",
     "topics list",
     "holds list",
     "deadletters list",

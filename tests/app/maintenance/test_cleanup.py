@@ -9,6 +9,7 @@ import pytest
 from app.maintenance.cleanup import Cleanup
 from db.errors import Unavailable
 from db.pool import Database
+from hub.keys import Keys, NewKey
 from tests.app.conftest import opened
 
 DAY = 86_400
@@ -64,6 +65,19 @@ async def test_kept_answers_are_forgotten_in_time(database_url: str) -> None:
         )
         await Cleanup(database, 60).once()
         assert await sql.fetchval("SELECT array_agg(key) FROM hookwire.kept_answers") == ["k10"]
+
+
+async def test_sessions_of_the_console_are_deleted_when_their_time_is_over(database_url: str) -> None:
+    async with opened(database_url) as (database, sql):
+        key, _ = await Keys(database).create(NewKey("test", ["read"]))
+        await sql.execute(
+            "INSERT INTO hookwire.console_sessions (digest, key_id, expires_at)"
+            " SELECT sha256(n::text::bytea), $1, now() + make_interval(secs => n) FROM unnest(ARRAY[-10, 60]) n",
+            key["id"],
+        )
+        await Cleanup(database, 60).once()
+        left = await sql.fetch("SELECT digest = sha256('60') AS is_young FROM hookwire.console_sessions")
+        assert [row["is_young"] for row in left] == [True]
 
 
 async def test_idempotency_keys_are_forgotten_in_time(database_url: str) -> None:

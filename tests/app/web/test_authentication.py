@@ -289,7 +289,7 @@ async def test_a_key_in_the_query_or_sent_twice_is_not_read(running_hub: RunHub)
 async def test_a_browser_may_look_with_the_key_as_password_and_change_nothing(running_hub: RunHub) -> None:
     async with running_hub(access="keys") as hub:
         login = httpx.BasicAuth("me", await bearer(hub, "admin"))
-        page = await hub.client.get("/", auth=login)
+        page = await hub.client.get("/console", auth=login)
         change = await hub.client.post("/topics/a/events", auth=login)
 
         assert (page.status_code, change.status_code) == (200, 401)
@@ -325,7 +325,7 @@ _HEADER = b"Bearer hwk_" + b"0" * 12 + b"_" + b"0" * 40
 async def test_a_key_is_asked_for_once_by_all_who_come_at_once_and_again_when_it_is_old() -> None:
     """SE-04: five seconds at most, the question's own time included."""
     keys = _Fake(Grant("key_0", frozenset({"read"}), None, None))
-    ring = Keyring(keys)  # type: ignore[arg-type]
+    ring = Keyring(keys, keys)  # type: ignore[arg-type]
 
     await asyncio.gather(*(ring.known(_HEADER, "a", basic=True) for _ in range(5)))
     once = keys.questions
@@ -339,7 +339,7 @@ async def test_a_key_is_asked_for_once_by_all_who_come_at_once_and_again_when_it
 
 async def test_an_address_that_guesses_is_slowed_down_and_others_are_not() -> None:
     """SE-06: by address and by the visible part of the key that is guessed."""
-    ring = Keyring(_Fake(None))  # type: ignore[arg-type]
+    ring = Keyring(_Fake(None), _Fake(None))  # type: ignore[arg-type]
 
     async def guess(address: str, visible: int, secret: int) -> str:
         try:
@@ -375,7 +375,7 @@ async def test_failed_logins_keep_no_valid_key_out(running_hub: RunHub) -> None:
 async def test_strangers_take_few_of_the_databases_connections() -> None:
     """FS-08: however many keys come at once, few are asked for at a time."""
     keys = _Fake(None)
-    ring = Keyring(keys)  # type: ignore[arg-type]
+    ring = Keyring(keys, keys)  # type: ignore[arg-type]
     headers = [b"Bearer hwk_%012d_%040d" % (number, number) for number in range(100)]
 
     found = await asyncio.gather(*(ring.known(one, "a", basic=True) for one in headers), return_exceptions=True)

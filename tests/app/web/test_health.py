@@ -100,7 +100,7 @@ async def test_without_its_database_the_hub_is_alive_not_ready_and_says_503(runn
             await hub.client.get("/subscriptions"),
             await hub.client.post("/subscriptions", json={"topic": "a", "callback": "http://127.0.0.1:9000/"}),
         ]
-        page = await hub.client.get("/")
+        page = await hub.client.get("/console")
         await operator.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
         await operator.close()
         again = await hub.publish("a")
@@ -138,7 +138,7 @@ async def test_a_database_that_takes_no_more_connections_is_full_and_the_pool_s_
             await operator.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1", role)
             await hub.until("/readyz", lambda answer: answer["database"] == "full")  # not of a cut connection
             ready = await hub.client.get("/readyz")
-            page = await hub.client.get("/")
+            page = await hub.client.get("/console")
             refused = await hub.publish("a")
             checks = await database_checks(hub.settings, PoolOptions(url))
             with pytest.raises(TooManyConnections) as error:
@@ -169,7 +169,7 @@ async def test_a_database_that_is_read_only_is_a_503_for_whatever_would_be_store
             await hub.publish("a", Idempotency_Key="k"),
             await hub.client.post("/subscriptions", json={"topic": "a", "callback": "http://127.0.0.1:9000/"}),
         ]
-        page = await hub.client.get("/")
+        page = await hub.client.get("/console")
         await read_only(hub.database_url, "off")
         await hub.until("/readyz", lambda answer: answer["database"] == "ok")
         again = await hub.publish("a", Idempotency_Key="k")

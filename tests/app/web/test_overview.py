@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from app.verdict.current_verdict import CurrentVerdict
-from app.web.console.status_page import outage_content
+from app.web.console.status.status_page import outage_content
 from app.web.outage import Outage, probe_connection
 from app.web.overview import Overview, Status
 from db.direct import Direct, connect_direct

@@ -12,7 +12,7 @@ from app.web.application import build_api
 from app.web.problem import Problems
 from app.web.route_needs import RouteNeeds
 from app.web.scopes import Need
-from hub.keys import Grant
+from hub.keys import SCOPES, Grant
 from tests.app.conftest import ALL_ROLES, RunHub
 from tests.app.web.test_authentication import authorized, bearer
 
@@ -40,7 +40,8 @@ _TABLE = {
         "GET /hub",
     ],
     "read": [
-        "GET /events", "GET /events/{event_id}", "GET /deliveries", "GET /deliveries/{delivery_id}/attempts",
+        "GET /events", "GET /events/{event_id}", "GET /events/{event_id}/timeline",
+        "GET /deliveries", "GET /deliveries/{delivery_id}/attempts",
         "GET /undelivered", "GET /topics", "GET /topics/{topic}/settings", "GET /foreign-topics",
         "GET /hub/pairs", "GET /upstreams",
         "GET /keys", "GET /holds", "GET /holds/{hold}", "GET /dead-letters", "GET /dead-letters/{dead_letter}",
@@ -107,7 +108,8 @@ def test_every_route_of_the_contract_needs_what_the_table_says() -> None:
 _REQUESTS = {
     "HEAD /subscriptions": ("subscribe", "read"), "HEAD /topics/a": ("read",), "OPTIONS /subscriptions": ("admin",),
     "DELETE /queues/tmp.0a": ("work",), "DELETE /queues/mail": ("admin",), "PATCH /topics/a": ("admin",),
-    "GET /": ("read",), "GET /pair": ("read",), "GET /problems/busy": (), "GET /docs/swagger-ui.css": (),
+    "GET /": (), "GET /pair": (), "GET /console": SCOPES, "POST /console/sign-in": (),
+    "GET /problems/busy": (), "GET /docs/swagger-ui.css": (),
     "GET /topics/a/events": ("publish",), "POST /topics/a/b/events": ("publish",), "PUT /hub": ("subscribe",),
     "GET /hub/callback/x": (), "GET /nothing": ("read",), "POST /nothing": ("admin",), "TRACE /hub": ("admin",),
     "POST /rabbithub/v/endpoint/x/e": ("publish",), "OPTIONS /rabbithub/endpoint/x/e": ("admin",),

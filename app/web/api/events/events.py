@@ -33,7 +33,7 @@ from webhooks.condition import (
     sink_condition,
 )
 
-__all__ = ["payload_out", "router"]
+__all__ = ["outcome_of", "payload_out", "router"]
 
 router = APIRouter(
     prefix="/events", tags=["events"], route_class=JsonRoute,
@@ -181,20 +181,20 @@ async def get(request: Request, event_id: str, context: In) -> Response:
         rows = await share.fetch(lambda _: context.database.fetch("event.get", "default", number))
         if not rows:
             raise Problem("not-found", _MISSING)
-        outcome = await _outcome(request, rows[0], context)
+        outcome = await outcome_of(request, rows[0], context)
         shown = shows_payloads(request)
         return await share.one(lambda: _out(event_id, rows[0], outcome, shown=shown), row_bytes(rows[0]))
 
 
-async def _outcome(request: Request, row: Row, context: Context) -> dict[str, Any]:
-    """Return the members of the answer that say what became of the event."""
+async def outcome_of(request: Request, row: Row, context: Context) -> dict[str, Any]:
+    """Return the members of the answer that say what became of the event; ``Problem`` if the key may not see it."""
     number = row["id"]
     require_topic(request, row["topic"], hidden=_MISSING)
     sinks = [
         (sink["sink"], sink_condition(sink))
         for sink in await context.database.fetch("event.sink_states", "default", number)
     ]
-    rows = await context.database.fetch(
+    rows = await context.database.fetch_filtered(
         "delivery.list",
         "default",
         number,

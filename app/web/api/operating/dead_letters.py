@@ -12,9 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.web.api.events.event_search import Since, Until, id_range
 from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.context import Context, context_of
+from app.web.api.route.known_subscription import find
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
+from app.web.authentication import require_every_topic
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -112,7 +114,7 @@ def _out(row: Row, incarnation: str) -> DeadLetterOut:
 
 
 @router.get("", summary="List dead letters", responses=refusals("invalid-cursor", "invalid-parameter", "not-found"))
-@needs("read")
+@needs("read", reach="route")
 async def list_dead_letters(
     request: Request,
     response: Response,
@@ -127,13 +129,14 @@ async def list_dead_letters(
 ) -> DeadLetterPage:
     """Newest event first; `Link: rel="next"` and `next_cursor` lead to the next page. `since` and `until` refer to the
     event. Without `kind`, deliveries that ended with their subscription or their contents are left out.
+
+    A key for some topics names a subscription of these.
     """
     subscription = None
     if subscription_id is not None:
-        found = await context.subscriptions.get(subscription_id)
-        if found is None:
-            raise Problem("not-found", "There is no such subscription.")
-        subscription = found["id"]
+        subscription = (await find(request, subscription_id, context))["id"]
+    else:
+        require_every_topic(request)
     low, high = await id_range(context, since, until)
     before = read_cursor(cursor, [int, int, str]) or [high, 0 if until is not None else _LARGEST, ""]
     rows = await context.database.fetch_filtered(

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Body, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.route.context import context_of
 from app.web.authentication import grant_of
 
 __all__ = ["Reason", "Reasoned", "actor_of"]
@@ -29,10 +30,10 @@ Reasoned = Annotated[Reason, Body(default_factory=Reason)]
 
 
 def actor_of(request: Request) -> str:
-    """Return the caller: the API key, or else the header ``Hookwire-Actor`` with the caller's address."""
+    """Return the caller: the API key, or else the header of ``HOOKWIRE_ACTOR_HEADER`` with the caller's address."""
     grant = grant_of(request)
     if grant is not None:
         return str(grant.key_id)
     host = request.client.host if request.client is not None else "unknown"
-    named = request.headers.get("hookwire-actor", "").strip()[:_ACTOR_MAX]
+    named = request.headers.get(context_of(request).settings.actor_header, "").strip()[:_ACTOR_MAX]
     return f"{named}@{host}" if named.isascii() and named.isprintable() and named else host

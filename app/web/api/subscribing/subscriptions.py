@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from app.web.api.route.audited import audited
 from app.web.api.route.context import Context, context_of
-from app.web.api.route.known_subscription import find, is_listed
+from app.web.api.route.known_subscription import find, is_reached
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, read_cursor
 from app.web.api.route.precondition import IfMatch, etag, version_meant
 from app.web.api.route.refusals import refusals
@@ -208,7 +208,7 @@ async def list_subscriptions(
     asked = ("subscription.list", "default", after[0], topic, state, limit + 1)
 
     def may_see(row: Row) -> bool:
-        return is_listed(request, row) and health in (None, subscription_condition(row).state)
+        return is_reached(request, row) and health in (None, subscription_condition(row).state)
 
     async with context.answers.share() as share:
         rows = await share.fetch(lambda room: context.database.fetch(*asked, room, name, wanted))

@@ -1,4 +1,4 @@
-"""The diagnosis page of a topic and a callback: it shows why no event arrives. Rows in, HTML out (UD-12)."""
+"""The diagnosis page of a topic and a callback: it shows why no event arrives. Rows in, HTML out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from html import escape
 from typing import Any, Final
 
-from app.web.console.status_page import delivery_state, next_attempt
+from app.web.console.status.status_page import delivery_state, next_attempt
 from app.web.pages.markup import callback, code, count, facts, link, moment, pill, section, table
 from event.identity import format_event_id
 from webhooks.condition import WAITING_MAX, delivery_condition, subscription_condition
@@ -69,7 +69,7 @@ def _standing(about: Diagnosis) -> str:
             ("Lease ends", moment(one["lease_until"], about.now)),
             ("Created", moment(one["created_at"], about.now)),
         ]
-    return section("A topic and a callback", facts(rows), '<a href=".">status</a>')
+    return section("A topic and a callback", facts(rows), '<a href="../console">status</a>')
 
 
 def _requests(about: Diagnosis) -> str:

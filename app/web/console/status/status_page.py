@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from html import escape
 from importlib.resources import files
-from string import Template
-from typing import Final
+from typing import Any, Final
 
 from app.verdict.facts import COUNTED_MAX, Row
 from app.verdict.verdict import Part
+from app.web.console.cells import address
+from app.web.console.status.finding import findings_content
 from app.web.outage import Outage
 from app.web.overview import LATEST_MAX, Status
 from app.web.pages.markup import ago, callback, code, count, link, moment, pill, section, table, tile
@@ -18,10 +19,10 @@ from event.identity import format_event_id
 from webhooks.condition import WAITING_MAX, Condition, delivery_condition, subscription_condition
 from webhooks.delivery_id import format_delivery_id
 
-__all__ = ["delivery_state", "next_attempt", "outage_content", "page", "status_content"]
+__all__ = ["delivery_state", "next_attempt", "outage_content", "own_content", "status_content"]
 
-_PAGE: Final = Template(files(__package__).joinpath("status.html").read_text("utf-8"))
 _ROWS: Final = 10
+_MEMBERS: Final = ("kind", "name", "state", "reason", "waiting")
 _TONES: Final = {"trouble": "bad", "attention": "warn", "ok": "good"}
 _WORDS: Final = {"order": "in turn", "hold": "held", "pause": "paused", "in_flight": "in flight"}
 """What a blocker without a time is called."""
@@ -33,8 +34,8 @@ _OUTAGES: Final = {
     Outage.UNREACHABLE: (
         "The database cannot be reached",
         f"<p>{pill('down', 'bad')} Publishing answers 503 until it is back. Every accepted event is safe in it, and "
-        'delivery continues where it stopped. See <a href="readyz">/readyz</a> and '
-        '<a href="problems/database-unavailable">what to do</a>.</p>',
+        'delivery continues where it stopped. See <a href="../readyz">/readyz</a> and '
+        '<a href="../problems/database-unavailable">what to do</a>.</p>',
     ),
     Outage.FULL: (
         "The database takes no more connections",
@@ -44,11 +45,6 @@ _OUTAGES: Final = {
     Outage.FAILING: ("The database cannot work", files(__package__).joinpath("failing.html").read_text("utf-8")),
 }
 """Title and text for each reason why the database does not answer."""
-
-
-def page(content: str, nonce: str) -> str:
-    """Return the whole document. ``nonce`` permits its own style and script."""
-    return _PAGE.substitute(content=content, nonce=nonce)
 
 
 def outage_content(outage: Outage, relay_states: Mapping[str, tuple[str, str]]) -> str:
@@ -62,7 +58,7 @@ def status_content(status: Status) -> str:
     """Return all tiles and sections."""
     return "\n".join(
         [
-            _verdict(status),
+            findings_content(status.verdict.word, status.verdict.findings),
             _tiles(status),
             _sinks(status),
             _sources(status),
@@ -76,21 +72,13 @@ def status_content(status: Status) -> str:
     )
 
 
-def _verdict(status: Status) -> str:
-    """Return the verdict, and what has to be looked at, the most urgent first."""
-    verdict, findings = status.verdict, status.verdict.findings
-    if not findings:
-        return f'<p class="verdict">{pill("ok", "good")} Nothing is down, late, held or failing.</p>'
-    first, *others = (f"{_pill(part)} {escape(part.sentence)}" for part in findings[:_ROWS])
-    more = len(findings) - _ROWS
-    if more > 0:
-        others.append(f'<span class="soft">and {more:,} more: <a href="status">/status</a></span>')
-    items = "".join(f"<li>{line}</li>" for line in others)
-    return f'<div class="verdict" data-word="{verdict.word}"><p>{first}</p>{f"<ul>{items}</ul>" if items else ""}</div>'
-
-
-def _pill(part: Part) -> str:
-    return pill(part.state, _TONES[part.word])
+def own_content(document: Mapping[str, Any]) -> str:
+    """Return the page for a key of some topics: the answer of ``GET /status``, which holds only what it may see."""
+    parts = [Part(**{name: part[name] for name in _MEMBERS}) for part in document["parts"]]
+    findings = [part for part in parts if part.word != "ok"]
+    lists = '<a href="topics">topics</a>, <a href="subscriptions">subscriptions</a> and <a href="events">events</a>'
+    words = f'<p class="soft">Your key is for some topics. The lists of {lists} show these.</p>'
+    return f"{findings_content(document['verdict'], findings)}{section('What your key may see', words)}"
 
 
 def _tiles(status: Status) -> str:
@@ -111,19 +99,22 @@ def _tiles(status: Status) -> str:
 
 def _sinks(status: Status) -> str:
     parts = {part.name: part for part in status.verdict.of("sink")}
+    held_since: dict[str, datetime] = {}
+    for row in status.verdict.facts.holds:
+        held_since[row["sink"]] = min(row["since"], held_since.get(row["sink"], row["since"]))
     rows = [
         [
             code(row["sink"]),
             _part_state(parts[row["sink"]], "leading"),
             count(row["backlog"], COUNTED_MAX),
             count(row["held"], COUNTED_MAX),
-            moment(row["oldest_at"], status.now),
+            moment(row["oldest_at"] or held_since.get(row["sink"]), status.now),
             str(row["term"]) if row["term"] is not None else "&ndash;",
             escape(row["owner"] or "") or "&ndash;",
         ]
         for row in status.verdict.facts.sinks
     ]
-    heads = ["Sink", "State", "#Backlog", "#~Held", "Oldest", "#~Term", "~Leader"]
+    heads = ["Sink", "State", "#Backlog", "#Held", "Oldest", "#~Term", "~Leader"]
     return section("Sinks", table(heads, rows), f"{code(status.public_url)} &middot; {escape(status.profile)}")
 
 
@@ -169,7 +160,7 @@ def _topics(status: Status) -> str:
         return section("Topics", _first_publish(status.public_url))
     rows = [
         [
-            link(f"topics/{name}/settings", name),
+            link(address("topics", name), name),
             _event_link(status, row["last_id"]),
             moment(row["last_accepted_at"], status.now),
             count(row["last_minute"], LATEST_MAX),
@@ -206,14 +197,14 @@ def _subscriptions(status: Status) -> str:
     troubled = [row for row in status.verdict.facts.subscriptions if row["public_id"] in told]
     shown = {row["id"]: row for row in [*troubled[:_ROWS], *status.subscriptions]}
     rows = [_subscription(row, status.now) for row in [*shown.values()][:_ROWS]]
-    heads = ["Subscription", "~Topic or pattern", "Callback", "Health", "Next", "#~Waiting"]
+    heads = ["Subscription", "~Topic or pattern", "Callback", "Health", "Next", "#Waiting"]
     return section("Subscriptions", table(heads, rows), f'{counts}, <a href="subscriptions">list</a>')
 
 
 def _subscription(row: Row, now: datetime) -> list[str]:
     found = subscription_condition(row)
     return [
-        link(f"pair?subscription={row['public_id']}", row["public_id"]),
+        link(f"subscriptions/{row['public_id']}", row["public_id"]),
         code(row["topic"]),
         callback(row["callback"]),
         f'{pill(found.state, _HEALTH_TONES.get(found.state, ""))} <span class="soft">{escape(found.reason)}</span>',
@@ -270,14 +261,14 @@ def _dead_letters(status: Status) -> str:
             callback(row["callback"]),
             f'{pill(row["kind"], "bad")} <span class="soft">{escape(row["detail"] or "") or _outcome(row)}</span>',
             link(
-                f"deliveries/{format_delivery_id(row['event_id'], row['subscription_id'])}/attempts",
+                f"deliveries/{format_delivery_id(row['event_id'], row['subscription_id'])}",
                 str(row["attempts"]),
             ),
             moment(row["died_at"], status.now),
         ]
         for row in status.dead_letters
     ]
-    aside = '<a href="deliveries?state=dead">list</a>'
+    aside = '<a href="dead-letters">list</a>'
     return section("Dead letters", table(["Event", "Topic", "Callback", "Reason", "#Attempts", "When"], rows), aside)
 
 

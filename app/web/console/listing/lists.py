@@ -1,0 +1,264 @@
+"""The lists of the console. Each reads one list of the API, with its filters and its keyset paging."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Final, get_args
+
+from app.web.api.events.event_search import Outcome
+from app.web.api.work.job_contract import JobState
+from app.web.console.cells import (
+    address,
+    bytes_cell,
+    callback_cell,
+    link_to,
+    moment_cell,
+    plain,
+    reason_cell,
+    state_cell,
+    value_cell,
+)
+from app.web.console.listing.list_view import Column, Filter, Item, ListView
+from app.web.pages.markup import code
+from webhooks.condition import DeliveryState
+
+__all__ = ["LISTS"]
+
+_SINKS: Final = ("webhooks", "kafka", "amqp")
+_TIMES: Final = (Filter("since", "Since"), Filter("until", "Until"))
+
+
+def _text(head: str, name: str) -> Column:
+    return Column(head, lambda one: plain(one[name]))
+
+
+def _code(head: str, name: str) -> Column:
+    return Column(head, lambda one: code(one[name]) if one[name] else plain(None))
+
+
+def _when(head: str, name: str) -> Column:
+    return Column(head, lambda one: moment_cell(one[name]))
+
+
+def _link(head: str, name: str, kind: str) -> Column:
+    return Column(head, lambda one: link_to(kind, one[name]))
+
+
+def _state(head: str, name: str) -> Column:
+    return Column(head, lambda one: state_cell(one[name]))
+
+
+def _callback(one: Item) -> str:
+    return callback_cell(one["callback"])
+
+
+def _reason(one: Item) -> str:
+    return reason_cell(one["state"], one["reason"])
+
+
+def _answer(one: Item) -> str:
+    status = f" ({one['last_status']})" if one["last_status"] else ""
+    return plain(f"{one['last_outcome'] or ''}{status}".replace("_", " "))
+
+
+def _of_counts(head: str, name: str) -> Column:
+    return Column(f"#{head}", lambda one: plain(one["counts"].get(name)))
+
+
+def _sinks(one: Item) -> str:
+    return plain("all" if one["sinks"] is None else ", ".join(one["sinks"]))
+
+
+def _dead_reason(one: Item) -> str:
+    return reason_cell(one["kind"], one["detail"]) if one["detail"] else f"{state_cell(one['kind'])} {_answer(one)}"
+
+
+def _patterns(one: Item) -> str:
+    parts = [
+        f"{name} {', '.join(one[name])}" for name in ("topics", "queues", "kinds", "services") if one[name] is not None
+    ]
+    return plain("; ".join(parts) or "everything")
+
+
+def _key_state(one: Item) -> str:
+    if one["revoked_at"]:
+        return state_cell("revoked")
+    return f'{state_cell("active")} <a href="{escape(address("keys", one["id"], "revoke"))}">revoke</a>'
+
+
+_ALL: Final[Sequence[ListView]] = (
+    ListView(
+        "events", "/events",
+        (
+            _link("Event", "id", "events"), _link("Topic", "topic", "topics"), _code("Key", "key"),
+            _state("Outcome", "outcome"), Column("#Size", lambda one: bytes_cell(one["bytes"])),
+            _when("Accepted", "accepted_at"),
+        ),
+        "newest first", "hookwire events list",
+        (Filter("topic", "Topic"), Filter("key", "Key"), Filter("outcome", "Outcome", get_args(Outcome)), *_TIMES),
+        "Nothing has been published yet.",
+    ),
+    ListView(
+        "topics", "/topics",
+        (
+            _link("Topic", "topic", "topics"), Column("Sinks", _sinks), _text("Order", "order"),
+            _link("~Last event", "last_event_id", "events"), _when("Last event", "last_accepted_at"),
+        ),
+        "by name", "hookwire topics list", empty="There is no topic yet. The first event of a topic makes it.",
+    ),
+    ListView(
+        "subscriptions", "/subscriptions",
+        (
+            _link("Subscription", "id", "subscriptions"), _text("Name", "name"), _code("Topic or pattern", "topic"),
+            Column("Callback", _callback), Column("Health", lambda one: reason_cell(one["health"], one["reason"])),
+            _text("#Waiting", "waiting"), _when("Last success", "last_success_at"),
+        ),
+        "oldest first", "hookwire subscriptions list",
+        (
+            Filter("topic", "Exact topic or pattern"),
+            Filter("state", "State", ("active", "disabled", "gone", "expired", "denied")),
+        ),
+        "There is no subscription yet.", ("subscriptions/new", "New subscription"),
+    ),
+    ListView(
+        "deliveries", "/deliveries",
+        (
+            _link("Delivery", "id", "deliveries"), _link("Event", "event_id", "events"),
+            _link("Subscription", "subscription_id", "subscriptions"), Column("~Callback", _callback),
+            Column("State", _reason), _text("#Attempts", "attempts"), Column("Last answer", _answer),
+            _when("When", "at"),
+        ),
+        "newest event first", "hookwire events show EVENT",
+        (
+            Filter("state", "State", get_args(DeliveryState)), Filter("subscription_id", "Subscription"),
+            Filter("event_id", "Event"), *_TIMES,
+        ),
+    ),
+    ListView(
+        "undelivered", "/undelivered",
+        (
+            _link("Event", "event_id", "events"), _link("Subscription", "subscription_id", "subscriptions"),
+            Column("~Callback", _callback), Column("State", _reason), _text("#Attempts", "attempts"),
+            Column("Last answer", _answer), _when("Next", "next_attempt_at"),
+        ),
+        "accepted, but not delivered", "hookwire undelivered",
+        (Filter("outcome", "Outcome", ("waiting", "dead")), Filter("subscription_id", "Subscription")),
+        "Everything that was accepted is delivered.",
+    ),
+    ListView(
+        "dead-letters", "/dead-letters",
+        (
+            _link("Dead letter", "id", "dead-letters"), _link("Event", "event_id", "events"), _text("Sink", "sink"),
+            _code("Topic", "topic"), _link("Subscription", "subscription_id", "subscriptions"),
+            Column("Reason", _dead_reason), _text("#Attempts", "attempts"), _when("When", "died_at"),
+        ),
+        "newest first", "hookwire deadletters list",
+        (
+            Filter("sink", "Sink", _SINKS), Filter("subscription_id", "Subscription"),
+            Filter("kind", "Kind", ("refused", "exhausted", "declined", "aborted", "gone", "internal")), *_TIMES,
+        ),
+        "Nothing was given up.", ("replays/new", "Replay dead letters"),
+    ),
+    ListView(
+        "holds", "/holds",
+        (
+            _link("Hold", "id", "holds"), _text("Sink", "sink"), _code("Topic", "topic"), _text("Scope", "scope"),
+            _code("Key", "key"), Column("Reason", lambda one: plain(one["detail"] or one["reason"])),
+            _text("#Records", "records"), _when("Since", "since"), _when("Next attempt", "next_attempt_at"),
+        ),
+        "oldest first", "hookwire holds list", (Filter("sink", "Sink", _SINKS), Filter("topic", "Topic")),
+        "No sink holds back a key or a topic.",
+    ),
+    ListView(
+        "replays", "/replays",
+        (
+            _link("Replay", "id", "replays"), _state("State", "state"), _text("Source", "source"),
+            _link("Subscription", "subscription_id", "subscriptions"), _code("Topic", "topic"),
+            _text("#Examined", "examined"), _text("#Replayed", "replayed"), _text("Actor", "actor"),
+            _when("Created", "created_at"),
+        ),
+        "newest first", "hookwire replay", empty="Nothing was replayed yet.", new=("replays/new", "New replay"),
+    ),
+    ListView(
+        "queues", "/queues",
+        (
+            _link("Queue", "queue", "queues"),
+            Column("State", lambda one: state_cell("paused" if one["paused"] else "active")),
+            _of_counts("Available", "available"), _of_counts("Claimed", "claimed"), _of_counts("Dead", "dead"),
+            _text("~Owner", "owner"), _when("Created", "created_at"),
+        ),
+        "by name", "hookwire queues list", empty="There is no queue yet.",
+    ),
+    ListView(
+        "tasks", "/tasks",
+        (
+            _code("Task", "id"), _code("Kind", "kind"), _state("State", "state"), _text("#Attempts", "attempts"),
+            _text("Worker", "worker"), _text("Last error", "last_error"), _when("Due", "due_at"),
+            _when("Created", "created_at"),
+        ),
+        "oldest first", "hookwire tasks list",
+        (Filter("kind", "Kind"), Filter("state", "State", ("waiting", "delayed", "started"))), "There is no task.",
+    ),
+    ListView(
+        "jobs", "/jobs",
+        (
+            _link("Job", "id", "jobs"), _code("Kind", "kind"), _state("State", "state"), _text("Assignee", "assignee"),
+            _text("#Attempts", "attempts"), _text("Worker", "worker"), _when("Due", "due_at"),
+            _when("Created", "created_at"),
+        ),
+        "newest first", "hookwire jobs list",
+        (Filter("state", "State", get_args(JobState)), Filter("kind", "Kind"), Filter("assignee", "Assignee")),
+        "There is no job.",
+    ),
+    ListView(
+        "services", "/services",
+        (
+            _link("Service", "name", "services"),
+            Column("State", lambda one: state_cell("disabled" if one["disabled"] else "active")),
+            Column("Requests", lambda one: value_cell("counts", one["counts"])), _when("Created", "created_at"),
+        ),
+        "by name", "hookwire services list", empty="There is no service yet.",
+    ),
+    ListView(
+        "requests", "/requests",
+        (
+            _code("Request", "id"), _link("Service", "service", "services"), _state("State", "state"),
+            _text("Via", "via"), _text("Caller", "caller"), _text("Worker", "worker"), _text("#Attempts", "attempts"),
+            _text("Last error", "last_error"), _when("Created", "created_at"),
+        ),
+        "newest first", "hookwire requests list",
+        (
+            Filter("service", "Service"),
+            Filter("state", "State", ("waiting", "delayed", "leased", "answered", "expired", "failed")),
+        ),
+        "There is no request.",
+    ),
+    ListView(
+        "upstreams", "/upstreams",
+        (
+            _link("Topic", "topic", "topics"), _code("URL", "url"), Column("State", _reason),
+            _text("#Failures", "failures"), _when("Received", "received_at"), _when("Lease ends", "lease_until"),
+        ),
+        "hubs of other publishers", "curl HUB/upstreams", empty="This hub subscribes to no other hub.",
+    ),
+    ListView(
+        "keys", "/keys",
+        (
+            _code("Key", "id"), _text("Name", "name"),
+            Column("Scopes", lambda one: plain(", ".join(one["scopes"]))), Column("Reaches", _patterns),
+            Column("State", _key_state), _when("Expires", "expires_at"), _when("Created", "created_at"),
+        ),
+        "oldest first", "hookwire keys list", empty="There is no key.", new=("keys/new", "New key"),
+    ),
+    ListView(
+        "audit", "/audit",
+        (
+            _when("When", "at"), _code("Actor", "actor"), _code("Action", "action"), _code("Subject", "subject"),
+            _text("#Records", "records"), _text("Reason", "reason"),
+        ),
+        "newest first", "curl HUB/audit", empty="Nobody has changed anything yet.",
+    ),
+)  # fmt: skip
+
+LISTS: Final[Mapping[str, ListView]] = {view.name: view for view in _ALL}

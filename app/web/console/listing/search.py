@@ -1,0 +1,32 @@
+"""Search: which pages one text may mean. An id names its page; a name is looked up, each kind by its index."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from app.web.console.cells import address
+
+__all__ = ["NAMED", "page_of_id"]
+
+_PREFIXES: Final = {
+    "evt_": "events", "sub_": "subscriptions", "hold_": "holds", "replay_": "replays", "dead_": "dead-letters",
+}  # fmt: skip
+_JOB: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+NAMED: Final[Sequence[tuple[str, str, str]]] = (
+    ("topics", "Topic", "/topics/{}/settings"), ("queues", "Queue", "/queues/{}"),
+    ("services", "Service", "/services/{}"),
+)  # fmt: skip
+"""The pages of things with a name: kind, title, and the path of the API that finds one."""
+
+
+def page_of_id(text: str) -> str | None:
+    """Return the address of the page that an id names; None where the text is no id."""
+    if text.startswith("dlv_"):
+        return address("deliveries", text)
+    if text.startswith("key_"):
+        return "keys"
+    if _JOB.fullmatch(text):
+        return address("jobs", text.lower())
+    return next((address(kind, text) for prefix, kind in _PREFIXES.items() if text.startswith(prefix)), None)

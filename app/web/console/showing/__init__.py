@@ -1,0 +1,1 @@
+"""The pages of single things: facts, short lists, attempts."""

@@ -1,0 +1,67 @@
+"""The pages of single things: which part of the API each shows, and its short lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import Final
+
+from app.web.console.acting.acts import ACTS
+from app.web.console.cells import address, moment_cell, plain
+from app.web.console.listing.list_view import Item
+from app.web.console.showing.detail import Detail, ShortList
+from app.web.pages.markup import code, section, table
+
+__all__ = ["DETAILS"]
+
+
+def _attempts(one: Item) -> str:
+    where = address("pair", subscription=one["id"])
+    words = f'<a href="{escape(where)}">Its latest attempts and requests</a> show why no event arrives.'
+    return f'<p class="soft">{words}</p>'
+
+
+def _trail(one: Item) -> str:
+    rows = [
+        [moment_cell(step["at"]), code(step["actor"]), plain(step["verb"]), plain(step["reason"])]
+        for step in one["trail"]
+    ]
+    return section("Trail", table(["When", "Actor", "Act", "Reason"], rows)) if rows else ""
+
+
+_ALL: Final = (
+    Detail(
+        "subscriptions", "Subscription", "/subscriptions/{}", "hookwire subscriptions show {}",
+        (
+            ShortList("Not delivered", "undelivered", lambda one: {"subscription_id": one["id"], "outcome": "waiting"}),
+            ShortList("Dead letters", "dead-letters", lambda one: {"subscription_id": one["id"]}),
+        ),
+        ACTS["subscriptions"],
+        ("name", "topic", "callback", "state", "health", "reason", "waiting", "failing_since", "last_success_at",
+         "next_attempt_at", "mode"),
+        more=_attempts,
+    ),
+    Detail(
+        "topics", "Topic", "/topics/{}/settings", "hookwire topics show {}",
+        (
+            ShortList("Latest events", "events", lambda one: {"topic": one["topic"]}),
+            ShortList("Subscriptions of exactly this topic", "subscriptions", lambda one: {"topic": one["topic"]}),
+            ShortList("Holds", "holds", lambda one: {"topic": one["topic"]}),
+        ),
+        ACTS["topics"],
+    ),
+    Detail("holds", "Hold", "/holds/{}", "hookwire holds show {}", (), ACTS["holds"]),
+    Detail(
+        "dead-letters", "Dead letter", "/dead-letters/{}", "hookwire deadletters show {}", (), ACTS["dead-letters"]
+    ),
+    Detail("replays", "Replay", "/replays/{}", "", (), ACTS["replays"]),
+    Detail("queues", "Queue", "/queues/{}", "hookwire queues show {}", (), ACTS["queues"]),
+    Detail(
+        "jobs", "Job", "/jobs/{}", "hookwire jobs show {}", (), ACTS["jobs"], hidden=frozenset({"trail"}), more=_trail
+    ),
+    Detail(
+        "services", "Service", "/services/{}", "hookwire services show {}",
+        (ShortList("Latest requests", "requests", lambda one: {"service": one["name"]}),), ACTS["services"],
+    ),
+)  # fmt: skip
+DETAILS: Final[Mapping[str, Detail]] = {detail.kind: detail for detail in _ALL}

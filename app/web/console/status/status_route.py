@@ -1,0 +1,65 @@
+"""The first page of the console, and the old addresses that lead to it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import RedirectResponse, Response
+
+from app.web.api.route.context import Context, context_of
+from app.web.authentication import grant_of
+from app.web.console.frame import frame_of
+from app.web.console.inner_api import ApiRequest, inner_api_of
+from app.web.console.page_route import PageRoute
+from app.web.console.status.status_page import outage_content, own_content, status_content
+from app.web.overview import Status
+from app.web.pages.shell import page
+from app.web.scopes import needs, open_to_all
+from hub.keys import SCOPES
+
+__all__ = ["router"]
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+In = Annotated[Context, Depends(context_of)]
+_PERMANENT: Final = 308
+
+
+@router.get("/")
+@open_to_all
+async def root() -> Response:
+    """Lead to the console; the address is relative, so that it is right behind any prefix."""
+    return RedirectResponse("console", _PERMANENT)
+
+
+@router.get("/console/")
+@open_to_all
+async def folder() -> Response:
+    """Lead to the first page."""
+    return RedirectResponse("../console", _PERMANENT)
+
+
+@router.get("/pair")
+@open_to_all
+async def former_pair(request: Request) -> Response:
+    """Lead to the page of a topic and a callback."""
+    query = request.url.query
+    return RedirectResponse(f"console/pair?{query}" if query else "console/pair", _PERMANENT)
+
+
+@router.get("/console")
+@needs(*SCOPES, reach="route")
+async def status_page(request: Request, context: In) -> Response:
+    """Return what needs action, then the overview; for a key of some topics, what concerns these.
+
+    Requests within a second share one answer.
+    """
+    grant, frame = grant_of(request), frame_of(request)
+    if grant is not None and (grant.topics is not None or not grant.has("read")):
+        return page(
+            frame, "Status", own_content(await inner_api_of(request).ask(request, ApiRequest("GET", "/status")))
+        )
+    found = await context.overview.get()
+    if isinstance(found, Status):
+        return page(frame, "Status", status_content(found), is_live=True)
+    return page(frame, "Status", outage_content(found, context.relay_states()), 503, is_live=True)
