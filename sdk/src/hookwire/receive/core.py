@@ -26,7 +26,7 @@ BYTES_MAX: Final = 4 * 1024 * 1024
 """More than a hub sends by default, in any format."""
 _BATCH_TYPE: Final = "application/cloudevents-batch+json"
 _STRUCTURED_TYPE: Final = "application/cloudevents+json"
-_SELF = re.compile(r'<([^>]*)>\s*;\s*rel="?self"?')
+_SELF = re.compile(r'<([^<>]*)>\s*;\s*rel="?self"?')
 _TEXT: Final = {"Content-Type": "text/plain; charset=utf-8"}
 
 
