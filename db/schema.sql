@@ -2417,6 +2417,81 @@ ALTER TABLE hookwire.services ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE hookwire.source_offsets (
+    source text NOT NULL,
+    partition integer NOT NULL,
+    next_offset bigint NOT NULL,
+    last_offset bigint,
+    last_digest bytea,
+    last_record_at timestamp with time zone,
+    end_offset bigint,
+    taken bigint DEFAULT 0 NOT NULL,
+    trouble text,
+    reader text,
+    changed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE hookwire.source_offsets IS 'How far each partition of a source is taken. This offset wins over that of the consumer group.';
+
+COMMENT ON COLUMN hookwire.source_offsets.next_offset IS 'The first offset that is not taken.';
+
+COMMENT ON COLUMN hookwire.source_offsets.last_offset IS 'The offset of the last record that was taken.';
+
+COMMENT ON COLUMN hookwire.source_offsets.last_digest IS 'A hash of this record: another record at its offset means that the topic was made anew.';
+
+COMMENT ON COLUMN hookwire.source_offsets.last_record_at IS 'The timestamp of this record.';
+
+COMMENT ON COLUMN hookwire.source_offsets.end_offset IS 'The end of the partition, as its reader has seen it last.';
+
+COMMENT ON COLUMN hookwire.source_offsets.taken IS 'Number of records that were taken, with those that were refused.';
+
+COMMENT ON COLUMN hookwire.source_offsets.trouble IS 'Why its reader does not go on; NULL while it does.';
+
+COMMENT ON COLUMN hookwire.source_offsets.reader IS 'The process that has read it last.';
+
+CREATE TABLE hookwire.source_refusals (
+    id bigint NOT NULL,
+    source text NOT NULL,
+    partition integer NOT NULL,
+    record_offset bigint NOT NULL,
+    reason text NOT NULL,
+    detail text NOT NULL,
+    key bytea,
+    value bytea,
+    headers jsonb NOT NULL,
+    record_at timestamp with time zone,
+    bytes integer NOT NULL,
+    refused_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE hookwire.source_refusals IS 'Records that cannot become events, as they are in Kafka.';
+
+COMMENT ON COLUMN hookwire.source_refusals.reason IS 'The kind of the cause in one word, as in the metrics.';
+
+COMMENT ON COLUMN hookwire.source_refusals.headers IS 'An array of names and values by turns; the values are Base64.';
+
+COMMENT ON COLUMN hookwire.source_refusals.bytes IS 'Size of key, value and headers.';
+
+ALTER TABLE hookwire.source_refusals ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME hookwire.source_refusals_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE hookwire.sources (
+    name text NOT NULL,
+    is_paused boolean DEFAULT false NOT NULL,
+    changed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE hookwire.sources IS 'Kafka topics that are read, by name.';
+
+COMMENT ON COLUMN hookwire.sources.is_paused IS 'Whether a person has paused it: no process reads it then.';
+
 CREATE VIEW hookwire.stash AS
  SELECT NULL::text AS event_id,
     NULL::text AS topic,
@@ -2775,6 +2850,15 @@ ALTER TABLE ONLY hookwire.services
 ALTER TABLE ONLY hookwire.sinks
     ADD CONSTRAINT sinks_pkey PRIMARY KEY (name);
 
+ALTER TABLE ONLY hookwire.source_offsets
+    ADD CONSTRAINT source_offsets_pkey PRIMARY KEY (source, partition);
+
+ALTER TABLE ONLY hookwire.source_refusals
+    ADD CONSTRAINT source_refusals_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY hookwire.sources
+    ADD CONSTRAINT sources_pkey PRIMARY KEY (name);
+
 ALTER TABLE ONLY hookwire.subscription_secrets
     ADD CONSTRAINT subscription_secrets_pkey PRIMARY KEY (subscription_id, number);
 
@@ -2941,6 +3025,10 @@ CREATE INDEX requests_number ON hookwire.requests USING btree (number);
 
 CREATE INDEX requests_waiting ON hookwire.requests USING btree (service, number) WHERE (state = 'waiting'::text);
 
+CREATE INDEX source_refusals_age ON hookwire.source_refusals USING btree (refused_at);
+
+CREATE INDEX source_refusals_source ON hookwire.source_refusals USING btree (source, id);
+
 CREATE UNIQUE INDEX subscriptions_binding ON hookwire.subscriptions USING btree (tenant, identity) WHERE ((protocol = 'pull'::text) AND (state <> 'deleted'::text) AND (identity IS NOT NULL));
 
 CREATE INDEX subscriptions_disabled ON hookwire.subscriptions USING btree (id) WHERE (state = 'disabled'::text);
@@ -3018,6 +3106,9 @@ ALTER TABLE ONLY hookwire.rabbithub_subscriptions
 
 ALTER TABLE ONLY hookwire.rabbithub_subscriptions
     ADD CONSTRAINT rabbithub_subscriptions_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES hookwire.subscriptions(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY hookwire.source_offsets
+    ADD CONSTRAINT source_offsets_source_fkey FOREIGN KEY (source) REFERENCES hookwire.sources(name) ON DELETE CASCADE;
 
 ALTER TABLE ONLY hookwire.subscription_secrets
     ADD CONSTRAINT subscription_secrets_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES hookwire.subscriptions(id) ON DELETE CASCADE;

@@ -1,15 +1,15 @@
-"""KeyHolders: log the sessions that hold the lock of a key, when a publish is refused for it (FS-07)."""
+"""KeyHolders: log the sessions that hold the lock of a key, when a publish is refused for it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import structlog
 
 from db.errors import DatabaseError
-from db.pool import Session
+from db.pool import Row, Session
 
 __all__ = ["KeyHolders"]
 
@@ -30,9 +30,12 @@ class KeyHolders:
         if now < self._next_at:
             return
         self._next_at = now + _PAUSE_SECONDS
-        try:
-            rows = await self._database.fetch("event.key_holders", sorted(stripes))
-        except DatabaseError:
-            return
-        for row in rows:
+        for row in await self.find(stripes):
             _log.warning("key_busy", pid=row["pid"], role=row["role"], application=row["application"])
+
+    async def find(self, stripes: Collection[int]) -> Sequence[Row]:
+        """Return the sessions that hold one of these locks: pid, role, application; none if the database is silent."""
+        try:
+            return await self._database.fetch("event.key_holders", sorted(stripes))
+        except DatabaseError:
+            return ()

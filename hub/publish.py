@@ -11,9 +11,9 @@
                            with every other unit of that key
 
 A *unit* is one request's drafts; it is stored whole or not at all. A shared commit takes key locks only by try-lock, so
-that a foreign transaction that holds a key delays that key alone (RR-03). Our writers never hold units of one key at
+that a foreign transaction that holds a key delays that key alone. Our writers never hold units of one key at
 once. After a certain rollback the batch is halved until the unit that caused it is alone. After an unknown COMMIT the
-outcome of its units is unknown, and publishers repeat with their Idempotency-Key (RR-12).
+outcome of its units is unknown, and publishers repeat with their Idempotency-Key.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from event.event import Draft
 from event.key_hash import hash_key
 from hub.direct import DirectCommit, DirectPath
 from hub.key_holders import KeyHolders
-from hub.owed import Owed, owed_by
+from hub.owed import ANYTHING, Owed, owed_by
 from hub.publish_error import IdempotencyConflict, IdempotencyInFlight, KeyBusy, Overloaded, PublishRefused
+from hub.stripes import StripesInUse
 from hub.unit import Accepted, Unit
 from runtime.pause import pause
 from runtime.trouble import Trouble
@@ -57,7 +58,7 @@ _IN_FLIGHT_PAUSE_SECONDS = 0.02
 
 _UNIQUE_VIOLATION = "23505"
 """The SQLSTATE that ``publish_batch`` raises when a part of a unit conflicts. From an index it is a failure of the
-server (FC-06).
+server.
 """
 
 
@@ -69,7 +70,7 @@ class PublishOptions:
     at once. At most ``waiting_units_max`` units wait in memory. Units whose key is held elsewhere wait for it
     ``key_lock_seconds`` in a transaction of their own; ``key_waiters`` of those, for different keys, run at once. For
     an idempotency key that is in an open transaction they wait as long, in memory. A publish without an answer of the
-    database after ``answer_seconds`` fails (F13).
+    database after ``answer_seconds`` fails.
     """
 
     writers: int = 2
@@ -86,6 +87,7 @@ class Publisher:
     """The group commit of one process. Run :meth:`run` beside it; ``on_commit`` is called after each commit.
 
     Before it, ``on_stored`` gets each event that the commit has made, not those that it found by their idempotency key.
+    ``stripes`` are those in a commit; a writer beside this one uses them through it, and calls :meth:`tell_stored`.
     By ``direct`` events may go to this process's worker; a commit that writes no outbox row does not wake the relays.
     """
 
@@ -108,17 +110,17 @@ class Publisher:
         self._arrived = asyncio.Event()
         self._stopping = False
         self._keys_in_commit: set[tuple[str, str]] = set()
-        self._stripes_in_commit: set[int] = set()
+        self.stripes = StripesInUse(self._arrived.set)
         self._in_flight: set[Unit] = set()
         self._held: dict[frozenset[int], deque[Unit]] = {}
         self._held_units = 0
         self._key_waiters = asyncio.Semaphore(self._options.key_waiters)
-        self._orders_across_topics = False
+        self.orders_across_topics = False
         self._trouble = Trouble("publishing_fails", "publishing_goes_on")
 
     def order_across_topics(self, across: bool) -> None:
-        """Set the order scope of the layout: per key across topics, or per (topic, key) (RG-10)."""
-        self._orders_across_topics = across
+        """Set the order scope of the layout: per key across topics, or per (topic, key)."""
+        self.orders_across_topics = across
 
     async def publish(self, drafts: Sequence[Draft], fingerprint: bytes | None = None) -> list[Accepted]:
         """Store one unit and return when it is durable, one :class:`Accepted` per draft, in order.
@@ -134,7 +136,7 @@ class Publisher:
         if waiting >= self._options.waiting_units_max or self._stopping:
             raise Overloaded
         try:
-            stripes = stripes_of(drafts, across_topics=self._orders_across_topics)
+            stripes = stripes_of(drafts, across_topics=self.orders_across_topics)
             unit = Unit(drafts, stripes, fingerprint, asyncio.get_running_loop().create_future())
         except UnicodeEncodeError:
             raise PublishRefused("a key is not Unicode text") from None
@@ -193,12 +195,12 @@ class Publisher:
             keys = set().union(*(unit.idempotency_keys for unit in units))
             stripes = set().union(*(unit.stripes for unit in units))
             self._keys_in_commit |= keys
-            self._stripes_in_commit |= stripes
+            self.stripes.take(stripes)
             try:
                 busy = await self._commit(units, wait=False)
             finally:
                 self._keys_in_commit -= keys
-                self._stripes_in_commit -= stripes
+                self.stripes.release(stripes)
             for unit in busy:
                 self._again(unit, tasks)
 
@@ -207,7 +209,7 @@ class Publisher:
         await pause(self._arrived, 0.01 if self._queue else None)
 
     def _take(self) -> list[Unit]:
-        """Return the next commit's units, without those of a key that is being committed (RR-03, RR-12)."""
+        """Return the next commit's units, without those of a key that is being committed."""
         most = self._options.commit_drafts_max
         units: list[Unit] = []
         set_aside: list[Unit] = []
@@ -219,7 +221,7 @@ class Publisher:
                 continue
             if unit.stripes in self._held:
                 self._hold(unit)
-            elif unit.idempotency_keys & keys or unit.stripes & self._stripes_in_commit:
+            elif unit.idempotency_keys & keys or unit.stripes & self.stripes.in_commit:
                 set_aside.append(unit)
                 unit.passed_over += 1
                 if unit.passed_over > _PASSED_OVER_MAX:  # otherwise a unit of many keys might wait for ever
@@ -231,6 +233,7 @@ class Publisher:
                 drafts += len(unit.drafts)
                 size += unit.bytes
         self._queue.extendleft(reversed(set_aside))
+        self.stripes.want(frozenset().union(*(unit.stripes for unit in set_aside)))
         return units
 
     async def _commit(self, units: Sequence[Unit], *, wait: bool) -> list[Unit]:
@@ -263,9 +266,16 @@ class Publisher:
     def _tell(self, units: Sequence[Unit], rows: Sequence[Row], *, is_direct: bool) -> None:
         """Tell which relays have new outbox rows, if any."""
         drafts = [draft for unit in units for draft in unit.drafts]
-        owed = owed_by(drafts, rows, is_direct=is_direct, across_topics=self._orders_across_topics)
+        owed = owed_by(drafts, rows, is_direct=is_direct, across_topics=self.orders_across_topics)
         if owed.others:
             self._on_commit(owed)
+
+    def tell_stored(self, drafts: Sequence[Draft], accepted: Sequence[Accepted]) -> None:
+        """Tell of events that another writer of this process has committed."""
+        for draft, one in zip(drafts, accepted, strict=True):
+            self._on_stored(draft, one)
+        if accepted:
+            self._on_commit(ANYTHING)
 
     def _begin_direct(self, units: Sequence[Unit]) -> DirectCommit | None:
         return None if self._direct is None else self._direct.begin(sum(len(unit.drafts) for unit in units))
@@ -314,7 +324,7 @@ class Publisher:
         self._hold(unit)
 
     def _wait_for_first(self, unit: Unit) -> None:
-        """Try the unit again after a pause; fail it if its idempotency key stays in an open transaction (FC-09)."""
+        """Try the unit again after a pause; fail it if its idempotency key stays in an open transaction."""
         loop = asyncio.get_running_loop()
         if unit.in_flight_until is None:
             unit.in_flight_until = loop.time() + self._options.key_lock_seconds
@@ -335,7 +345,7 @@ class Publisher:
         self._held_units += 1
 
     async def _wait_for_keys(self, stripes: frozenset[int], tasks: asyncio.TaskGroup) -> None:
-        """Wait for these stripes in one transaction, for all units that need them (RR-03)."""
+        """Wait for these stripes in one transaction, for all units that need them."""
         held = self._held[stripes]
         try:
             while held:
@@ -374,7 +384,7 @@ class Publisher:
 
 
 def stripes_of(drafts: Sequence[Draft], *, across_topics: bool) -> frozenset[int]:
-    """Return the locks of their ordering keys, as ``hookwire.lane_digest`` under either order scope (RG-10)."""
+    """Return the locks of their ordering keys, as ``hookwire.lane_digest`` under either order scope."""
     return frozenset(hash_key("" if across_topics else d.topic, d.key).stripe for d in drafts if d.key is not None)
 
 

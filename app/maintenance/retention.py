@@ -1,8 +1,8 @@
-"""Retention: remove events whose time is over, unless something still needs them (RR-05, WH-P08, WH-P09).
+"""Retention: remove events whose time is over, unless something still needs them.
 
 ::
 
-    dead letters too old --> deleted
+    dead letters too old, and records that sources refused --> deleted
     whole partitions that are old and not needed --> detached beside running transactions, then dropped
     other old events --> deleted in batches, where a partition fills slowly, or an event of it is needed
     topics with a time of their own --> their events, sooner or later than the others
@@ -140,6 +140,7 @@ class Retention(Periodic):
         removed = 0
         for statement in ("retention.purge_dead_letters", "retention.purge_relay_dead_letters"):
             removed += await self._walk(statement, bounds["through_id"], days)
+        removed += await self._purge_all("source.purge_refusals", days)
         return {"dead_letters": removed}
 
     async def _purge_history(self) -> dict[str, int]:
