@@ -28,7 +28,7 @@ _STANDARD_ERROR: Final = 2
 def main() -> None:
     """Entry point: every expected failure ends in one sentence and an exit code, never in a traceback."""
     # Before a command's event loop runs, nothing has to be closed. So Ctrl-C ends the process at once, also during
-    # imports (B-56). The loop handles Ctrl-C itself (``app.cli.entry``).
+    # imports. The loop handles Ctrl-C itself (``app.cli.entry``).
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     _reserve_std_fds()
     # Imported objects stay. Searching them for cycles after every 700 objects would take a seventh of a start.
@@ -37,13 +37,13 @@ def main() -> None:
     try:
         _run()
     except BrokenPipeError:
-        # The reader of our output has gone (B-52). The interpreter's flush at exit must not print an error.
+        # The reader of our output has gone. The interpreter's flush at exit must not print an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(1)
 
 
 def _reserve_std_fds() -> None:
-    """Open descriptors 0, 1 and 2 where a caller has closed them (B-51), so that no socket gets such a number."""
+    """Open descriptors 0, 1 and 2 where a caller has closed them, so that no socket gets such a number."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
         pass
     os.close(descriptor)
@@ -138,6 +138,7 @@ def _groups() -> dict[str, dict[str, typer.Typer]]:
     from app.cli.commands.queues import queues
     from app.cli.commands.requests import requests
     from app.cli.commands.services import services
+    from app.cli.commands.sources import sources
     from app.cli.commands.subscriptions import subscriptions
     from app.cli.commands.tasks import tasks
     from app.cli.commands.topics import topics
@@ -148,7 +149,7 @@ def _groups() -> dict[str, dict[str, typer.Typer]]:
         "Services": {"services": services, "requests": requests},
         "Run": {"config": config, "keys": keys, "layout": layout},
         "Publish and receive": {"subscriptions": subscriptions, "topics": topics},
-        "See and mend": {"events": events, "holds": holds, "deadletters": deadletters},
+        "See and mend": {"events": events, "holds": holds, "deadletters": deadletters, "sources": sources},
         "The lake": {"pipeline": pipeline},
     }
 

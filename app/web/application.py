@@ -13,7 +13,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.web.api import docs, keys
 from app.web.api.contract import TITLE, VERSION, operation_id
 from app.web.api.events import event_search, events, topics
-from app.web.api.operating import audit, dead_letters, deliveries, health, holds, replays, status, undelivered
+from app.web.api.operating import (
+    audit,
+    dead_letters,
+    deliveries,
+    health,
+    holds,
+    replays,
+    sources,
+    status,
+    undelivered,
+)
 from app.web.api.rabbithub.routes import RABBITHUB_ROUTES
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.effect import WithoutEffect
@@ -77,6 +87,7 @@ _ROUTERS: Sequence[APIRouter] = (
     jobs.reports,
     job_assignment.router,
     holds.router,
+    sources.router,
     dead_letters.router,
     replays.router,
     audit.router,

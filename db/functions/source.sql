@@ -6,6 +6,9 @@ CREATE OR REPLACE FUNCTION hookwire.take_records(in_source text, in_partition in
 AS $function$
 #variable_conflict use_column
 DECLARE
+    turn_class CONSTANT integer := 1215262579;
+    turn_milliseconds CONSTANT integer := 200;
+    keys_max CONSTANT integer := 32;
     rows_max CONSTANT integer := 10000;
     bytes_max CONSTANT bigint := 268435456;
     total CONSTANT integer := cardinality(offsets);
@@ -20,6 +23,13 @@ BEGIN
     END IF;
     IF lock_milliseconds > 0 THEN
         PERFORM set_config('lock_timeout', lock_milliseconds || 'ms', true);
+    ELSIF (SELECT count(DISTINCT k.key) FROM unnest(keys) AS k(key)) > keys_max THEN
+        BEGIN
+            PERFORM set_config('lock_timeout', turn_milliseconds || 'ms', true);
+            PERFORM pg_advisory_xact_lock(turn_class, 0);
+        EXCEPTION WHEN lock_not_available THEN
+            NULL;   -- whoever has the turn is slow: go on, with a shorter prefix
+        END;
     END IF;
 
     SELECT coalesce(min(units[p.item]) FILTER (WHERE p.outcome <> 'stored') - 1, total),
@@ -64,6 +74,9 @@ records are taken; offsets between are control records or were removed.
 
 A record is a unit of drafts; units has the number of the record of each draft, counted from 1 and rising. A record in
 refused goes to source_refusals, with its bytes. A record in neither of the two is passed over.
+
+Two batches of more than some keys share stripes almost always, so such batches take turns; otherwise each would cut the
+other one short. A turn is waited for only shortly.
 
 With lock_milliseconds above 0, the first record''s stripes are waited for so long, while no other stripe is held.';
 REVOKE EXECUTE ON FUNCTION hookwire.take_records(text,integer,bigint,bigint,bigint[],bytea[],timestamp with time zone[],integer[],text[],text[],text[],text[],bytea[],integer[],text[],text[],bytea[],bytea[],text[],integer) FROM PUBLIC;

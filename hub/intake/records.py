@@ -34,13 +34,12 @@ from relay.source import (
     IntakeRefused,
     IntakeUnavailable,
     RawRecord,
-    SourceMessage,
     SourcePlace,
     SourceRecord,
     Taken,
 )
 
-__all__ = ["RecordIntake", "RecordOptions"]
+__all__ = ["RecordIntake", "RecordOptions", "events_of"]
 
 _TABLE_IS_FULL: Final = "53400"
 
@@ -102,7 +101,7 @@ class RecordIntake:
         judged = _Judged()
         for number, record in enumerate(records, 1):
             try:
-                drafts, left_out = await self._drafts(place, record.read)
+                drafts, left_out = await events_of(record, place.topic, self._own_ids)
             except IntakeRefused as refused:
                 judged.outcomes.append(refused)
                 judged.left_out.append(())
@@ -112,22 +111,6 @@ class RecordIntake:
             judged.drafts += drafts or ()
             judged.units += [number] * len(drafts or ())
         return judged
-
-    async def _drafts(
-        self, place: SourcePlace, read: SourceMessage | IntakeRefused
-    ) -> tuple[list[Draft] | None, Sequence[str]]:
-        """Return the events of a record, None for an event of this hub; and why headers were left out."""
-        if isinstance(read, IntakeRefused):
-            raise read
-        if read.message_id.startswith(self._own_ids):
-            return None, ()
-        hops = hops_of(read.hops)
-        if hops is None or hops + 1 >= HOPS_MAX:
-            raise IntakeRefused("too_many_hops", f"it has passed {HOPS_MAX} hubs or more: they make a loop")
-        about: Mapping[str, str] = {HOPS_HEADER: str(hops + 1)}
-        drafts, message = await drafts_of(place.topic, without_private(read), about)
-        # The offset is the identity: two records are two events, also with one CloudEvents id.
-        return [dataclasses.replace(draft, idempotency_key=None) for draft in drafts], message.left_out
 
     async def _store(
         self, place: SourcePlace, from_offset: int, to_offset: int, records: Sequence[SourceRecord], judged: _Judged
@@ -179,6 +162,26 @@ class RecordIntake:
         row = await self._database.fetchrow("source.take", *arguments, lock_milliseconds)
         assert row is not None, "the function has output columns and returns no set"
         return row
+
+
+async def events_of(record: SourceRecord, topic: str, own_ids: str) -> tuple[list[Draft] | None, Sequence[str]]:
+    """Return the events of a record, and why headers were left out; None for an event of this hub, whose ids begin
+    with ``own_ids``. Raise ``IntakeRefused``.
+    """
+    read = record.read
+    if isinstance(read, IntakeRefused):
+        raise read
+    if read.message_id.startswith(own_ids):
+        return None, ()
+    hops = hops_of(read.hops)
+    if hops is None or hops + 1 >= HOPS_MAX:
+        raise IntakeRefused("too_many_hops", f"it has passed {HOPS_MAX} hubs or more: they make a loop")
+    about: Mapping[str, str] = {HOPS_HEADER: str(hops + 1)}
+    if not record.raw.headers:  # the usual case, four times as fast
+        return [Draft(topic, read.body, read.key, None, {**read.headers, **about})], read.left_out
+    drafts, message = await drafts_of(topic, without_private(read), about)
+    # The offset is the identity: two records are two events, also with one CloudEvents id.
+    return [dataclasses.replace(draft, idempotency_key=None) for draft in drafts], message.left_out
 
 
 def _arguments(

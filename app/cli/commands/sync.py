@@ -16,7 +16,7 @@ from app.cli.failure import CommandFailed
 if TYPE_CHECKING:
     import httpx
 
-    from app.cli.commands.sync_plan import SyncStep
+    from app.cli.commands.syncing.plan import SyncStep
 
 __all__ = ["sync"]
 
@@ -65,8 +65,8 @@ def _document(file: Path) -> dict[str, Any]:
 async def _sync(
     document: dict[str, Any], url: str | None, *, dry_run: bool, prune: bool, as_json: bool, config: Path | None
 ) -> int:
-    from app.cli.commands.sync_check import check_wanted
-    from app.cli.commands.sync_plan import plan, read_wanted, summary
+    from app.cli.commands.syncing.check import check_wanted
+    from app.cli.commands.syncing.plan import plan, read_wanted, summary
     from app.cli.hub_client import connected, get_all, hub_url
 
     wanted_topics, wanted_subscriptions = read_wanted(document)

@@ -53,13 +53,40 @@ _SCHEMA_BYTES: Final = 5
 class KafkaRecord(Protocol):
     """A record as aiokafka returns it."""
 
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes]]
+    @property
+    def topic(self) -> str:
+        """Return the name of the Kafka topic."""
+        ...
+
+    @property
+    def partition(self) -> int:
+        """Return the number of the partition."""
+        ...
+
+    @property
+    def offset(self) -> int:
+        """Return the offset."""
+        ...
+
+    @property
+    def timestamp(self) -> int:
+        """Return milliseconds since 1970; below 0 if there is no timestamp."""
+        ...
+
+    @property
+    def key(self) -> bytes | None:
+        """Return the key."""
+        ...
+
+    @property
+    def value(self) -> bytes | None:
+        """Return the value; None for a tombstone."""
+        ...
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]:
+        """Return the headers in their order."""
+        ...
 
 
 def read_record(record: KafkaRecord, body_bytes_max: int) -> SourceRecord:
@@ -71,14 +98,16 @@ def read_record(record: KafkaRecord, body_bytes_max: int) -> SourceRecord:
         refused = IntakeRefused("too_large", f"the value has {size} bytes, more than {body_bytes_max}")
         return SourceRecord(record.offset, digest_of(record), raw, refused)
     headers = MessageHeaders()
-    headers.add_all(_origin(record, at))
-    given = {name.lower(): value for name, value in reversed(record.headers)} if record.headers else {}
-    headers.add_all(sorted(_named(record.headers, headers.left_out), key=_is_no_attribute))
+    given: Mapping[str, bytes | None] = {}
+    if record.headers:
+        given = {name.lower(): value for name, value in reversed(record.headers)}
+        headers.add_all(sorted(_named(record.headers, headers.left_out), key=_is_no_attribute))
+    _add_origin(headers.kept, record, at)
     key = _key(record.key, headers.kept)
     if record.value is None and key is not None:
         headers.kept[TOMBSTONE_HEADER] = "true"
     message = SourceMessage(
-        "", record.topic, text_of(given.get(_EVENT_ID) or b""), key, _hops(given.get(HOPS_HEADER), headers.left_out),
+        "", record.topic, _text(given.get(_EVENT_ID)), key, _hops(given.get(HOPS_HEADER), headers.left_out),
         _content_type(given.get("content-type"), headers.left_out), headers.kept, record.value or b"",
         tuple(headers.left_out),
     )  # fmt: skip
@@ -97,15 +126,16 @@ def _moment(milliseconds: int) -> datetime | None:
     return _EPOCH + timedelta(milliseconds=milliseconds) if 0 <= milliseconds <= _MILLISECONDS_MAX else None
 
 
-def _origin(record: KafkaRecord, at: datetime | None) -> Iterator[tuple[str, str]]:
-    yield "x-kafka-topic", record.topic
-    yield "x-kafka-partition", str(record.partition)
-    yield "x-kafka-offset", str(record.offset)
+def _add_origin(headers: dict[str, str], record: KafkaRecord, at: datetime | None) -> None:
+    """Add where the record comes from, in place of producer's headers of these names."""
+    headers["x-kafka-topic"] = record.topic
+    headers["x-kafka-partition"] = str(record.partition)
+    headers["x-kafka-offset"] = str(record.offset)
     if at is not None:
-        yield "x-kafka-timestamp", format_timestamp(at)
+        headers["x-kafka-timestamp"] = format_timestamp(at)
     value = record.value
     if value is not None and len(value) >= _SCHEMA_BYTES and value[0] == 0:
-        yield "x-kafka-schema-id", str(int.from_bytes(value[1:_SCHEMA_BYTES], "big"))
+        headers["x-kafka-schema-id"] = str(int.from_bytes(value[1:_SCHEMA_BYTES], "big"))
 
 
 def _named(headers: Iterable[tuple[str, bytes | None]], left_out: list[str]) -> Iterator[tuple[str, object]]:
@@ -140,8 +170,12 @@ def _legal(key: str) -> str | None:
         return None
 
 
+def _text(value: bytes | None) -> str:
+    return text_of(value) if value else ""
+
+
 def _hops(value: bytes | None, left_out: list[str]) -> str:
-    text = text_of(value or b"0")
+    text = _text(value) or "0"
     if text.isascii() and text.isdigit():
         return text
     left_out.append("hops")

@@ -26,6 +26,10 @@ class SourceOffsets:
         self._source = source
         self._reader = reader
 
+    async def is_paused(self) -> bool:
+        """Return whether a person has paused the source."""
+        return bool(await self._database.fetchval("source.is_paused", self._source))
+
     async def known(self) -> set[int]:
         """Return the partitions that were read."""
         rows = await self._database.fetch("source.partitions", self._source)

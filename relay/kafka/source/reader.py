@@ -17,7 +17,9 @@ from relay.kafka.error import translated
 from relay.kafka.source.incoming import KafkaRecord, read_record
 from relay.kafka.source.metrics import KafkaSourceMetrics
 from relay.kafka.source.offsets import SourceOffsets
+from relay.sink import SinkUnavailable
 from relay.source import BatchIntake, IntakeRefused, IntakeUnavailable, SourcePlace, SourceRecord, Taken
+from runtime.cancellation import TaskGroup
 from runtime.pause import pause
 from runtime.trouble import Trouble
 
@@ -107,20 +109,47 @@ class PartitionReader:
             self._consumer.seek(self.partition, place.next_offset)
 
     async def _read(self) -> None:
-        """Take records until the offset has to be read again, or the end."""
+        """Take records until the offset has to be read again, or the end. The next ones are fetched meanwhile."""
+        fetched = await self._fetch()
         while not self._ending.is_set():
-            records, position = await self._fetch()
-            assert self.next_offset is not None, "it was read before"
+            async with TaskGroup() as tasks:
+                ahead = tasks.create_task(self._fetch_ahead())
+                goes_on = await self._take(*fetched)
+                if isinstance(goes_on, Exception) or not goes_on:
+                    ahead.cancel()
+            if isinstance(goes_on, Exception):
+                raise goes_on
+            if not goes_on or ahead.cancelled():
+                return
+            next_fetched = ahead.result()
+            if isinstance(next_fetched, Exception):
+                raise next_fetched
+            fetched = next_fetched
+
+    async def _take(self, records: Sequence[SourceRecord], position: int) -> bool | Exception:
+        """Take records until all are taken; return False if the offset has to be read again, or why they are not."""
+        assert self.next_offset is not None, "it was read before"
+        try:
             while records or position > self.next_offset:
                 if self._ending.is_set():
-                    return
+                    return False
                 taken = await self._intake.take(self.place, self.next_offset, position, records)
                 if taken.count == 0 and taken.next_offset != position:
-                    return
+                    return False
                 self._note(records, taken)
                 records = records[taken.count :]
                 self.next_offset = taken.next_offset
-            self._over()
+        except IntakeUnavailable as error:
+            return error
+        self._over()
+        return True
+
+    async def _fetch_ahead(self) -> tuple[Sequence[SourceRecord], int] | Exception:
+        """Fetch; return an error, which must not disturb the records in hand."""
+        try:
+            return await self._fetch()
+        except (SinkUnavailable, _Waits, _Revoked) as error:
+            return error
 
     async def _fetch(self) -> tuple[Sequence[SourceRecord], int]:
         """Return the next records, and the position behind them."""

@@ -55,6 +55,7 @@ class KafkaSource:
         self._reader_options = reader_options
         self._group = route.group or f"hookwire-{options.installation}-{route.source}"
         self._stopping = asyncio.Event()
+        self._is_paused = False
         self._session: _Session | None = None
         self._trouble = Trouble("kafka_source_waits", "kafka_source_goes_on")
 
@@ -65,9 +66,11 @@ class KafkaSource:
 
     @property
     def state(self) -> str:
-        """Return the state in one word: connecting, reading, backing off, stopped."""
+        """Return the state in one word: connecting, reading, paused, backing off, stopped."""
         if self._stopping.is_set():
             return "stopped"
+        if self._is_paused:
+            return "paused"
         if self._trouble.lasts or (self._session is not None and self._session.trouble):
             return "backing off"
         return "connecting" if self._session is None else "reading"
@@ -88,7 +91,11 @@ class KafkaSource:
         seconds, seconds_max = _PAUSE_SECONDS
         while not self._stopping.is_set():
             try:
-                await self._consume()
+                self._is_paused = await self._offsets.is_paused()
+                if self._is_paused:
+                    await pause(self._stopping, _REPORT_SECONDS)
+                else:
+                    await self._consume()
                 seconds = _PAUSE_SECONDS[0]
             except* (SinkUnavailable, DatabaseError) as errors:
                 end_if_cancelled()
@@ -97,7 +104,7 @@ class KafkaSource:
             seconds = min(seconds * 2, seconds_max)
 
     async def _consume(self) -> None:
-        """Read with one consumer until stopped; raise SinkUnavailable or DatabaseError, alone or in a group."""
+        """Read with one consumer until stopped or paused. Raise SinkUnavailable or DatabaseError, maybe in a group."""
         async with TaskGroup() as tasks:
             session = _Session(self._make_reader, tasks)
             try:
@@ -109,11 +116,19 @@ class KafkaSource:
                     while not session.ended.is_set():
                         await pause(session.ended, _REPORT_SECONDS)
                         await self._report(consumer, session)
+                        if await self._is_paused_now():
+                            session.end()
                     await session.drained()
                     await self._report(consumer, session)
             finally:
                 self._session = None
                 session.end()
+
+    async def _is_paused_now(self) -> bool:
+        try:
+            return await self._offsets.is_paused()
+        except DatabaseError:  # the readers tell of it
+            return False
 
     def _make_reader(self, consumer: AIOKafkaConsumer, number: int) -> PartitionReader:
         place = SourcePlace(self.source, number, self._route.topic)

@@ -1,4 +1,4 @@
-"""Sync plan: the changes that make a hub match a file (WH-A08). Pure.
+"""Sync plan: the changes that make a hub match a file. Pure.
 
 A subscription of the file and one of the hub belong together if topic and callback are the same. Only options that the
 file names are compared and changed. A secret is used only for a new subscription. Of its own headers only the names are
@@ -55,7 +55,7 @@ def _owed(count: int, *, is_least: bool) -> str:
 
 def summary(steps: Sequence[SyncStep], *, is_done: bool) -> str | None:
     """Return one sentence about the deliveries that ending subscriptions gives up; None if no subscription ends
-    (FT-11).
+    .
     """
     ended = [step for step in steps if step.action == "end"]
     if not ended:

@@ -1,4 +1,4 @@
-"""Sync check: find the parts of a file that the hub would refuse, before anything is changed (FT-11). Pure.
+"""Sync check: find the parts of a file that the hub would refuse, before anything is changed. Pure.
 
 The file is read with the API's own models, so a misspelled name or a value out of range is known by its place.
 """
