@@ -14,6 +14,7 @@ from aiokafka.errors import CorruptRecordException, IllegalStateError, NoOffsetF
 
 from db.errors import DatabaseError
 from relay.kafka.error import translated
+from relay.kafka.source.identity import why_another
 from relay.kafka.source.incoming import KafkaRecord, read_record
 from relay.kafka.source.metrics import KafkaSourceMetrics
 from relay.kafka.source.offsets import SourceOffsets
@@ -66,6 +67,7 @@ class PartitionReader:
         self._metrics = metrics
         self._options = options
         self._begin = begin
+        self._is_known = False
         self._ending = asyncio.Event()
         self._fetching: asyncio.Task[None] | None = None
         self._trouble = Trouble("kafka_source_waits", "kafka_source_goes_on")
@@ -97,13 +99,18 @@ class PartitionReader:
                 return
 
     async def _go_on(self) -> None:
-        """Go to the offset in the database."""
+        """Go to the offset in the database. At first, look whether it is still the same partition."""
         place = await self._offsets.get(self.place.partition)
         if place is None:
             await self._begin()
             place = await self._offsets.get(self.place.partition)
         if place is None:
             raise _Waits("its offset was deleted at this moment")
+        if not self._is_known:
+            with translated(f"reading {self.place.source}"), _assigned():
+                if reason := await why_another(self._consumer, self.partition, place):
+                    raise _Waits(reason)
+            self._is_known = True
         self.next_offset = place.next_offset
         with _assigned():
             self._consumer.seek(self.partition, place.next_offset)
@@ -179,12 +186,10 @@ class PartitionReader:
     async def _leave_hole(self) -> None:
         """Go to the first record that is left, where retention has removed those that were not taken."""
         first = (await self._consumer.beginning_offsets([self.partition]))[self.partition]
-        end = (await self._consumer.end_offsets([self.partition]))[self.partition]
         assert self.next_offset is not None, "it was read before"
-        if not first > self.next_offset:
-            raise _Waits(
-                f"it goes on at the offset {self.next_offset}, but the log ends at {end}: the topic was made anew"
-            )
+        if first <= self.next_offset:
+            self._is_known = False
+            raise _Waits("its offset is behind the end of the log")
         _log.warning(
             "kafka_source_hole", source=self.place.source, partition=self.place.partition, first=self.next_offset,
             next=first, hint="retention has removed these records before they were taken",

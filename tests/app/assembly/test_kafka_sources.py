@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaProducer
-from aiokafka.admin import NewPartitions
+import structlog
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.admin import NewPartitions, RecordsToDelete
 
 from app.checks.kafka_sources import kafka_source_checks
 from app.settings.kafka_source import kafka_route_of
@@ -151,6 +152,59 @@ async def test_partitions_that_are_added_are_read_from_their_first_record(
         found = await stored(hub, source, 1)
 
     assert found == [(None, b"in the new one")]
+
+
+@pytest.mark.parametrize(
+    "count", [pytest.param(1, marks=pytest.mark.slow), 5], ids=["the log ends below", "another record stands there"]
+)
+async def test_a_topic_that_was_made_anew_stops_until_a_person_resets_it(
+    running_hub: RunHub, kafka: KafkaServer, count: int
+) -> None:
+    """Its offsets are those of other records; nothing is taken or passed over in silence."""
+    source = f"anew-{secrets.token_hex(4)}"
+    await make_topic(kafka.bootstrap, source, 1)
+    named = {"kafka_source_servers": kafka.bootstrap, "kafka_sources": f"{source}?start=earliest"}
+    await send(kafka, source, *({"value": b"old"} for _ in range(3)))
+    async with running_hub(ROLES, **named) as hub:
+        await stored(hub, source, 3)
+    async with kafka_admin(kafka.bootstrap) as admin:
+        await admin.delete_topics([source])
+
+        async def is_gone() -> object:
+            return source not in await admin.list_topics()  # to ask for it by name would make it anew
+
+        await until(is_gone)
+    await make_topic(kafka.bootstrap, source, 1)
+    await send(kafka, source, *({"value": b"new"} for _ in range(count)))
+    async with running_hub(ROLES, **named) as hub:
+        found = await hub.until("/sources", lambda answer: answer["items"][0]["partitions"][0]["trouble"])
+        before = len(await events(hub, source))
+        answer = await hub.client.post(f"/sources/{source}/reset", json={"offset": 0, "dry_run": False})
+        after = await stored(hub, source, 3 + count)
+
+    trouble = found["items"][0]["partitions"][0]["trouble"]
+    assert (f"hookwire sources reset {source} --partition 0" in trouble, before, answer.status_code) == (True, 3, 200)
+    assert [value for _, value in after] == [b"old"] * 3 + [b"new"] * count
+
+
+async def test_records_that_retention_has_removed_are_a_hole_that_is_logged(
+    running_hub: RunHub, kafka: KafkaServer
+) -> None:
+    source = f"hole-{secrets.token_hex(4)}"
+    await make_topic(kafka.bootstrap, source, 1)
+    await send(kafka, source, *({"value": b"%d" % number} for number in range(5)))
+    named = {"kafka_source_servers": kafka.bootstrap, "kafka_sources": f"{source}?start=earliest"}
+    async with running_hub() as hub:
+        await hub.sql("INSERT INTO hookwire.sources (name) VALUES ($1)", source)
+        await hub.sql("INSERT INTO hookwire.source_offsets (source, partition, next_offset) VALUES ($1, 0, 1)", source)
+    async with kafka_admin(kafka.bootstrap) as admin:
+        await admin.delete_records({TopicPartition(source, 0): RecordsToDelete(3)})
+    with structlog.testing.capture_logs() as logs:
+        async with running_hub(ROLES, **named) as hub:
+            found = await stored(hub, source, 2)
+
+    holes = [(one["first"], one["next"]) for one in logs if one["event"] == "kafka_source_hole"]
+    assert (found, holes) == ([(None, b"3"), (None, b"4")], [(1, 3)])
 
 
 @pytest.mark.parametrize(
