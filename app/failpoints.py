@@ -34,6 +34,7 @@ __all__ = ["MOMENTS", "POINTS", "QUEUE_POINTS", "FailpointDatabase", "FailpointS
 _BEFORE = {
     "event.publish_batch": "publish.before_commit",
     "direct.publish": "publish.before_commit",
+    "source.take": "source.before_commit",
     "outbox.claim": "relay.before_claim",
     "outbox.claim_heads": "relay.before_claim",
     "compat.mark": "relay.before_claim",
@@ -63,6 +64,7 @@ _DURING = {
 _AFTER = {
     "event.publish_batch": "publish.after_commit",
     "direct.publish": "publish.after_commit",
+    "source.take": "source.after_commit",
     "outbox.claim": "relay.after_claim",
     "outbox.claim_heads": "relay.after_claim",
     "compat.mark": "relay.after_claim",
@@ -92,7 +94,7 @@ QUEUE_POINTS = sorted(point for point in (*_BEFORE.values(), *_AFTER.values()) i
 MOMENTS = (
     "relay.mid_purge", "relay.mid_send", "stop.before_leave", "service.before_request", "service.after_request",
     "service.after_claim", "service.before_reply", "service.after_reply", "repeat.before_commit",
-    "repeat.after_commit", *QUEUE_POINTS,
+    "repeat.after_commit", "source.before_commit", "source.after_commit", *QUEUE_POINTS,
 )  # fmt: skip
 """Points that are not on the way of an event to its sinks."""
 POINTS = sorted(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import structlog
 
-from app.checks import early_checks, startup_checks
+from app.checks import early_checks, refuse_kafka_loops, startup_checks
 from app.settings.settings import Settings, SettingsRefused
 from app.wiring import ROLES, Assembly, open_hub
 from db.arrival import wait_for_database
@@ -25,14 +25,18 @@ async def serve(settings: Settings, roles: Sequence[str] | None = None) -> int:
     unknown = set(roles or ()) - set(ROLES)
     if unknown:
         raise SettingsRefused(f"--role is one of {', '.join(ROLES)}, not {', '.join(sorted(unknown))}")
-    if roles and set(roles) == {"source"} and not settings.amqp_sources:
-        raise SettingsRefused("--role source has nothing to read: HOOKWIRE_AMQP_SOURCES names queues")
+    if roles and set(roles) == {"source"} and not settings.reads_sources:
+        raise SettingsRefused(
+            "--role source has nothing to read: HOOKWIRE_AMQP_SOURCES names queues, HOOKWIRE_KAFKA_SOURCES topics"
+        )
     await _database(settings)
     await early_checks(settings)
     async with open_hub(settings, roles or ROLES) as hub:
         options, port = hub.storage.database.options, settings.listen_address[1]
         wanted = roles or ROLES
         await startup_checks(settings, options, port, serves_api="api" in wanted, reads_amqp="source" in wanted)
+        if "source" in wanted:
+            await refuse_kafka_loops(settings, options)
         _greet(hub, settings, roles or ROLES)
         await _run(Process(hub.phases, settings.drain_seconds, end_within))
     return 0
@@ -62,7 +66,7 @@ async def _run(process: Process) -> None:
 
 def _greet(hub: Assembly, settings: Settings, roles: Sequence[str]) -> None:
     """Print the addresses once, on standard error, for a person."""
-    running = [role for role in roles if role != "source" or settings.amqp_sources]
+    running = [role for role in roles if role != "source" or settings.reads_sources]
     lines = [f"hookwire runs: {', '.join(running)}"]
     if "api" in roles:
         lines += [f"  API       {hub.public_url}", f"  status    {hub.public_url}/"]
@@ -73,7 +77,8 @@ def _greet(hub: Assembly, settings: Settings, roles: Sequence[str]) -> None:
     absent = [name for name in ("kafka", "amqp") if name not in hub.sinks]
     lines.append(f"  sinks     {', '.join(hub.sinks)}" + (f"  (not configured: {', '.join(absent)})" if absent else ""))
     if "source" in running:
-        lines.append(f"  sources   {', '.join(text.partition('?')[0] for text in settings.amqp_sources)}")
+        named = (*settings.amqp_sources, *settings.kafka_sources)
+        lines.append(f"  sources   {', '.join(text.partition('?')[0] for text in named)}")
     if hub.storage.embedded is not None:
         lines.append(f"  database  {hub.storage.embedded.psql_command}")
     print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201 - this is the command's voice

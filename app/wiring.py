@@ -22,7 +22,7 @@ from app.assembly.notifications import ProcessNotifications
 from app.assembly.relays import Relaying
 from app.assembly.services import ServicesAssembly
 from app.assembly.sinks import configured_sinks
-from app.assembly.sources import amqp_sources
+from app.assembly.sources import Sources
 from app.assembly.storage import EmbeddedWatch, Storage, open_storage
 from app.bridges.fanout_sink import FanOutSink
 from app.bridges.listener import Listener
@@ -56,7 +56,6 @@ from egress.resolver import ThreadResolver
 from hub.acceptance import Hub
 from hub.direct import DirectPath
 from hub.fetching import Fetching
-from hub.intake import EventIntake
 from hub.owed import ANYTHING, Owed
 from hub.publish import Publisher
 from hub.rabbithub.queues import RabbitHubQueues
@@ -65,7 +64,6 @@ from hub.subscriptions import Subscriptions
 from hub.topics import Topics
 from hub.upstream import Upstreams
 from hub.verification import Verification
-from relay.amqp.source import AmqpSource
 from relay.metrics import RelayMetrics
 from relay.observer import Handler
 from runtime.loop_lag import LoopLag
@@ -171,7 +169,7 @@ class _Builder:
         self._fetch_wake = Wake(is_watched=True)
         self._notifications = ProcessNotifications()
         self.relaying: Relaying | None = None
-        self._amqp_sources: Sequence[AmqpSource] = ()
+        self._sources: Sources | None = None
         self._on_event = on_event
         self._event_log = EventLog(storage.incarnation, self._notifications.stored) if settings.logs_events else None
 
@@ -183,7 +181,7 @@ class _Builder:
             self.relaying = self._make_relaying()
         await self._configure(roles)
         phases: list[list[Service]] = []
-        serves, reads = "api" in roles, "source" in roles and bool(self._settings.amqp_sources)
+        serves, reads = "api" in roles, "source" in roles and self._settings.reads_sources
         if serves or reads:
             waking = self._wake_relays()
             publisher = Publisher(
@@ -193,7 +191,10 @@ class _Builder:
             self._notifications.order_scope.connect(publisher.order_across_topics)
             front = [self._front(publisher, sockets), *self._jobs.waits, self._services.waiting] if serves else []
             inside = [publisher, *(self._subscribing() if serves else [])]
-            phases += [[*front, *self._sources(publisher, reads=reads)], inside, waking]
+            if reads:
+                arguments = self._settings, self._database, self._hub, publisher, self._topics, self._registry
+                self._sources = Sources(*arguments)
+            phases += [[*front, *(self._sources.services if self._sources else ())], inside, waking]
         relays = self.relaying.relays if self.relaying else []
         phases.append([*relays, *(self._delivering() if "deliver" in roles else [])])
         # Stopped last, so that the metrics show the drain.
@@ -213,14 +214,6 @@ class _Builder:
         if "relay" in roles:
             for row in await self._database.fetch("event.configure_sinks", self.sinks):
                 _log.warning("sink_led_elsewhere", sink=row["name"], hint="this process has no address for it")
-
-    def _sources(self, publisher: Publisher, *, reads: bool) -> Sequence[Service]:
-        """Build the sources of AMQP."""
-        if not reads:
-            return ()
-        intake = EventIntake(self._hub, publisher, self._topics)
-        self._amqp_sources = amqp_sources(self._settings, self._storage.incarnation, intake, self._registry)
-        return self._amqp_sources
 
     def _wake_relays(self) -> list[Service]:
         """Connect this process's commits to its own relays, and to a notifier of the relays of other processes."""
@@ -318,7 +311,7 @@ class _Builder:
     def _reports(self) -> list[StateReport]:
         """Return the states of the sinks and sources of this process."""
         sinks = [StateReport("sink", name, state, error) for name, (state, error) in self._relay_states().items()]
-        sources = [StateReport("source", one.queue, one.state, one.last_error) for one in self._amqp_sources]
+        sources = self._sources.reports() if self._sources is not None else []
         ill = ("backing off", "refused")
         return [one if one.state in ill else one._replace(reason="") for one in (*sinks, *sources)]
 

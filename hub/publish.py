@@ -29,8 +29,9 @@ from db.pool import Database, Row, Session
 from event.event import Draft
 from event.key_hash import hash_key
 from hub.direct import DirectCommit, DirectPath
-from hub.owed import Owed, owed_by
+from hub.owed import ANYTHING, Owed, owed_by
 from hub.publish_error import IdempotencyConflict, IdempotencyInFlight, KeyBusy, Overloaded, PublishRefused
+from hub.stripes import StripesInUse
 from hub.unit import Accepted, Unit
 from runtime.pause import pause
 from runtime.trouble import Trouble
@@ -85,6 +86,7 @@ class Publisher:
     """The group commit of one process. Run :meth:`run` beside it; ``on_commit`` is called after each commit.
 
     Before it, ``on_stored`` gets each event that the commit has made, not those that it found by their idempotency key.
+    ``stripes`` are those in a commit; a writer beside this one uses them through it, and calls :meth:`tell_stored`.
     By ``direct`` events may go to this process's worker; a commit that writes no outbox row does not wake the relays.
     """
 
@@ -106,17 +108,17 @@ class Publisher:
         self._arrived = asyncio.Event()
         self._stopping = False
         self._keys_in_commit: set[tuple[str, str]] = set()
-        self._stripes_in_commit: set[int] = set()
+        self.stripes = StripesInUse(self._arrived.set)
         self._in_flight: set[Unit] = set()
         self._held: dict[frozenset[int], deque[Unit]] = {}
         self._held_units = 0
         self._key_waiters = asyncio.Semaphore(self._options.key_waiters)
-        self._orders_across_topics = False
+        self.orders_across_topics = False
         self._trouble = Trouble("publishing_fails", "publishing_goes_on")
 
     def order_across_topics(self, across: bool) -> None:
         """Set the order scope of the layout: per key across topics, or per (topic, key)."""
-        self._orders_across_topics = across
+        self.orders_across_topics = across
 
     async def publish(
         self, drafts: Sequence[Draft], fingerprint: bytes | Sequence[bytes | None] | None = None
@@ -136,7 +138,7 @@ class Publisher:
             raise Overloaded
         of_each = [fingerprint] * len(drafts) if fingerprint is None or isinstance(fingerprint, bytes) else fingerprint
         try:
-            stripes = stripes_of(drafts, across_topics=self._orders_across_topics)
+            stripes = stripes_of(drafts, across_topics=self.orders_across_topics)
             unit = Unit(drafts, stripes, of_each, asyncio.get_running_loop().create_future())
         except UnicodeEncodeError:
             raise PublishRefused("a key is not Unicode text") from None
@@ -195,12 +197,12 @@ class Publisher:
             keys = set().union(*(unit.idempotency_keys for unit in units))
             stripes = set().union(*(unit.stripes for unit in units))
             self._keys_in_commit |= keys
-            self._stripes_in_commit |= stripes
+            self.stripes.take(stripes)
             try:
                 busy = await self._commit(units, wait=False)
             finally:
                 self._keys_in_commit -= keys
-                self._stripes_in_commit -= stripes
+                self.stripes.release(stripes)
             for unit in busy:
                 self._again(unit, tasks)
 
@@ -221,7 +223,7 @@ class Publisher:
                 continue
             if unit.stripes in self._held:
                 self._hold(unit)
-            elif unit.idempotency_keys & keys or unit.stripes & self._stripes_in_commit:
+            elif unit.idempotency_keys & keys or unit.stripes & self.stripes.in_commit:
                 set_aside.append(unit)
                 unit.passed_over += 1
                 if unit.passed_over > _PASSED_OVER_MAX:  # otherwise a unit of many keys might wait for ever
@@ -233,6 +235,7 @@ class Publisher:
                 drafts += len(unit.drafts)
                 size += unit.bytes
         self._queue.extendleft(reversed(set_aside))
+        self.stripes.want(frozenset().union(*(unit.stripes for unit in set_aside)))
         return units
 
     async def _commit(self, units: Sequence[Unit], *, wait: bool) -> list[Unit]:
@@ -263,9 +266,16 @@ class Publisher:
     def _tell(self, units: Sequence[Unit], rows: Sequence[Row], *, is_direct: bool) -> None:
         """Tell which relays have new outbox rows, if any."""
         drafts = [draft for unit in units for draft in unit.drafts]
-        owed = owed_by(drafts, rows, is_direct=is_direct, across_topics=self._orders_across_topics)
+        owed = owed_by(drafts, rows, is_direct=is_direct, across_topics=self.orders_across_topics)
         if owed.others:
             self._on_commit(owed)
+
+    def tell_stored(self, drafts: Sequence[Draft], accepted: Sequence[Accepted]) -> None:
+        """Tell of events that another writer of this process has committed."""
+        for draft, one in zip(drafts, accepted, strict=True):
+            self._on_stored(draft, one)
+        if accepted:
+            self._on_commit(ANYTHING)
 
     def _begin_direct(self, units: Sequence[Unit]) -> DirectCommit | None:
         return None if self._direct is None else self._direct.begin(sum(len(unit.drafts) for unit in units))

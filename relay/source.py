@@ -3,6 +3,7 @@
 ::
 
     broker --> source (relay) --SourceMessage--> intake (hub) --> one transaction --> COMMIT --> acknowledged
+    Kafka  --> source (relay) --SourceRecord---> intake (hub) --> one transaction with the partition's offset
 
 The source owns the connection: it acknowledges messages, refuses them for good, and takes messages of one key one after
 the other. The intake owns the meaning of a message: its topic, its identity, and whether it may be published.
@@ -10,18 +11,24 @@ the other. The intake owns the meaning of a message: its topic, its identity, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal, Protocol
 
 __all__ = [
+    "BatchIntake",
     "Intake",
     "IntakeOutcome",
     "IntakeRefused",
     "IntakeResult",
     "IntakeUnavailable",
+    "RawRecord",
     "SourceMessage",
+    "SourcePlace",
+    "SourceRecord",
     "SourceRoute",
+    "Taken",
 ]
 
 IntakeOutcome = Literal["stored", "repeated", "returned"]
@@ -94,5 +101,68 @@ class Intake(Protocol):
         """Return when the message is an event and its transaction is committed.
 
         Raises :class:`IntakeRefused`, :class:`IntakeUnavailable`.
+        """
+        ...
+
+
+# --- records of a partition ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePlace:
+    """A partition of a source. ``topic`` is the topic of its events. ``source`` is the name of the Kafka topic."""
+
+    source: str
+    partition: int
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class RawRecord:
+    """A record as it is in Kafka. A value of None is a tombstone; ``at`` is None without a usable timestamp."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecord:
+    """One record at its offset. ``digest`` tells it from another record at the same offset.
+
+    ``read`` is its content, or the reason why it can be no event.
+    """
+
+    offset: int
+    digest: bytes
+    raw: RawRecord
+    read: SourceMessage | IntakeRefused
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The first ``count`` records are taken, each with its outcome in ``outcomes``; a refusal's is its reason.
+
+    ``next_offset`` is the partition's offset in the database. If ``count`` is 0 and it differs from the given one,
+    another process has taken the records. ``left_out`` has a reason for each header that the events lack.
+    """
+
+    count: int
+    next_offset: int
+    outcomes: Sequence[IntakeOutcome | IntakeRefused] = ()
+    left_out: Sequence[str] = ()
+
+
+class BatchIntake(Protocol):
+    """The port for records. The offset of a partition moves in the transaction that stores its records."""
+
+    async def take(
+        self, place: SourcePlace, from_offset: int, to_offset: int, records: Sequence[SourceRecord]
+    ) -> Taken:
+        """Take the longest prefix of the records whose keys are free, in one transaction.
+
+        ``to_offset`` is where the partition goes on after all of them. Raises :class:`IntakeUnavailable`; then the
+        caller reads the offset again, because the outcome may be unknown.
         """
         ...

@@ -49,6 +49,7 @@ _NAMES = {
         "forget_requests frames_body frames_type has_workers lease_requests parse_frames reap_requests release_request "
         "reply reply_by request request_by request_id service_settings settle_requests store_requests"
     ),
+    "source": "take_records",
     "topic": "is_quiet",
     "task": (
         "announce_tasks bury_tasks claim_task claim_tasks clean_tasks complete_task enqueue_task fail_task "

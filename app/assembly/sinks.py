@@ -16,7 +16,15 @@ from relay.kafka.sink import KafkaSink
 from relay.sink import Sink
 from relay.tls import TlsFiles
 
-__all__ = ["INNER_SINKS", "amqp_options", "configured_sinks", "kafka_options", "sink_maker", "source_options"]
+__all__ = [
+    "INNER_SINKS",
+    "amqp_options",
+    "configured_sinks",
+    "kafka_options",
+    "kafka_source_options",
+    "sink_maker",
+    "source_options",
+]
 
 INNER_SINKS = ("webhooks", "jobs")
 """The sinks in the database itself. They always exist, and only the term fences them."""
@@ -66,6 +74,16 @@ def kafka_options(settings: Settings, incarnation: str, *, manifests: bool = Tru
             own_headers=settings.relay_headers,
             security=security,
         )
+
+
+def kafka_source_options(settings: Settings, incarnation: str) -> KafkaOptions:
+    """Return the options for Kafka sources; raise SettingsRefused."""
+    servers = settings.kafka_source_servers or settings.kafka_bootstrap_servers
+    if not servers:
+        raise SettingsRefused(
+            f"{PREFIX}KAFKA_SOURCES needs {PREFIX}KAFKA_BOOTSTRAP_SERVERS or {PREFIX}KAFKA_SOURCE_SERVERS"
+        )
+    return kafka_options(settings.model_copy(update={"kafka_bootstrap_servers": servers}), incarnation)
 
 
 def amqp_options(settings: Settings, incarnation: str) -> AmqpOptions:

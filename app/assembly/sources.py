@@ -1,4 +1,4 @@
-"""Sources: builds the role ``source`` from the settings: one service for each AMQP queue that is read."""
+"""Sources: builds the role ``source`` from the settings: a service for each AMQP queue and Kafka topic that is read."""
 
 from __future__ import annotations
 
@@ -6,23 +6,68 @@ from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry
 
-from app.assembly.sinks import source_options
+from app.assembly.sinks import kafka_source_options, source_options
 from app.settings.amqp_source import route_of
 from app.settings.settings import Settings
+from app.verdict.presence import StateReport
+from db.pool import Database
+from hub.acceptance import Hub
+from hub.intake.messages import EventIntake
+from hub.intake.records import RecordIntake
+from hub.publish import Publisher
+from hub.topics import Topics
 from relay.amqp.source import AmqpSource, SourceMetrics
-from relay.source import Intake
+from relay.kafka.source.metrics import KafkaSourceMetrics
+from relay.kafka.source.offsets import SourceOffsets
+from relay.kafka.source.reader import PartitionOptions
+from relay.kafka.source.service import KafkaSource
+from runtime.process import process_name
 
-__all__ = ["amqp_sources"]
+__all__ = ["Sources"]
 
 
-def amqp_sources(
-    settings: Settings, incarnation: str, intake: Intake, registry: CollectorRegistry
-) -> Sequence[AmqpSource]:
-    """Return the services; raises SettingsRefused for a broker that cannot be reached by these settings."""
-    if not settings.amqp_sources:
-        return ()
-    options, metrics = source_options(settings, incarnation), SourceMetrics(registry)
-    return [
-        AmqpSource(options, route_of(text), intake, metrics, settings.amqp_source_prefetch, settings.event_bytes_max)
-        for text in settings.amqp_sources
-    ]
+class Sources:
+    """The sources of one process. Raises SettingsRefused for a broker that cannot be reached by these settings."""
+
+    def __init__(
+        self, settings: Settings, database: Database, hub: Hub, publisher: Publisher, topics: Topics,
+        registry: CollectorRegistry,
+    ) -> None:  # fmt: skip
+        self._settings = settings
+        self._registry = registry
+        self._amqp = self._amqp_sources(EventIntake(hub, publisher, topics), hub.incarnation)
+        intake = RecordIntake(database, hub.incarnation, publisher, topics)
+        self._kafka = self._kafka_sources(intake, database, hub.incarnation)
+
+    @property
+    def services(self) -> Sequence[AmqpSource | KafkaSource]:
+        """Return the services to run."""
+        return [*self._amqp, *self._kafka]
+
+    def reports(self) -> list[StateReport]:
+        """Return the state of each source."""
+        amqp = [StateReport("source", one.queue, one.state, one.last_error) for one in self._amqp]
+        return amqp + [StateReport("source", one.source, one.state, one.last_error) for one in self._kafka]
+
+    def _amqp_sources(self, intake: EventIntake, incarnation: str) -> Sequence[AmqpSource]:
+        settings = self._settings
+        if not settings.amqp_sources:
+            return ()
+        options, metrics = source_options(settings, incarnation), SourceMetrics(self._registry)
+        return [
+            AmqpSource(
+                options, route_of(text), intake, metrics, settings.amqp_source_prefetch, settings.event_bytes_max
+            )
+            for text in settings.amqp_sources
+        ]
+
+    def _kafka_sources(self, intake: RecordIntake, database: Database, incarnation: str) -> Sequence[KafkaSource]:
+        settings = self._settings
+        if not settings.kafka_sources:
+            return ()
+        options, metrics = kafka_source_options(settings, incarnation), KafkaSourceMetrics(self._registry)
+        reader = PartitionOptions(settings.kafka_source_records, settings.event_bytes_max)
+        return [
+            KafkaSource(options, route, intake, SourceOffsets(database, route.source, process_name()), metrics, reader)
+            for route in settings.kafka_routes()
+        ]

@@ -19,6 +19,7 @@ cursor                 the relay goes on behind the last id that it read, and ne
 unfenced-settlement    a delivery may be settled by a worker whose claim is over
 sinks-in-step          while one sink backs off, no other sends anything
 poison-stops-all       a refused record is sent again and again, and everything else of its sink waits (goharvest's way)
+offset-regardless      the offset of a Kafka partition moves by all records of a batch, also where some were not stored
 lost-as-unsent         a request whose worker is gone counts as one that never left, and runs again whatever its service
 =====================  ===============================================================================================
 """
@@ -177,18 +178,28 @@ def _settle_before_answer() -> None:
 
 
 def _no_key_lock() -> None:
+    _break_functions("seeded_bug.forget_keys")
+
+
+def _offset_regardless() -> None:
+    _break_functions("seeded_bug.move_regardless")
+
+
+def _break_functions(statement: str) -> None:
+    """Run a statement that replaces a function, whenever a process opens the database."""
+
     def make(open_storage: Any) -> Any:
         @asynccontextmanager
         async def opened(settings: Settings) -> AsyncIterator[Storage]:
             async with open_storage(settings) as storage:
                 with suppress(DatabaseError):  # another process may be replacing the function at this moment
-                    await storage.database.execute("seeded_bug.forget_keys")
+                    await storage.database.execute(statement)
                 yield storage
 
         return opened
 
-    if "seeded_bug.forget_keys" not in db.bound.STATEMENTS:  # type: ignore[attr-defined]
-        raise StaleBug("there is no statement seeded_bug.forget_keys")
+    if statement not in db.bound.STATEMENTS:  # type: ignore[attr-defined]
+        raise StaleBug(f"there is no statement {statement}")
     _replace(app.wiring, "open_storage", "(settings)", make)
 
 
@@ -322,6 +333,7 @@ SEEDED_BUGS: Final[Mapping[str, Callable[[], None]]] = MappingProxyType(
         "unfenced-settlement": _unfenced_settlement,
         "sinks-in-step": _sinks_in_step,
         "poison-stops-all": _poison_stops_all,
+        "offset-regardless": _offset_regardless,
         "lost-as-unsent": _lost_as_unsent,
     }
 )

@@ -12,6 +12,7 @@ the level comes from ``stricter_in_production``. The SC numbers are those of the
 """
 
 from app.checks.check import Check, ChecksRefused, Level
+from app.checks.kafka_sources import refuse_kafka_loops
 from app.checks.startup import early_checks, startup_checks
 
-__all__ = ["Check", "ChecksRefused", "Level", "early_checks", "startup_checks"]
+__all__ = ["Check", "ChecksRefused", "Level", "early_checks", "refuse_kafka_loops", "startup_checks"]

@@ -139,6 +139,7 @@ def _groups() -> dict[str, dict[str, typer.Typer]]:
     from app.cli.commands.queues import queues
     from app.cli.commands.requests import requests
     from app.cli.commands.services import services
+    from app.cli.commands.sources import sources
     from app.cli.commands.subscriptions import subscriptions
     from app.cli.commands.tasks import tasks
     from app.cli.commands.topics import topics
@@ -149,7 +150,7 @@ def _groups() -> dict[str, dict[str, typer.Typer]]:
         "Services": {"services": services, "requests": requests},
         "Run": {"config": config, "keys": keys, "layout": layout},
         "Publish and receive": {"subscriptions": subscriptions, "topics": topics},
-        "See and mend": {"events": events, "holds": holds, "deadletters": deadletters},
+        "See and mend": {"events": events, "holds": holds, "deadletters": deadletters, "sources": sources},
         "The lake": {"pipeline": pipeline},
     }
 

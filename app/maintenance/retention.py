@@ -2,7 +2,7 @@
 
 ::
 
-    dead letters too old --> deleted
+    dead letters too old, and records that sources refused --> deleted
     whole partitions that are old and not needed --> detached beside running transactions, then dropped
     other old events --> deleted in batches, where a partition fills slowly, or an event of it is needed
     topics with a time of their own --> their events, sooner or later than the others
@@ -143,6 +143,7 @@ class Retention(Periodic):
         removed = 0
         for statement in ("retention.purge_dead_letters", "retention.purge_relay_dead_letters"):
             removed += await self._walk(statement, bounds["through_id"], days)
+        removed += await self._purge_all("source.purge_refusals", days)
         return {"dead_letters": removed}
 
     async def _purge_history(self) -> dict[str, int]:

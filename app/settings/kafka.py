@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings
 
-__all__ = ["KafkaSettings"]
+__all__ = ["KafkaSettings", "check_servers"]
 
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 
@@ -67,7 +67,12 @@ class KafkaSettings(BaseSettings):
     @field_validator("kafka_bootstrap_servers")
     @classmethod
     def _check_servers(cls, value: str) -> str:
-        found = [_SERVER.fullmatch(server.strip()) for server in value.split(",")]
-        if value and not all(server and 0 < int(server[2]) < 2**16 for server in found):
-            raise ValueError("must be host:port, several separated by commas, each port 1 to 65535")
-        return value
+        return check_servers(value)
+
+
+def check_servers(value: str) -> str:
+    """Return a list of brokers, which may be empty; raises ValueError."""
+    found = [_SERVER.fullmatch(server.strip()) for server in value.split(",")]
+    if value and not all(server and 0 < int(server[2]) < 2**16 for server in found):
+        raise ValueError("must be host:port, several separated by commas, each port 1 to 65535")
+    return value

@@ -23,7 +23,7 @@ from app.settings.amqp_source import AmqpSourceSettings, route_of
 from app.settings.chat import ChatSettings
 from app.settings.file import SettingsFile, SettingsRefused, read_file, unknown_variables
 from app.settings.jobs import JobsSettings
-from app.settings.kafka import KafkaSettings
+from app.settings.kafka_source import KafkaSourceSettings
 from app.settings.logs import LogSettings
 from app.settings.outbox import OutboxSettings
 from app.settings.pages import PageSettings
@@ -56,7 +56,7 @@ def _data_dir() -> Path:
 
 
 class Settings(
-    AmqpSourceSettings, ChatSettings, JobsSettings, KafkaSettings, LogSettings, OutboxSettings, PageSettings,
+    AmqpSourceSettings, ChatSettings, JobsSettings, KafkaSourceSettings, LogSettings, OutboxSettings, PageSettings,
     PipelineSettings, RabbitHubSettings, VerificationSettings,
 ):  # fmt: skip
     """All settings. Times are in seconds, sizes in bytes."""
@@ -391,6 +391,11 @@ class Settings(
         """Return the AMQP sources that read the sink's broker."""
         has_sink = self.amqp_url is not None and self.amqp_source_url in (None, self.amqp_url)
         return [route_of(text) for text in self.amqp_sources] if has_sink else []
+
+    @property
+    def reads_sources(self) -> bool:
+        """Return whether there is a queue or a topic to read."""
+        return bool(self.amqp_sources or self.kafka_sources)
 
     @classmethod
     @override

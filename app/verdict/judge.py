@@ -101,7 +101,7 @@ def _why_down(name: str, report: Row) -> str:
 
 
 def _sources(facts: Facts) -> Iterator[Part]:
-    """Yield each queue that is read, by the best report of a process about it."""
+    """Yield each queue and Kafka topic that is read, by the best report of a process about it."""
     reports: dict[str, list[Row]] = {}
     for report in facts.processes:
         if report["kind"] == "source":
@@ -112,8 +112,10 @@ def _sources(facts: Facts) -> Iterator[Part]:
             why = f"its process {best['process']} is gone since {format_moment(best['until'])}"
             yield Part("source", name, "down", why, best["until"])
         elif best["state"] == "backing off":
-            why = f"the queue is not read since {format_moment(best['since'])}; {best['reason']}"
+            why = f"it is not read since {format_moment(best['since'])}; {best['reason']}"
             yield Part("source", name, "down", why, best["since"])
+        elif best["state"] == "paused":
+            yield Part("source", name, "paused", f"paused since {format_moment(best['since'])}", best["since"])
         else:
             yield Part("source", name, "ok", f"{best['process']} reads it", best["since"])
 

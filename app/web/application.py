@@ -21,6 +21,7 @@ from app.web.api.operating import (
     health,
     holds,
     replays,
+    sources,
     status,
     undelivered,
 )
@@ -90,6 +91,7 @@ _ROUTERS: Sequence[APIRouter] = (
     jobs.reports,
     job_assignment.router,
     holds.router,
+    sources.router,
     dead_letters.router,
     replays.router,
     erasures.router,

@@ -188,7 +188,7 @@ RETURN hookwire.publish(topic, convert_to(payload, 'UTF8'::name), key, content_t
 COMMENT ON FUNCTION hookwire.publish(text,text,text,text,jsonb) IS
 'Publish a text, as `publish` of bytes does.';
 
-CREATE OR REPLACE FUNCTION hookwire.publish_batch(tenant text, units integer[], topics text[], keys text[], content_types text[], headers text[], payloads bytea[], idempotency_keys text[], fingerprints bytea[], wait boolean, direct hookwire.direct_terms DEFAULT NULL::hookwire.direct_terms)
+CREATE OR REPLACE FUNCTION hookwire.publish_batch(tenant text, units integer[], topics text[], keys text[], content_types text[], headers text[], payloads bytea[], idempotency_keys text[], fingerprints bytea[], wait boolean, direct hookwire.direct_terms DEFAULT NULL::hookwire.direct_terms, prefix boolean DEFAULT false, left_out text DEFAULT NULL::text)
  RETURNS TABLE(item integer, outcome text, event_id bigint, accepted_at timestamp with time zone, ordered boolean, in_flight boolean, is_owed boolean, fence bigint, claims hookwire.direct_delivery[])
  LANGUAGE plpgsql
 AS $function$
@@ -207,6 +207,7 @@ DECLARE
     stripes integer[];    -- of each draft: the lock of its key; NULL without order
     names integer[];      -- of each draft: the lock of its idempotency key; the parts of a request share one
     digests bytea[];
+    in_turn record;
     refused integer[] := '{}';
     busy integer[] := '{}';
     running integer[] := '{}';
@@ -224,7 +225,7 @@ BEGIN
     SELECT coalesce(array_agg(s.name ORDER BY s.name), '{}'),
            coalesce(array_agg(s.name ORDER BY s.name) FILTER (WHERE s.name = 'webhooks'), '{}')
     INTO default_sinks, inner_sinks
-    FROM hookwire.sinks s WHERE s.configured AND s.name <> 'jobs';
+    FROM hookwire.sinks s WHERE s.configured AND s.name <> 'jobs' AND s.name IS DISTINCT FROM left_out;
 
     SELECT array_agg(q.ordered ORDER BY q.n), array_agg(q.route ORDER BY q.n), array_agg(q.stripe ORDER BY q.n)
     INTO orders, routes, stripes
@@ -238,7 +239,19 @@ BEGIN
               SELECT x.ordered, x.sinks FROM hookwire.topics x WHERE x.tenant = in_tenant AND x.name = d.topic LIMIT 1
           ) AS t ON true) AS q;
 
-    IF wait THEN
+    IF prefix THEN
+        FOR in_turn IN
+            SELECT min(d.unit) AS unit, d.stripe FROM unnest(units, stripes) AS d(unit, stripe)
+            WHERE d.stripe IS NOT NULL GROUP BY d.stripe ORDER BY min(d.unit), d.stripe
+        LOOP
+            IF wait AND in_turn.unit = units[1] THEN
+                PERFORM pg_advisory_xact_lock(stripe_class, in_turn.stripe);
+            ELSIF NOT pg_try_advisory_xact_lock(stripe_class, in_turn.stripe) THEN
+                SELECT array_agg(DISTINCT d.unit) INTO busy FROM unnest(units) AS d(unit) WHERE d.unit >= in_turn.unit;
+                EXIT;
+            END IF;
+        END LOOP;
+    ELSIF wait THEN
         PERFORM pg_advisory_xact_lock(stripe_class, wanted.stripe)
         FROM (SELECT DISTINCT s.stripe FROM unnest(stripes) AS s(stripe)
               WHERE s.stripe IS NOT NULL ORDER BY s.stripe) AS wanted;
@@ -285,7 +298,7 @@ BEGIN
         FROM generate_series(0, 7) AS s(slot);
     END IF;
     IF is_audience_kept THEN
-        -- A later statement than those that took the locks: it sees all that their former holders committed (RR-13).
+        -- A later statement than those that took the locks: it sees all that their former holders committed.
         made := ARRAY(SELECT a FROM hookwire.direct_audience(in_tenant, units, topics, keys, orders, routes, busy, direct) AS a);
         direct_items := ARRAY(SELECT DISTINCT m.n FROM unnest(made) AS m);
     END IF;
@@ -373,7 +386,7 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION hookwire.publish_batch(text,integer[],text[],text[],text[],text[],bytea[],text[],bytea[],boolean,hookwire.direct_terms) IS
+COMMENT ON FUNCTION hookwire.publish_batch(text,integer[],text[],text[],text[],text[],bytea[],text[],bytea[],boolean,hookwire.direct_terms,boolean,text) IS
 'Store drafts and the outbox rows for them: the only place that knows stripes, shards and routing.
 
 A unit is a set of drafts that is stored whole or not at all (one request). One row comes back for each draft:
@@ -383,6 +396,10 @@ A unit is a set of drafts that is stored whole or not at all (one request). One 
   conflict    its idempotency key was used before on its topic, with another digest
 
 Of a busy unit nothing was stored; in_flight tells that the cause is an idempotency key.
+
+With prefix, the units are in an order that has to be kept. Stripes are taken by try-lock in this order, and the units
+from the first busy one on are busy. So no stripe of a unit behind it is held. If wait is set too, only the first
+unit waits.
 
 The digest is the fingerprint. Where that is NULL, or the digest of the key itself, it is made of the event: the key
 is a CloudEvent''s identity.
@@ -399,8 +416,8 @@ Each step of this order is needed by a rule:
   6. Read the others in a second statement.
 
 Topics below hookwire.job and hookwire.service go to webhooks and pull only, unless their settings name other sinks.
-Only a topic''s own settings name the sink jobs.';
-REVOKE EXECUTE ON FUNCTION hookwire.publish_batch(text,integer[],text[],text[],text[],text[],bytea[],text[],bytea[],boolean,hookwire.direct_terms) FROM PUBLIC;
+Only a topic''s own settings name the sink jobs, and the sink left_out.';
+REVOKE EXECUTE ON FUNCTION hookwire.publish_batch(text,integer[],text[],text[],text[],text[],bytea[],text[],bytea[],boolean,hookwire.direct_terms,boolean,text) FROM PUBLIC;
 
 CREATE OR REPLACE FUNCTION hookwire.shard_of(digest bytea)
  RETURNS smallint

@@ -127,8 +127,8 @@ _WHOLE = {
     "console.topics_lately", "hold.list", "hold.page", "job.archived_kinds", "job.kinds",
     "job.live_counts", "job.put_kind", "job.schedules", "job.statistics", "key.list", "ledger.compare",
     "rabbithub.errors", "rabbithub.subscriptions", "request.count", "subscription.count", "subscription.list",
-    "task.counts", "task.dead", "task.dead_kinds", "task.kinds", "task.list", "undelivered.dead", "undelivered.open",
-    "undelivered.queued", "queue.counts", "task.rates", "outbox.oldest",
+    "source.loops", "task.counts", "task.dead", "task.dead_kinds", "task.kinds", "task.list", "undelivered.dead",
+    "undelivered.open", "undelivered.queued", "queue.counts", "task.rates", "outbox.oldest",
     # the verdict: bounded by names and counts, as test_verdict_reads.py measures
     "verdict.behind", "verdict.dead_letters", "verdict.holds", "verdict.jobs", "verdict.queues", "verdict.receivers",
     "verdict.services",

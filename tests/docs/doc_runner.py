@@ -14,8 +14,9 @@ and comments behind it say what must come of it, each a regular expression or, f
     <!-- background: ... -->  what runs in the background prints it
     <!-- never: ... -->       it does not print this until the end of the page
 
-A page shows one address, one id, one secret; a run has others. `127.0.0.1:8080` becomes the hub's address, port 9000 a
-free one, and the ids and the secret that stand for the reader's own become the last ones that a block printed.
+A page shows one address, one id, one secret; a run has others. `127.0.0.1:8080` becomes the hub's address,
+`127.0.0.1:9094` Kafka's, and port 9000 a free one. The ids and the secret that stand for the reader's own become the
+last ones that a block printed.
 """
 
 import os
@@ -25,10 +26,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.waiting import block_poll
 
@@ -81,6 +83,7 @@ class DocRunner:
     hub: Hub
     folder: Path
     callback_port: int
+    kafka: str = ""
     values: dict[str, str] = field(default_factory=dict)
     background: list[tuple[subprocess.Popen[bytes], Path]] = field(default_factory=list)
     never: list[str] = field(default_factory=list)
@@ -120,6 +123,7 @@ class DocRunner:
 
     def _with_values(self, text: str) -> str:
         port = str(self.callback_port)
+        text = text.replace("127.0.0.1:9094", self.kafka or "127.0.0.1:9094")
         text = text.replace("127.0.0.1:8080", self.hub.address).replace("127.0.0.1:9000", f"127.0.0.1:{port}")
         text = re.sub(r"\b9000\b", port, text).replace("receiver.py --secret", f"receiver.py --port {port} --secret")
         for placeholder, value in self.values.items():
@@ -189,14 +193,14 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 @contextmanager
-def running_hub(folder: Path, port: int) -> Iterator[Hub]:
-    """`hookwire serve` on an embedded database in this folder, as `make run` starts it."""
+def running_hub(folder: Path, port: int, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[Hub]:
+    """`hookwire serve` on an embedded database in this folder, as `make run` starts it, with these settings."""
     log_path = folder / "hub.log"
     environment = {"HOOKWIRE_DATA_DIR": str(folder / "data"), "HOOKWIRE_LISTEN": f"127.0.0.1:{port}"}
     with log_path.open("wb") as log:
         child = subprocess.Popen(
-            [Path(sys.executable).with_name("hookwire"), "serve"], cwd=folder, env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            [Path(sys.executable).with_name("hookwire"), "serve"], cwd=folder,
+            env={**os.environ, **environment, **settings}, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
         )  # fmt: skip
     try:
         deadline = time.monotonic() + 60

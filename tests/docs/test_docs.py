@@ -24,6 +24,7 @@ RUN_PAGES = [page for page in PAGES if blocks_of(page)]
 ROOMS = ("app", "hub", "relay", "webhooks", "jobs", "reqrep", "egress", "runtime", "db", "event", "pipeline")
 
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_EXPORT = re.compile(r"^export (HOOKWIRE_\w+)=(\S+)$", re.MULTILINE)
 _LINK = re.compile(r"\[[^\]\[]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} +(.+)$", re.MULTILINE)
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -73,14 +74,20 @@ def test_each_picture_is_small_and_shown_by_a_page() -> None:
 
 
 @pytest.fixture
-def runner(servers_folder: Path) -> Iterator[DocRunner]:
-    """A hub as `make run` starts it, and a folder that looks like a checkout to the commands of a page."""
+def runner(page: Path, servers_folder: Path, request: pytest.FixtureRequest) -> Iterator[DocRunner]:
+    """A hub as `make run` starts it, and a folder that looks like a checkout to the commands of a page.
+
+    A page that exports settings of Kafka sources has a broker, and a hub with these settings.
+    """
+    exported = dict(_EXPORT.findall(page.read_text()))
+    kafka = request.getfixturevalue("kafka").bootstrap if "HOOKWIRE_KAFKA_SOURCES" in exported else ""
+    settings = {name: value.strip("'").replace("127.0.0.1:9094", kafka) for name, value in exported.items() if kafka}
     folder = Path(tempfile.mkdtemp(prefix="docs-", dir=servers_folder))
     folder.chmod(0o711)  # under root the database's account passes through
     for name, target in {".venv": Path(sys.prefix), "examples": ROOT / "examples"}.items():
         (folder / name).symlink_to(target)
-    with running_hub(folder, free_port()) as hub:
-        runner = DocRunner(hub, folder, free_port())
+    with running_hub(folder, free_port(), settings) as hub:
+        runner = DocRunner(hub, folder, free_port(), kafka)
         try:
             yield runner
         finally:

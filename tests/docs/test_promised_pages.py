@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 DOCS = Path(__file__).parents[2] / "docs"
+INTAKE = ("hub/intake/messages.py", "hub/intake/drafts.py")
 
 
 def page(name: str) -> str:
@@ -14,7 +15,7 @@ def page(name: str) -> str:
 
 def test_the_page_on_the_amqp_source_names_each_reason_of_a_refusal() -> None:
     """FM-03: an operator who sees a reason in the metric finds it on the page."""
-    sources = [(DOCS.parent / name).read_text("utf-8") for name in ("hub/intake.py", "relay/amqp/incoming.py")]
+    sources = [(DOCS.parent / name).read_text("utf-8") for name in (*INTAKE, "relay/amqp/incoming.py")]
     reasons = {reason for text in sources for reason in re.findall(r'IntakeRefused\(\s*"(\w+)"', text)}
     section = page("how-to/amqp-source.md").partition("## What is refused")[2].partition("\n## ")[0]
 
@@ -23,13 +24,34 @@ def test_the_page_on_the_amqp_source_names_each_reason_of_a_refusal() -> None:
 
 def test_the_page_on_the_amqp_source_names_each_reason_why_a_header_is_left_out() -> None:
     """GW-02: an operator who sees a reason in the metric finds it on the page."""
-    names = ("hub/intake.py", "relay/amqp/incoming.py", "relay/amqp/incoming_header.py")
+    names = (*INTAKE, "relay/amqp/incoming.py", "relay/amqp/incoming_header.py")
     sources = "".join((DOCS.parent / name).read_text("utf-8") for name in names)
     reasons = set(re.findall(r'left_out\.append\("(\w+)"\)|left_out \+ \("(\w+)",\)', sources))
     words = {word for pair in reasons for word in pair if word}
     section = page("how-to/amqp-source.md").partition("## What a message becomes")[2].partition("\n## ")[0]
 
     assert (len(words) > 9, [word for word in sorted(words) if f"`{word}`" not in section]) == (True, [])
+
+
+def test_the_page_on_the_kafka_source_names_each_reason_of_a_refusal() -> None:
+    """An operator who sees a reason in the metric finds it on the page."""
+    names = ("hub/intake/records.py", "hub/intake/drafts.py", "relay/kafka/source/incoming.py")
+    sources = "".join((DOCS.parent / name).read_text("utf-8") for name in names)
+    reasons = set(re.findall(r'IntakeRefused\(\s*"(\w+)"', sources))
+    section = page("how-to/kafka-source.md").partition("## What is refused")[2].partition("\n## ")[0]
+
+    assert (len(reasons) > 3, [one for one in sorted(reasons) if f"`{one}`" not in section]) == (True, [])
+
+
+def test_the_page_on_the_kafka_source_names_each_reason_why_a_header_is_left_out() -> None:
+    """An operator who sees a reason in the metric finds it on the page."""
+    names = ("hub/intake/drafts.py", "relay/kafka/source/incoming.py")
+    sources = "".join((DOCS.parent / name).read_text("utf-8") for name in names)
+    reasons = set(re.findall(r'left_out\.append\("(\w+)"\)|left_out \+ \("(\w+)",\)', sources))
+    words = {word for pair in reasons for word in pair if word}
+    section = page("how-to/kafka-source.md").partition("## What a record becomes")[2].partition("\n## ")[0]
+
+    assert (len(words) > 3, [word for word in sorted(words) if f"`{word}`" not in section]) == (True, [])
 
 
 def test_the_page_of_patterns_leads_to_a_feature_for_each() -> None:

@@ -108,7 +108,7 @@ def test_a_sink_whose_relay_has_just_started_is_no_trouble() -> None:
 @pytest.mark.parametrize(
     ("reports", "expected"),
     [
-        ([report("source", "in")], [("source", "down", f"the queue is not read since {AGO_TEXT}; no broker answers")]),
+        ([report("source", "in")], [("source", "down", f"it is not read since {AGO_TEXT}; no broker answers")]),
         (
             [report("source", "in", is_alive=False)],
             [("source", "down", "its process a-1 is gone since 2026-01-15T09:30:00Z")],

@@ -44,6 +44,7 @@ _TABLE = {
         "GET /deliveries", "GET /deliveries/{delivery_id}/attempts",
         "GET /undelivered", "GET /topics", "GET /topics/{topic}/settings", "GET /foreign-topics",
         "GET /hub/pairs", "GET /upstreams",
+        "GET /sources", "GET /sources/{source}/refusals",
         "GET /keys", "GET /holds", "GET /holds/{hold}", "GET /dead-letters", "GET /dead-letters/{dead_letter}",
         "GET /replays", "GET /replays/{replay}", "GET /audit", "GET /metrics", "GET /status",
         "GET /rabbithub/endpoint/{kind}/{name}",
@@ -56,6 +57,8 @@ _TABLE = {
     ],
     "read and payloads": ["GET /topics/{topic}"],
     "operate": [
+        "POST /sources/{source}/pause", "POST /sources/{source}/resume", "POST /sources/{source}/reset",
+        "POST /sources/refusals/{refusal}/retry", "POST /sources/refusals/{refusal}/give-up",
         "POST /deliveries/{delivery_id}/retry", "POST /holds/{hold}/give-up",
         "POST /deliveries/{delivery_id}/give-up", "POST /holds/{hold}/retry",
         "POST /dead-letters/{dead_letter}/retry",

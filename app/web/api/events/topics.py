@@ -231,6 +231,15 @@ def _check_loop(name: str, body: TopicSettings, context: Context) -> None:
             raise Problem("invalid-parameter", detail, parameter="amqp_exchange")
 
 
+def _check_kafka_loop(name: str, body: TopicSettings, context: Context) -> None:
+    """Refuse to publish to a Kafka topic that a source reads."""
+    settings = context.settings
+    target = body.kafka_topic or settings.kafka_topic_prefix + name
+    if "kafka" in (body.sinks or ()) and any(route.source == target for route in settings.kafka_routes_of_sink()):
+        detail = f"HOOKWIRE_KAFKA_SOURCES reads the Kafka topic {target}: each event would come back."
+        raise Problem("invalid-parameter", detail, parameter="kafka_topic")
+
+
 def _settings_out(row: Row) -> TopicSettingsOut:
     rule = json.loads(row["job"]) if row["job"] is not None else None
     return TopicSettingsOut.model_validate(
@@ -283,6 +292,7 @@ async def put_settings(
     _check_url(body.validator_url, "validator_url", context)
     _check_url(body.moved_to, "moved_to", context)
     _check_loop(topic, body, context)
+    _check_kafka_loop(topic, body, context)
     name, version = _name(topic), version_meant(if_match)
     rule = await _rule_of(name, body, context)
     if if_match is not None and not await context.database.fetch("topic.known", "default", name):

@@ -1,4 +1,4 @@
-"""Intake: publish the messages of a source; the hub's side of :mod:`relay.source`.
+"""Intake of messages: publish what an AMQP source reads, one message at a time.
 
     message --own event?--> returned          it came back: a sink and a source make a loop
             --hops------->  refused           it has passed too many hubs: a loop of several
@@ -12,31 +12,27 @@ or this process was killed after COMMIT, finds it and becomes no second event.
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import hashlib
 from collections.abc import Sequence
 
 from db.errors import DatabaseError
-from event.attribute import HEADER_PREFIX, CloudEventError, encode_header_value
-from event.cloudevents import decode_http
+from event.attribute import HEADER_PREFIX
 from event.event import Draft
 from event.hops import HOPS_HEADER, HOPS_MAX, hops_of
 from event.topic import TopicError, is_reserved, validate_topic
 from hub.acceptance import Hub
 from hub.form import FormRefused
+from hub.intake.drafts import drafts_of, without_private
 from hub.publish import IdempotencyConflict, IdempotencyInFlight, KeyBusy, Overloaded, Publisher, PublishRefused
 from hub.rabbithub.exchange import RoutingError, topic_of_key
 from hub.rabbithub.resource import Place, Resource, ensure_topic, find
 from hub.topics import Topics, UnknownTopic
 from relay.amqp.incoming_header import encode_controls
 from relay.source import IntakeRefused, IntakeResult, IntakeUnavailable, SourceMessage, SourceRoute
-from webhooks.custom_header import is_private
 
 __all__ = ["EventIntake"]
 
-_PARSED_HERE_BYTES_MAX = 256 * 1024
-"""A larger message is parsed in a thread, beside the event loop."""
 _TOPICS_KNOWN_MAX = 10_000
 
 
@@ -57,12 +53,12 @@ class EventIntake:
         hops = hops_of(message.hops)
         if hops is None or hops + 1 >= HOPS_MAX:
             raise IntakeRefused("too_many_hops", f"it has passed {HOPS_MAX} hubs or more: they make a loop")
-        message = _without_private(message)
+        message = without_private(message)
         try:
             topic, about = await self._topic(route, message)
             if route.rabbithub_exchange and message.content_type is None:
-                message = dataclasses.replace(message, content_type="application/octet-stream")  # RH-12
-            drafts, message = await _drafts(topic, message, {**about, HOPS_HEADER: str(hops + 1)})
+                message = dataclasses.replace(message, content_type="application/octet-stream")
+            drafts, message = await drafts_of(topic, message, {**about, HOPS_HEADER: str(hops + 1)})
             fingerprint = _identify(drafts, route, message)
             accepted = await self._publisher.publish(drafts, fingerprint) if drafts else []
         except IdempotencyConflict:
@@ -114,45 +110,6 @@ class EventIntake:
                 self._ensured.clear()
             self._ensured.add(topic)
         return topic
-
-
-def _without_private(message: SourceMessage) -> SourceMessage:
-    """Leave out headers that may hold a secret, because the event goes to every subscriber."""
-    private = tuple(filter(is_private, message.headers))
-    kept = {name: value for name, value in message.headers.items() if name not in private}
-    return dataclasses.replace(message, headers=kept, left_out=message.left_out + ("private",) * len(private))
-
-
-async def _drafts(topic: str, message: SourceMessage, about: dict[str, str]) -> tuple[list[Draft], SourceMessage]:
-    """Return the event of a message, or those of a CloudEvents batch; and the message, which names omitted headers.
-
-    CloudEvents attributes in headers are left out if they make no CloudEvent. A body that announces a CloudEvent and
-    holds none is refused.
-    """
-    is_parsed = (message.content_type or "").lower().startswith("application/cloudevents")
-    own = {name: value for name, value in message.headers.items() if not name.startswith(HEADER_PREFIX)}
-    try:
-        if is_parsed and len(message.body) > _PARSED_HERE_BYTES_MAX:
-            drafts = await asyncio.to_thread(_decoded, topic, message)
-        else:
-            drafts = _decoded(topic, message)
-    except CloudEventError as error:
-        if is_parsed or len(own) == len(message.headers):
-            raise IntakeRefused("cloudevent", error.detail) from None
-        drafts = _decoded(topic, dataclasses.replace(message, headers=own))
-    known = own.keys() | {name for draft in drafts for name in draft.headers}
-    lost = message.left_out + ("cloudevent",) * len(message.headers.keys() - known)
-    found = [dataclasses.replace(draft, headers={**draft.headers, **own, **about}) for draft in drafts]
-    return found, dataclasses.replace(message, left_out=lost)
-
-
-def _decoded(topic: str, message: SourceMessage) -> list[Draft]:
-    attributes = [
-        (name.encode(), encode_header_value(value).encode())
-        for name, value in message.headers.items()
-        if name.startswith(HEADER_PREFIX)
-    ]
-    return decode_http(topic, message.key, message.content_type, attributes, message.body)
 
 
 def _identify(drafts: list[Draft], route: SourceRoute, message: SourceMessage) -> bytes | None:

@@ -1,0 +1,181 @@
+"""``hookwire sources``: Kafka topics that are read, and the records that were refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from app.cli.data import segment
+from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.failure import CommandFailed
+from app.cli.listing import listed, print_list
+from app.cli.moment import shown_moment
+
+__all__ = ["sources"]
+
+sources = typer.Typer(
+    help="Kafka sources: list, pause, resume, reset; refusals, retry and skip of refused records.", no_args_is_help=True
+)
+Name = Annotated[str, typer.Argument(help="The source, which is the name of its Kafka topic.")]
+Refusal = Annotated[str, typer.Argument(help="refusal_7, as `refusals` shows it.")]
+Why = Annotated[str | None, typer.Option("--why", help="Goes into the audit trail.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of records.")]
+Partition = Annotated[int | None, typer.Option("--partition", min=0, help="This partition alone; default: each.")]
+Offset = Annotated[int | None, typer.Option("--offset", min=0, help="The next offset; default: the end.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Make the moves. Without it they are only printed.")]
+_HEADS: Final = ("Source", "Topic", "Partition", "Next", "Lag", "Refused", "State")
+_REFUSAL_HEADS: Final = ("Refusal", "Place", "Key", "Bytes", "Refused", "Reason")
+
+
+@sources.command(name="list")
+def list_all(url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """List the partitions of all sources. Exit code 1: one of them waits, or records were refused.
+
+    Example:
+
+      hookwire sources list
+    """
+    run(_list(url, as_json, config))
+
+
+@sources.command()
+def pause(name: Name, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Stop reading a source, in every process. Records wait in Kafka.
+
+    Example:
+
+      hookwire sources pause stock --why 'the shop moves'
+    """
+    run(_act(f"/sources/{segment(name)}/pause", {"reason": why}, f"{name} is paused", url, as_json, config))
+
+
+@sources.command()
+def resume(name: Name, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Read a source again, from the offsets in the database.
+
+    Example:
+
+      hookwire sources resume stock
+    """
+    run(_act(f"/sources/{segment(name)}/resume", {"reason": why}, f"{name} is read again", url, as_json, config))
+
+
+@sources.command()
+def reset(
+    name: Name, partition: Partition = None, offset: Offset = None, yes: Yes = False, why: Why = None, url: Url = None,
+    as_json: Json = False, config: Config = None,
+) -> None:  # fmt: skip
+    """Print where the partitions of a source would go on; with --yes, move them. Going back publishes records again.
+
+    Example:
+
+      hookwire sources reset stock --partition 0 --offset 4000 --yes --why 'ticket 4711'
+    """
+    asked = {"partition": partition, "offset": offset, "dry_run": not yes, "reason": why}
+    run(_reset(name, asked, url, as_json, config))
+
+
+@sources.command()
+def refusals(name: Name, limit: Limit = 1000, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """List the refused records of a source. Exit code 1: there is one.
+
+    Example:
+
+      hookwire sources refusals stock
+    """
+    run(_refusals(name, limit, url, as_json, config))
+
+
+@sources.command()
+def retry(refusal: Refusal, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Publish a refused record after all, for example after a limit was raised.
+
+    Example:
+
+      hookwire sources retry refusal_7 --why 'larger events are allowed now'
+    """
+    run(_settle(refusal, "retry", why, f"{refusal} is published", url, as_json, config))
+
+
+@sources.command()
+def skip(refusal: Refusal, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Forget a refused record. It stays in Kafka.
+
+    Example:
+
+      hookwire sources skip refusal_7 --why 'malformed, ticket 4711'
+    """
+    run(_settle(refusal, "give-up", why, f"{refusal} is forgotten", url, as_json, config))
+
+
+async def _list(url: str | None, as_json: bool, config: Path | None) -> int:
+    from app.cli.hub_client import get, hub_url
+
+    found = (await get(f"{hub_url(url, settings_from(config))}/sources"))["items"]
+    rows = [(one, part) for one in found for part in one["partitions"]]
+    if as_json:
+        print_list(found, _HEADS, str, (), "", as_json=True)
+    else:
+        print_list(rows, _HEADS, _row, ("Topic", "State"), "none: no Kafka topic was ever read", as_json=False)
+    return int(any(one["refused"] or part["trouble"] for one, part in rows))
+
+
+def _row(row: tuple[dict[str, Any], dict[str, Any]]) -> tuple[str, ...]:
+    one, part = row
+    lag = "?" if part["lag"] is None else str(part["lag"])
+    state = "paused" if one["paused"] else part["trouble"] or "ok"
+    return (
+        one["source"], one["topic"] or "?", str(part["partition"]), str(part["next_offset"]), lag, str(one["refused"]),
+        state,
+    )  # fmt: skip
+
+
+async def _refusals(name: str, limit: int, url: str | None, as_json: bool, config: Path | None) -> int:
+    found = await listed(f"/sources/{segment(name)}/refusals", {}, limit, url, config)
+    print_list(found, _REFUSAL_HEADS, _refusal_row, ("Key", "Reason"), "none: no record was refused", as_json=as_json)
+    return int(bool(found))
+
+
+def _refusal_row(one: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        one["id"], f"{one['partition']}@{one['offset']}", one["key"] or "", str(one["bytes"]),
+        shown_moment(one["refused_at"]), f"{one['reason']}: {one['detail']}",
+    )  # fmt: skip
+
+
+async def _reset(name: str, asked: dict[str, Any], url: str | None, as_json: bool, config: Path | None) -> int:
+    found = await _post(f"/sources/{segment(name)}/reset", asked, url, config)
+    if as_json:
+        say(json.dumps(found))
+        return 0
+    verb = "would go" if found["dry_run"] else "goes"
+    for move in found["moves"]:
+        say(f"partition {move['partition']} {verb} from {move['next_offset']} to {move['to_offset']}")
+    if found["dry_run"]:
+        say("nothing is changed; add --yes to move them")
+    return 0
+
+
+async def _settle(
+    refusal: str, verb: str, why: str | None, said: str, url: str | None, as_json: bool, config: Path | None
+) -> int:
+    if not refusal.startswith("refusal_"):
+        raise CommandFailed(f"{refusal} is no refusal: hookwire sources refusals SOURCE lists them", 2)
+    return await _act(f"/sources/refusals/{segment(refusal)}/{verb}", {"reason": why}, said, url, as_json, config)
+
+
+async def _act(path: str, asked: dict[str, Any], said: str, url: str | None, as_json: bool, config: Path | None) -> int:
+    found = await _post(path, asked, url, config)
+    say(json.dumps(found) if as_json else said)
+    return 0
+
+
+async def _post(path: str, asked: dict[str, Any], url: str | None, config: Path | None) -> Any:
+    from app.cli.hub_client import AS_JSON, hub_url, post
+
+    address = f"{hub_url(url, settings_from(config))}{path}"
+    found, _ = await post(address, json.dumps(asked).encode(), AS_JSON, deadline_seconds=60.0)
+    return found

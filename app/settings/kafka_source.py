@@ -1,0 +1,85 @@
+"""Settings of Kafka sources: the topics to read."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from pydantic import Field, field_validator
+from pydantic_settings import NoDecode
+from typing_extensions import Annotated  # noqa: UP035 - one home for it on 3.11
+
+from app.settings.kafka import KafkaSettings, check_servers
+from event.topic import TopicError, is_reserved, validate_topic
+from relay.kafka.source.route import KafkaRoute
+
+__all__ = ["KafkaSourceSettings", "kafka_route_of"]
+
+_FIELDS: Final = ("topic", "start", "group")
+_STARTS: Final = ("earliest", "latest")
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+class KafkaSourceSettings(KafkaSettings):
+    """The Kafka topics to read, beside the settings of Kafka, whose TLS files and user serve for them as well."""
+
+    kafka_sources: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Kafka topics whose records become events, comma separated: `TOPIC`, or `TOPIC?topic=T` for "
+        "another topic of the hub; `start=earliest` begins with the oldest record (default: `latest`), and `group=G` "
+        "names the consumer group.",
+    )
+    kafka_source_servers: str = Field(
+        "", description="host:port,host:port of the brokers of KAFKA_SOURCES; default: those of the sink."
+    )
+    kafka_source_records: int = Field(
+        500, ge=1, le=5_000, description="Records of a partition that are taken in one transaction, at most."
+    )
+
+    @field_validator("kafka_sources", mode="before")
+    @classmethod
+    def _split_kafka_sources(cls, value: Any) -> Any:
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @field_validator("kafka_sources")
+    @classmethod
+    def _check_kafka_sources(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        names = [kafka_route_of(text).source for text in value]
+        if len(set(names)) < len(names):
+            raise ValueError("names a Kafka topic twice")
+        return value
+
+    @field_validator("kafka_source_servers")
+    @classmethod
+    def _check_source_servers(cls, value: str) -> str:
+        return check_servers(value)
+
+    def kafka_routes(self) -> list[KafkaRoute]:
+        """Return the Kafka sources."""
+        return [kafka_route_of(text) for text in self.kafka_sources]
+
+    def kafka_routes_of_sink(self) -> list[KafkaRoute]:
+        """Return the Kafka sources that read the sink's brokers."""
+        has_sink = self.kafka_bootstrap_servers and self.kafka_source_servers in ("", self.kafka_bootstrap_servers)
+        return self.kafka_routes() if has_sink else []
+
+
+def kafka_route_of(text: str) -> KafkaRoute:
+    """Read one source; raises ValueError."""
+    source, _, query = text.partition("?")
+    pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query), max_num_fields=len(_FIELDS))
+    given = dict(pairs)
+    if len(given) < len(pairs) or not given.keys() <= {*_FIELDS}:
+        raise ValueError(f"{text!r}: after the Kafka topic come {', '.join(_FIELDS)}, each at most once")
+    if given.get("start", "latest") not in _STARTS:
+        raise ValueError(f"{text!r}: start is one of {', '.join(_STARTS)}")
+    if not _NAME.fullmatch(source) or not _NAME.fullmatch(given.get("group", "g")):
+        raise ValueError(f"{text!r}: a Kafka topic and a group have 1 to 249 letters, digits, dots, - and _")
+    topic = given.pop("topic", source)
+    try:
+        if is_reserved(validate_topic(topic)):
+            raise TopicError(f"the topic {topic} is the hub's own")
+    except TopicError as error:
+        raise ValueError(f"{text!r}: {error}; name another by topic=") from None
+    return KafkaRoute(source, topic, **given)  # type: ignore[arg-type]

@@ -1,0 +1,293 @@
+"""/sources: Kafka topics that are read, how far, and the records that were refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.web.api.route.actor import Reason, Reasoned, actor_of
+from app.web.api.route.context import Context, context_of
+from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.refusals import refusals
+from app.web.api.route.strict_route import StrictRoute
+from app.web.problem import Problem
+from app.web.scopes import needs
+from db.errors import Refused
+from db.pool import Row
+from event.identity import format_event_id
+from hub.intake.refusals import NoRefusal, NoSource, Refusals
+from relay.source import IntakeRefused
+
+__all__ = ["router"]
+
+router = APIRouter(
+    prefix="/sources", tags=["sources"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
+)
+In = Annotated[Context, Depends(context_of)]
+Source = Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,249}$", examples=["stock"])]
+RefusalId = Annotated[str, Path(pattern=r"^refusal_[0-9]{1,18}$", examples=["refusal_7"])]
+_PARTITIONS_MAX = 10_000
+_VERB = refusals(
+    "not-found", "invalid-parameter", "malformed-json", "unsupported-media-type", "body-too-large", "outcome-unknown"
+)
+_PARTITION: dict[str, Any] = {
+    "partition": 0, "next_offset": 4711, "end_offset": 4720, "lag": 9, "taken": 4711,
+    "last_record_at": "2026-01-15T09:31:07Z", "reader": "hub-1-7", "trouble": None,
+}  # fmt: skip
+_SOURCE: dict[str, Any] = {
+    "source": "stock", "topic": "stock.level", "paused": False, "lag": 9, "refused": 0, "partitions": [_PARTITION],
+}  # fmt: skip
+_MOVE: dict[str, Any] = {"partition": 0, "next_offset": 4711, "to_offset": 4000}
+_REFUSAL: dict[str, Any] = {
+    "id": "refusal_7", "source": "stock", "partition": 0, "offset": 4708, "reason": "too_large",
+    "detail": "the value has 2000000 bytes, more than 1048576", "key": "shoe", "bytes": 2_000_004,
+    "record_at": "2026-01-15T09:31:06Z", "refused_at": "2026-01-15T09:31:07.131002Z",
+}  # fmt: skip
+
+
+class PartitionOut(BaseModel):
+    """How far a partition is taken."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_PARTITION]})
+
+    partition: int
+    next_offset: int = Field(description="The first offset that is not taken.")
+    end_offset: int | None = Field(description="The end of the partition, as its reader has seen it last.")
+    lag: int | None
+    taken: int = Field(description="Number of records that were taken, with those that were refused.")
+    last_record_at: datetime | None
+    reader: str | None = Field(description="The process that has read it last.")
+    trouble: str | None = Field(description="Why its reader does not go on; null while it does.")
+
+
+class SourceOut(BaseModel):
+    """A Kafka topic that is read."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_SOURCE]})
+
+    source: str = Field(description="The name of the Kafka topic.")
+    topic: str | None = Field(description="The topic of its events; null if the settings of this process lack it.")
+    paused: bool
+    lag: int
+    refused: int = Field(description="Number of refused records that are kept, counted up to 10,000.")
+    partitions: list[PartitionOut]
+
+
+class SourceList(BaseModel):
+    """All sources that were ever read, by name."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_SOURCE]}]})
+
+    items: list[SourceOut]
+
+
+class PausedOut(BaseModel):
+    """Whether a source is paused."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"source": "stock", "paused": True}]})
+
+    source: str
+    paused: bool
+
+
+class ResetIn(Reason):
+    """Where to go on."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"offset": 4000, "partition": 0}]})
+
+    partition: int | None = Field(None, ge=0, description="null: each partition.")
+    offset: int | None = Field(None, ge=0, lt=2**62, description="null: the end, as the reader has seen it last.")
+    dry_run: bool = Field(True, description="Only tell what would change.")
+
+
+class Move(BaseModel):
+    """The move of a partition. Records between the two offsets are taken again, or are skipped."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"partition": 0, "next_offset": 4711, "to_offset": 4000}]}
+    )
+
+    partition: int
+    next_offset: int
+    to_offset: int
+
+
+class ResetOut(BaseModel):
+    """The moves, and whether they are made."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"dry_run": True, "moves": [_MOVE]}]})
+
+    dry_run: bool
+    moves: list[Move]
+
+
+class RefusalOut(BaseModel):
+    """A record that cannot be an event. ``key`` is text, with other bytes escaped as in Python."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_REFUSAL]})
+
+    id: str
+    source: str
+    partition: int
+    offset: int
+    reason: str
+    detail: str
+    key: str | None
+    bytes: int
+    record_at: datetime | None
+    refused_at: datetime
+
+
+class RefusalPage(BaseModel):
+    """A page of refused records, oldest first."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_REFUSAL], "next_cursor": None}]})
+
+    items: list[RefusalOut]
+    next_cursor: str | None
+
+
+class SettledRefusal(BaseModel):
+    """The events that a refused record has become; none if it was skipped."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"id": "refusal_7", "events": ["evt_k3v7q2ha_42"]}]})
+
+    id: str
+    events: list[str]
+
+
+@router.get("", summary="List Kafka sources")
+@needs("read")
+async def list_sources(context: In) -> SourceList:
+    """Shows how far each partition is taken, and why it waits. Queues of AMQP are in `GET /status`."""
+    rows = await context.database.fetch("source.list", _PARTITIONS_MAX)
+    topics = _topics(context)
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["source"], []).append(row)
+    return SourceList(items=[_source(name, topics.get(name), of) for name, of in found.items()])
+
+
+@router.post("/{source}/pause", summary="Pause a source", responses=_VERB)
+@needs("operate")
+async def pause(source: Source, body: Reasoned, request: Request, context: In) -> PausedOut:
+    """Its readers stop within a few seconds, in every process. Records wait in Kafka."""
+    return await _pause(source, body, request, context, paused=True)
+
+
+@router.post("/{source}/resume", summary="Resume a source", responses=_VERB)
+@needs("operate")
+async def resume(source: Source, body: Reasoned, request: Request, context: In) -> PausedOut:
+    """Its readers go on at the offsets in the database, within a few seconds."""
+    return await _pause(source, body, request, context, paused=False)
+
+
+@router.post("/{source}/reset", summary="Move the offsets of a source", responses=_VERB)
+@needs("operate")
+async def reset(
+    source: Source, body: Annotated[ResetIn, Body(default_factory=ResetIn)], request: Request, context: In
+) -> ResetOut:
+    """Tells the moves first; `"dry_run": false` makes them. A move back publishes records again."""
+    asked = source, body.partition, body.offset
+    moves = await context.database.fetch("source.moves", *asked)
+    if not moves:
+        raise Problem("not-found", "There is no such source or partition; it was never read.")
+    if not body.dry_run:
+        await context.database.execute("source.reset", *asked, actor_of(request), body.reason)
+    return ResetOut(dry_run=body.dry_run, moves=[Move.model_validate(dict(row)) for row in moves])
+
+
+@router.get(
+    "/{source}/refusals", summary="List refused records", responses=refusals("invalid-cursor", "invalid-parameter")
+)
+@needs("read")
+async def list_refusals(
+    source: Source,
+    request: Request,
+    response: Response,
+    context: In,
+    cursor: Annotated[str | None, Query(max_length=400)] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
+) -> RefusalPage:
+    """Oldest first, without their values; `next_cursor` leads to the next page."""
+    after = read_cursor(cursor, [int]) or [0]
+    rows = await context.database.fetch("source.refusals", source, after[0], limit + 1)
+    next_cursor = link_next(request, response, [rows[limit - 1]["id"]] if len(rows) > limit else None)
+    return RefusalPage.model_validate({"items": [_refusal(row) for row in rows[:limit]], "next_cursor": next_cursor})
+
+
+@router.post("/refusals/{refusal}/retry", summary="Publish a refused record", responses=_VERB)
+@needs("operate")
+async def retry(refusal: RefusalId, body: Reasoned, request: Request, context: In) -> SettledRefusal:
+    """Reads it again, by the settings and limits of this process. It comes behind later records of its key."""
+    kept = Refusals(context.database, context.incarnation, _topics(context), context.settings.event_bytes_max)
+    try:
+        numbers = await kept.retry(_number(refusal), actor_of(request), body.reason)
+    except NoRefusal:
+        raise _gone() from None
+    except NoSource as missing:
+        raise _still(f"HOOKWIRE_KAFKA_SOURCES of this process does not name {missing}.") from None
+    except IntakeRefused as refused:
+        raise _still(str(refused)) from None
+    except Refused as error:
+        if not error.is_ours:
+            raise
+        raise _still(error.message) from None
+    return SettledRefusal(id=refusal, events=[format_event_id(context.incarnation, number) for number in numbers])
+
+
+@router.post("/refusals/{refusal}/give-up", summary="Forget a refused record", responses=_VERB)
+@needs("operate")
+async def give_up(refusal: RefusalId, body: Reasoned, request: Request, context: In) -> SettledRefusal:
+    """Deletes the record from the list of refused ones. It stays in Kafka."""
+    kept = Refusals(context.database, context.incarnation, _topics(context), context.settings.event_bytes_max)
+    try:
+        await kept.give_up(_number(refusal), actor_of(request), body.reason)
+    except NoRefusal:
+        raise _gone() from None
+    return SettledRefusal(id=refusal, events=[])
+
+
+async def _pause(source: str, body: Reason, request: Request, context: Context, *, paused: bool) -> PausedOut:
+    if not await context.database.fetchval("source.pause", source, paused, actor_of(request), body.reason):
+        raise Problem("not-found", "There is no such source; it was never read.")
+    return PausedOut(source=source, paused=paused)
+
+
+def _topics(context: Context) -> dict[str, str]:
+    return {route.source: route.topic for route in context.settings.kafka_routes()}
+
+
+def _still(detail: str) -> Problem:
+    return Problem("invalid-parameter", f"The record still cannot be an event: {detail}", parameter="refusal")
+
+
+def _gone() -> Problem:
+    return Problem("not-found", "There is no such record; it was published or skipped, or its time is over.")
+
+
+def _number(refusal: str) -> int:
+    return int(refusal.removeprefix("refusal_"))
+
+
+def _source(name: str, topic: str | None, rows: Sequence[Row]) -> SourceOut:
+    partitions = [
+        PartitionOut.model_validate({**row, "lag": _lag(row)}) for row in rows if row["partition"] is not None
+    ]
+    return SourceOut(
+        source=name, topic=topic, paused=rows[0]["is_paused"], lag=sum(one.lag or 0 for one in partitions),
+        refused=rows[0]["refused"], partitions=partitions,
+    )  # fmt: skip
+
+
+def _lag(row: Row) -> int | None:
+    return None if row["end_offset"] is None else max(row["end_offset"] - row["next_offset"], 0)
+
+
+def _refusal(row: Row) -> dict[str, Any]:
+    key = None if row["key"] is None else row["key"][:1024].decode(errors="backslashreplace")
+    return {**row, "id": f"refusal_{row['id']}", "offset": row["record_offset"], "key": key}

@@ -1,0 +1,105 @@
+-- Kafka sources: how far each partition is taken, and what was refused.
+
+-- name: take
+-- Store records and move the offset of their partition.
+SELECT taken, next_offset, event_ids, accepted_at, ordered
+FROM hookwire.take_records($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20);
+
+-- name: begin
+-- Note where partitions begin that were never read. The offsets of the others stay.
+WITH source AS (INSERT INTO hookwire.sources (name) VALUES ($1) ON CONFLICT DO NOTHING)
+INSERT INTO hookwire.source_offsets (source, partition, next_offset)
+SELECT $1, p.number, p.first FROM unnest($2::integer[], $3::bigint[]) AS p(number, first)
+ON CONFLICT DO NOTHING;
+
+-- name: partitions
+-- Return the partitions that were read.
+SELECT o.partition FROM hookwire.source_offsets o WHERE o.source = $1 ORDER BY o.partition;
+
+-- name: offset
+SELECT o.next_offset, o.last_offset, o.last_digest FROM hookwire.source_offsets o WHERE o.source = $1 AND o.partition = $2;
+
+-- name: report
+-- Note what the reader of partitions sees: their ends, and why it does not go on.
+UPDATE hookwire.source_offsets o SET end_offset = coalesce(p.end_offset, o.end_offset), trouble = p.trouble, reader = $2
+FROM unnest($3::integer[], $4::bigint[], $5::text[]) AS p(number, end_offset, trouble)
+WHERE o.source = $1 AND o.partition = p.number
+  AND (o.end_offset, o.trouble, o.reader) IS DISTINCT FROM (coalesce(p.end_offset, o.end_offset), p.trouble, $2);
+
+-- name: purge_refusals
+-- Delete up to $2 refused records that are older than $1 days; return how many.
+WITH gone AS (
+    DELETE FROM hookwire.source_refusals r WHERE r.id = ANY (ARRAY(
+        SELECT x.id FROM hookwire.source_refusals x
+        WHERE x.refused_at < now() - make_interval(days => $1::integer) ORDER BY x.refused_at LIMIT $2))
+    RETURNING r.id
+)
+SELECT count(*) FROM gone;
+
+-- name: loops
+-- Find topics whose own sinks name kafka, and whose Kafka topic is one of $1. $2 is the prefix of Kafka topics.
+SELECT t.name AS topic, coalesce(t.kafka_topic, $2::text || t.name) AS source FROM hookwire.topics t
+WHERE t.tenant = 'default' AND 'kafka' = ANY (t.sinks) AND coalesce(t.kafka_topic, $2::text || t.name) = ANY ($1::text[])
+ORDER BY t.name LIMIT 20;
+
+-- name: is_paused
+SELECT s.is_paused FROM hookwire.sources s WHERE s.name = $1;
+
+-- name: list
+-- Return each partition of the sources, and the number of refused records of its source, counted up to 10,000.
+SELECT s.name AS source, s.is_paused, o.partition, o.next_offset, o.end_offset, o.taken, o.last_record_at, o.reader, o.trouble,
+       (SELECT count(*) FROM (SELECT FROM hookwire.source_refusals r WHERE r.source = s.name LIMIT 10000) AS few) AS refused
+FROM hookwire.sources s LEFT JOIN hookwire.source_offsets o ON o.source = s.name
+ORDER BY s.name, o.partition LIMIT $1;
+
+-- name: pause
+-- Pause or resume a source; return whether it exists.
+WITH changed AS (
+    UPDATE hookwire.sources SET is_paused = $2, changed_at = clock_timestamp() WHERE name = $1 RETURNING name
+), audited AS (
+    INSERT INTO hookwire.audit (tenant, actor, action, subject, reason)
+    SELECT 'default', $3, CASE WHEN $2 THEN 'source.pause' ELSE 'source.resume' END, c.name, $4 FROM changed c
+)
+SELECT count(*) FROM changed;
+
+-- name: moves
+-- Return where a reset would move each partition, or the partition $2: to the offset $3, or, if that is NULL, to the end.
+SELECT o.partition, o.next_offset, coalesce($3::bigint, o.end_offset, o.next_offset) AS to_offset
+FROM hookwire.source_offsets o WHERE o.source = $1 AND o.partition = coalesce($2::integer, o.partition)
+ORDER BY o.partition;
+
+-- name: reset
+-- Make the moves. Their readers notice it at the next record, because the offset is no longer theirs.
+WITH moved AS (
+    UPDATE hookwire.source_offsets o
+    SET next_offset = coalesce($3::bigint, o.end_offset, o.next_offset), last_offset = NULL, last_digest = NULL,
+        trouble = NULL, changed_at = clock_timestamp()
+    WHERE o.source = $1 AND o.partition = coalesce($2::integer, o.partition)
+    RETURNING o.partition, o.next_offset
+)
+INSERT INTO hookwire.audit (tenant, actor, action, subject, reason)
+SELECT 'default', $4, 'source.reset', format('%s/%s to %s', $1::text, m.partition, m.next_offset), $5 FROM moved m;
+
+-- name: refusals
+-- Return refused records after $2, oldest first, without their values.
+SELECT r.id, r.source, r.partition, r.record_offset, r.reason, r.detail, r.key, r.bytes, r.record_at, r.refused_at
+FROM hookwire.source_refusals r WHERE r.source = $1 AND r.id > $2 ORDER BY r.id LIMIT $3;
+
+-- name: refusal
+-- Return a refused record, and lock it until the end of the transaction.
+SELECT r.source, r.partition, r.record_offset, r.key, r.value, r.headers::text AS headers, r.record_at
+FROM hookwire.source_refusals r WHERE r.id = $1 FOR UPDATE;
+
+-- name: settle_refusal
+-- Delete a refused record; return whether it was there.
+WITH gone AS (DELETE FROM hookwire.source_refusals r WHERE r.id = $1 RETURNING r.source, r.partition, r.record_offset),
+audited AS (
+    INSERT INTO hookwire.audit (tenant, actor, action, subject, reason)
+    SELECT 'default', $2, $3, format('%s/%s@%s', g.source, g.partition, g.record_offset), $4 FROM gone g
+)
+SELECT count(*) FROM gone;
+
+-- name: publish
+-- Publish one event of a record that was refused, in the caller's transaction, by the route of its source.
+SELECT p.event_id FROM hookwire.publish_batch('default', '{1}', ARRAY[$1::text], ARRAY[$2::text], ARRAY[$3::text],
+    ARRAY[$4::text], ARRAY[$5::bytea], '{}', '{}', true, left_out => 'kafka') AS p;

@@ -1,0 +1,192 @@
+"""Parsing of Kafka records that become events.
+
+=============================  =================================================================================
+value                          the body; a null value with a key makes a tombstone
+key                            the ordering key. A key that is no text in one line is percent-encoded; a key of
+                               more than 1,024 bytes, or of none, becomes ``sha256-`` and its hash
+header ``content-type``        the content type; a type that no event can have is left out
+headers ``ce_<name>``          CloudEvents attributes; also ``ce-<name>``
+header ``hookwire-hops``       the number of hubs that the record has passed
+other headers                  lower-case names, and text: see :mod:`relay.amqp.incoming_header`
+topic, partition, offset       ``x-kafka-topic``, ``x-kafka-partition``, ``x-kafka-offset``
+timestamp                      ``x-kafka-timestamp``, unless it is negative
+schema of the value            ``x-kafka-schema-id``, where the value begins as a schema registry's client writes it
+left out                       another hub's ``hookwire-*`` headers
+=============================  =================================================================================
+
+A record is refused only if its value is too large.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol
+
+from event.attribute import CloudEventError, check_content_type
+from event.hops import HOPS_HEADER
+from event.timestamp import format_timestamp
+from event.tombstone import TOMBSTONE_HEADER
+from event.topic import KEY_BYTES_MAX, TopicError, validate_key
+from relay.amqp.incoming_header import MessageHeaders, text_of
+from relay.source import IntakeRefused, RawRecord, SourceMessage, SourceRecord
+
+__all__ = ["KafkaRecord", "digest_of", "read_record"]
+
+_ATTRIBUTE_PREFIXES: Final = ("ce_", "ce-")
+_OWN_PREFIX: Final = "hookwire-"
+_EVENT_ID: Final = "hookwire-event-id"
+_READ_APART: Final = ("content-type", HOPS_HEADER, _EVENT_ID)
+_OTHER_HUBS: Final = frozenset(
+    {
+        f"hookwire-{name}"
+        for name in ("event-id", "topic", "term", "accepted-at", "sequence", "key", "hops", "tombstone")
+    }
+)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECONDS_MAX: Final = 253_402_300_799_999
+"""The last moment that a calendar of four digits has."""
+_SCHEMA_BYTES: Final = 5
+
+
+class KafkaRecord(Protocol):
+    """A record as aiokafka returns it."""
+
+    @property
+    def topic(self) -> str:
+        """Return the name of the Kafka topic."""
+        ...
+
+    @property
+    def partition(self) -> int:
+        """Return the number of the partition."""
+        ...
+
+    @property
+    def offset(self) -> int:
+        """Return the offset."""
+        ...
+
+    @property
+    def timestamp(self) -> int:
+        """Return milliseconds since 1970; below 0 if there is no timestamp."""
+        ...
+
+    @property
+    def key(self) -> bytes | None:
+        """Return the key."""
+        ...
+
+    @property
+    def value(self) -> bytes | None:
+        """Return the value; None for a tombstone."""
+        ...
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]:
+        """Return the headers in their order."""
+        ...
+
+
+def read_record(record: KafkaRecord, body_bytes_max: int) -> SourceRecord:
+    """Return the content of one record, or the reason why it can be no event."""
+    at = _moment(record.timestamp)
+    raw = RawRecord(record.key, record.value, record.headers, at)
+    size = len(record.value or b"")
+    if size > body_bytes_max:
+        refused = IntakeRefused("too_large", f"the value has {size} bytes, more than {body_bytes_max}")
+        return SourceRecord(record.offset, digest_of(record), raw, refused)
+    headers = MessageHeaders()
+    given: Mapping[str, bytes | None] = {}
+    if record.headers:
+        given = {name.lower(): value for name, value in reversed(record.headers)}
+        headers.add_all(sorted(_named(record.headers, headers.left_out), key=_is_no_attribute))
+    _add_origin(headers.kept, record, at)
+    key = _key(record.key, headers.kept)
+    if record.value is None and key is not None:
+        headers.kept[TOMBSTONE_HEADER] = "true"
+    message = SourceMessage(
+        "", record.topic, _text(given.get(_EVENT_ID)), key, _hops(given.get(HOPS_HEADER), headers.left_out),
+        _content_type(given.get("content-type"), headers.left_out), headers.kept, record.value or b"",
+        tuple(headers.left_out),
+    )  # fmt: skip
+    return SourceRecord(record.offset, digest_of(record), raw, message)
+
+
+def digest_of(record: KafkaRecord) -> bytes:
+    """Return a hash of key, value and timestamp."""
+    digest = hashlib.sha256(b"%d\0" % record.timestamp)
+    digest.update(b"-" if record.key is None else b"%d\0%b" % (len(record.key), record.key))
+    digest.update(record.value or b"")
+    return digest.digest()[:16]
+
+
+def _moment(milliseconds: int) -> datetime | None:
+    return _EPOCH + timedelta(milliseconds=milliseconds) if 0 <= milliseconds <= _MILLISECONDS_MAX else None
+
+
+def _add_origin(headers: dict[str, str], record: KafkaRecord, at: datetime | None) -> None:
+    """Add where the record comes from, in place of producer's headers of these names."""
+    headers["x-kafka-topic"] = record.topic
+    headers["x-kafka-partition"] = str(record.partition)
+    headers["x-kafka-offset"] = str(record.offset)
+    if at is not None:
+        headers["x-kafka-timestamp"] = format_timestamp(at)
+    value = record.value
+    if value is not None and len(value) >= _SCHEMA_BYTES and value[0] == 0:
+        headers["x-kafka-schema-id"] = str(int.from_bytes(value[1:_SCHEMA_BYTES], "big"))
+
+
+def _named(headers: Iterable[tuple[str, bytes | None]], left_out: list[str]) -> Iterator[tuple[str, object]]:
+    """Yield the producer's headers under the hub's names for them."""
+    for given, value in headers:
+        name = given.lower()
+        if name in _READ_APART or name in _OTHER_HUBS or value is None:
+            continue
+        if name.startswith(_OWN_PREFIX):
+            left_out.append("reserved")
+            continue
+        prefix = next((prefix for prefix in _ATTRIBUTE_PREFIXES if name.startswith(prefix)), None)
+        yield (name if prefix is None else f"ce-{name.removeprefix(prefix)}"), value
+
+
+def _is_no_attribute(header: tuple[str, object]) -> bool:
+    """Sort CloudEvents attributes to the front, so that large headers do not displace them."""
+    return not header[0].startswith("ce-")
+
+
+def _key(key: bytes | None, headers: Mapping[str, str]) -> str | None:
+    if key is None:
+        return _legal(headers.get("ce-partitionkey", ""))
+    text = text_of(key) if len(key) <= KEY_BYTES_MAX else ""
+    return _legal(text) or f"sha256-{hashlib.sha256(key).hexdigest()}"
+
+
+def _legal(key: str) -> str | None:
+    try:
+        return validate_key(key)
+    except TopicError:
+        return None
+
+
+def _text(value: bytes | None) -> str:
+    return text_of(value) if value else ""
+
+
+def _hops(value: bytes | None, left_out: list[str]) -> str:
+    text = _text(value) or "0"
+    if text.isascii() and text.isdigit():
+        return text
+    left_out.append("hops")
+    return "0"
+
+
+def _content_type(value: bytes | None, left_out: list[str]) -> str | None:
+    text = text_of(value) if value else None
+    try:
+        check_content_type(text)
+    except CloudEventError:
+        left_out.append("content_type")
+        return None
+    return text

@@ -1,0 +1,21 @@
+"""KafkaRoute: a Kafka topic that is read, and the topic of its events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["KafkaRoute"]
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaRoute:
+    """``source`` is the name of the Kafka topic, ``topic`` the hub's. ``start``: where a partition begins that was
+    never read; partitions that are added later are read from their first record. ``group``: the consumer group; ''
+    for one that is named after the hub and the source.
+    """
+
+    source: str
+    topic: str
+    start: Literal["earliest", "latest"] = "latest"
+    group: str = ""

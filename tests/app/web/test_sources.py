@@ -1,0 +1,105 @@
+"""/sources and `hookwire sources`: what operators see of Kafka sources, and what they do. No broker is needed."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from tests.app.cli.commands.test_services import hookwire
+from tests.app.conftest import RunHub, RunningHub
+
+SETTINGS = {"kafka_sources": "stock?topic=stock.level", "kafka_source_servers": "127.0.0.1:1", "event_bytes_max": 100}
+
+
+async def arrange(hub: RunningHub) -> None:
+    await hub.sql("INSERT INTO hookwire.sources (name) VALUES ('stock')")
+    await hub.sql(
+        "INSERT INTO hookwire.source_offsets (source, partition, next_offset, end_offset, taken, reader)"
+        " SELECT 'stock', n, 10 * n, 10 * n + 5, 10 * n, 'hub-1' FROM generate_series(0, 1) n"
+    )
+
+
+async def refuse(hub: RunningHub, offset: int, value: bytes) -> None:
+    headers = json.dumps(["colour", base64.b64encode(b"red").decode()])
+    await hub.sql(
+        "INSERT INTO hookwire.source_refusals (source, partition, record_offset, reason, detail, key, value, headers,"
+        " bytes, record_at) VALUES ('stock', 0, $1, 'too_large', 'd', 'shoe', $2, $3, 9, '2026-01-01Z')",
+        offset, value, headers,
+    )  # fmt: skip
+
+
+async def test_a_source_shows_how_far_each_partition_is_taken(running_hub: RunHub) -> None:
+    async with running_hub(**SETTINGS) as hub:
+        await arrange(hub)
+        await refuse(hub, 3, b"x")
+        (found,) = (await hub.client.get("/sources")).json()["items"]
+
+    parts = [(one["partition"], one["next_offset"], one["lag"], one["reader"]) for one in found.pop("partitions")]
+    assert parts == [(0, 0, 5, "hub-1"), (1, 10, 5, "hub-1")]
+    assert found == {"source": "stock", "topic": "stock.level", "paused": False, "lag": 10, "refused": 1}
+
+
+@pytest.mark.parametrize(
+    ("body", "moves", "offsets"),
+    [
+        ({}, [(0, 0, 5), (1, 10, 15)], [0, 10]),
+        ({"partition": 1, "offset": 2, "dry_run": False}, [(1, 10, 2)], [0, 2]),
+        ({"dry_run": False}, [(0, 0, 5), (1, 10, 15)], [5, 15]),
+    ],
+    ids=["dry run", "one partition", "to the end"],
+)
+async def test_a_reset_tells_its_moves_and_makes_them_only_when_asked(
+    running_hub: RunHub, body: dict[str, Any], moves: list[tuple[int, ...]], offsets: list[int]
+) -> None:
+    async with running_hub(**SETTINGS) as hub:
+        await arrange(hub)
+        told = (await hub.client.post("/sources/stock/reset", json=body)).json()["moves"]
+        rows = await hub.sql("SELECT next_offset FROM hookwire.source_offsets ORDER BY partition")
+        audited = await hub.sql("SELECT count(*) FROM hookwire.audit WHERE action = 'source.reset'")
+
+    assert ([tuple(move.values()) for move in told], [row[0] for row in rows]) == (moves, offsets)
+    assert audited == [(0 if body.get("dry_run", True) else len(moves),)]
+
+
+async def test_a_refused_record_is_published_after_all_or_forgotten(running_hub: RunHub) -> None:
+    """One is still too large, one fits now, one is skipped; each of the two is audited."""
+    async with running_hub(**SETTINGS) as hub:
+        await arrange(hub)
+        for offset, value in enumerate((b"x" * 101, b"fits", b"never")):
+            await refuse(hub, offset, value)
+        ids = [one["id"] for one in (await hub.client.get("/sources/stock/refusals")).json()["items"]]
+        verbs = ("retry", "retry", "give-up", "give-up")
+        answers = [
+            await hub.client.post(f"/sources/refusals/{id_}/{verb}", json={"reason": "why"})
+            for id_, verb in zip([*ids, ids[2]], verbs, strict=True)
+        ]
+        events = await hub.sql("SELECT topic, key, payload, headers ->> 'colour', headers ->> 'x-kafka-offset', sinks"
+                               " FROM hookwire.events WHERE topic = 'stock.level'")  # fmt: skip
+        left = await hub.sql("SELECT record_offset FROM hookwire.source_refusals")
+        audited = await hub.sql("SELECT action, subject, reason FROM hookwire.audit ORDER BY id")
+
+    assert ([answer.status_code for answer in answers], left) == ([400, 200, 200, 404], [(0,)])
+    assert events == [("stock.level", "shoe", b"fits", "red", "1", ["webhooks"])]
+    assert audited == [("source.retry", "stock/0@1", "why"), ("source.give_up", "stock/0@2", "why")]
+
+
+async def test_a_source_that_was_never_read_is_not_found(running_hub: RunHub) -> None:
+    async with running_hub(**SETTINGS) as hub:
+        answers = [await hub.client.post(f"/sources/other/{verb}") for verb in ("pause", "resume", "reset")]
+
+    assert [answer.status_code for answer in answers] == [404, 404, 404]
+
+
+async def test_the_command_lists_pauses_resets_and_settles(running_hub: RunHub) -> None:
+    """Exit code 1 says that a record was refused."""
+    async with running_hub(**SETTINGS) as hub:
+        await arrange(hub)
+        await refuse(hub, 0, b"fits")
+        lines = ("pause stock", "list", "reset stock --partition 0", "refusals stock", "retry refusal_1", "skip 1")
+        results = [await hookwire(hub, "sources", *line.split()) for line in lines]
+
+    assert [code for code, _, _ in results] == [0, 1, 0, 1, 0, 2], results
+    assert ("paused" in results[1][1], "partition 0 would go from 0 to 5" in results[2][1]) == (True, True)
