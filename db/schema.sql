@@ -993,6 +993,19 @@ COMMENT ON COLUMN hookwire.compat_parked.since IS 'When the key was parked.';
 
 COMMENT ON COLUMN hookwire.compat_parked.probe_at IS 'When Kafka is asked again.';
 
+CREATE TABLE hookwire.console_sessions (
+    digest bytea NOT NULL,
+    key_id bigint NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    expires_at timestamp with time zone NOT NULL
+);
+
+COMMENT ON TABLE hookwire.console_sessions IS 'Browsers that have signed in to the console. A session ends with its key.';
+
+COMMENT ON COLUMN hookwire.console_sessions.digest IS 'SHA-256 of the token in the cookie; the token itself is not stored.';
+
+COMMENT ON COLUMN hookwire.console_sessions.key_id IS 'The API key with which the browser signed in; its rights are read anew.';
+
 CREATE TABLE hookwire.consumers (
     tenant text DEFAULT 'default'::text NOT NULL,
     queue text NOT NULL COLLATE pg_catalog."C",
@@ -1029,7 +1042,7 @@ CREATE TABLE hookwire.dead_letters (
     detail text,
     died_at timestamp with time zone DEFAULT now() NOT NULL,
     on_purpose boolean DEFAULT false NOT NULL,
-    CONSTRAINT dead_letters_kind_check CHECK ((kind = ANY (ARRAY['exhausted'::text, 'declined'::text, 'aborted'::text, 'gone'::text, 'internal'::text])))
+    CONSTRAINT dead_letters_kind_check CHECK ((kind = ANY (ARRAY['exhausted'::text, 'declined'::text, 'aborted'::text, 'gone'::text, 'internal'::text, 'erased'::text])))
 );
 
 COMMENT ON TABLE hookwire.dead_letters IS 'Deliveries that were given up; they can be replayed or purged.';
@@ -1206,6 +1219,22 @@ COMMENT ON COLUMN hookwire.delivery_gates.open_until IS 'Until when the breaker 
 
 COMMENT ON COLUMN hookwire.delivery_gates.failing_since IS 'The first trip since a success.';
 
+CREATE TABLE hookwire.erased_events (
+    event_id bigint NOT NULL,
+    tenant text NOT NULL,
+    content bigint NOT NULL,
+    erased_at timestamp with time zone NOT NULL,
+    rewritten_at timestamp with time zone
+);
+
+COMMENT ON TABLE hookwire.erased_events IS 'Erased events, with the hash of the contents that they had, for the ledger and the audit.';
+
+COMMENT ON COLUMN hookwire.erased_events.content IS 'hookwire.content_hash before the erasure, as a signed number.';
+
+COMMENT ON COLUMN hookwire.erased_events.erased_at IS 'When, by the clock of the database.';
+
+COMMENT ON COLUMN hookwire.erased_events.rewritten_at IS 'When `hookwire rewrite` had rewritten the tables, so that no file holds the freed bytes; NULL: not yet.';
+
 CREATE SEQUENCE hookwire.event_id
     START WITH 1
     INCREMENT BY 1
@@ -1223,7 +1252,8 @@ CREATE TABLE hookwire.events (
     content_type text,
     headers jsonb NOT NULL,
     sinks text[] NOT NULL,
-    payload bytea NOT NULL
+    payload bytea NOT NULL,
+    erased_at timestamp with time zone
 )
 PARTITION BY RANGE (id);
 
@@ -1238,6 +1268,8 @@ COMMENT ON COLUMN hookwire.events.ordered IS 'Whether the topic kept order when 
 COMMENT ON COLUMN hookwire.events.sinks IS 'The sinks that the event was owed to at its acceptance.';
 
 COMMENT ON COLUMN hookwire.events.payload IS 'The body as it was received; empty for a tombstone, which a header marks.';
+
+COMMENT ON COLUMN hookwire.events.erased_at IS 'When its contents were erased; NULL: they are there.';
 
 CREATE TABLE hookwire.fanout_cursors (
     event_id bigint NOT NULL,
@@ -2318,6 +2350,7 @@ CREATE TABLE hookwire.replays (
     examined bigint DEFAULT 0 NOT NULL,
     replayed bigint DEFAULT 0 NOT NULL,
     due_at timestamp with time zone DEFAULT now() NOT NULL,
+    erased bigint DEFAULT 0 NOT NULL,
     CONSTRAINT replays_check CHECK (((subscription_id IS NOT NULL) OR (source = 'dead_letters'::text))),
     CONSTRAINT replays_rate_per_second_check CHECK ((rate_per_second > 0)),
     CONSTRAINT replays_source_check CHECK ((source = ANY (ARRAY['events'::text, 'dead_letters'::text]))),
@@ -2351,6 +2384,8 @@ COMMENT ON COLUMN hookwire.replays.examined IS 'Events or dead letters that were
 COMMENT ON COLUMN hookwire.replays.replayed IS 'Deliveries that were made.';
 
 COMMENT ON COLUMN hookwire.replays.due_at IS 'When the next step is made.';
+
+COMMENT ON COLUMN hookwire.replays.erased IS 'Events that it left out because their contents were erased.';
 
 ALTER TABLE hookwire.replays ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME hookwire.replays_id_seq
@@ -2419,6 +2454,81 @@ ALTER TABLE hookwire.services ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE hookwire.source_offsets (
+    source text NOT NULL,
+    partition integer NOT NULL,
+    next_offset bigint NOT NULL,
+    last_offset bigint,
+    last_digest bytea,
+    last_record_at timestamp with time zone,
+    end_offset bigint,
+    taken bigint DEFAULT 0 NOT NULL,
+    trouble text,
+    reader text,
+    changed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE hookwire.source_offsets IS 'How far each partition of a source is taken. This offset wins over that of the consumer group.';
+
+COMMENT ON COLUMN hookwire.source_offsets.next_offset IS 'The first offset that is not taken.';
+
+COMMENT ON COLUMN hookwire.source_offsets.last_offset IS 'The offset of the last record that was taken.';
+
+COMMENT ON COLUMN hookwire.source_offsets.last_digest IS 'A hash of this record: another record at its offset means that the topic was made anew.';
+
+COMMENT ON COLUMN hookwire.source_offsets.last_record_at IS 'The timestamp of this record.';
+
+COMMENT ON COLUMN hookwire.source_offsets.end_offset IS 'The end of the partition, as its reader has seen it last.';
+
+COMMENT ON COLUMN hookwire.source_offsets.taken IS 'Number of records that were taken, with those that were refused.';
+
+COMMENT ON COLUMN hookwire.source_offsets.trouble IS 'Why its reader does not go on; NULL while it does.';
+
+COMMENT ON COLUMN hookwire.source_offsets.reader IS 'The process that has read it last.';
+
+CREATE TABLE hookwire.source_refusals (
+    id bigint NOT NULL,
+    source text NOT NULL,
+    partition integer NOT NULL,
+    record_offset bigint NOT NULL,
+    reason text NOT NULL,
+    detail text NOT NULL,
+    key bytea,
+    value bytea,
+    headers jsonb NOT NULL,
+    record_at timestamp with time zone,
+    bytes integer NOT NULL,
+    refused_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE hookwire.source_refusals IS 'Records that cannot become events, as they are in Kafka.';
+
+COMMENT ON COLUMN hookwire.source_refusals.reason IS 'The kind of the cause in one word, as in the metrics.';
+
+COMMENT ON COLUMN hookwire.source_refusals.headers IS 'An array of names and values by turns; the values are Base64.';
+
+COMMENT ON COLUMN hookwire.source_refusals.bytes IS 'Size of key, value and headers.';
+
+ALTER TABLE hookwire.source_refusals ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME hookwire.source_refusals_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE hookwire.sources (
+    name text NOT NULL,
+    is_paused boolean DEFAULT false NOT NULL,
+    changed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE hookwire.sources IS 'Kafka topics that are read, by name.';
+
+COMMENT ON COLUMN hookwire.sources.is_paused IS 'Whether a person has paused it: no process reads it then.';
 
 CREATE VIEW hookwire.stash AS
  SELECT NULL::text AS event_id,
@@ -2598,6 +2708,9 @@ ALTER TABLE ONLY hookwire.audit
 ALTER TABLE ONLY hookwire.compat_parked
     ADD CONSTRAINT compat_parked_pkey PRIMARY KEY (outbox, key);
 
+ALTER TABLE ONLY hookwire.console_sessions
+    ADD CONSTRAINT console_sessions_pkey PRIMARY KEY (digest);
+
 ALTER TABLE ONLY hookwire.consumers
     ADD CONSTRAINT consumers_pkey PRIMARY KEY (queue, name);
 
@@ -2618,6 +2731,9 @@ ALTER TABLE ONLY hookwire.delivery_failures
 
 ALTER TABLE ONLY hookwire.delivery_gates
     ADD CONSTRAINT delivery_gates_pkey PRIMARY KEY (subscription_id);
+
+ALTER TABLE ONLY hookwire.erased_events
+    ADD CONSTRAINT erased_events_pkey PRIMARY KEY (event_id);
 
 ALTER TABLE ONLY hookwire.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (id);
@@ -2778,6 +2894,15 @@ ALTER TABLE ONLY hookwire.services
 ALTER TABLE ONLY hookwire.sinks
     ADD CONSTRAINT sinks_pkey PRIMARY KEY (name);
 
+ALTER TABLE ONLY hookwire.source_offsets
+    ADD CONSTRAINT source_offsets_pkey PRIMARY KEY (source, partition);
+
+ALTER TABLE ONLY hookwire.source_refusals
+    ADD CONSTRAINT source_refusals_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY hookwire.sources
+    ADD CONSTRAINT sources_pkey PRIMARY KEY (name);
+
 ALTER TABLE ONLY hookwire.subscription_secrets
     ADD CONSTRAINT subscription_secrets_pkey PRIMARY KEY (subscription_id, number);
 
@@ -2812,6 +2937,12 @@ CREATE INDEX attempts_subscription ON ONLY hookwire.attempts USING btree (subscr
 
 CREATE INDEX audit_jobs ON hookwire.audit USING btree (subject, id) WHERE starts_with(action, 'job.'::text);
 
+CREATE INDEX console_sessions_age ON hookwire.console_sessions USING btree (expires_at);
+
+CREATE INDEX console_sessions_of_key ON hookwire.console_sessions USING btree (key_id, created_at);
+
+CREATE INDEX dead_letters_kind ON hookwire.dead_letters USING btree (kind, event_id, subscription_id);
+
 CREATE INDEX dead_letters_latest ON hookwire.dead_letters USING btree (died_at) WHERE ((kind <> 'gone'::text) AND (NOT on_purpose));
 
 CREATE INDEX dead_letters_subscription ON hookwire.dead_letters USING btree (subscription_id, event_id);
@@ -2837,6 +2968,8 @@ CREATE INDEX deliveries_retrying ON hookwire.deliveries USING btree (event_id, s
 CREATE INDEX deliveries_sending ON hookwire.deliveries USING btree (event_id, subscription_id) WHERE ((attempts > 0) AND (fence IS NOT NULL) AND (parked_at IS NULL));
 
 CREATE INDEX delivery_failures_failing ON hookwire.delivery_failures USING btree (failing_since) WHERE (failing_since IS NOT NULL);
+
+CREATE INDEX erased_events_freed ON hookwire.erased_events USING btree (event_id) WHERE (rewritten_at IS NULL);
 
 CREATE INDEX events_key ON ONLY hookwire.events USING btree (tenant, key, id) WHERE (key IS NOT NULL);
 
@@ -2872,6 +3005,8 @@ CREATE INDEX job_archive_age ON hookwire.job_archive USING btree (kind, ended_at
 
 CREATE INDEX job_archive_discarded ON hookwire.job_archive USING btree (kind, ended_at) WHERE (state = 'discarded'::text);
 
+CREATE INDEX job_archive_event ON hookwire.job_archive USING btree (((args ->> 'event_id'::text))) WHERE (created_by = 'topic'::text);
+
 CREATE INDEX job_archive_uniq ON hookwire.job_archive USING btree (kind, uniq, ended_at) WHERE (uniq IS NOT NULL);
 
 CREATE INDEX job_kinds_reviewed ON hookwire.job_kinds USING btree (automation, needs_review) WHERE (needs_review OR (automation = 'assisted'::text));
@@ -2888,11 +3023,15 @@ CREATE INDEX jobs_deadline ON hookwire.jobs USING btree (deadline_at) WHERE (dea
 
 CREATE INDEX jobs_due ON hookwire.jobs USING btree (due_at) WHERE (due_at IS NOT NULL);
 
+CREATE INDEX jobs_event ON hookwire.jobs USING btree (((args ->> 'event_id'::text))) WHERE (created_by = 'topic'::text);
+
 CREATE INDEX jobs_keys ON hookwire.jobs USING btree (queue, kind, key, rank_at, seq) WHERE ((state = 'available'::text) AND (NOT for_people));
 
 CREATE INDEX jobs_leased ON hookwire.jobs USING btree (lease_until) WHERE (state = 'running'::text);
 
 CREATE INDEX jobs_local ON hookwire.jobs USING btree (due_local) WHERE (due_local IS NOT NULL);
+
+CREATE INDEX jobs_of_people ON hookwire.jobs USING btree (state, seq) WHERE (state = ANY (ARRAY['assigned'::text, 'review'::text, 'retryable'::text]));
 
 CREATE INDEX jobs_people ON hookwire.jobs USING btree (kind, seq) WHERE (for_people AND (state = 'available'::text));
 
@@ -2943,6 +3082,10 @@ CREATE INDEX requests_leased ON hookwire.requests USING btree (service) WHERE (s
 CREATE INDEX requests_number ON hookwire.requests USING btree (number);
 
 CREATE INDEX requests_waiting ON hookwire.requests USING btree (service, number) WHERE (state = 'waiting'::text);
+
+CREATE INDEX source_refusals_age ON hookwire.source_refusals USING btree (refused_at);
+
+CREATE INDEX source_refusals_source ON hookwire.source_refusals USING btree (source, id);
 
 CREATE UNIQUE INDEX subscriptions_binding ON hookwire.subscriptions USING btree (tenant, identity) WHERE ((protocol = 'pull'::text) AND (state <> 'deleted'::text) AND (identity IS NOT NULL));
 
@@ -3010,6 +3153,9 @@ CREATE TRIGGER note_former_audience AFTER UPDATE ON hookwire.subscriptions FOR E
 
 CREATE TRIGGER publish INSTEAD OF INSERT ON hookwire.stash FOR EACH ROW EXECUTE FUNCTION hookwire.stash_row();
 
+ALTER TABLE ONLY hookwire.console_sessions
+    ADD CONSTRAINT console_sessions_key_id_fkey FOREIGN KEY (key_id) REFERENCES hookwire.api_keys(id) ON DELETE CASCADE;
+
 ALTER TABLE ONLY hookwire.rabbithub_resources
     ADD CONSTRAINT rabbithub_resources_source_fkey FOREIGN KEY (source) REFERENCES hookwire.subscriptions(id);
 
@@ -3021,6 +3167,9 @@ ALTER TABLE ONLY hookwire.rabbithub_subscriptions
 
 ALTER TABLE ONLY hookwire.rabbithub_subscriptions
     ADD CONSTRAINT rabbithub_subscriptions_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES hookwire.subscriptions(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY hookwire.source_offsets
+    ADD CONSTRAINT source_offsets_source_fkey FOREIGN KEY (source) REFERENCES hookwire.sources(name) ON DELETE CASCADE;
 
 ALTER TABLE ONLY hookwire.subscription_secrets
     ADD CONSTRAINT subscription_secrets_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES hookwire.subscriptions(id) ON DELETE CASCADE;
