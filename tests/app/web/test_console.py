@@ -63,7 +63,7 @@ async def test_an_empty_hub_says_what_to_do_next(running_hub: RunHub) -> None:
 async def test_a_busy_hub_shows_topics_sinks_subscriptions_and_dead_letters(
     running_hub: RunHub, receiver: Receiver
 ) -> None:
-    """WH-03."""
+    """WH-03, GU-05: a phone shows what is held and what waits."""
     receiver.status = 500
     async with running_hub(ALL_ROLES) as hub:
         subscription = await hub.subscribe("orders.*", receiver.callback, retry_schedule_seconds=[])
