@@ -32,6 +32,8 @@ NOUNS = {
     "dead_letters": "Deliveries and records that were given up.",
     "replays": "Events sent again, in the background.",
     "holds": "Keys and topics of a broker that wait because a record was refused.",
+    "sources": "Kafka topics that are read, and the records that they refused.",
+    "erasures": "Contents of events that are removed.",
     "upstreams": "Topics of other publishers that this hub subscribes to.",
     "keys": "Keys that permit the use of the API.",
     "queues": "Message queues.",

@@ -28,6 +28,7 @@ __all__ = [
     "DeliveryDone",
     "DryRun",
     "Ended",
+    "Erasure",
     "Event",
     "EventDelivery",
     "EventSummary",
@@ -46,8 +47,11 @@ __all__ = [
     "Kind",
     "Live",
     "Message",
+    "Move",
     "Numbers",
     "OwnReplay",
+    "Partition",
+    "Paused",
     "Progress",
     "Pulled",
     "PulledEvent",
@@ -55,24 +59,30 @@ __all__ = [
     "QueueCounts",
     "Receipt",
     "Received",
+    "Refusal",
     "Replay",
     "Request",
+    "Reset",
     "Schedule",
     "Service",
     "ServiceCounts",
     "ServiceRequest",
     "Settled",
+    "SettledRefusal",
     "SigningKey",
     "SigningKeyMade",
     "Sink",
+    "Source",
     "State",
     "Statistics",
+    "Step",
     "Submitted",
     "Subscription",
     "SubscriptionCreated",
     "Task",
     "TaskCounts",
     "TestSent",
+    "Timeline",
     "Topic",
     "TopicSettings",
     "Trail",
@@ -130,6 +140,7 @@ class Audit(Model):
     moments: ClassVar[frozenset[str]] = frozenset({"at"})
     at: datetime
     actor: str
+    role: str | None
     action: str
     subject: str
     reason: str | None
@@ -277,6 +288,7 @@ class DryRun(Model):
 
     dry_run: bool | None = field(default=None)
     records: int
+    erased: int
     more: bool
     oldest: str | None
     newest: str | None
@@ -293,6 +305,23 @@ class Ended(Model):
     wait_seconds: float | None
     run_seconds: float | None
     total_seconds: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Erasure(Model):
+    """The counts of one step."""
+
+    dry_run: bool
+    events: int
+    erased_before: int
+    unknown: int
+    unsent: int
+    deliveries: int
+    jobs: int
+    attempts: int
+    archived_jobs: int
+    not_reached: Sequence[str]
+    next_after: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -330,7 +359,7 @@ class Event(Model):
     """A stored event."""
 
     nested: ClassVar[Mapping[str, type[Model]]] = {"sinks": Sink, "deliveries": EventDelivery}
-    moments: ClassVar[frozenset[str]] = frozenset({"accepted_at", "next_attempt_at"})
+    moments: ClassVar[frozenset[str]] = frozenset({"accepted_at", "erased_at", "next_attempt_at"})
     id: str
     topic: str
     key: str | None
@@ -338,6 +367,7 @@ class Event(Model):
     content_type: str | None
     headers: Mapping[str, Any]
     accepted_at: datetime
+    erased_at: datetime | None
     payload: str | None
     payload_base64: str | None
     data: Any
@@ -354,7 +384,7 @@ class Event(Model):
 class EventSummary(Model):
     """A stored event without its content."""
 
-    moments: ClassVar[frozenset[str]] = frozenset({"accepted_at"})
+    moments: ClassVar[frozenset[str]] = frozenset({"accepted_at", "erased_at"})
     id: str
     topic: str
     key: str | None
@@ -362,6 +392,7 @@ class EventSummary(Model):
     content_type: str | None
     accepted_at: datetime
     bytes: int
+    erased_at: datetime | None
     outcome: str
 
 
@@ -659,6 +690,15 @@ class Message(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Move(Model):
+    """The move of a partition."""
+
+    partition: int
+    next_offset: int
+    to_offset: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Numbers(Model):
     """The numbers that existed."""
 
@@ -670,6 +710,29 @@ class OwnReplay(Model):
     """The replay that was begun."""
 
     id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partition(Model):
+    """How far a partition is taken."""
+
+    moments: ClassVar[frozenset[str]] = frozenset({"last_record_at"})
+    partition: int
+    next_offset: int
+    end_offset: int | None
+    lag: int | None
+    taken: int
+    last_record_at: datetime | None
+    reader: str | None
+    trouble: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paused(Model):
+    """Whether a source is paused."""
+
+    source: str
+    paused: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -761,6 +824,23 @@ class Received(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Refusal(Model):
+    """A record that cannot be an event."""
+
+    moments: ClassVar[frozenset[str]] = frozenset({"record_at", "refused_at"})
+    id: str
+    source: str
+    partition: int
+    offset: int
+    reason: str
+    detail: str
+    key: str | None
+    bytes: int
+    record_at: datetime | None
+    refused_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
 class Replay(Model):
     """A replay and its progress."""
 
@@ -782,6 +862,7 @@ class Replay(Model):
     progress: float
     examined: int
     replayed: int
+    erased: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -800,6 +881,15 @@ class Request(Model):
     expires_at: datetime | None
     answered_at: datetime | None
     last_error: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reset(Model):
+    """The moves, and whether they are made."""
+
+    nested: ClassVar[Mapping[str, type[Model]]] = {"moves": Move}
+    dry_run: bool
+    moves: Sequence[Move]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -857,6 +947,14 @@ class Settled(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SettledRefusal(Model):
+    """The events that a refused record has become; none if it was skipped."""
+
+    id: str
+    events: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
 class SigningKey(Model):
     """A key that signs."""
 
@@ -882,6 +980,19 @@ class SigningKeyMade(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Source(Model):
+    """A Kafka topic that is read."""
+
+    nested: ClassVar[Mapping[str, type[Model]]] = {"partitions": Partition}
+    source: str
+    topic: str | None
+    paused: bool
+    lag: int
+    refused: int
+    partitions: Sequence[Partition]
+
+
+@dataclass(frozen=True, kw_only=True)
 class State(Model):
     """The current state of the job."""
 
@@ -897,6 +1008,23 @@ class Statistics(Model):
     nested: ClassVar[Mapping[str, type[Model]]] = {"live": Live, "ended": Ended}
     live: Sequence[Live]
     ended: Sequence[Ended]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step(Model):
+    """One step."""
+
+    moments: ClassVar[frozenset[str]] = frozenset({"at"})
+    kind: str
+    name: str
+    at: datetime | None
+    state: str
+    reason: str
+    subscription_id: str | None
+    number: int | None
+    status: int | None
+    seconds: float | None
+    answer: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1058,6 +1186,18 @@ class TestSent(Model):
 
     event_id: str
     delivery_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timeline(Model):
+    """The steps of an event, each behind what it follows from."""
+
+    nested: ClassVar[Mapping[str, type[Model]]] = {"steps": Step}
+    event_id: str
+    topic: str
+    state: str
+    summary: str
+    steps: Sequence[Step]
 
 
 @dataclass(frozen=True, kw_only=True)

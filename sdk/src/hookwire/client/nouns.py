@@ -15,6 +15,7 @@ __all__ = [
     "AsyncAudit",
     "AsyncDeadLetters",
     "AsyncDeliveries",
+    "AsyncErasures",
     "AsyncEvents",
     "AsyncHolds",
     "AsyncJobs",
@@ -26,6 +27,7 @@ __all__ = [
     "AsyncSchedules",
     "AsyncServices",
     "AsyncSigningKeys",
+    "AsyncSources",
     "AsyncSubscriptions",
     "AsyncTasks",
     "AsyncTopics",
@@ -34,6 +36,7 @@ __all__ = [
     "Audit",
     "DeadLetters",
     "Deliveries",
+    "Erasures",
     "Events",
     "Holds",
     "Jobs",
@@ -45,6 +48,7 @@ __all__ = [
     "Schedules",
     "Services",
     "SigningKeys",
+    "Sources",
     "Subscriptions",
     "Tasks",
     "Topics",
@@ -62,6 +66,8 @@ NOUNS = (
     "dead_letters",
     "replays",
     "holds",
+    "sources",
+    "erasures",
     "upstreams",
     "keys",
     "queues",
@@ -106,6 +112,16 @@ class Events(Noun):
             timeout_seconds=timeout_seconds,
         )
 
+    def timeline(self, event_id: str | int, /, *, timeout_seconds: float | None = None) -> models.Timeline:
+        """Get what happened to an event."""
+        return self._model(
+            "GET",
+            f"/events/{segment(event_id)}/timeline",
+            "events.timeline",
+            models.Timeline,
+            timeout_seconds=timeout_seconds,
+        )
+
 
 class AsyncEvents(AsyncNoun):
     """Published events and what became of them."""
@@ -134,6 +150,16 @@ class AsyncEvents(AsyncNoun):
             "events.list",
             models.EventSummary,
             query={"topic": topic, "key": key, "since": since, "until": until, "outcome": outcome, "limit": limit},
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def timeline(self, event_id: str | int, /, *, timeout_seconds: float | None = None) -> models.Timeline:
+        """Get what happened to an event."""
+        return await self._model(
+            "GET",
+            f"/events/{segment(event_id)}/timeline",
+            "events.timeline",
+            models.Timeline,
             timeout_seconds=timeout_seconds,
         )
 
@@ -402,6 +428,9 @@ class Subscriptions(Noun):
         *,
         topic: str | None = UNSET,
         state: str | None = UNSET,
+        health: str | None = UNSET,
+        name: str | None = UNSET,
+        metadata: Sequence[str] | None = UNSET,
         limit: int = UNSET,
         timeout_seconds: float | None = None,
     ) -> Iterator[models.Subscription]:
@@ -411,7 +440,14 @@ class Subscriptions(Noun):
             "/subscriptions",
             "subscriptions.list",
             models.Subscription,
-            query={"topic": topic, "state": state, "limit": limit},
+            query={
+                "topic": topic,
+                "state": state,
+                "health": health,
+                "name": name,
+                "metadata": metadata,
+                "limit": limit,
+            },
             timeout_seconds=timeout_seconds,
         )
 
@@ -756,6 +792,9 @@ class AsyncSubscriptions(AsyncNoun):
         *,
         topic: str | None = UNSET,
         state: str | None = UNSET,
+        health: str | None = UNSET,
+        name: str | None = UNSET,
+        metadata: Sequence[str] | None = UNSET,
         limit: int = UNSET,
         timeout_seconds: float | None = None,
     ) -> AsyncIterator[models.Subscription]:
@@ -765,7 +804,14 @@ class AsyncSubscriptions(AsyncNoun):
             "/subscriptions",
             "subscriptions.list",
             models.Subscription,
-            query={"topic": topic, "state": state, "limit": limit},
+            query={
+                "topic": topic,
+                "state": state,
+                "health": health,
+                "name": name,
+                "metadata": metadata,
+                "limit": limit,
+            },
             timeout_seconds=timeout_seconds,
         )
 
@@ -957,10 +1003,17 @@ class Topics(Noun):
         """Get the topic's latest content."""
         return self._content("GET", f"/topics/{segment(topic)}", "topics.latest", timeout_seconds=timeout_seconds)
 
-    def list(self, *, limit: int = UNSET, timeout_seconds: float | None = None) -> Iterator[models.Topic]:
+    def list(
+        self, *, prefix: str | None = UNSET, limit: int = UNSET, timeout_seconds: float | None = None
+    ) -> Iterator[models.Topic]:
         """List topics."""
         return self._pages(
-            "GET", "/topics", "topics.list", models.Topic, query={"limit": limit}, timeout_seconds=timeout_seconds
+            "GET",
+            "/topics",
+            "topics.list",
+            models.Topic,
+            query={"prefix": prefix, "limit": limit},
+            timeout_seconds=timeout_seconds,
         )
 
     def list_foreign(
@@ -1053,10 +1106,17 @@ class AsyncTopics(AsyncNoun):
         """Get the topic's latest content."""
         return await self._content("GET", f"/topics/{segment(topic)}", "topics.latest", timeout_seconds=timeout_seconds)
 
-    def list(self, *, limit: int = UNSET, timeout_seconds: float | None = None) -> AsyncIterator[models.Topic]:
+    def list(
+        self, *, prefix: str | None = UNSET, limit: int = UNSET, timeout_seconds: float | None = None
+    ) -> AsyncIterator[models.Topic]:
         """List topics."""
         return self._pages(
-            "GET", "/topics", "topics.list", models.Topic, query={"limit": limit}, timeout_seconds=timeout_seconds
+            "GET",
+            "/topics",
+            "topics.list",
+            models.Topic,
+            query={"prefix": prefix, "limit": limit},
+            timeout_seconds=timeout_seconds,
         )
 
     def list_foreign(
@@ -1164,12 +1224,14 @@ class Deliveries(Noun):
         event: str | None = UNSET,
         subscription: str | None = UNSET,
         state: str | None = UNSET,
+        topic: str | None = UNSET,
+        outcome: str | None = UNSET,
         since: datetime | str | None = UNSET,
         until: datetime | str | None = UNSET,
         limit: int = UNSET,
         timeout_seconds: float | None = None,
     ) -> Iterator[models.Delivery]:
-        """List deliveries by event, subscription and state."""
+        """List deliveries by event, subscription, topic, state and outcome."""
         return self._pages(
             "GET",
             "/deliveries",
@@ -1179,6 +1241,8 @@ class Deliveries(Noun):
                 "event_id": event,
                 "subscription_id": subscription,
                 "state": state,
+                "topic": topic,
+                "outcome": outcome,
                 "since": since,
                 "until": until,
                 "limit": limit,
@@ -1234,12 +1298,14 @@ class AsyncDeliveries(AsyncNoun):
         event: str | None = UNSET,
         subscription: str | None = UNSET,
         state: str | None = UNSET,
+        topic: str | None = UNSET,
+        outcome: str | None = UNSET,
         since: datetime | str | None = UNSET,
         until: datetime | str | None = UNSET,
         limit: int = UNSET,
         timeout_seconds: float | None = None,
     ) -> AsyncIterator[models.Delivery]:
-        """List deliveries by event, subscription and state."""
+        """List deliveries by event, subscription, topic, state and outcome."""
         return self._pages(
             "GET",
             "/deliveries",
@@ -1249,6 +1315,8 @@ class AsyncDeliveries(AsyncNoun):
                 "event_id": event,
                 "subscription_id": subscription,
                 "state": state,
+                "topic": topic,
+                "outcome": outcome,
                 "since": since,
                 "until": until,
                 "limit": limit,
@@ -1278,6 +1346,8 @@ class Undelivered(Noun):
         *,
         subscription: str | None = UNSET,
         outcome: str | None = UNSET,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
         limit: int = UNSET,
         timeout_seconds: float | None = None,
     ) -> Iterator[models.Undelivered]:
@@ -1287,7 +1357,7 @@ class Undelivered(Noun):
             "/undelivered",
             "undelivered.list",
             models.Undelivered,
-            query={"subscription_id": subscription, "outcome": outcome, "limit": limit},
+            query={"subscription_id": subscription, "outcome": outcome, "since": since, "until": until, "limit": limit},
             timeout_seconds=timeout_seconds,
         )
 
@@ -1300,6 +1370,8 @@ class AsyncUndelivered(AsyncNoun):
         *,
         subscription: str | None = UNSET,
         outcome: str | None = UNSET,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
         limit: int = UNSET,
         timeout_seconds: float | None = None,
     ) -> AsyncIterator[models.Undelivered]:
@@ -1309,7 +1381,7 @@ class AsyncUndelivered(AsyncNoun):
             "/undelivered",
             "undelivered.list",
             models.Undelivered,
-            query={"subscription_id": subscription, "outcome": outcome, "limit": limit},
+            query={"subscription_id": subscription, "outcome": outcome, "since": since, "until": until, "limit": limit},
             timeout_seconds=timeout_seconds,
         )
 
@@ -1749,6 +1821,266 @@ class AsyncHolds(AsyncNoun):
         """Get a hold."""
         return await self._model(
             "GET", f"/holds/{segment(hold)}", "holds.show", models.HoldDetail, timeout_seconds=timeout_seconds
+        )
+
+
+class Sources(Noun):
+    """Kafka topics that are read, and the records that they refused."""
+
+    def give_up(
+        self, refusal: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+    ) -> models.SettledRefusal:
+        """Forget a refused record."""
+        return self._model(
+            "POST",
+            f"/sources/refusals/{segment(refusal)}/give-up",
+            "sources.give_up",
+            models.SettledRefusal,
+            members={"reason": reason},
+            timeout_seconds=timeout_seconds,
+        )
+
+    def list(self, *, timeout_seconds: float | None = None) -> Listed[models.Source]:
+        """List Kafka sources."""
+        return self._items("GET", "/sources", "sources.list", models.Source, timeout_seconds=timeout_seconds)
+
+    def list_refusals(
+        self, source: str | int, /, *, limit: int = UNSET, timeout_seconds: float | None = None
+    ) -> Iterator[models.Refusal]:
+        """List refused records."""
+        return self._pages(
+            "GET",
+            f"/sources/{segment(source)}/refusals",
+            "sources.list_refusals",
+            models.Refusal,
+            query={"limit": limit},
+            timeout_seconds=timeout_seconds,
+        )
+
+    def pause(
+        self, source: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+    ) -> models.Paused:
+        """Pause a source."""
+        return self._model(
+            "POST",
+            f"/sources/{segment(source)}/pause",
+            "sources.pause",
+            models.Paused,
+            members={"reason": reason},
+            timeout_seconds=timeout_seconds,
+        )
+
+    def reset(
+        self,
+        source: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        partition: int | None = UNSET,
+        offset: int | None = UNSET,
+        dry_run: bool = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.Reset:
+        """Move the offsets of a source."""
+        return self._model(
+            "POST",
+            f"/sources/{segment(source)}/reset",
+            "sources.reset",
+            models.Reset,
+            members={"reason": reason, "partition": partition, "offset": offset, "dry_run": dry_run},
+            timeout_seconds=timeout_seconds,
+        )
+
+    def resume(
+        self, source: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+    ) -> models.Paused:
+        """Resume a source."""
+        return self._model(
+            "POST",
+            f"/sources/{segment(source)}/resume",
+            "sources.resume",
+            models.Paused,
+            members={"reason": reason},
+            timeout_seconds=timeout_seconds,
+        )
+
+    def retry(
+        self, refusal: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+    ) -> models.SettledRefusal:
+        """Publish a refused record."""
+        return self._model(
+            "POST",
+            f"/sources/refusals/{segment(refusal)}/retry",
+            "sources.retry",
+            models.SettledRefusal,
+            members={"reason": reason},
+            timeout_seconds=timeout_seconds,
+        )
+
+
+class AsyncSources(AsyncNoun):
+    """Kafka topics that are read, and the records that they refused."""
+
+    async def give_up(
+        self, refusal: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+    ) -> models.SettledRefusal:
+        """Forget a refused record."""
+        return await self._model(
+            "POST",
+            f"/sources/refusals/{segment(refusal)}/give-up",
+            "sources.give_up",
+            models.SettledRefusal,
+            members={"reason": reason},
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def list(self, *, timeout_seconds: float | None = None) -> Listed[models.Source]:
+        """List Kafka sources."""
+        return await self._items("GET", "/sources", "sources.list", models.Source, timeout_seconds=timeout_seconds)
+
+    def list_refusals(
+        self, source: str | int, /, *, limit: int = UNSET, timeout_seconds: float | None = None
+    ) -> AsyncIterator[models.Refusal]:
+        """List refused records."""
+        return self._pages(
+            "GET",
+            f"/sources/{segment(source)}/refusals",
+            "sources.list_refusals",
+            models.Refusal,
+            query={"limit": limit},
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def pause(
+        self, source: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+    ) -> models.Paused:
+        """Pause a source."""
+        return await self._model(
+            "POST",
+            f"/sources/{segment(source)}/pause",
+            "sources.pause",
+            models.Paused,
+            members={"reason": reason},
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def reset(
+        self,
+        source: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        partition: int | None = UNSET,
+        offset: int | None = UNSET,
+        dry_run: bool = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.Reset:
+        """Move the offsets of a source."""
+        return await self._model(
+            "POST",
+            f"/sources/{segment(source)}/reset",
+            "sources.reset",
+            models.Reset,
+            members={"reason": reason, "partition": partition, "offset": offset, "dry_run": dry_run},
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def resume(
+        self, source: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+    ) -> models.Paused:
+        """Resume a source."""
+        return await self._model(
+            "POST",
+            f"/sources/{segment(source)}/resume",
+            "sources.resume",
+            models.Paused,
+            members={"reason": reason},
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def retry(
+        self, refusal: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+    ) -> models.SettledRefusal:
+        """Publish a refused record."""
+        return await self._model(
+            "POST",
+            f"/sources/refusals/{segment(refusal)}/retry",
+            "sources.retry",
+            models.SettledRefusal,
+            members={"reason": reason},
+            timeout_seconds=timeout_seconds,
+        )
+
+
+class Erasures(Noun):
+    """Contents of events that are removed."""
+
+    def erase(
+        self,
+        *,
+        topic: str | None = UNSET,
+        key: str | None = UNSET,
+        event_ids: Sequence[str] | None = UNSET,
+        after: str | None = UNSET,
+        replace_key: bool = UNSET,
+        force: bool = UNSET,
+        reason: str | None = UNSET,
+        dry_run: bool = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.Erasure:
+        """Erase the contents of events."""
+        return self._model(
+            "POST",
+            "/erasures",
+            "erasures.erase",
+            models.Erasure,
+            members={
+                "topic": topic,
+                "key": key,
+                "event_ids": event_ids,
+                "after": after,
+                "replace_key": replace_key,
+                "force": force,
+                "reason": reason,
+                "dry_run": dry_run,
+            },
+            timeout_seconds=timeout_seconds,
+        )
+
+
+class AsyncErasures(AsyncNoun):
+    """Contents of events that are removed."""
+
+    async def erase(
+        self,
+        *,
+        topic: str | None = UNSET,
+        key: str | None = UNSET,
+        event_ids: Sequence[str] | None = UNSET,
+        after: str | None = UNSET,
+        replace_key: bool = UNSET,
+        force: bool = UNSET,
+        reason: str | None = UNSET,
+        dry_run: bool = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.Erasure:
+        """Erase the contents of events."""
+        return await self._model(
+            "POST",
+            "/erasures",
+            "erasures.erase",
+            models.Erasure,
+            members={
+                "topic": topic,
+                "key": key,
+                "event_ids": event_ids,
+                "after": after,
+                "replace_key": replace_key,
+                "force": force,
+                "reason": reason,
+                "dry_run": dry_run,
+            },
+            timeout_seconds=timeout_seconds,
         )
 
 
@@ -4265,18 +4597,62 @@ class AsyncRequests(AsyncNoun):
 class Audit(Noun):
     """Acts of operators."""
 
-    def list(self, *, limit: int = UNSET, timeout_seconds: float | None = None) -> Iterator[models.Audit]:
+    def list(
+        self,
+        *,
+        actor: str | None = UNSET,
+        action: str | None = UNSET,
+        subject: str | None = UNSET,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
+        limit: int = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> Iterator[models.Audit]:
         """List audit entries."""
         return self._pages(
-            "GET", "/audit", "audit.list", models.Audit, query={"limit": limit}, timeout_seconds=timeout_seconds
+            "GET",
+            "/audit",
+            "audit.list",
+            models.Audit,
+            query={
+                "actor": actor,
+                "action": action,
+                "subject": subject,
+                "since": since,
+                "until": until,
+                "limit": limit,
+            },
+            timeout_seconds=timeout_seconds,
         )
 
 
 class AsyncAudit(AsyncNoun):
     """Acts of operators."""
 
-    def list(self, *, limit: int = UNSET, timeout_seconds: float | None = None) -> AsyncIterator[models.Audit]:
+    def list(
+        self,
+        *,
+        actor: str | None = UNSET,
+        action: str | None = UNSET,
+        subject: str | None = UNSET,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
+        limit: int = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> AsyncIterator[models.Audit]:
         """List audit entries."""
         return self._pages(
-            "GET", "/audit", "audit.list", models.Audit, query={"limit": limit}, timeout_seconds=timeout_seconds
+            "GET",
+            "/audit",
+            "audit.list",
+            models.Audit,
+            query={
+                "actor": actor,
+                "action": action,
+                "subject": subject,
+                "since": since,
+                "until": until,
+                "limit": limit,
+            },
+            timeout_seconds=timeout_seconds,
         )
