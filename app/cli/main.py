@@ -94,7 +94,7 @@ def application() -> typer.Typer:
     from app.cli.commands.serve import deliver, relay, serve
     from app.cli.commands.status import status
     from app.cli.commands.subscribe import subscribe
-    from app.cli.commands.sync import sync
+    from app.cli.commands.syncing.sync import sync
     from app.cli.commands.undelivered import undelivered
     from app.cli.commands.version import common
     from app.cli.commands.work import work

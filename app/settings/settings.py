@@ -14,13 +14,14 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import Annotated, override  # noqa: UP035 - one home for both on 3.11
 
-from app.settings.address import address_of, check_amqp_url, check_database_url
+from app.settings.address import address_of, check_amqp_url
 from app.settings.amqp_source import AmqpSourceSettings, route_of
 from app.settings.chat import ChatSettings
+from app.settings.database import DatabaseSettings
 from app.settings.file import SettingsFile, SettingsRefused, read_file, unknown_variables
 from app.settings.jobs import JobsSettings
 from app.settings.kafka_source import KafkaSourceSettings
@@ -56,8 +57,8 @@ def _data_dir() -> Path:
 
 
 class Settings(
-    AmqpSourceSettings, ChatSettings, JobsSettings, KafkaSourceSettings, LogSettings, OutboxSettings, PageSettings,
-    PipelineSettings, RabbitHubSettings, VerificationSettings,
+    AmqpSourceSettings, ChatSettings, DatabaseSettings, JobsSettings, KafkaSourceSettings, LogSettings, OutboxSettings,
+    PageSettings, PipelineSettings, RabbitHubSettings, VerificationSettings,
 ):  # fmt: skip
     """All settings. Times are in seconds, sizes in bytes."""
 
@@ -92,18 +93,6 @@ class Settings(
         description="Embedded database, its logs and the key file; default .hookwire/ where that is, else the user's "
         "state directory.",
     )
-    database_url: SecretStr | None = Field(
-        None,
-        description="PostgreSQL 15 or newer, e.g. postgresql://user:secret@host/db, or with several servers: "
-        "host:5432,host2:5432; default: the embedded server.",
-    )
-    database_wait_seconds: float = Field(
-        float("inf"),
-        ge=0,
-        description="How long a service that starts waits for its database to answer, seconds; inf: without end, 0: it "
-        "ends with exit code 3.",
-    )
-    database_connections_max: int = Field(12, ge=4, le=200, description="Size of the connection pool.")
     amqp_url: SecretStr | None = Field(
         None, description="amqp:// or amqps://user:secret@host:5672/vhost; default: no AMQP sink."
     )
@@ -324,12 +313,11 @@ class Settings(
             raise ValueError("must be an http or https URL without query, such as https://hub.example")
         return value
 
-    @field_validator("database_url", "amqp_url")
+    @field_validator("amqp_url")
     @classmethod
-    def _check_server_url(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
-        check = {"database_url": check_database_url, "amqp_url": check_amqp_url}[str(info.field_name)]
+    def _check_amqp_url(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None:
-            check(value.get_secret_value())
+            check_amqp_url(value.get_secret_value())
         return value
 
     @field_validator("egress_proxy")

@@ -189,8 +189,8 @@ _ROWS: Final = (
         422,
         "The filter is not accepted",
         "A filter names parts of an event (topic, key, time, content_type, headers, data) and conditions for them. "
-        "This one has an unknown operator, a value that an operator cannot compare, or too many conditions. "
-        "A test is also refused if the event has so many values that the filter would be too expensive.",
+        "This one has an unknown operator, a value that an operator cannot compare, or too many conditions; in a test, "
+        "the event may have too many values for it.",
         "Correct the part that the detail names; try filters with POST /filters/test or `hookwire test-filter`.",
     ),
     ProblemKind(
@@ -328,8 +328,7 @@ _ROWS: Final = (
         "busy",
         503,
         "The service is overloaded",
-        "The service has as many requests in flight as it accepts, or the ordering key is held by another transaction "
-        "that takes too long. Nothing was stored.",
+        "As many requests are in flight as the service accepts, or another transaction holds the key. Nothing was stored.",
         "Repeat the request after the time in Retry-After, with growing pauses. If one key stays busy, look for "
         "lock_held in the hub's log: it names the transaction that holds a lock, and the statement that ends it.",
         retry_after_seconds=1,

@@ -32,6 +32,7 @@ LOOSE_TASKS = {
     "app/failpoints.py": "what a fail point in its middle interrupts, cancelled in the same function",
     "app/web/authentication.py": "one question for all requests that wait for its answer; it ends by itself",
     "app/bridges/listener.py": "two waits of which the first ends both; cancelled in the same function",
+    "db/holders.py": "a look that ends by its own limit; a watch, cancelled in the same function",
     "runtime/process.py": "the wait for a second signal, cancelled in the same function",
     "app/chaos/broker.py": "a heartbeat beside one call, cancelled in the same function",
     "relay/amqp/link.py": "a close that may hang is waited for with a limit, then left to the end of the loop",

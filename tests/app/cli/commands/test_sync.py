@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.cli.commands.sync import _document, _sync, sync
 from app.cli.commands.syncing.check import check_wanted
 from app.cli.commands.syncing.plan import SyncStep, plan, read_wanted, summary
+from app.cli.commands.syncing.sync import _document, _sync, sync
 from app.cli.failure import CommandFailed
 from tests.app.conftest import RunHub, RunningHub
 
