@@ -66,7 +66,9 @@ class Sources:
         if not settings.kafka_sources:
             return ()
         options, metrics = kafka_source_options(settings, incarnation), KafkaSourceMetrics(self._registry)
-        reader = PartitionOptions(settings.kafka_source_records, settings.event_bytes_max)
+        reader = PartitionOptions(
+            settings.kafka_source_records, settings.event_bytes_max, settings.kafka_source_backlog_max
+        )
         return [
             KafkaSource(options, route, intake, SourceOffsets(database, route.source, process_name()), metrics, reader)
             for route in settings.kafka_routes()

@@ -37,6 +37,13 @@ class KafkaSourceSettings(KafkaSettings):
         500, ge=1, le=5_000, description="Records of a partition that are taken in one transaction, at most."
     )
 
+    kafka_source_backlog_max: int = Field(
+        100_000,
+        ge=1,
+        le=10_000_000,
+        description="Events that wait for their fan-out at which no more records are taken.",
+    )
+
     @field_validator("kafka_sources", mode="before")
     @classmethod
     def _split_kafka_sources(cls, value: Any) -> Any:

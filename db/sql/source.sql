@@ -103,3 +103,8 @@ SELECT count(*) FROM gone;
 -- Publish one event of a record that was refused, in the caller's transaction, by the route of its source.
 SELECT p.event_id FROM hookwire.publish_batch('default', '{1}', ARRAY[$1::text], ARRAY[$2::text], ARRAY[$3::text],
     ARRAY[$4::text], ARRAY[$5::bytea], '{}', '{}', true, left_out => 'kafka') AS p;
+
+-- name: backlog
+-- Count the events that wait for their fan-out to webhooks, up to $1.
+SELECT count(*) FROM generate_series(0, 63) AS g(shard) CROSS JOIN LATERAL (
+    SELECT FROM hookwire.outbox o WHERE o.sink = 'webhooks' AND o.shard = g.shard LIMIT ($1::integer + 63) / 64) AS few;

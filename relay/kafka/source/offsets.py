@@ -30,6 +30,10 @@ class SourceOffsets:
         """Return whether a person has paused the source."""
         return bool(await self._database.fetchval("source.is_paused", self._source))
 
+    async def is_behind(self, events_max: int) -> bool:
+        """Return whether about so many events wait for their fan-out to webhooks."""
+        return bool(await self._database.fetchval("source.backlog", events_max) >= events_max)
+
     async def known(self) -> set[int]:
         """Return the partitions that were read."""
         rows = await self._database.fetch("source.partitions", self._source)

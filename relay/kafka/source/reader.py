@@ -34,10 +34,13 @@ _UNREADABLE = (CorruptRecordException, NoOffsetForPartitionError)
 
 @dataclass(frozen=True, slots=True)
 class PartitionOptions:
-    """At most ``records_max`` records are taken at once. A body has at most ``body_bytes_max`` bytes."""
+    """At most ``records_max`` records are taken at once, and none while ``backlog_max`` events wait for their fan-out.
+    A body has at most ``body_bytes_max`` bytes.
+    """
 
     records_max: int
     body_bytes_max: int
+    backlog_max: int
 
 
 class _Waits(Exception):
@@ -50,12 +53,13 @@ class _Revoked(Exception):
 
 class PartitionReader:
     """One partition. ``run`` ends after :meth:`end`, once the records in hand are taken. ``begin`` notes where
-    partitions begin that were never read.
+    partitions begin that were never read. Records are taken while ``flows`` returns True.
     """
 
     def __init__(
         self, consumer: AIOKafkaConsumer, place: SourcePlace, intake: BatchIntake, offsets: SourceOffsets,
         metrics: KafkaSourceMetrics, options: PartitionOptions, begin: Callable[[], Awaitable[None]],
+        flows: Callable[[], bool],
     ) -> None:  # fmt: skip
         self.place = place
         self.partition = TopicPartition(place.source, place.partition)
@@ -67,6 +71,7 @@ class PartitionReader:
         self._metrics = metrics
         self._options = options
         self._begin = begin
+        self._flows = flows
         self._is_known = False
         self._ending = asyncio.Event()
         self._fetching: asyncio.Task[None] | None = None
@@ -119,6 +124,8 @@ class PartitionReader:
         """Take records until the offset has to be read again, or the end. The next ones are fetched meanwhile."""
         fetched = await self._fetch()
         while not self._ending.is_set():
+            while not self._flows() and not self._ending.is_set():
+                await pause(self._ending, _POLL_SECONDS)
             async with TaskGroup() as tasks:
                 ahead = tasks.create_task(self._fetch_ahead())
                 goes_on = await self._take(*fetched)
@@ -141,7 +148,7 @@ class PartitionReader:
                 if self._ending.is_set():
                     return False
                 taken = await self._intake.take(self.place, self.next_offset, position, records)
-                if taken.count == 0 and taken.next_offset != position:
+                if taken.count == 0 and (records or taken.next_offset != position):
                     return False
                 self._note(records, taken)
                 records = records[taken.count :]

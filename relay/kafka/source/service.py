@@ -56,8 +56,10 @@ class KafkaSource:
         self._group = route.group or f"hookwire-{options.installation}-{route.source}"
         self._stopping = asyncio.Event()
         self._is_paused = False
+        self._is_behind = False
         self._session: _Session | None = None
         self._trouble = Trouble("kafka_source_waits", "kafka_source_goes_on")
+        self._slow = Trouble("kafka_source_slowed", "kafka_source_goes_on")
 
     @property
     def source(self) -> str:
@@ -95,6 +97,7 @@ class KafkaSource:
                 if self._is_paused:
                     await pause(self._stopping, _REPORT_SECONDS)
                 else:
+                    await self._look_at_backlog()
                     await self._consume()
                 seconds = _PAUSE_SECONDS[0]
             except* (SinkUnavailable, DatabaseError) as errors:
@@ -116,25 +119,30 @@ class KafkaSource:
                     while not session.ended.is_set():
                         await pause(session.ended, _REPORT_SECONDS)
                         await self._report(consumer, session)
-                        if await self._is_paused_now():
-                            session.end()
+                        with suppress(DatabaseError):  # the readers tell of it
+                            await self._look_at_backlog()
+                            if await self._offsets.is_paused():
+                                session.end()
                     await session.drained()
                     await self._report(consumer, session)
             finally:
                 self._session = None
                 session.end()
 
-    async def _is_paused_now(self) -> bool:
-        try:
-            return await self._offsets.is_paused()
-        except DatabaseError:  # the readers tell of it
-            return False
+    async def _look_at_backlog(self) -> None:
+        """Hold the readers up while the relay is behind: records wait in Kafka as well as in the database."""
+        most = self._reader_options.backlog_max
+        self._is_behind = await self._offsets.is_behind(most)
+        if self._is_behind:
+            self._slow.tell(RuntimeError(f"about {most} events wait for their fan-out"), source=self.source)
+        else:
+            self._slow.over(source=self.source)
 
     def _make_reader(self, consumer: AIOKafkaConsumer, number: int) -> PartitionReader:
         place = SourcePlace(self.source, number, self._route.topic)
         return PartitionReader(
             consumer, place, self._intake, self._offsets, self._metrics, self._reader_options,
-            lambda: self._begin(consumer),
+            lambda: self._begin(consumer), lambda: not self._is_behind,
         )  # fmt: skip
 
     @asynccontextmanager

@@ -207,6 +207,25 @@ async def test_records_that_retention_has_removed_are_a_hole_that_is_logged(
     assert (found, holes) == ([(None, b"3"), (None, b"4")], [(1, 3)])
 
 
+async def test_records_wait_in_kafka_while_the_fan_out_is_behind(running_hub: RunHub, kafka: KafkaServer) -> None:
+    """No relay runs here, so the test itself empties the outbox."""
+    source = f"slow-{secrets.token_hex(4)}"
+    await make_topic(kafka.bootstrap, source, 1)
+    await send(kafka, source, {"value": b"1"})
+    named = {"kafka_source_servers": kafka.bootstrap, "kafka_sources": f"{source}?start=earliest"}
+    async with running_hub() as hub:
+        await hub.publish("other", key="k")
+    with structlog.testing.capture_logs() as logs:
+        async with running_hub(("api", "source"), kafka_source_backlog_max=1, **named) as hub:
+            await hub.until("/sources", lambda answer: answer["items"])
+            before = await events(hub, source)
+            await hub.sql("DELETE FROM hookwire.outbox")
+            after = await stored(hub, source, 1)
+
+    told = [one["event"] for one in logs if one.get("source") == source]
+    assert (before, after, told[:2]) == ([], [(None, b"1")], ["kafka_source_slowed", "kafka_source_goes_on"])
+
+
 @pytest.mark.parametrize(
     ("settings", "statement", "refused"),
     [
