@@ -2472,6 +2472,10 @@ WITH (fillfactor='50');
 
 COMMENT ON TABLE hookwire.source_offsets IS 'How far each partition of a source is taken. This offset wins over that of the consumer group.';
 
+COMMENT ON COLUMN hookwire.source_offsets.source IS 'The Kafka topic that is read.';
+
+COMMENT ON COLUMN hookwire.source_offsets.partition IS 'Number of the partition in Kafka.';
+
 COMMENT ON COLUMN hookwire.source_offsets.next_offset IS 'The first offset that is not taken.';
 
 COMMENT ON COLUMN hookwire.source_offsets.last_offset IS 'The offset of the last record that was taken.';
@@ -2487,6 +2491,8 @@ COMMENT ON COLUMN hookwire.source_offsets.taken IS 'Number of records that were 
 COMMENT ON COLUMN hookwire.source_offsets.trouble IS 'Why its reader does not go on; NULL while it does.';
 
 COMMENT ON COLUMN hookwire.source_offsets.reader IS 'The process that has read it last.';
+
+COMMENT ON COLUMN hookwire.source_offsets.changed_at IS 'When the offset has moved last.';
 
 CREATE TABLE hookwire.source_refusals (
     id bigint NOT NULL,
@@ -2505,11 +2511,27 @@ CREATE TABLE hookwire.source_refusals (
 
 COMMENT ON TABLE hookwire.source_refusals IS 'Records that cannot become events, as they are in Kafka.';
 
+COMMENT ON COLUMN hookwire.source_refusals.source IS 'The Kafka topic of the record.';
+
+COMMENT ON COLUMN hookwire.source_refusals.partition IS 'Its partition.';
+
+COMMENT ON COLUMN hookwire.source_refusals.record_offset IS 'Its offset there.';
+
 COMMENT ON COLUMN hookwire.source_refusals.reason IS 'The kind of the cause in one word, as in the metrics.';
+
+COMMENT ON COLUMN hookwire.source_refusals.detail IS 'The cause, for people.';
+
+COMMENT ON COLUMN hookwire.source_refusals.key IS 'Its key; NULL if it has none.';
+
+COMMENT ON COLUMN hookwire.source_refusals.value IS 'Its value; NULL for a tombstone.';
 
 COMMENT ON COLUMN hookwire.source_refusals.headers IS 'An array of names and values by turns; the values are Base64.';
 
+COMMENT ON COLUMN hookwire.source_refusals.record_at IS 'Its timestamp; NULL without a usable one.';
+
 COMMENT ON COLUMN hookwire.source_refusals.bytes IS 'Size of key, value and headers.';
+
+COMMENT ON COLUMN hookwire.source_refusals.refused_at IS 'When it was refused.';
 
 ALTER TABLE hookwire.source_refusals ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME hookwire.source_refusals_id_seq
@@ -2529,6 +2551,8 @@ CREATE TABLE hookwire.sources (
 COMMENT ON TABLE hookwire.sources IS 'Kafka topics that are read, by name.';
 
 COMMENT ON COLUMN hookwire.sources.is_paused IS 'Whether a person has paused it: no process reads it then.';
+
+COMMENT ON COLUMN hookwire.sources.changed_at IS 'When a person has paused or resumed it.';
 
 CREATE VIEW hookwire.stash AS
  SELECT NULL::text AS event_id,

@@ -328,7 +328,7 @@ _ROWS: Final = (
         "busy",
         503,
         "The service is overloaded",
-        "As many requests are in flight as the service accepts, or another transaction holds the key. Nothing was stored.",
+        "Too many requests are in flight, or another transaction holds the ordering key. Nothing was stored.",
         "Repeat the request after the time in Retry-After, with growing pauses. If one key stays busy, look for "
         "lock_held in the hub's log: it names the transaction that holds a lock, and the statement that ends it.",
         retry_after_seconds=1,
