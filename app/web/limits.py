@@ -149,7 +149,9 @@ class FrontDoor:
             self._judge(scope, watched, limit_bytes)
             if b"transfer-encoding" in watched:
                 receive = exchange.counted(receive, limit_bytes)
-            await self.app(scope, receive, exchange.send)
+            # The server sends no body in answer to HEAD (RFC 9110, 9.3.2).
+            asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
+            await self.app(asked, receive, exchange.send)
         except Problem as problem:
             await exchange.refuse(problem)
         except ClientDisconnect:

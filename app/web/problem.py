@@ -186,12 +186,12 @@ def _validation_error(error: Mapping[str, Any]) -> dict[str, str]:
 
 
 def allowed_methods(request: Request) -> str:
-    """Return the Allow header (RFC 9110 section 15.5.6): all methods of this path.
+    """Return the Allow header (RFC 9110 section 15.5.6): all methods of this path. Where there is GET, there is HEAD.
 
     The framework names those of one route.
     """
     routes = request.scope["app"].router.routes
-    probes = ((method, {**request.scope, "method": method}) for method in METHODS)
+    probes = ((method, {**request.scope, "method": "GET" if method == "HEAD" else method}) for method in METHODS)
     return ", ".join(m for m, scope in probes if any(route.matches(scope)[0] is Match.FULL for route in routes))
 
 

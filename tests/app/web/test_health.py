@@ -260,4 +260,4 @@ async def test_no_route_and_no_method_are_problems_too(running_hub: RunHub) -> N
 
         assert kind(missing) == (404, "application/problem+json", "not-found")
         assert kind(method) == (405, "application/problem+json", "method-not-allowed")
-        assert method.headers["allow"] == "GET, PUT"
+        assert method.headers["allow"] == "GET, HEAD, PUT"

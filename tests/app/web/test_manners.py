@@ -125,3 +125,17 @@ async def test_whatever_changes_keys_subscriptions_or_settings_is_in_the_audit_t
             ("subscription.end", made["id"]), ("subscription.make", pull), ("topic.settings", "a"),
             ("key.make", key), ("key.revoke", key),
         ]  # fmt: skip
+
+
+async def test_each_address_that_answers_get_answers_head(running_hub: RunHub) -> None:
+    """RFC 9110, 9.3.2: the same status and header fields without a body, also for probes and pages."""
+    paths = ("/healthz", "/readyz", "/events", "/openapi.json", "/console", "/problems", "/topics/a")
+    async with running_hub() as hub:
+        await hub.publish("a", b"{}")
+        answers = [(await hub.client.head(path), await hub.client.get(path)) for path in paths]
+        other = await hub.client.put("/events")
+
+        assert [(head.status_code, head.content, head.headers.get("content-type")) for head, _ in answers] == [
+            (200, b"", get.headers.get("content-type")) for _, get in answers
+        ]
+        assert (other.status_code, other.headers["allow"]) == (405, "GET, HEAD")

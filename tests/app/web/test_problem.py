@@ -178,7 +178,8 @@ async def test_an_unknown_path_is_a_problem() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "allowed"), [("/subscriptions", "GET, POST"), ("/subscriptions/7", "DELETE"), ("/problems", "GET")]
+    ("path", "allowed"),
+    [("/subscriptions", "GET, HEAD, POST"), ("/subscriptions/7", "DELETE"), ("/problems", "GET, HEAD")],
 )
 async def test_a_wrong_method_is_told_all_right_ones(path: str, allowed: str) -> None:
     """RFC 9110 section 15.5.6: several routes on one path make one Allow header."""
