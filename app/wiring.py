@@ -153,7 +153,7 @@ class _Builder:
         on_event: Handler | None,
     ) -> None:
         self.public_url = settings.public_url.rstrip("/") or f"http://{settings.listen.rpartition(':')[0]}:{ports[0]}"
-        self._agent = f"hookwire/0.1 (+{self.public_url}; {storage.incarnation})"
+        self._agent = f"hookwire/0.2 (+{self.public_url}; {storage.incarnation})"
         self.sinks = configured_sinks(settings)
         self._settings = settings
         self._storage = storage

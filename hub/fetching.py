@@ -164,7 +164,7 @@ class Fetching:
     async def _send(self, url: str, row: Row) -> Response:
         """Send one request; return its answer, also a redirect. Each URL is parsed, judged and dialled anew (WS-81)."""
         target = parse_target(url, self._options.url_policy)
-        agent = f"hookwire/0.1 (+{self._options.public_url}; {row['subscribers']} subscribers)"
+        agent = f"hookwire/0.2 (+{self._options.public_url}; {row['subscribers']} subscribers)"
         headers = [("user-agent", agent)]
         if not row["always_deliver"]:  # a 304 would have no content to distribute
             conditions = (("if-none-match", row["etag"]), ("if-modified-since", row["last_modified"]))

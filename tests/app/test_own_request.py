@@ -14,7 +14,7 @@ async def test_the_hub_does_not_obey_its_own_deliveries(running_hub: RunHub, rec
 
         found = [
             (await hub.client.post("/topics/b/events", content=b"m", headers={"User-Agent": agent})).status_code
-            for agent in (ours, "hookwire/0.1 (+https://another.example; k3v7q2ha)")
+            for agent in (ours, "hookwire/0.2 (+https://another.example; k3v7q2ha)")
         ]
 
         assert found == [403, 202]

@@ -162,7 +162,7 @@ async def test_an_unchanged_topic_is_asked_conditionally_and_not_distributed_aga
         _, headers = on.publisher.requests[1]
         assert await on.events() == [(b"v1", "text/plain")]
         assert (headers["if-none-match"], headers["if-modified-since"], headers["user-agent"]) == (
-            '"1"', date, "hookwire/0.1 (+http://hub.example; 0 subscribers)",
+            '"1"', date, "hookwire/0.2 (+http://hub.example; 0 subscribers)",
         )  # fmt: skip
 
 
