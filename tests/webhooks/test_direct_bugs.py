@@ -184,7 +184,7 @@ _LEDGER = "array_agg(DISTINCT d.id) FROM delivery d HAVING count(*) > 0"
 async def _read_before_the_lock(harness: Harness) -> None:
     """As if the conditions stood in the statement that takes the lock: its snapshot is older than the wait."""
     text = await harness.sql.fetchval("SELECT pg_get_functiondef('hookwire.publish_batch'::regproc)")
-    lock, conditions = text.index("    IF wait THEN\n"), text.index("    IF direct IS NOT NULL THEN\n")
+    lock, conditions = text.index("    IF prefix THEN\n"), text.index("    IF direct IS NOT NULL THEN\n")
     end = text.index("    moment := clock_timestamp();\n")
     await harness.sql.execute(text[:lock] + text[conditions:end] + text[lock:conditions] + text[end:])
 
