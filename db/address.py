@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote
 
-__all__ = ["PORT", "ServerAddress", "addresses"]
+__all__ = ["PORT", "ServerAddress", "UrlParts", "addresses", "split_url", "without_hosts"]
 
 PORT = 5432
+# Not urlsplit: some versions of Python refuse an IPv6 address beside another host.
+_URL = re.compile(r"([^:/?#]+)://([^/?#]*)([^?#]*)(?:\?([^#]*))?")
+
+
+class UrlParts(NamedTuple):
+    """The parts of a database's URL, as ``urllib.parse.urlsplit`` names them."""
+
+    scheme: str
+    netloc: str
+    path: str
+    query: str
 
 
 class ServerAddress(NamedTuple):
@@ -23,13 +35,27 @@ class ServerAddress(NamedTuple):
         return host if self.port is None else f"{host}:{self.port}"
 
 
+def split_url(url: str) -> UrlParts:
+    """Return the parts; empty ones for a text that is no URL."""
+    found = _URL.match(url)
+    return UrlParts(found[1], found[2], found[3], found[4] or "") if found else UrlParts("", "", "", "")
+
+
+def without_hosts(url: str) -> str:
+    """Return the URL without the servers in its authority, for a client that is told the server apart."""
+    parts = split_url(url)
+    hosts = parts.netloc.rpartition("@")[2]
+    start = len(parts.scheme) + 3 + len(parts.netloc) - len(hosts)
+    return url[:start] + url[start + len(hosts) :]
+
+
 def addresses(url: str) -> tuple[ServerAddress, ...]:
     """Return the servers of ``postgresql://user:secret@one:5432,two/name`` in their order, none where it names none.
 
     They may also stand in the query, as libpq has it: ``?host=/run/postgresql&port=5432``. Raise ValueError for a wrong
     port.
     """
-    parts = urlsplit(url)
+    parts = split_url(url)
     if hosts := parts.netloc.rpartition("@")[2]:
         return tuple(_address(unquote(text)) for text in hosts.split(","))
     return tuple(_from_query(parse_qs(parts.query)))

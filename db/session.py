@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 import asyncpg
 
-from db.address import PORT, ServerAddress, addresses
+from db.address import PORT, ServerAddress, addresses, without_hosts
 from db.bound import connecting, is_away, translated
 from db.errors import CannotServe, PrimaryChanged, ServerTrouble, TooManyConnections, Unavailable
 from db.pool_options import PoolOptions
@@ -125,7 +125,7 @@ async def _connect(options: PoolOptions, candidate: _Candidate, seconds: float) 
     (address, ip), generation = candidate, options.primary.generation
     with connecting():
         session: ServerSession = await asyncpg.connect(
-            options.url,
+            options.url if address is None else without_hosts(options.url),
             host=None if address is None else address.host,
             port=None if address is None else address.port,
             timeout=seconds,

@@ -6,7 +6,7 @@ import re
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
-from db.address import addresses
+from db.address import addresses, split_url
 
 __all__ = ["address_of", "check_amqp_url", "check_database_url"]
 
@@ -36,7 +36,7 @@ def check_amqp_url(url: str) -> None:
 def check_database_url(url: str) -> None:
     """Raise ValueError, without the URL, unless it names one server or several that take writes."""
     try:
-        parts = urlsplit(url)
+        parts = split_url(url)
         named = parts.scheme in ("postgresql", "postgres") and parts.netloc.count("@") < 2
         addresses(url)
     except ValueError:

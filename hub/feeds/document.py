@@ -45,8 +45,9 @@ _SUPERSETS = {
 _NO_DOCUMENTS = frozenset({"punycode", "idna", "unicode_escape", "raw_unicode_escape", "undefined", "utf-7", "hz"})
 _WIDE = ("utf-16", "utf-32")
 
-_COMMENT = r"<!--(?:[^-]++|-(?!->))*+-->"
-_INSTRUCTION = r"<\?(?:[^?]++|\?(?!>))*+\?>"
+# Before Python 3.11.5 a possessive group with a lookahead matches nothing.
+_COMMENT = r"<!--[^-]*+(?:-(?!->)[^-]*+)*-->"
+_INSTRUCTION = r"<\?[^?]*+(?:\?(?!>)[^?]*+)*\?>"
 _QUOTED = r"\"[^\"]*+\"|'[^']*+'"
 _SUBSET = rf"\[(?:[^\]\"'<]++|{_QUOTED}|{_COMMENT}|{_INSTRUCTION}|<(?!!--|\?))*+\]"
 _PROLOG = re.compile(
@@ -56,7 +57,7 @@ _PROLOG = re.compile(
 )
 _NO_XML = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 _LOOSE_AMPERSAND = re.compile(
-    r"(<!\[CDATA\[(?:[^\]]++|\](?!\]>))*+)|&(?!(?:lt|gt|amp|quot|apos|#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6});)"
+    r"(<!\[CDATA\[[^\]]*+(?:\](?!\]>)[^\]]*+)*)|&(?!(?:lt|gt|amp|quot|apos|#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6});)"
 )
 _NOT_A_LINE_FEED = re.compile(r"[^\n]")
 

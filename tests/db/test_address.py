@@ -2,7 +2,7 @@
 
 import pytest
 
-from db.address import ServerAddress, addresses
+from db.address import ServerAddress, addresses, without_hosts
 
 _NAMED = {
     "postgresql://u:s@db/x": [ServerAddress("db")],
@@ -39,3 +39,15 @@ def test_an_address_is_shown_as_it_is_written() -> None:
         "db",
         "db:1",
     ]
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("postgresql://u:p%40@one:5432,[::1]:7/x?sslmode=require", "postgresql://u:p%40@/x?sslmode=require"),
+        ("postgresql://one/x", "postgresql:///x"),
+        ("postgresql:///x?host=/run", "postgresql:///x?host=/run"),
+    ],
+)
+def test_the_servers_of_a_url_can_be_left_out(url: str, expected: str) -> None:
+    assert without_hosts(url) == expected
