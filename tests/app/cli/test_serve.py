@@ -1,4 +1,4 @@
-"""``hookwire serve``, as a process: its refusals, what it prints, and a database that is not there yet."""
+"""``hookwire serve`` as a subprocess: its refusals, what it prints, and a database that is not there yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nouns and models are those of the OpenAPI file (FD-02, FD-06)."""
+"""The nouns and models are those of the OpenAPI file (FD-02, FD-06), as a subprocess of ruff formats them."""
 
 from __future__ import annotations
 
