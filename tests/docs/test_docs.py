@@ -1,7 +1,6 @@
 """The documentation is true: its links lead somewhere, its commands run, its map names what there is (STY-T08)."""
 
 import re
-import subprocess
 import sys
 import tempfile
 import time
@@ -74,21 +73,11 @@ def test_each_picture_is_small_and_shown_by_a_page() -> None:
     assert (len(found) >= 4, set(found) - shown) == (True, set())
 
 
-@pytest.fixture(scope="module")
-def used_data(servers_folder: Path) -> Path:
-    """The data folder of a hub that has run and has stored nothing. Making a cluster takes most of a start."""
-    folder = Path(tempfile.mkdtemp(prefix="docs-used-", dir=servers_folder))
-    folder.chmod(0o711)
-    with running_hub(folder, free_port()):
-        return folder / "data"
-
-
 @pytest.fixture
-def runner(page: Path, servers_folder: Path, used_data: Path, request: pytest.FixtureRequest) -> Iterator[DocRunner]:
+def runner(page: Path, servers_folder: Path, request: pytest.FixtureRequest) -> Iterator[DocRunner]:
     """A hub as `make run` starts it, and a folder that looks like a checkout to the commands of a page.
 
-    The README's hub starts on nothing, that of another page on a copy of used data. A page that exports settings of
-    Kafka sources has a broker, and a hub with these settings.
+    A page that exports settings of Kafka sources has a broker, and a hub with these settings.
     """
     exported = dict(_EXPORT.findall(page.read_text()))
     kafka = request.getfixturevalue("kafka").bootstrap if "HOOKWIRE_KAFKA_SOURCES" in exported else ""
@@ -97,8 +86,6 @@ def runner(page: Path, servers_folder: Path, used_data: Path, request: pytest.Fi
     folder.chmod(0o711)  # under root the database's account passes through
     for name, target in {".venv": Path(sys.prefix), "examples": ROOT / "examples"}.items():
         (folder / name).symlink_to(target)
-    if page.name != "README.md":
-        subprocess.run(["cp", "-a", used_data, folder / "data"], check=True)  # with its owner, an account of its own
     with running_hub(folder, free_port(), settings) as hub:
         runner = DocRunner(hub, folder, free_port(), kafka)
         try:
