@@ -21,21 +21,17 @@ from typing import Final
 
 from aio_pika.abc import AbstractIncomingMessage
 
-from event.attribute import CloudEventError, check_content_type
 from event.hops import HOPS_HEADER
 from event.tombstone import TOMBSTONE_HEADER, is_tombstone
 from event.topic import TopicError, validate_key
 from relay.amqp.decoding import UNREADABLE
-from relay.amqp.incoming_header import MessageHeaders, text_of
+from relay.amqp.incoming_header import OTHER_HUBS, MessageHeaders, text_of
 from relay.source import IntakeRefused, SourceMessage
 
 __all__ = ["read_incoming"]
 
 _ATTRIBUTE_PREFIXES: Final = ("cloudevents_", "cloudevents:", "ce-")
 _KEY = "hookwire-key"
-_OTHER_HUBS: Final = frozenset(
-    {f"hookwire-{name}" for name in ("event-id", "topic", "term", "accepted-at", "sequence", "key", "hops")}
-)
 _BROKERS: Final = ("x-death", "x-first-death-", "x-last-death-", "x-delivery-count", "x-received-from")
 _BROKERS_EXACTLY: Final = frozenset({"cc", "bcc"})
 _PROPERTIES: Final = ("correlation_id", "type", "app_id", "reply_to", "content_encoding")
@@ -49,8 +45,8 @@ def read_incoming(message: AbstractIncomingMessage, body_bytes_max: int) -> Sour
         raise IntakeRefused("too_large", f"the body has {len(message.body)} bytes, more than {body_bytes_max}")
     headers = MessageHeaders()
     headers.add_all(_properties(message))
-    headers.add_all(sorted(_named(message, headers.left_out), key=_is_no_attribute))
-    content_type = _content_type(message, headers.left_out)
+    headers.add_publishers(message.headers.items(), _ATTRIBUTE_PREFIXES, _is_passed_over)
+    content_type = headers.content_type(message.content_type)
     key = _key(message, headers.kept)
     _check_tombstone(message, headers, key)
     return SourceMessage(
@@ -58,7 +54,7 @@ def read_incoming(message: AbstractIncomingMessage, body_bytes_max: int) -> Sour
         message.routing_key or "",
         message.message_id or "",
         key,
-        _hops(message, headers.left_out),
+        headers.hops(str(message.headers.get(HOPS_HEADER) or "0")),
         content_type,
         headers.kept,
         message.body,
@@ -66,22 +62,8 @@ def read_incoming(message: AbstractIncomingMessage, body_bytes_max: int) -> Sour
     )
 
 
-def _named(message: AbstractIncomingMessage, left_out: list[str]) -> Iterator[tuple[str, object]]:
-    """Yield the publisher's headers under the hub's names for them."""
-    for given, value in message.headers.items():
-        name = given.lower()
-        if name in _OTHER_HUBS or name in _BROKERS_EXACTLY or name.startswith(_BROKERS) or value is None:
-            continue
-        if name.startswith("hookwire-") and name != TOMBSTONE_HEADER:
-            left_out.append("reserved")
-            continue
-        prefix = next((prefix for prefix in _ATTRIBUTE_PREFIXES if name.startswith(prefix)), None)
-        yield (name if prefix is None else f"ce-{name.removeprefix(prefix)}"), value
-
-
-def _is_no_attribute(header: tuple[str, object]) -> bool:
-    """Sort CloudEvents attributes to the front, so that large headers do not displace them."""
-    return not header[0].startswith("ce-")
+def _is_passed_over(name: str) -> bool:
+    return name in OTHER_HUBS or name in _BROKERS_EXACTLY or name.startswith(_BROKERS)
 
 
 def _properties(message: AbstractIncomingMessage) -> Iterator[tuple[str, object]]:
@@ -89,23 +71,6 @@ def _properties(message: AbstractIncomingMessage) -> Iterator[tuple[str, object]
         value = getattr(message, name)
         if value:
             yield "content-encoding" if name == "content_encoding" else f"x-amqp-{name.replace('_', '-')}", value
-
-
-def _content_type(message: AbstractIncomingMessage, left_out: list[str]) -> str | None:
-    try:
-        check_content_type(message.content_type)
-    except CloudEventError:
-        left_out.append("content_type")
-        return None
-    return message.content_type or None
-
-
-def _hops(message: AbstractIncomingMessage, left_out: list[str]) -> str:
-    text = str(message.headers.get(HOPS_HEADER) or "0")
-    if text.isascii() and text.isdigit():
-        return text
-    left_out.append("hops")
-    return "0"
 
 
 def _key(message: AbstractIncomingMessage, headers: dict[str, str]) -> str | None:

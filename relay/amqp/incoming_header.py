@@ -20,6 +20,8 @@ Left out and counted, by reason:
 ``reserved``   A name of the hub's own.
 ``limit``      A header that does not fit into the limits of an event. Later headers that fit are kept.
 ``depth``      A table that is nested too deeply.
+``hops``       A number of hubs that is no number.
+``content_type``  A type that no event can have.
 """
 
 from __future__ import annotations
@@ -27,15 +29,22 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Final
 from urllib.parse import quote_from_bytes
 
+from event.attribute import CloudEventError, check_content_type
 from event.timestamp import format_timestamp
+from event.tombstone import TOMBSTONE_HEADER
 
-__all__ = ["MessageHeaders", "encode_controls", "text_of"]
+__all__ = ["OTHER_HUBS", "MessageHeaders", "encode_controls", "text_of"]
+
+OTHER_HUBS: Final = frozenset(
+    {f"hookwire-{name}" for name in ("event-id", "topic", "term", "accepted-at", "sequence", "key", "hops")}
+)
+"""Headers of another hub: they say what was true there."""
 
 _COUNT_MAX: Final = 60
 _BYTES_MAX: Final = 14_000
@@ -58,6 +67,44 @@ class MessageHeaders:
         """Add headers in their order. Names are in lower case."""
         for name, value in named:
             self._add(name, value)
+
+    def add_publishers(
+        self, given: Iterable[tuple[str, object]], prefixes: Sequence[str], is_passed_over: Callable[[str], bool]
+    ) -> None:
+        """Add a publisher's headers. A name with one of the prefixes is an attribute of CloudEvents. Attributes come
+        first, so that large headers do not displace them.
+        """
+        named = self._named(given, prefixes, is_passed_over)
+        self.add_all(sorted(named, key=lambda header: not header[0].startswith("ce-")))
+
+    def _named(
+        self, given: Iterable[tuple[str, object]], prefixes: Sequence[str], is_passed_over: Callable[[str], bool]
+    ) -> Iterator[tuple[str, object]]:
+        for any_case, value in given:
+            name = any_case.lower()
+            if is_passed_over(name) or value is None:
+                continue
+            if name.startswith("hookwire-") and name != TOMBSTONE_HEADER:
+                self.left_out.append("reserved")
+                continue
+            prefix = next((prefix for prefix in prefixes if name.startswith(prefix)), None)
+            yield (name if prefix is None else f"ce-{name.removeprefix(prefix)}"), value
+
+    def hops(self, text: str) -> str:
+        """Return the number of hubs that the message has passed; 0 for a text that is no number."""
+        if text.isascii() and text.isdigit():
+            return text
+        self.left_out.append("hops")
+        return "0"
+
+    def content_type(self, given: str | None) -> str | None:
+        """Return the type of the content; None without one, and for one that no event can have."""
+        try:
+            check_content_type(given)
+        except CloudEventError:
+            self.left_out.append("content_type")
+            return None
+        return given or None
 
     def _add(self, name: str, value: object) -> None:
         try:

@@ -20,30 +20,22 @@ A record is refused only if its value is too large.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
-from event.attribute import CloudEventError, check_content_type
 from event.hops import HOPS_HEADER
 from event.timestamp import format_timestamp
 from event.tombstone import TOMBSTONE_HEADER
 from event.topic import KEY_BYTES_MAX, TopicError, validate_key
-from relay.amqp.incoming_header import MessageHeaders, text_of
+from relay.amqp.incoming_header import OTHER_HUBS, MessageHeaders, text_of
 from relay.source import IntakeRefused, RawRecord, SourceMessage, SourceRecord
 
 __all__ = ["KafkaRecord", "digest_of", "read_record"]
 
 _ATTRIBUTE_PREFIXES: Final = ("ce_", "ce-")
-_OWN_PREFIX: Final = "hookwire-"
 _EVENT_ID: Final = "hookwire-event-id"
 _READ_APART: Final = ("content-type", HOPS_HEADER, _EVENT_ID)
-_OTHER_HUBS: Final = frozenset(
-    {
-        f"hookwire-{name}"
-        for name in ("event-id", "topic", "term", "accepted-at", "sequence", "key", "hops", "tombstone")
-    }
-)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECONDS_MAX: Final = 253_402_300_799_999
 """The last moment that a calendar of four digits has."""
@@ -101,14 +93,14 @@ def read_record(record: KafkaRecord, body_bytes_max: int) -> SourceRecord:
     given: Mapping[str, bytes | None] = {}
     if record.headers:
         given = {name.lower(): value for name, value in reversed(record.headers)}
-        headers.add_all(sorted(_named(record.headers, headers.left_out), key=_is_no_attribute))
+        headers.add_publishers(record.headers, _ATTRIBUTE_PREFIXES, _is_passed_over)
     _add_origin(headers.kept, record, at)
     key = _key(record.key, headers.kept)
     if record.value is None and key is not None:
         headers.kept[TOMBSTONE_HEADER] = "true"
     message = SourceMessage(
-        "", record.topic, _text(given.get(_EVENT_ID)), key, _hops(given.get(HOPS_HEADER), headers.left_out),
-        _content_type(given.get("content-type"), headers.left_out), headers.kept, record.value or b"",
+        "", record.topic, _text(given.get(_EVENT_ID)), key, headers.hops(_text(given.get(HOPS_HEADER)) or "0"),
+        headers.content_type(_text(given.get("content-type")) or None), headers.kept, record.value or b"",
         tuple(headers.left_out),
     )  # fmt: skip
     return SourceRecord(record.offset, digest_of(record), raw, message)
@@ -138,22 +130,8 @@ def _add_origin(headers: dict[str, str], record: KafkaRecord, at: datetime | Non
         headers["x-kafka-schema-id"] = str(int.from_bytes(value[1:_SCHEMA_BYTES], "big"))
 
 
-def _named(headers: Iterable[tuple[str, bytes | None]], left_out: list[str]) -> Iterator[tuple[str, object]]:
-    """Yield the producer's headers under the hub's names for them."""
-    for given, value in headers:
-        name = given.lower()
-        if name in _READ_APART or name in _OTHER_HUBS or value is None:
-            continue
-        if name.startswith(_OWN_PREFIX):
-            left_out.append("reserved")
-            continue
-        prefix = next((prefix for prefix in _ATTRIBUTE_PREFIXES if name.startswith(prefix)), None)
-        yield (name if prefix is None else f"ce-{name.removeprefix(prefix)}"), value
-
-
-def _is_no_attribute(header: tuple[str, object]) -> bool:
-    """Sort CloudEvents attributes to the front, so that large headers do not displace them."""
-    return not header[0].startswith("ce-")
+def _is_passed_over(name: str) -> bool:
+    return name in _READ_APART or name in OTHER_HUBS or name == TOMBSTONE_HEADER
 
 
 def _key(key: bytes | None, headers: Mapping[str, str]) -> str | None:
@@ -172,21 +150,3 @@ def _legal(key: str) -> str | None:
 
 def _text(value: bytes | None) -> str:
     return text_of(value) if value else ""
-
-
-def _hops(value: bytes | None, left_out: list[str]) -> str:
-    text = _text(value) or "0"
-    if text.isascii() and text.isdigit():
-        return text
-    left_out.append("hops")
-    return "0"
-
-
-def _content_type(value: bytes | None, left_out: list[str]) -> str | None:
-    text = text_of(value) if value else None
-    try:
-        check_content_type(text)
-    except CloudEventError:
-        left_out.append("content_type")
-        return None
-    return text
