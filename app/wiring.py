@@ -49,6 +49,7 @@ from app.web.publishing.notice import Notices
 from app.web.readiness import Readiness
 from app.web.server import HttpServer, bind
 from db.direct import Direct, connect_direct
+from db.names import NamesInUse
 from db.pool import Database
 from egress.client import Client, ClientOptions, Outbound
 from egress.guard import GuardPolicy
@@ -209,7 +210,8 @@ class _Builder:
             limit = settings.event_bytes_max
             await self._database.execute(
                 "event.configure", settings.topics_auto_create, notify, limit, settings.queues_auto_create,
-                settings.kinds_auto_create, settings.services_auto_create,
+                settings.kinds_auto_create, settings.services_auto_create, settings.names_per_key_max,
+                settings.names_max,
             )  # fmt: skip
         if "relay" in roles:
             for row in await self._database.fetch("event.configure_sinks", self.sinks):
@@ -337,6 +339,7 @@ class _Builder:
             settings.dead_letter_retention_days,
             settings.history_retention_days,
             settings.gold_retention_days,
+            settings.names_retention_days,
         )
 
     @cached_property
@@ -345,6 +348,7 @@ class _Builder:
             self._database,
             hub_options(self._settings, self.public_url, self._policy),
             self._storage.secrets,
+            NamesInUse(self._database, "topic"),
             self._hub_wake.notify,
             self._fetch_wake.notify,
             self._notifications.published_somewhere,

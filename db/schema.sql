@@ -226,9 +226,12 @@ CREATE TABLE hookwire.services (
     disabled boolean DEFAULT false NOT NULL,
     workers_until timestamp with time zone,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
+    made_by text,
+    used_on date,
     CONSTRAINT services_concurrency_max_check CHECK (((concurrency_max >= 1) AND (concurrency_max <= 100000))),
     CONSTRAINT services_expiry_seconds_check CHECK (((expiry_seconds >= (0.05)::double precision) AND (expiry_seconds <= (31536000)::double precision))),
     CONSTRAINT services_lease_seconds_check CHECK (((lease_seconds >= (0.05)::double precision) AND (lease_seconds <= (43200)::double precision))),
+    CONSTRAINT services_made_by_check CHECK (((made_by IS NULL) = (used_on IS NULL))),
     CONSTRAINT services_retention_seconds_check CHECK (((retention_seconds >= (0.05)::double precision) AND (retention_seconds <= (31536000)::double precision))),
     CONSTRAINT services_tries_max_check CHECK (((tries_max >= 1) AND (tries_max <= 1000))),
     CONSTRAINT services_without_workers_check CHECK ((without_workers = ANY (ARRAY['queue'::text, 'refuse'::text])))
@@ -252,6 +255,10 @@ COMMENT ON COLUMN hookwire.services.without_workers IS 'Whether requests wait or
 COMMENT ON COLUMN hookwire.services.disabled IS 'New requests are refused; those that wait are still processed.';
 
 COMMENT ON COLUMN hookwire.services.workers_until IS 'A worker has asked for requests and counts as present until then.';
+
+COMMENT ON COLUMN hookwire.services.made_by IS 'The API key whose use made the service, empty without a key; NULL: made by hand.';
+
+COMMENT ON COLUMN hookwire.services.used_on IS 'The last day on which a process saw a call or a worker; NULL: made by hand.';
 
 CREATE TABLE hookwire.subscriptions (
     id bigint NOT NULL,
@@ -616,10 +623,13 @@ CREATE TABLE hookwire.queues (
     lifetime_seconds integer,
     graduated boolean DEFAULT false NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
+    made_by text,
+    used_on date,
     CONSTRAINT queues_check CHECK (((lifetime_seconds IS NULL) = (expires_at IS NULL))),
     CONSTRAINT queues_check1 CHECK ((moves OR copies)),
     CONSTRAINT queues_deliveries_max_check CHECK (((deliveries_max >= 1) AND (deliveries_max <= 1000))),
     CONSTRAINT queues_lease_seconds_check CHECK (((lease_seconds >= (0.05)::double precision) AND (lease_seconds <= (43200)::double precision))),
+    CONSTRAINT queues_made_by_check CHECK (((made_by IS NULL) = (used_on IS NULL))),
     CONSTRAINT queues_retention_days_check CHECK (((retention_days >= 1) AND (retention_days <= 3660)))
 );
 
@@ -644,6 +654,10 @@ COMMENT ON COLUMN hookwire.queues.expires_at IS 'Of a temporary queue: when it i
 COMMENT ON COLUMN hookwire.queues.lifetime_seconds IS 'Of a temporary queue: how far a receive puts the end off.';
 
 COMMENT ON COLUMN hookwire.queues.graduated IS 'Whether its messages lie in a table of their own, messages_<id>.';
+
+COMMENT ON COLUMN hookwire.queues.made_by IS 'The API key whose use made the queue, empty without a key; NULL: made by hand.';
+
+COMMENT ON COLUMN hookwire.queues.used_on IS 'The last day on which a process saw a submission; NULL: made by hand.';
 
 CREATE TABLE hookwire.task_rows (
     id text NOT NULL COLLATE pg_catalog."C",
@@ -1482,6 +1496,8 @@ CREATE TABLE hookwire.installation (
     kinds_auto_create boolean DEFAULT true NOT NULL,
     services_auto_create boolean DEFAULT true NOT NULL,
     server text,
+    names_per_key_max integer DEFAULT 10000 NOT NULL,
+    names_max integer DEFAULT 100000 NOT NULL,
     CONSTRAINT installation_incarnation_check CHECK ((incarnation ~ '^[a-z2-7]{8}$'::text)),
     CONSTRAINT installation_singleton_check CHECK (singleton)
 );
@@ -1505,6 +1521,10 @@ COMMENT ON COLUMN hookwire.installation.kinds_auto_create IS 'Whether a first jo
 COMMENT ON COLUMN hookwire.installation.services_auto_create IS 'Whether a first request creates its service.';
 
 COMMENT ON COLUMN hookwire.installation.server IS 'Where numbers were drawn last: cluster, timeline, database and table. Elsewhere all sequences are set forward.';
+
+COMMENT ON COLUMN hookwire.installation.names_per_key_max IS 'How many topics an API key may make by using them; the same for queues and for services.';
+
+COMMENT ON COLUMN hookwire.installation.names_max IS 'How many topics all callers together may make by using them; the same for queues and for services.';
 
 CREATE TABLE hookwire.intents (
     id bigint NOT NULL,
@@ -2677,8 +2697,11 @@ CREATE TABLE hookwire.topics (
     version integer DEFAULT 1 NOT NULL,
     amqp_exchange_type text,
     job jsonb,
+    made_by text,
+    used_on date,
     CONSTRAINT topics_amqp_exchange_type_check CHECK ((amqp_exchange_type = ANY (ARRAY['direct'::text, 'fanout'::text, 'topic'::text, 'headers'::text]))),
     CONSTRAINT topics_job_check CHECK (((('jobs'::text = ANY (sinks)) IS NOT TRUE) OR (((jsonb_typeof(job) = 'object'::text) AND (NOT starts_with(name, 'hookwire.'::text)) AND (name <> 'hookwire'::text)) IS TRUE))),
+    CONSTRAINT topics_made_by_check CHECK (((made_by IS NULL) = (used_on IS NULL))),
     CONSTRAINT topics_on_refused_check CHECK ((on_refused = ANY (ARRAY['hold_key'::text, 'skip'::text, 'stop'::text]))),
     CONSTRAINT topics_retention_days_check CHECK (((retention_days >= 0) AND (retention_days <= 36500)))
 );
@@ -2700,6 +2723,10 @@ COMMENT ON COLUMN hookwire.topics.retention_days IS 'How long events are kept; 0
 COMMENT ON COLUMN hookwire.topics.version IS 'Rises with each change of the settings; the ETag of the API.';
 
 COMMENT ON COLUMN hookwire.topics.job IS 'The rule by which the sink jobs enqueues a job for each event; NULL: there was never one.';
+
+COMMENT ON COLUMN hookwire.topics.made_by IS 'The API key whose use made the topic, empty without a key; NULL: made by hand.';
+
+COMMENT ON COLUMN hookwire.topics.used_on IS 'The last day on which a process saw the topic in use; NULL: made by hand.';
 
 CREATE TABLE hookwire.verification_buckets (
     tenant text NOT NULL,
@@ -3085,6 +3112,8 @@ CREATE INDEX messages_type ON hookwire.messages USING btree (queue, type, id) WH
 
 CREATE INDEX queues_expire ON hookwire.queues USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 
+CREATE INDEX queues_made_by ON hookwire.queues USING btree (made_by, used_on) WHERE (made_by IS NOT NULL);
+
 CREATE INDEX rabbithub_subscriptions_bindings ON hookwire.rabbithub_subscriptions USING btree (queue_id) WHERE (queue_id IS NOT NULL);
 
 CREATE INDEX rabbithub_subscriptions_resource ON hookwire.rabbithub_subscriptions USING btree (resource_id);
@@ -3106,6 +3135,8 @@ CREATE INDEX requests_leased ON hookwire.requests USING btree (service) WHERE (s
 CREATE INDEX requests_number ON hookwire.requests USING btree (number);
 
 CREATE INDEX requests_waiting ON hookwire.requests USING btree (service, number) WHERE (state = 'waiting'::text);
+
+CREATE INDEX services_made_by ON hookwire.services USING btree (made_by, used_on) WHERE (made_by IS NOT NULL);
 
 CREATE INDEX source_refusals_age ON hookwire.source_refusals USING btree (refused_at);
 
@@ -3158,6 +3189,8 @@ CREATE INDEX task_rows_notify ON hookwire.task_rows USING btree (notify_at) WHER
 CREATE INDEX task_rows_waiting ON hookwire.task_rows USING btree (kind, seq) WHERE ((start_time IS NULL) AND (due_at IS NULL));
 
 CREATE INDEX task_rows_worker ON hookwire.task_rows USING btree (worker) WHERE (worker IS NOT NULL);
+
+CREATE INDEX topics_made_by ON hookwire.topics USING btree (made_by, used_on) WHERE (made_by IS NOT NULL);
 
 CREATE INDEX upstreams_due ON hookwire.upstreams USING btree (due_at) WHERE (due_at IS NOT NULL);
 

@@ -3,7 +3,7 @@
     Subscribing --topic--> hosted here? --callback--> may it be named? --turn--tokens--> not too often? --COMMIT--> 202
 
 Only static checks and checks against this database happen here. The answer depends on no other server and on no name
-lookup (WS-33, WS-69). An accepted request is durable before the answer.
+lookup. An accepted request is durable before the answer.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Final
 
 import structlog
 
+from db.names import NamesInUse
 from db.pool import Database, Row, Session
 from db.secret_box import SecretBox
 from egress.failure import NOT_ALLOWED
@@ -41,12 +42,14 @@ _NOTICES_MAX: Final = 3
 class Hub:
     """The dependencies of the hub's endpoint. ``wake`` and the like are called after a commit and must not block.
 
-    ``incarnation`` is this database's part of public event ids. ``turns`` bounds the requests that are stored at once.
+    ``names`` are those of topics. ``incarnation`` is this database's part of public event ids. ``turns`` bounds the
+    requests that are stored at once.
     """
 
     database: Database
     options: HubOptions
     secret_box: SecretBox
+    names: NamesInUse
     wake: Callable[[], None]
     wake_fetching: Callable[[], None] = lambda: None
     on_publish: Callable[[], None] = lambda: None
@@ -87,7 +90,7 @@ async def _store(hub: Hub, request: Subscribing, named: Named, host: str, reques
 
 
 async def outcome(hub: Hub, intent_id: int) -> str | None:
-    """Wait until a request of PubSubHubbub 0.3 is decided; return None when it is verified, else the reason (PS-05). A
+    """Wait until a request of PubSubHubbub 0.3 is decided; return None when it is verified, else the reason. A
     request that is not decided in time fails. Raise ``db.errors.DatabaseError``.
     """
     deadline = asyncio.get_running_loop().time() + hub.options.sync_seconds
@@ -106,8 +109,8 @@ def _told(row: Row | None) -> str | None:
 
 
 async def ping(hub: Hub, request: Pinging) -> list[str]:
-    """Take a publish ping, all of it or nothing (WS-78). A topic hosted here only needs a check: its content was
-    distributed when it was published. A foreign topic is due for a fetch when this returns (WS-84).
+    """Take a publish ping, all of it or nothing. A topic hosted here only needs a check: its content was
+    distributed when it was published. A foreign topic is due for a fetch when this returns.
 
     Return a sentence for each of the first URLs that had no effect.
 
@@ -122,7 +125,7 @@ async def ping(hub: Hub, request: Pinging) -> list[str]:
         for topic in topics:
             await _check_allowed(hub, session, topic, "hub.url")
         foreign = sorted((topic.name, url) for topic, url in topics.items() if topic.is_foreign)
-        # A topic that never had a subscription has no row, and nothing is fetched for it (WS-79). The same order in all
+        # A topic that never had a subscription has no row, and nothing is fetched for it. The same order in all
         # pings prevents deadlocks.
         for name, url in foreign:
             known = await session.execute("foreign.ping", hub.tenant, name, hub.options.fetch_pause_seconds)
@@ -176,7 +179,7 @@ def _target(hub: Hub, raw: str, parameter: str) -> Target:
     try:
         return parse_target(raw, hub.options.url_policy)
     except UrlRefused as error:
-        # The guard gives this neutral text for every denied name or address (EG-03).
+        # The guard gives this neutral text for every denied name or address.
         status = 403 if error.reason == NOT_ALLOWED else 400
         _log.info("url_refused", parameter=parameter, reason=error.operator_reason)
         raise FormRefused(status, parameter, f"is refused: {error.reason}") from None

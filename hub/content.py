@@ -1,4 +1,4 @@
-"""Content that comes with its ping, without a fetch (WS-86, "fat" publish).
+"""Content that comes with its ping, without a fetch ("fat" publish).
 
     POST /hub/content?hub.topic=URL   the body is the content; authentication decides who may publish
     POST /hub, hub.content            in the form; signed by the secret that publisher and hub share
@@ -8,6 +8,7 @@ This works for hosted and foreign topics. The event is committed when the call r
 
 from __future__ import annotations
 
+from db.names import TooManyNames
 from event.event import Draft
 from event.hops import HOPS_HEADER, HOPS_MAX, hops_of
 from hub.acceptance import Hub, Named, named_topic
@@ -35,7 +36,7 @@ def check_signature(hub: Hub, content: bytes, signature: str) -> None:
 
 
 def check_hops(value: str | None) -> int:
-    """Return the number of hubs that the content has passed; raise ``FormRefused`` 400 for a loop (WS-105)."""
+    """Return the number of hubs that the content has passed; raise ``FormRefused`` 400 for a loop."""
     hops = hops_of(value or "0")
     if hops is None:
         raise FormRefused(
@@ -45,24 +46,28 @@ def check_hops(value: str | None) -> int:
 
 
 async def distribute(
-    hub: Hub, topic_url: str, content: bytes, content_type: str | None, hops: int = 0, known: Named | None = None
-) -> int:
+    hub: Hub, topic_url: str, content: bytes, content_type: str | None, hops: int = 0, known: Named | None = None,
+    key_id: str | None = None,
+) -> int:  # fmt: skip
     """Publish the content, which has passed ``hops`` hubs, as an event of the topic; return its number. ``known`` is
-    the checked topic of the URL.
+    the checked topic of the URL. ``key_id`` is the publisher's API key.
 
     Raises ``FormRefused`` and ``db.errors.DatabaseError``.
     """
     if len(content) > hub.options.fetch_bytes_max:
         raise FormRefused(413, "", f"the content is larger than {hub.options.fetch_bytes_max} bytes")
     headers, key = {HOPS_HEADER: str(hops)} if hops else {}, None
+    topic = known or await named_topic(hub, hub.database, topic_url, _PARAMETER)
+    if not topic.is_foreign:
+        try:
+            await hub.names.ensure(topic.name, key_id)
+        except TooManyNames as error:
+            raise FormRefused(409, "", str(error)) from None
     async with hub.database.transaction() as session:
-        topic = known or await named_topic(hub, session, topic_url, _PARAMETER)
         if topic.is_foreign:
             await session.execute("foreign.ensure", hub.tenant, topic.name, topic_url)
             # As for fetched content: in order, and with its own links.
             key, headers[LINK_HEADER] = _KEY, link_header(hub_url(hub.options.public_url), topic_url)
-        else:
-            await session.execute("topic.ensure", hub.tenant, [topic.name])
         number = await store_event(session, hub.tenant, Draft(topic.name, content, key, content_type, headers))
     hub.on_publish()
     return number

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from db.names import NamesInUse
 from db.pool import Database
 
 __all__ = ["Topics", "UnknownTopic"]
-
-_KNOWN_MAX = 100_000
 
 
 class UnknownTopic(Exception):
@@ -14,22 +13,23 @@ class UnknownTopic(Exception):
 
 
 class Topics:
-    """Admission of topic names, cached in memory so that a process asks the database once per topic."""
+    """Admission of topic names, so that a process asks the database once a day per topic."""
 
     def __init__(self, database: Database, *, auto_create: bool) -> None:
-        self._database = database
+        self._names = NamesInUse(database, "topic")
         self._auto_create = auto_create
-        self._known: set[str] = set()
 
-    async def admit(self, name: str) -> None:
-        """Make sure the topic has its row; raises :class:`UnknownTopic`, ``db.errors.DatabaseError``."""
-        if name in self._known:
-            return
+    async def admit(self, name: str, key_id: str | None = None) -> None:
+        """Make sure the topic has its row. ``key_id`` is the publisher's API key.
+
+        Raises :class:`UnknownTopic`, ``db.names.TooManyNames``, ``db.errors.DatabaseError``.
+        """
+        # Outside every publishing transaction: a topic's row is shared by all its publishers.
         if self._auto_create:
-            # Outside every publishing transaction: a topic's row is shared by all its publishers (RR-04).
-            await self._database.execute("topic.ensure", "default", [name])
-        elif not await self._database.fetch("topic.known", "default", name):
+            await self._names.ensure(name, key_id)
+        elif not await self._names.is_known(name):
             raise UnknownTopic(name)
-        if len(self._known) >= _KNOWN_MAX:
-            self._known.clear()
-        self._known.add(name)
+
+    async def require_room(self, name: str, key_id: str | None = None) -> None:
+        """Raise as :meth:`admit`, for a caller that creates the row itself."""
+        await self._names.require_room(name, key_id)

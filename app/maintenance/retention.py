@@ -7,6 +7,7 @@
     other old events --> deleted in batches, where a partition fills slowly, or an event of it is needed
     topics with a time of their own --> their events, sooner or later than the others
     audit entries, ended replays, dead API keys, ended subscriptions without references --> deleted
+    topics, queues and services that their first use made, and that nobody uses --> deleted
     rows of the pipeline in the database --> deleted
     notes of erased events that are gone --> deleted
 
@@ -39,6 +40,7 @@ _log = structlog.get_logger(__name__)
 _PARTITION_IDS = 10_000_000  # as hookwire.ensure_partitions makes them
 _LAST = 2**63 - 1  # the largest id
 _HISTORY = ("history.purge_audit", "history.purge_replays", "history.purge_keys", "history.purge_subscriptions")
+_NAMES = ("topic.forget_unused", "queue.forget_unused", "service.forget_unused")
 _GOLD = ("gold.purge_metrics", "gold.purge_backlog", "gold.purge_slo", "gold.purge_batches")
 
 
@@ -48,14 +50,15 @@ def _utc_today() -> date:
 
 @dataclass(frozen=True, slots=True)
 class RetentionOptions:
-    """Options of retention. ``event_days``, ``dead_letter_days``, ``history_days``, ``gold_days``: retention of each;
-    0: for ever.
+    """Options of retention. ``event_days``, ``dead_letter_days``, ``history_days``, ``gold_days``, ``name_days``:
+    retention of each; 0: for ever.
     """
 
     event_days: int
     dead_letter_days: int
     history_days: int
     gold_days: int
+    name_days: int = 0
     interval_seconds: float = 600.0
     batch: int = 5_000
 
@@ -69,6 +72,7 @@ class Removed:
     partitions: int = 0
     history: int = 0
     gold: int = 0
+    names: int = 0
     erased: int = 0
 
 
@@ -100,6 +104,7 @@ class Retention(Periodic):
             (True, self._purge_topics),
             (bool(options.history_days), self._purge_history),
             (bool(options.gold_days), self._purge_gold),
+            (bool(options.name_days), self._forget_names),
             (True, self._forget_erased),
         )
         counts: Counter[str] = Counter()
@@ -156,6 +161,11 @@ class Retention(Periodic):
     async def _purge_gold(self) -> dict[str, int]:
         """Purge the pipeline's rows, oldest first: a statement reads only rows that it removes."""
         return {"gold": sum([await self._purge_all(statement, self._options.gold_days) for statement in _GOLD])}
+
+    async def _forget_names(self) -> dict[str, int]:
+        # A process notes the use of a name once a day, so a name in use may be noted as used yesterday.
+        days = max(self._options.name_days, 2)
+        return {"names": sum([await self._purge_all(statement, days) for statement in _NAMES])}
 
     async def _forget_erased(self) -> dict[str, int]:
         """Delete the notes of erased events that are gone themselves."""

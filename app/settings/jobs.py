@@ -14,9 +14,6 @@ __all__ = ["JobsSettings"]
 class JobsSettings(BaseSettings):
     """Settings of the rooms `jobs` and `reqrep`."""
 
-    queues_auto_create: bool = Field(True, description="Submitting to an unknown queue creates it.")
-    kinds_auto_create: bool = Field(True, description="A task of a kind without settings is accepted.")
-    services_auto_create: bool = Field(True, description="A request to an unknown service creates it.")
     temporary_queues_max: int = Field(
         1_000, ge=0, le=100_000, description="Temporary queues at the same time, at most."
     )

@@ -26,6 +26,7 @@ from app.settings.file import SettingsFile, SettingsRefused, read_file, unknown_
 from app.settings.jobs import JobsSettings
 from app.settings.kafka_source import KafkaSourceSettings
 from app.settings.logs import LogSettings
+from app.settings.names import NameSettings
 from app.settings.outbox import OutboxSettings
 from app.settings.pages import PageSettings
 from app.settings.pipeline import PipelineSettings
@@ -57,7 +58,8 @@ def _data_dir() -> Path:
 
 
 class Settings(
-    AmqpSourceSettings, ChatSettings, DatabaseSettings, JobsSettings, KafkaSourceSettings, LogSettings, OutboxSettings,
+    AmqpSourceSettings, ChatSettings, DatabaseSettings, JobsSettings, KafkaSourceSettings, LogSettings, NameSettings,
+    OutboxSettings,
     PageSettings, PipelineSettings, RabbitHubSettings, VerificationSettings,
 ):  # fmt: skip
     """All settings. Times are in seconds, sizes in bytes."""
@@ -135,7 +137,6 @@ class Settings(
         description="After a broker refuses a record for good: its key waits; or the record becomes a dead letter and "
         "its key continues; or the whole sink stops. A topic's own setting wins.",
     )
-    topics_auto_create: bool = Field(True, description="Publishing to an unknown topic creates it.")
     sql_notify: bool | None = Field(
         None, description="hookwire.publish wakes the relay by NOTIFY; default on in development, off in production."
     )

@@ -55,6 +55,7 @@ from app.web.publishing.ingest import Ingest
 from app.web.repeats import Repeats
 from app.web.route_needs import RouteNeeds
 from db.errors import Busy, DatabaseError, OutcomeUnknown, ServerTrouble, Unavailable
+from db.names import TooManyNames
 from hub.acceptance import Hub
 from hub.keys import Keys
 
@@ -192,7 +193,14 @@ class _Fork:
 
 
 def _install_database_handlers(api: FastAPI, problems: Problems) -> None:
-    """Turn operating errors of the database into 503. Data that it refuses is our own mistake and stays a 500."""
+    """Turn operating errors of the database into 503, and a name beyond the limits into 409. Data that the database
+    refuses is our own mistake and stays a 500.
+    """
+
+    async def refuse(request: Request, error: Exception) -> Response:
+        return problems.response(Problem("too-many-names", str(error)), request_id_of(request.scope))
+
+    api.add_exception_handler(TooManyNames, refuse)
 
     async def answer(request: Request, error: Exception) -> Response:
         assert isinstance(error, DatabaseError)

@@ -313,6 +313,12 @@ def grant_of(request: Request) -> Grant | None:
     return grant
 
 
+def key_id_of(request: Request) -> str | None:
+    """Return the id of an authenticated request's key; None without authentication."""
+    grant = grant_of(request)
+    return grant.key_id if grant is not None else None
+
+
 def require_topic(request: Request, pattern: str, *, hidden: str | None = None) -> None:
     """Require that the key reaches this topic or pattern, for routes that declare ``reach="route"``. ``hidden``: the
     key may not know of the object, so the answer is a not-found problem with this text.

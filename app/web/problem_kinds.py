@@ -86,8 +86,7 @@ _ROWS: Final = (
         404,
         "There is no such queue",
         "Nothing was submitted to this queue yet and it was not created, or it was a temporary queue that has ended. "
-        "With "
-        "automatic creation switched off, submitting to a new queue ends here too. A consumer of copies that was not "
+        "With automatic creation off, submitting to a new queue ends here too. A consumer of copies that was not "
         "registered ends here as well.",
         "Check the spelling (names are case-sensitive), submit once, or create it with PUT /queues/{queue}.",
     ),
@@ -117,9 +116,15 @@ _ROWS: Final = (
         "too-many-queues",
         409,
         "There are too many temporary queues",
-        "Each temporary queue costs the database, so their number is limited. They end without a receive for their "
-        "lifetime.",
+        "Each temporary queue costs the database, so their number is limited. Unused ones end by themselves.",
         "Remove those that are not needed with DELETE /queues/{queue}, or raise HOOKWIRE_TEMPORARY_QUEUES_MAX.",
+    ),
+    ProblemKind(
+        "too-many-names",
+        409,
+        "There are too many names that were made by their use",
+        "The topic, queue or service is new. The hub allows no more to be made by use. Nothing was stored.",
+        "Check the spelling, or make the name by hand with PUT. Operators can raise the limit that the detail names.",
     ),
     ProblemKind(
         "unknown-service",
@@ -133,8 +138,7 @@ _ROWS: Final = (
         "service-unavailable",
         503,
         "The service takes no requests now",
-        "An operator has disabled the service, or it refuses requests while it has no worker, and has none. "
-        "Nothing was stored.",
+        "An operator has disabled the service, or it refuses requests while it has no worker. Nothing was stored.",
         "Repeat the request later. Operators: `hookwire services show NAME` shows which; start a worker, enable the "
         "service, or set `without_workers` to `queue`.",
         retry_after_seconds=5,
@@ -151,15 +155,13 @@ _ROWS: Final = (
         504,
         "No worker has answered in time",
         "The request waited for a worker until its expiry. It is not executed any more.",
-        "Start a worker and make a new request; give it more time with Hookwire-Expiry-Seconds, or the service with "
-        "`expiry_seconds`.",
+        "Start a worker and make a new request; give it more time with Hookwire-Expiry-Seconds, or `expiry_seconds`.",
     ),
     ProblemKind(
         "request-closed",
         410,
         "The request of this Idempotency-Key was closed",
-        "The key names a request whose reply was fetched and which was closed, or forgotten with time. It is not "
-        "executed again.",
+        "The key names a request whose reply was fetched and which was closed, or forgotten. It is not repeated.",
         "Use a new key for a new request.",
     ),
     ProblemKind(
@@ -198,8 +200,7 @@ _ROWS: Final = (
         422,
         "The callback URL is not accepted",
         "The callback must be an absolute http or https URL with a plain host name, without user name, password or "
-        "fragment, at most 2,048 characters long. Its port is 80, 443, or one from 1024 on that no usual database or "
-        "broker uses.",
+        "fragment, at most 2,048 characters long. Its port is 80, 443, or one from 1024 on that no database uses.",
         "Correct the URL; put credentials into the query or check the delivery's signature instead.",
     ),
     ProblemKind(
@@ -353,8 +354,7 @@ _ROWS: Final = (
         "internal-error",
         500,
         "Something is broken on our side",
-        "The service met an unexpected condition. The operator's log holds the details under "
-        "the request id of this answer.",
+        "The service met an unexpected condition. The operator's log has its request id and the details.",
         "Give the request id to the operator. Repeating a POST is safe with the same Idempotency-Key.",
     ),
     # HTTP itself

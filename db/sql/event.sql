@@ -12,9 +12,9 @@ SELECT incarnation, layout, topics_auto_create, sql_notify, payload_bytes_max FR
 
 -- name: configure
 UPDATE hookwire.installation SET topics_auto_create = $1, sql_notify = $2, payload_bytes_max = $3, queues_auto_create = $4,
-    kinds_auto_create = $5, services_auto_create = $6
-WHERE (topics_auto_create, sql_notify, payload_bytes_max, queues_auto_create, kinds_auto_create, services_auto_create)
-      IS DISTINCT FROM ($1, $2, $3, $4, $5, $6);
+    kinds_auto_create = $5, services_auto_create = $6, names_per_key_max = $7, names_max = $8
+WHERE (topics_auto_create, sql_notify, payload_bytes_max, queues_auto_create, kinds_auto_create, services_auto_create, names_per_key_max,
+       names_max) IS DISTINCT FROM ($1, $2, $3, $4, $5, $6, $7, $8);
 
 -- name: configure_sinks
 -- Switch a sink off only when no process leads it: another process may have it configured.

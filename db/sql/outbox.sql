@@ -1,15 +1,15 @@
--- The records that a sink is still owed. Reads check the term without a lock (RR-08). Claims start at the low-water
--- mark of each shard, with one LATERAL per shard (RR-07).
+-- The records that a sink is still owed. Reads check the term without a lock. Claims start at the low-water
+-- mark of each shard, with one LATERAL per shard.
 --
 -- A statement that deletes records of a batch from a large table looks each record up by its whole key. This applies
 -- here and in manifest.sql, hold.sql and delivery.*.sql. The lookup is a LATERAL with LIMIT 1, which no planner can turn
 -- into a join, and the delete is by ctid. A join that was planned for an empty table would read the whole backlog for
--- each batch, until its plan is dropped (RP-03, tests/db/test_stale_plans.py).
+-- each batch, until its plan is dropped (tests/db/test_stale_plans.py).
 --
 -- A ctid belongs to the row version of this statement's snapshot, and no other row can have it before the statement
 -- ends. If another session deletes the row meanwhile, it is not returned here, and the ledger counts returned rows
 -- only. If another session moves it (layout.hash_owed, hold.rekey, layout.move_held), it has another ctid and stays. It
--- is still owed, and the leader claims it again (RR-01). Some releases of PostgreSQL do not check the ctid again: they
+-- is still owed, and the leader claims it again. Some releases of PostgreSQL do not check the ctid again: they
 -- delete and return the new version. It is the same record.
 
 -- name: claim
@@ -83,9 +83,9 @@ WITH purged AS (
 INSERT INTO hookwire.ledger_entries (sink, outcome, ids) SELECT $1, 'sent', array_agg(id) FROM purged HAVING count(*) > 0;
 
 -- name: ensure_topics
--- Create rows for topics that plain SQL used first, outside every publishing transaction (RR-04).
-INSERT INTO hookwire.topics (tenant, name)
-SELECT DISTINCT d.tenant, d.name FROM unnest($1::text[], $2::text[]) AS d(tenant, name)
+-- Create rows for topics that plain SQL used first, outside every publishing transaction.
+INSERT INTO hookwire.topics (tenant, name, made_by, used_on)
+SELECT DISTINCT d.tenant, d.name, '', current_date FROM unnest($1::text[], $2::text[]) AS d(tenant, name)
 ON CONFLICT DO NOTHING;
 
 -- name: mark_horizon

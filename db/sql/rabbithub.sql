@@ -49,8 +49,8 @@ WHERE s.id = ANY (ARRAY(
 
 -- name: ensure_topic
 -- Events published here go to subscribers, and to AMQP where the exchange is mirrored. $3 names the exchange there.
-INSERT INTO hookwire.topics (tenant, name, sinks, amqp_exchange, amqp_exchange_type, amqp_routing_key)
-VALUES ($1, $2, CASE WHEN $3::text IS NULL THEN '{webhooks}' ELSE '{amqp,webhooks}' END::text[], $3, $4, $5)
+INSERT INTO hookwire.topics (tenant, name, sinks, amqp_exchange, amqp_exchange_type, amqp_routing_key, made_by, used_on)
+VALUES ($1, $2, CASE WHEN $3::text IS NULL THEN '{webhooks}' ELSE '{amqp,webhooks}' END::text[], $3, $4, $5, $6, current_date)
 ON CONFLICT DO NOTHING;
 
 -- name: mirror_topic
@@ -101,7 +101,7 @@ SELECT s.id, s.headers_key_id, s.headers_sealed FROM hookwire.subscriptions s
 WHERE s.tenant = $1 AND s.identity = $2 AND s.protocol = 'rabbithub' AND s.state <> 'deleted' AND s.headers_sealed IS NOT NULL;
 
 -- name: bind
--- Bind a queue to an exchange (RH-18).
+-- Bind a queue to an exchange.
 INSERT INTO hookwire.subscriptions AS s (public_id, tenant, protocol, topic, topic_regex, topic_url, callback, state,
                                          identity, filter_path)
 SELECT $1, $2, 'pull', j.made->>'topic', j.made->>'regex', j.made->>'address', $4, 'active', $5, (j.made->>'filter')::jsonpath
@@ -137,7 +137,7 @@ WITH routed AS MATERIALIZED (
 UPDATE hookwire.deliveries d SET subscription_id = a.source FROM arriving a WHERE d.ctid = a.place AND a.is_first;
 
 -- name: count_error
--- Count a failed attempt. More than $3 within $4 seconds make the subscription inactive (RH-42, RH-43); NULL: never.
+-- Count a failed attempt. More than $3 within $4 seconds make the subscription inactive; NULL: never.
 -- Lock the subscription first, as a new subscribe request does.
 WITH held AS MATERIALIZED (
     SELECT s.id FROM hookwire.subscriptions s WHERE s.id = $1 AND s.protocol = 'rabbithub' FOR NO KEY UPDATE
@@ -163,7 +163,7 @@ WHERE s.tenant = $1 AND s.state <> 'deleted' AND s.id > $2 AND r.error_count > 0
 ORDER BY s.id LIMIT $3;
 
 -- name: expiring
--- Return leases that end within $1 seconds, and for which no operator event was published yet (RH-56).
+-- Return leases that end within $1 seconds, and for which no operator event was published yet.
 WITH ending AS MATERIALIZED (
     SELECT s.id, s.lease_until FROM hookwire.subscriptions s
     WHERE s.protocol = 'rabbithub' AND s.state = 'active' AND s.lease_until <= now() + make_interval(secs => $1::double precision)
@@ -175,7 +175,7 @@ WHERE r.subscription_id = ANY (ARRAY(SELECT e.id FROM ending e))
 RETURNING r.subscription_id AS id, r.told_until AS lease_until;
 
 -- name: import
--- As activate, for a subscription that was verified elsewhere. An inactive subscription stays inactive (RH-49).
+-- As activate, for a subscription that was verified elsewhere. An inactive subscription stays inactive.
 INSERT INTO hookwire.subscriptions AS s (public_id, tenant, protocol, topic, topic_regex, topic_url, callback, state,
                                          state_reason, lease_until, identity, filter_path, rate_per_second)
 SELECT $1, $2, 'rabbithub', j.made->>'topic', j.made->>'regex', j.made->>'address', $4, $7,
@@ -214,7 +214,7 @@ WHERE id = ANY (ARRAY(
 RETURNING id;
 
 -- name: expire
--- Make a subscription whose lease has ended inactive (RH-28).
+-- Make a subscription whose lease has ended inactive.
 UPDATE hookwire.subscriptions s
 SET state = 'disabled', state_reason = 'the lease has ended', version = s.version + 1, updated_at = clock_timestamp()
 WHERE s.id = ANY (ARRAY(
@@ -223,13 +223,13 @@ WHERE s.id = ANY (ARRAY(
   AND s.state = 'active' AND s.lease_until <= now();
 
 -- name: dispatch_lock
--- Let one process dispatch at a time, so that it sees all earlier dispatches: a consumer holds one message (RH-27).
+-- Let one process dispatch at a time, so that it sees all earlier dispatches: a consumer holds one message.
 SELECT pg_try_advisory_xact_lock(1215262571, -4);
 
 -- name: dispatch
--- Competing consumers (RH-27): each idle consumer gets the oldest due message of its queue. The delivery moves to the
+-- Competing consumers: each idle consumer gets the oldest due message of its queue. The delivery moves to the
 -- consumer, and with it to the workers. Its attempts continue after the last attempt of this consumer. Its schedule and
--- age begin, or continue after a failed attempt (RH-41).
+-- age begin, or continue after a failed attempt.
 WITH idle AS MATERIALIZED (
     SELECT r.resource_id, s.id, row_number() OVER (PARTITION BY r.resource_id ORDER BY random()) AS turn
     FROM hookwire.rabbithub_resources q
@@ -260,8 +260,8 @@ WHERE d.ctid = m.place
 RETURNING d.subscription_id;
 
 -- name: take_back
--- Return the messages of an ended consumer to the head of its queue (RH-29). A failed message waits there for its next
--- attempt by any free consumer, and delays no other message (RH-41). Skip a message that a replay has returned
+-- Return the messages of an ended consumer to the head of its queue. A failed message waits there for its next
+-- attempt by any free consumer, and delays no other message. Skip a message that a replay has returned
 -- meanwhile.
 WITH taken AS (
     DELETE FROM hookwire.deliveries d

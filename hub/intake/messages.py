@@ -17,6 +17,7 @@ import hashlib
 from collections.abc import Sequence
 
 from db.errors import DatabaseError
+from db.names import TooManyNames
 from event.attribute import HEADER_PREFIX
 from event.event import Draft
 from event.hops import HOPS_HEADER, HOPS_MAX, hops_of
@@ -26,7 +27,7 @@ from hub.form import FormRefused
 from hub.intake.drafts import drafts_of, without_private
 from hub.publish import IdempotencyConflict, IdempotencyInFlight, KeyBusy, Overloaded, Publisher, PublishRefused
 from hub.rabbithub.exchange import RoutingError, topic_of_key
-from hub.rabbithub.resource import Place, Resource, ensure_topic, find
+from hub.rabbithub.resource import Place, Resource, ensure_topic, find, require_room
 from hub.topics import Topics, UnknownTopic
 from relay.amqp.incoming_header import encode_controls
 from relay.source import IntakeRefused, IntakeResult, IntakeUnavailable, SourceMessage, SourceRoute
@@ -88,6 +89,8 @@ class EventIntake:
             await self._topics.admit(topic)
         except TopicError as error:
             raise IntakeRefused("topic", f"{error}, not {topic[:80]!a}") from None
+        except TooManyNames as error:
+            raise IntakeRefused("topic", str(error)) from None
         except UnknownTopic:
             raise IntakeRefused("topic", f"there is no topic {topic}, and creating topics is turned off") from None
         return topic, about
@@ -103,7 +106,11 @@ class EventIntake:
             topic = topic_of_key(resource.id, routing_key)
         except RoutingError as error:
             raise IntakeRefused("routing_key", str(error)) from None
-        if topic not in self._ensured:
+        if topic not in self._ensured or not await self._hub.names.is_known(topic):
+            try:
+                await require_room(self._hub, topic, None)
+            except FormRefused as refused:
+                raise IntakeRefused("topic", refused.text) from None
             async with self._hub.database.transaction() as session:
                 await ensure_topic(self._hub, session, resource, topic, routing_key)
             if len(self._ensured) >= _TOPICS_KNOWN_MAX:

@@ -23,6 +23,7 @@ from typing import Final
 
 from db.errors import Busy, DatabaseError, Refused
 from db.holders import holders_text
+from db.names import TooManyNames
 from db.pool import Database, Row
 from event.event import Draft
 from event.hops import HOPS_HEADER, HOPS_MAX, hops_of
@@ -89,6 +90,8 @@ class RecordIntake:
             await self._topics.admit(place.topic)
             judged = await self._judge(place, records)
             return await self._store(place, from_offset, to_offset, records, judged)
+        except TooManyNames as error:
+            raise IntakeUnavailable(str(error)) from None
         except UnknownTopic:
             raise IntakeUnavailable(
                 f"there is no topic {place.topic}, and creating topics is turned off: PUT its settings"

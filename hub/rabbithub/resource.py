@@ -1,11 +1,11 @@
 """RabbitHub's verbs: resources, publishing, subscribing. No HTTP here.
 
-    exchange   a space of topics (`hub.rabbithub.exchange`); a subscription is a binding with durable deliveries (RH-26)
+    exchange   a space of topics (`hub.rabbithub.exchange`); a subscription is a binding with durable deliveries
     queue      messages wait as deliveries without a receiver, until one is free (`hub.rabbithub.queues`)
     subscribe  a request of PubSubHubbub 0.3, verified like a request of WebSub
 
 Storage, fan-out, delivery, retries, dead letters and the guard are those of other subscriptions. Unsubscribing, and the
-end of a lease, make a subscription inactive; it is kept, and subscribing again activates it (RH-28, RH-29).
+end of a lease, make a subscription inactive; it is kept, and subscribing again activates it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from urllib.parse import quote
 import structlog
 
 from db.errors import DatabaseError
+from db.names import TooManyNames
 from db.pool import Row, Session
 from db.secret_box import SecretBox
 from event.event import Draft
@@ -103,7 +104,7 @@ class Resource:
 class RabbitHubMessage:
     """A message to publish.
 
-    ``headers`` are the message's own; ``id_header`` is where subscribers find its id (RH-10).
+    ``headers`` are the message's own; ``id_header`` is where subscribers find its id.
     """
 
     body: bytes
@@ -115,9 +116,9 @@ class RabbitHubMessage:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A subscribe or unsubscribe request; ``details`` are shown in listings as they were given (RH-34..RH-36).
+    """A subscribe or unsubscribe request; ``details`` are shown in listings as they were given.
 
-    ``authorization`` is the value of the header that its callback gets, with verifications and deliveries (RH-33).
+    ``authorization`` is the value of the header that its callback gets, with verifications and deliveries.
     """
 
     mode: Mode
@@ -153,9 +154,9 @@ async def find_by_id(hub: Hub, number: int) -> Resource | None:
 
 
 async def create(hub: Hub, place: Place, exchange_type: str | None) -> tuple[Place, bool]:
-    """Create an exchange or a queue; return its place and whether it is new (RH-03, RH-04).
+    """Create an exchange or a queue; return its place and whether it is new.
 
-    An exchange is a fanout exchange unless a type is given. Built-in exchanges always exist (FX-04). Raises
+    An exchange is a fanout exchange unless a type is given. Built-in exchanges always exist. Raises
     ``FormRefused``: 400 a bad name or type, 409 an exchange of another type.
     """
     if place.kind == "x" and place.name in BUILT_IN:
@@ -188,7 +189,7 @@ async def create(hub: Hub, place: Place, exchange_type: str | None) -> tuple[Pla
 
 
 async def delete(hub: Hub, place: Place, *, if_empty: bool) -> None:
-    """Delete it with its subscriptions (RH-05); raise ``FormRefused``: 404, 403 a built-in exchange, 409 not empty."""
+    """Delete it with its subscriptions; raise ``FormRefused``: 404, 403 a built-in exchange, 409 not empty."""
     if place.kind == "x" and place.name in BUILT_IN:
         raise FormRefused(403, "", "an exchange that is built in cannot be deleted")
     resource = await find(hub, place)
@@ -213,7 +214,7 @@ async def _drop_waiting(hub: Hub, source: int) -> None:
 
 
 def check_mirror(hub: Hub, place: Place, mirror: bool | None) -> None:
-    """Check whether AMQP may get the messages of an exchange (FM-02).
+    """Check whether AMQP may get the messages of an exchange.
 
     ``mirror`` None: the hub's setting decides. Raise ``FormRefused``: 400 it is no exchange of the virtual host "/", or
     AMQP cannot have its name, 409 a source reads the exchange.
@@ -232,7 +233,7 @@ def check_mirror(hub: Hub, place: Place, mirror: bool | None) -> None:
 
 
 async def set_mirror(hub: Hub, place: Place, mirror: bool | None) -> None:
-    """Turn the AMQP mirror of an exchange on or off from now on, or leave it to the hub's setting (FM-02).
+    """Turn the AMQP mirror of an exchange on or off from now on, or leave it to the hub's setting.
 
     Raise ``FormRefused`` as :func:`check_mirror`, and 404.
     """
@@ -240,18 +241,28 @@ async def set_mirror(hub: Hub, place: Place, mirror: bool | None) -> None:
     await hub.database.execute("rabbithub.set_mirror", (await find(hub, place)).id, mirror)
 
 
-async def ensure_topic(hub: Hub, session: Session, resource: Resource, topic: str, routing_key: str) -> None:
+async def require_room(hub: Hub, topic: str, key_id: str | None) -> None:
+    """Raise ``FormRefused`` where the topic of a message is new, and its publisher may make no more by publishing."""
+    try:
+        await hub.names.require_room(topic, key_id)
+    except TooManyNames as error:
+        raise FormRefused(409, "", str(error)) from None
+
+
+async def ensure_topic(
+    hub: Hub, session: Session, resource: Resource, topic: str, routing_key: str, key_id: str | None = None
+) -> None:
     """Create the topic of a message, or route it anew where the mirror of its exchange was turned on or off."""
     mirror = hub.options.rabbithub_mirror if resource.mirror is None else resource.mirror
     there: tuple[str | None, str | None, str | None] = None, None, None
     if mirror and resource.place.kind == "x" and resource.place.vhost == "/":
         there = resource.place.name or _DEFAULT_EXCHANGE, resource.exchange_type, routing_key
-    await session.execute("rabbithub.ensure_topic", hub.tenant, topic, *there)
+    await session.execute("rabbithub.ensure_topic", hub.tenant, topic, *there, key_id or "")
     await session.execute("rabbithub.mirror_topic", hub.tenant, topic, *there)
 
 
-async def publish(hub: Hub, resource: Resource, message: RabbitHubMessage) -> int:
-    """Store a message; return its number once it is committed (RH-06, RH-07, RD-12). Raises ``FormRefused``."""
+async def publish(hub: Hub, resource: Resource, message: RabbitHubMessage, key_id: str | None = None) -> int:
+    """Store a message; return its number once it is committed. Raises ``FormRefused``."""
     place = resource.place
     about = {_KEY_HEADER: message.routing_key, f"x-amqp-{'queue' if place.kind == 'q' else 'exchange'}": place.name}
     if not all(value.isprintable() for value in (*about.values(), *message.headers.values())):
@@ -268,8 +279,9 @@ async def publish(hub: Hub, resource: Resource, message: RabbitHubMessage) -> in
         raise FormRefused(400, "hub.topic", str(error)) from None
     content_type = message.content_type or "application/octet-stream"
     draft = Draft(topic, message.body, None, content_type, {**message.headers, **about})
+    await require_room(hub, topic, key_id)
     async with hub.database.transaction() as session:
-        await ensure_topic(hub, session, resource, topic, message.routing_key)
+        await ensure_topic(hub, session, resource, topic, message.routing_key, key_id)
         number = await store_event(session, hub.tenant, draft)
     hub.on_publish()
     return number
@@ -305,7 +317,7 @@ async def subscribe(hub: Hub, resource: Resource, wish: Wish) -> int:
 
 
 def address(hub: Hub, what: str, place: Place) -> str:
-    """Return the URL of a resource, as ``endpoint`` or to ``subscribe`` (RH-02)."""
+    """Return the URL of a resource, as ``endpoint`` or to ``subscribe``."""
     parts = [] if place.vhost == "/" else [place.vhost]
     path = "/".join(quote(part, safe="") for part in (*parts, what, place.kind, place.name))
     return f"{hub.options.public_url}/rabbithub/{path}"
@@ -322,7 +334,7 @@ def made_of(hub: Hub, resource: Resource, wish: Wish) -> dict[str, Any]:
 
 
 def lease_seconds_of(hub: Hub, wish: Wish) -> int:
-    """Return the lease that is granted; by default 30 days, as in RabbitHub (RH-23)."""
+    """Return the lease that is granted; by default 30 days, as in RabbitHub."""
     options = hub.options
     asked = options.lease_seconds_max if wish.lease_seconds is None else wish.lease_seconds
     return min(max(asked, options.lease_seconds_min), options.lease_seconds_max)
@@ -342,7 +354,7 @@ async def activate(session: Session, secret_box: SecretBox, row: Row, lease_unti
 
 
 async def keep_authorization(session: Session, secret_box: SecretBox, subscription: int, value: str | None) -> None:
-    """Store the header that deliveries send, or none (RH-33)."""
+    """Store the header that deliveries send, or none."""
     if value is None:
         await session.execute("subscription.keep_headers", subscription, None, None, None)
         return
@@ -381,7 +393,7 @@ async def withdraw(session: Session, row: Row) -> None:
 
 
 async def delete_subscription(hub: Hub, resource: Resource, hub_topic: str, callback: str) -> None:
-    """Delete it without asking the callback (RH-31); raise ``FormRefused`` 404."""
+    """Delete it without asking the callback; raise ``FormRefused`` 404."""
     pair = identity(resource, hub_topic, callback)
     async with hub.database.transaction() as session:
         row = await session.fetchrow("rabbithub.delete_subscription", hub.tenant, pair)
@@ -392,7 +404,7 @@ async def delete_subscription(hub: Hub, resource: Resource, hub_topic: str, call
 
 def identity(resource: Resource, hub_topic: str, callback: str) -> bytes:
     """Return the digest of resource, topic and callback, by which requests and subscriptions belong together
-    (RH-24).
+    .
     """
     return hashlib.sha256(f"rabbithub\0{resource.id}\0{hub_topic}\0{matching_text(callback)}".encode()).digest()
 

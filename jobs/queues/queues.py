@@ -1,4 +1,4 @@
-"""Queues: submit, receive, accept, reject, extend (JB-01..JB-19).
+"""Queues: submit, receive, accept, reject, extend.
 
 ::
 
@@ -17,6 +17,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from db.names import NamesInUse
 from db.pool import Database, Row
 from jobs.queues.low_water import LowWater
 from jobs.queues.message import MessageDraft, Received
@@ -24,7 +25,6 @@ from jobs.queues.receipt import ClaimReceipt
 
 __all__ = ["Queues"]
 
-_KNOWN_MAX = 10_000
 Filter = Mapping[str, Any]
 
 
@@ -39,10 +39,11 @@ class Queues:
         self._database = database
         self._on_available = on_available
         self._low_water = LowWater()
-        self._known: set[str] = set()
+        self._names = NamesInUse(database, "queue")
 
-    async def submit(self, queue: str, drafts: Sequence[MessageDraft]) -> list[int]:
-        """Store all drafts or none; return their ids in the same order."""
+    async def submit(self, queue: str, drafts: Sequence[MessageDraft], key_id: str | None = None) -> list[int]:
+        """Store all drafts or none; return their ids in the same order. ``key_id`` is the submitter's API key."""
+        await self.make_known(queue, key_id)
         rows = await self._database.fetch(
             "message.submit", queue,
             [draft.payload for draft in drafts],
@@ -53,7 +54,6 @@ class Queues:
             [draft.priority for draft in drafts],
             [draft.delay_seconds for draft in drafts],
         )  # fmt: skip
-        await self._make_known(queue)
         self._on_available(queue)
         return [row["id"] for row in rows]
 
@@ -151,12 +151,10 @@ class Queues:
         rows = await self._database.fetch(statement, queue, list(moved), claims, *more)
         return {moved[row["id"]] for row in rows}
 
-    async def _make_known(self, queue: str) -> None:
-        if queue not in self._known:
-            await self._database.execute("queue.ensure", queue)
-            if len(self._known) >= _KNOWN_MAX:
-                self._known.clear()
-            self._known.add(queue)
+    async def make_known(self, queue: str, key_id: str | None = None) -> None:
+        """Create the row of a queue that is new, unless it is temporary; raises ``db.names.TooManyNames``."""
+        if not queue.startswith("tmp."):
+            await self._names.ensure(queue, key_id)
 
 
 def _copies(receipts: Sequence[ClaimReceipt]) -> dict[int, list[int]]:

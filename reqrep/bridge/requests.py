@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from db.names import NamesInUse
 from db.pool import Database, Row
 from reqrep.bridge.receipt import RequestReceipt
 
@@ -17,7 +18,6 @@ PRESENCE_SECONDS: Final = 60.0
 STORED: Final = "stored"
 DIFFERS: Final = "differs"
 UNDER_WAY: Final = frozenset({"waiting", "delayed", "leased"})
-_KNOWN_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class RequestDraft:
     """A request that is not stored yet. The database checks the values (SQLSTATE 22023, HW003).
 
     * ``caller``: the only principal that may fetch the reply over HTTP. None: any principal that knows the id.
-    * ``client`` and ``number``: a second request with the same pair is a repetition of the first (ID-01).
+    * ``client`` and ``number``: a second request with the same pair is a repetition of the first.
     * ``expiry_seconds``: None for the service's default.
     """
 
@@ -75,27 +75,28 @@ class Requests:
         self._on_waiting = on_waiting
         self._on_over = on_over
         self._on_event = on_event
-        self._known: set[str] = set()
+        self._names = NamesInUse(database, "service")
 
     async def make(self, service: str, draft: RequestDraft) -> tuple[str, bool]:
         """Store a request. Return its id, and whether it had been stored before."""
+        await self._names.ensure(service, draft.caller)
         row = await self._database.fetchrow(
             "request.make", service, draft.body, draft.content_type, draft.caller, draft.client, draft.number,
             draft.expiry_seconds,
         )  # fmt: skip
         assert row is not None, "the function returns one row"
-        await self._make_known(service)
         if not row["repeated"]:
             self._on_waiting(service)
         return row["id"], row["repeated"]
 
     async def claim(
-        self, service: str, most: int, lease_seconds: float | None, worker: str, bytes_max: int | None = None
-    ) -> list[HeldRequest]:
+        self, service: str, most: int, lease_seconds: float | None, worker: str, bytes_max: int | None = None,
+        key_id: str | None = None,
+    ) -> list[HeldRequest]:  # fmt: skip
         """Lease at most ``most`` waiting requests, the oldest first, and return them. The list may be empty.
-        ``bytes_max`` None: 8 MiB of bodies.
+        ``bytes_max`` None: 8 MiB of bodies. ``key_id`` is the worker's API key.
         """
-        await self._make_known(service)
+        await self._names.ensure(service, key_id)
         rows = await self._database.fetch(
             "request.lease", service, most, lease_seconds, worker, PRESENCE_SECONDS, bytes_max
         )
@@ -108,7 +109,7 @@ class Requests:
         ]  # fmt: skip
 
     async def reply(self, receipt: RequestReceipt, body: bytes, content_type: str | None) -> str:
-        """Store the reply; return ``stored``, ``stale``, ``differs`` or ``unknown``. The first reply wins (ZU-04)."""
+        """Store the reply; return ``stored``, ``stale``, ``differs`` or ``unknown``. The first reply wins."""
         outcome: str = await self._database.fetchval(
             "request.reply", receipt.request_id, receipt.claim, body, content_type
         )
@@ -127,7 +128,7 @@ class Requests:
         return state
 
     async def get(self, request_id: str, principal: str | None) -> Row | None:
-        """Return the row of ``request.get``. Return None if the request is unknown or another principal's (ZU-12)."""
+        """Return the row of ``request.get``. Return None if the request is unknown or another principal's."""
         return await self._database.fetchrow("request.get", request_id, principal)
 
     async def service_of(self, request_id: str) -> str | None:
@@ -136,15 +137,8 @@ class Requests:
         return service
 
     async def close(self, request_id: str, principal: str | None, actor: str) -> bool:
-        """Delete a request and its reply; return whether there was one. Another principal's stays unchanged (ZU-03)."""
+        """Delete a request and its reply; return whether there was one. Another principal's stays unchanged."""
         is_closed = bool(await self._database.fetchval("request.close", request_id, principal, actor))
         if is_closed:
             self._on_over(request_id)
         return is_closed
-
-    async def _make_known(self, service: str) -> None:
-        if service not in self._known:
-            await self._database.execute("service.ensure", service)
-            if len(self._known) >= _KNOWN_MAX:
-                self._known.clear()
-            self._known.add(service)

@@ -1,22 +1,23 @@
-"""Titanic's store in the hub's database, which also holds the requests of HTTP and SQL (ZU-01, TI-15).
+"""Titanic's store in the hub's database, which also holds the requests of HTTP and SQL.
 
 So a broker dispatches requests that arrived by HTTP or SQL, and workers over HTTP or SQL may execute requests that
 arrived by ZeroMQ. Concurrent accepts share a commit, and so do concurrent replies.
 
 The database stores the name of a service as text. A name that is not valid text is stored as ``\\x`` and the
-hexadecimal digits of its bytes. Such names are not visible over HTTP and in events (ZU-14).
+hexadecimal digits of its bytes. Such names are not visible over HTTP and in events.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import accumulate, pairwise
 
 from typing_extensions import override
 
 from db.errors import Busy, DatabaseError, OutcomeUnknown, Refused
+from db.names import NamesInUse, TooManyNames
 from db.pool import Database
 from reqrep.frames import Frames
 from reqrep.titanic.batches import Batches
@@ -67,12 +68,13 @@ class PostgresqlRequestStore(RequestStore):
         self._settles: Batches[tuple[Receipt, Frames], Settled] = Batches(self._settle_all)
         self._last_number = 0
         self._looks_again = False
-        self._known: set[str] = set()
+        self._names = NamesInUse(database, "service")
 
     @override
     async def accept(self, request: AcceptedRequest) -> str:
         require_request(request)
         with _translated():
+            await self._names.ensure(_stored(request.service), f"curve:{request.user}" if request.user else None)
             request_id = await self._accepts.add(request)
         self._claimable.set()
         return request_id
@@ -172,7 +174,7 @@ class PostgresqlRequestStore(RequestStore):
         return StoreCounts(row["pending"], row["leased"], row["answered"])
 
     async def announce(self, services: Sequence[str]) -> None:
-        """Store that these services have workers. Skip names that are not words of a topic (ZU-08)."""
+        """Store that these services have workers. Skip names that are not words of a topic."""
         with _translated():
             await self._database.execute("service.announce", list(services), _PRESENCE_SECONDS)
 
@@ -217,9 +219,8 @@ class PostgresqlRequestStore(RequestStore):
 
     async def _make_known(self, services: Collection[str]) -> None:
         for service in services:
-            if service not in self._known:
-                await self._database.execute("service.ensure", service)
-                self._known.add(service)
+            with suppress(TooManyNames):  # its requests need no row
+                await self._names.ensure(service)
 
 
 @contextmanager
@@ -227,6 +228,8 @@ def _translated() -> Iterator[None]:
     """Translate errors of the database into errors of the port."""
     try:
         yield
+    except TooManyNames as error:
+        raise StoreRefused(str(error)) from error
     except Refused as error:
         raise StoreRefused(error.message) from error
     except (Busy, OutcomeUnknown) as error:

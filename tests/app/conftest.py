@@ -85,6 +85,7 @@ def running_hub(database_url: str, tmp_path: Path) -> RunHub:
     @asynccontextmanager
     async def run(roles: Sequence[str] = ("api",), **settings: Any) -> AsyncIterator[RunningHub]:
         values = {"listen": "127.0.0.1:0", "data_dir": tmp_path, "database_url": database_url, "log_level": "error"}
+        values["database_connections_max"] = 5  # all services begin at once: each would open a session of its own
         loaded = Settings(**{**values, **settings})
         failed: Exception | None = None
         async with open_hub(loaded, roles) as assembly:

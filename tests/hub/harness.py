@@ -11,6 +11,7 @@ from typing import Any
 
 import asyncpg
 
+from db.names import NamesInUse
 from db.pool import PoolOptions, open_database
 from db.secret_box import SecretBox
 from egress.client import Client, Outbound
@@ -115,7 +116,13 @@ async def hub_harness(database_url: str, **options: Any) -> AsyncIterator[Harnes
     database = await open_database(PoolOptions(database_url, connections_max=8))
     sql = await asyncpg.connect(database_url)
     wake = Wake()
-    hub = Hub(database, dataclasses.replace(OPTIONS, **options), SecretBox({"k": os.urandom(32)}, "k"), wake.notify)
+    hub = Hub(
+        database,
+        dataclasses.replace(OPTIONS, **options),
+        SecretBox({"k": os.urandom(32)}, "k"),
+        NamesInUse(database, "topic"),
+        wake.notify,
+    )
     try:
         async with serve_callbacks() as callbacks:
             yield Harness(hub, callbacks, sql, wake)

@@ -286,7 +286,7 @@ def post_when_up(url: str, body: bytes, service: subprocess.Popen[bytes]) -> dic
     deadline = time.monotonic() + 60
     while True:
         try:
-            with urlopen(Request(url, data=body, method="POST"), timeout=10) as answer:
+            with urlopen(Request(url, data=body, method="POST"), timeout=60) as answer:
                 assert answer.status == 202
                 decoded: dict[str, Any] = json.load(answer)
                 return decoded
@@ -298,7 +298,7 @@ def post_when_up(url: str, body: bytes, service: subprocess.Popen[bytes]) -> dic
 
 
 def get_bytes(url: str) -> bytes:
-    with urlopen(url, timeout=10) as answer:
+    with urlopen(url, timeout=60) as answer:
         content: bytes = answer.read()
         return content
 

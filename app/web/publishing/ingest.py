@@ -33,6 +33,7 @@ from app.web.publishing.notice import Notices, notice_of_size
 from app.web.publishing.publish_problem import PUBLISH_ERRORS, problem_of_publish
 from app.web.publishing.request_log import RequestLog
 from db.errors import DatabaseError
+from db.names import TooManyNames
 from event.attribute import cloudevents_identity
 from event.cloudevents import CloudEventError, decode_http
 from event.event import Draft
@@ -41,6 +42,7 @@ from event.identity import format_event_id
 from event.strict_json import StrictJsonError, loads
 from event.timestamp import format_timestamp
 from event.tombstone import TOMBSTONE_HEADER, is_tombstone
+from hub.keys import Grant
 from hub.publish import Accepted, Publisher
 from hub.topics import Topics, UnknownTopic
 from runtime.sample import EventSample
@@ -93,7 +95,7 @@ class Ingest:
             batch = await asyncio.to_thread(self._read_batch, envelope, scope, body)
         else:
             batch = self._read_batch(envelope, scope, body)
-        await self._admit(envelope.topic)
+        await self._admit(envelope.topic, scope)
         notice = (self._has_kafka and notice_of_size(batch.drafts)) or _notice_of_body(envelope, body) or None
         if notice is None and batch.drafts and not self._notices.has_receiver(envelope.topic):
             outcomes, notice = await asyncio.gather(self._store(batch), self._notices.of(envelope.topic))
@@ -153,9 +155,12 @@ class Ingest:
                 batch.drafts.append(draft)
         return batch
 
-    async def _admit(self, topic: str) -> None:
+    async def _admit(self, topic: str, scope: Scope) -> None:
+        grant: Grant | None = scope.get("state", {}).get("grant")
         try:
-            await self._topics.admit(topic)
+            await self._topics.admit(topic, grant.key_id if grant is not None else None)
+        except TooManyNames as error:
+            raise Problem("too-many-names", str(error)) from None
         except UnknownTopic:
             raise Problem("unknown-topic", f"There is no topic {topic}, and creating topics is turned off.") from None
         except DatabaseError as error:

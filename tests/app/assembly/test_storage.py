@@ -77,7 +77,7 @@ async def test_the_embedded_database_is_started_again_when_it_was_killed(data_di
     """RR-14, F43: what was committed is there again, nobody else has to do anything."""
     async with open_storage(settings(data_dir)) as storage:
         assert storage.embedded is not None
-        await storage.database.execute("topic.ensure", "default", ["kept"])
+        await storage.database.execute("topic.ensure", "kept", "")
         watch = EmbeddedWatch(storage.embedded)
         poller = DuePoller(storage.database, {}, lambda *_: None, watch.notify, interval_seconds=0.05)
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
@@ -100,7 +100,7 @@ async def until_answered(storage: Storage) -> Any:
     failures = 0
     while True:
         try:
-            rows = await storage.database.fetch("topic.known", "default", "kept")
+            rows = await storage.database.fetch("topic.get", "default", "kept")
         except DatabaseError:
             failures += 1
             await poll()

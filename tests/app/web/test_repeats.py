@@ -12,6 +12,7 @@ from app.web.api.route.repeat_rules import KEPT, OWN, REFUSED, SAFE
 from scripts.openapi import OPENAPI_FILE
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
 from tests.app.web.publishing.test_ingest import kind
+from tests.app.web.test_authentication import authorized, bearer
 
 CALLBACK = "http://127.0.0.1:9000/hook"
 KEY = {"Idempotency-Key": "once"}
@@ -159,3 +160,72 @@ async def test_a_key_is_printable_and_short(given: bytes, running_hub: RunHub) -
         answer = await hub.client.post("/jobs", json={"kind": "k"}, headers={b"Idempotency-Key": given})
 
     assert kind(answer)[::2] == (400, "invalid-header")
+
+
+async def test_a_repeated_act_does_not_do_it_again_to_what_came_later(running_hub: RunHub) -> None:
+    """GS-10: without ids, the oldest dead letters are purged or redriven; a repeat took the next ones."""
+
+    async def one_dead_message(hub: RunningHub, queue: str) -> None:
+        await hub.client.post(f"/queues/{queue}/messages", content=b"1")
+        held = (await hub.client.post(f"/queues/{queue}/receive", json={})).json()["items"]
+        asked = {"receipts": [item["receipt"] for item in held], "dead": True}
+        await hub.client.post(f"/queues/{queue}/reject", json=asked)
+
+    seen = {}
+    async with running_hub() as hub:
+        for verb in ("purge", "redrive"):
+            await one_dead_message(hub, verb)
+            first = await hub.client.post(f"/queues/{verb}/dead/{verb}", json={}, headers=KEY)
+            [item] = (await hub.client.post(f"/queues/{verb}/receive", json={})).json()["items"] or [None]
+            if item is not None:
+                asked = {"receipts": [item["receipt"]]}
+                await hub.client.post(f"/queues/{verb}/accept", json=asked)
+            await one_dead_message(hub, verb)
+            again = await hub.client.post(f"/queues/{verb}/dead/{verb}", json={}, headers=KEY)
+            left = (await hub.client.get(f"/queues/{verb}/dead")).json()["items"]
+            seen[verb] = (len(first.json()["ids"]), again.content == first.content, len(left))
+
+    assert seen == dict.fromkeys(("purge", "redrive"), (1, True, 1))
+
+
+async def test_a_repeated_pause_does_not_undo_what_somebody_did_since(running_hub: RunHub) -> None:
+    """GS-10."""
+    async with running_hub() as hub:
+        await hub.client.put("/queues/q", json={})
+        await hub.client.post("/queues/q/pause", headers=KEY)
+        await hub.client.post("/queues/q/resume")
+        again = await hub.client.post("/queues/q/pause", headers=KEY)
+        is_paused = (await hub.client.get("/queues/q")).json()["paused"]
+
+    assert (again.headers.get("idempotency-replayed"), is_paused) == ("true", False)
+
+
+async def test_a_key_counts_for_the_caller(running_hub: RunHub) -> None:
+    """GS-10: nobody reads the answer to another caller."""
+    async with running_hub(access="keys") as hub:
+        keys = [authorized(await bearer(hub, "enqueue")) for _ in "12"]
+        first, other, again = [
+            (await hub.client.post("/queues/q/messages", content=b"1", headers=KEY | key)).json()
+            for key in (keys[0], keys[1], keys[0])
+        ]
+
+    assert (again == first, other == first) == (True, False)
+
+
+@pytest.mark.parametrize(("path", "topic"), [("/hub", "{url}/topics/a"), ("/rabbithub/subscribe/x/shop", "a")])
+async def test_a_repeated_request_to_subscribe_is_stored_once(path: str, topic: str, running_hub: RunHub) -> None:
+    """GS-10: the forms of WebSub and RabbitHub."""
+    async with running_hub(["api"]) as hub:
+        await hub.publish("a")
+        await hub.client.put("/rabbithub/endpoint/x/shop?amqp.exchange_type=topic")
+        asked = {
+            "hub.mode": "subscribe",
+            "hub.topic": topic.format(url=hub.url),
+            "hub.callback": CALLBACK,
+            "hub.verify": "async",
+        }
+        first, again = [await hub.client.post(path, data=asked, headers=KEY) for _ in "12"]
+        made = await number_of(hub, "intents")
+
+    assert (first.status_code, again.status_code, made) == (202, 202, 1), first.text
+    assert again.headers.get("idempotency-replayed") == "true"

@@ -102,9 +102,9 @@ PUBLISH_SCHEMAS: dict[str, Any] = {
 
 _REFUSED = refusals(
     "body-too-large", "unsupported-media-type", "malformed-batch", "invalid-cloudevent", "invalid-key", "invalid-topic",
-    "unknown-topic", "invalid-header", "invalid-parameter", "duplicate-parameter", "idempotency-key-reused",
-    "idempotency-key-in-flight", "request-timeout", "too-many-requests", "busy", "database-unavailable",
-    "outcome-unknown", "shutting-down",
+    "unknown-topic", "too-many-names", "invalid-header", "invalid-parameter", "duplicate-parameter",
+    "idempotency-key-reused", "idempotency-key-in-flight", "request-timeout", "too-many-requests", "busy",
+    "database-unavailable", "outcome-unknown", "shutting-down",
 )  # fmt: skip
 
 _PARAMETERS: list[dict[str, Any]] = [

@@ -199,7 +199,7 @@ async def latest(request: Request, topic: str, context: In) -> Response:
     links = {"Link": link_header(f"{context.public_url}/hub", f"{context.public_url}/topics/{name}")}
     row = await context.database.fetchrow("event.latest", "default", name)
     if row is None:
-        if not await context.database.fetch("topic.known", "default", name):
+        if not await context.database.fetchrow("topic.get", "default", name):
             raise Problem("unknown-topic", f"There is no topic {name}.", headers=links)
         return Response(status_code=204, headers=links)
     if row["erased_at"] is not None:
@@ -295,7 +295,7 @@ async def put_settings(
     _check_kafka_loop(topic, body, context)
     name, version = _name(topic), version_meant(if_match)
     rule = await _rule_of(name, body, context)
-    if if_match is not None and not await context.database.fetch("topic.known", "default", name):
+    if if_match is not None and not await context.database.fetchrow("topic.get", "default", name):
         raise Problem("precondition-failed", f"There is no topic {name}.")
     row = await context.database.fetchrow(
         "topic.put", "default", name, sorted(set(body.sinks)) if body.sinks is not None else None, body.order == "key",

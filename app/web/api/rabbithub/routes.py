@@ -35,6 +35,7 @@ from app.web.api.rabbithub.path import parts_of
 from app.web.api.rabbithub.words import description, error_record, imported, read_import, read_wish, record
 from app.web.api.route.actor import actor_of
 from app.web.api.route.context import context_of
+from app.web.authentication import key_id_of
 from app.web.header_text import header_text
 from app.web.scopes import OPEN, Need, default_need, needs_by
 from db.errors import DatabaseError
@@ -206,7 +207,7 @@ async def _publish(hub: Hub, call: _Call) -> Response:
     )  # fmt: skip
     if resource.is_default_exchange:
         await bind_queue_of_key(hub, resource, message.routing_key)
-    number = await publish(hub, resource, message)
+    number = await publish(hub, resource, message, key_id_of(call.request))
     identified = {} if id_header is None else {id_header: format_event_id(hub.incarnation, number)}
     if identified or correlation:
         # The caller chose the names of the headers, so they must not be keyword arguments of the logger.

@@ -1,7 +1,7 @@
 """RepeatRules: what an ``Idempotency-Key`` does on each POST of the API, by the path in OpenAPI (ADR 70).
 
 A POST that is in no table fails the tests. ``KEPT`` answers a repeat with the first answer. ``OWN`` has a rule of its
-own. ``REFUSED`` refuses the header. ``SAFE`` makes nothing new, so the header changes nothing.
+own. ``REFUSED`` refuses the header. ``SAFE`` makes nothing, or acts once by a receipt: the header changes nothing.
 """
 
 from __future__ import annotations
@@ -30,6 +30,42 @@ KEPT: Final[Mapping[str, str]] = {
     "/rabbithub/endpoint/{kind}/{name}": "",
     "/rabbithub/subscribe/{kind}/{name}": "",
     "/rabbithub/subscriptions": "",
+    "/subscriptions/{subscription_id}/denial": "",
+    "/erasures": "",
+    "/deliveries/{delivery_id}/retry": "",
+    "/deliveries/{delivery_id}/give-up": "",
+    "/queues/{queue}/pause": "",
+    "/queues/{queue}/resume": "",
+    "/queues/{queue}/dead/redrive": "",
+    "/queues/{queue}/dead/purge": "",
+    "/tasks/dead/redrive": "",
+    "/tasks/dead/purge": "",
+    "/tasks/{task_id}/cancel": "",
+    "/services/{name}/disable": "",
+    "/services/{name}/enable": "",
+    "/jobs/kinds/{kind}/pause": "",
+    "/jobs/kinds/{kind}/resume": "",
+    "/jobs/{job_id}/assign": "",
+    "/jobs/{job_id}/unassign": "",
+    "/jobs/{job_id}/delay": "",
+    "/jobs/{job_id}/finish": "",
+    "/jobs/{job_id}/approve": "",
+    "/jobs/{job_id}/send-back": "",
+    "/jobs/{job_id}/decline": "",
+    "/jobs/{job_id}/cancel": "",
+    "/jobs/{job_id}/retry": "",
+    "/sources/{source}/pause": "",
+    "/sources/{source}/resume": "",
+    "/sources/{source}/reset": "",
+    "/sources/refusals/{refusal}/retry": "",
+    "/sources/refusals/{refusal}/give-up": "",
+    "/holds/{hold}/retry": "",
+    "/holds/{hold}/give-up": "",
+    "/dead-letters/{dead_letter}/retry": "",
+    "/dead-letters/{dead_letter}/purge": "",
+    "/replays/{replay}/pause": "",
+    "/replays/{replay}/resume": "",
+    "/replays/{replay}/cancel": "",
 }
 """The POSTs whose answers are kept, each with the member that is a secret, if any."""
 
@@ -44,38 +80,22 @@ REFUSED: Final[Mapping[str, str]] = {
 }
 
 _RECEIPT = "its receipt counts once"
-_ACT = "acts on what exists; a repeat finds the act done"
 _TAKE = "takes work under a lease, which ends without a settlement"
 _ASK = "makes nothing"
 SAFE: Final[Mapping[str, str]] = {
     "/filters/test": _ASK,
     "/subscriptions/{subscription_id}/handshake": _ASK,
-    "/handshakes/{token}": _ACT,
-    "/subscriptions/{subscription_id}/denial": _ACT,
+    "/handshakes/{token}": "its token counts once",
     "/subscriptions/{subscription_id}/dequeue": _TAKE,
     "/subscriptions/{subscription_id}/ack": _RECEIPT,
     "/subscriptions/{subscription_id}/nack": _RECEIPT,
     "/subscriptions/{subscription_id}/extend": _RECEIPT,
-    "/erasures": _ACT,
-    "/deliveries/{delivery_id}/retry": _ACT,
-    "/deliveries/{delivery_id}/give-up": _ACT,
     "/queues/{queue}/receive": _TAKE,
     "/queues/{queue}/accept": _RECEIPT,
     "/queues/{queue}/reject": _RECEIPT,
     "/queues/{queue}/extend": _RECEIPT,
-    "/queues/{queue}/pause": _ACT,
-    "/queues/{queue}/resume": _ACT,
-    "/queues/{queue}/dead/redrive": _ACT,
-    "/queues/{queue}/dead/purge": _ACT,
-    "/tasks/dead/redrive": _ACT,
-    "/tasks/dead/purge": _ACT,
-    "/tasks/{task_id}/cancel": _ACT,
     "/services/{name}/claim": _TAKE,
-    "/services/{name}/disable": _ACT,
-    "/services/{name}/enable": _ACT,
     "/requests/{request_id}/reply": _RECEIPT,
-    "/jobs/kinds/{kind}/pause": _ACT,
-    "/jobs/kinds/{kind}/resume": _ACT,
     "/jobs/claim": _TAKE,
     "/jobs/resume": "its token counts once",
     "/jobs/{job_id}/fail": _RECEIPT,
@@ -84,27 +104,6 @@ SAFE: Final[Mapping[str, str]] = {
     "/jobs/{job_id}/progress": _RECEIPT,
     "/jobs/{job_id}/extend": _RECEIPT,
     "/jobs/{job_id}/complete": _RECEIPT,
-    "/jobs/{job_id}/assign": _ACT,
-    "/jobs/{job_id}/unassign": _ACT,
-    "/jobs/{job_id}/delay": _ACT,
-    "/jobs/{job_id}/finish": _ACT,
-    "/jobs/{job_id}/approve": _ACT,
-    "/jobs/{job_id}/send-back": _ACT,
-    "/jobs/{job_id}/decline": _ACT,
-    "/jobs/{job_id}/cancel": _ACT,
-    "/jobs/{job_id}/retry": _ACT,
-    "/sources/{source}/pause": _ACT,
-    "/sources/{source}/resume": _ACT,
-    "/sources/{source}/reset": _ACT,
-    "/sources/refusals/{refusal}/retry": _ACT,
-    "/sources/refusals/{refusal}/give-up": _ACT,
-    "/holds/{hold}/retry": _ACT,
-    "/holds/{hold}/give-up": _ACT,
-    "/dead-letters/{dead_letter}/retry": _ACT,
-    "/dead-letters/{dead_letter}/purge": _ACT,
-    "/replays/{replay}/pause": _ACT,
-    "/replays/{replay}/resume": _ACT,
-    "/replays/{replay}/cancel": _ACT,
 }
 
 _HEADER: Final[Mapping[str, Any]] = {

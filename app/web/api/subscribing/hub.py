@@ -1,10 +1,10 @@
 """POST /hub: the one URL of the WebSub hub (W3C WebSub 5.1).
 
-    subscribe, unsubscribe   202 when committed; verified afterwards (WS-28, WS-33)
-    publish                  204 (WS-76); with the content, in a form or as the body of /hub/content, 202 (WS-86)
-    anything wrong           4xx, 503; plain text that names the parameter (WS-31)
-    PubSubHubbub 0.3, sync   204 when verified, 409 with the reason when not (PS-05)
-    GET                      a page of help; with hub.* in the query 405, because forms are POSTed (WS-09)
+    subscribe, unsubscribe   202 when committed; verified afterwards
+    publish                  204; with the content, in a form or as the body of /hub/content, 202
+    anything wrong           4xx, 503; plain text that names the parameter
+    PubSubHubbub 0.3, sync   204 when verified, 409 with the reason when not
+    GET                      a page of help; with hub.* in the query 405, because forms are POSTed
 
 Answers are plain text and not problem documents: WebSub's clients show them to their users.
 """
@@ -22,6 +22,7 @@ from starlette.routing import Route
 
 from app.web.api.route.context import context_of
 from app.web.api.route.effect import tell_without_effect
+from app.web.authentication import key_id_of
 from app.web.header_text import header_text
 from app.web.scopes import needs, open_to_all
 from db.errors import DatabaseError
@@ -99,21 +100,21 @@ async def _ping(hub: Hub, request: Request, asked: Pinging) -> Response:
             tell_without_effect(request, response, "ping", "; ".join(notices))
         return response
     check_signature(hub, asked.content.body, asked.content.signature)
-    return await _distributed(hub, asked.topic_urls[0], asked.content.body, None)
+    return await _distributed(hub, request, asked.topic_urls[0], asked.content.body, None)
 
 
 async def _content(hub: Hub, request: Request) -> Response:
-    """Publish the body as the topic's content (WS-86). Authentication has checked the sender."""
+    """Publish the body as the topic's content. Authentication has checked the sender."""
     named = request.query_params.getlist("hub.topic")
     if len(named) != 1 or "\0" in named[0]:
         raise FormRefused(400, "hub.topic", "must be given once, in the query")
     body = await _body(request, hub.options.fetch_bytes_max)
     hops = check_hops(request.headers.get(HOPS_HEADER))
-    return await _distributed(hub, named[0], body, header_text(request, "content-type"), hops)
+    return await _distributed(hub, request, named[0], body, header_text(request, "content-type"), hops)
 
 
 async def _upstream(hub: Hub, request: Request) -> Response:
-    """Serve our own callback, where other hubs verify and deliver (WS-91, WS-92)."""
+    """Serve our own callback, where other hubs verify and deliver."""
     token = request.path_params["token"]
     if "\0" in token or any("\0" in value for value in request.query_params.values()):
         raise FormRefused(404, "", "there is no such callback")
@@ -126,13 +127,15 @@ async def _upstream(hub: Hub, request: Request) -> Response:
     return Response(status_code=202)
 
 
-async def _distributed(hub: Hub, topic_url: str, body: bytes, content_type: str | None, hops: int = 0) -> Response:
-    number = await distribute(hub, topic_url, body, content_type, hops)
+async def _distributed(
+    hub: Hub, request: Request, topic_url: str, body: bytes, content_type: str | None, hops: int = 0
+) -> Response:
+    number = await distribute(hub, topic_url, body, content_type, hops, key_id=key_id_of(request))
     return JSONResponse({"sequence": number}, status_code=202)
 
 
 async def _verified(hub: Hub, intent_id: int) -> Response:
-    """Answer 204 when the callback has confirmed, else the reason (PS-05)."""
+    """Answer 204 when the callback has confirmed, else the reason."""
     reason = await outcome(hub, intent_id)
     return Response(status_code=204) if reason is None else _text(409, reason, {})
 
@@ -155,7 +158,7 @@ async def _body(request: Request, bytes_max: int) -> bytes:
 
 
 def _check_secret(hub: Hub, request: Request, asked: Subscribing) -> str:
-    """Check the secret's transport (WS-15). The connection counts as https also where a proxy ended TLS, by the public
+    """Check the secret's transport. The connection counts as https also where a proxy ended TLS, by the public
     URL.
     """
     is_https = request.url.scheme == "https" or hub.options.public_url.startswith("https://")

@@ -19,7 +19,7 @@ from app.web.api.route.paging import read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.work.queue_refusal import queue_name, refused_as_problems
-from app.web.authentication import shows_payloads
+from app.web.authentication import key_id_of, shows_payloads
 from app.web.header_text import header_text, utf8_text
 from app.web.problem import Problem
 from app.web.publishing.ndjson import MEDIA_TYPE, PARSED_HERE_BYTES_MAX, lines_of
@@ -221,7 +221,7 @@ async def submit(
         for payload, kind in await _bodies(body, header_text(request, "content-type"))
     ]
     with refused_as_problems():
-        ids = await context.jobs.queues.submit(name, drafts)
+        ids = await context.jobs.queues.submit(name, drafts, key_id_of(request))
     return SubmittedOut(queue=name, ids=[f"msg_{number}" for number in ids])
 
 

@@ -19,7 +19,7 @@ from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cur
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.work.queue_refusal import queue_name, refused_as_problems
-from app.web.authentication import may_reach_queue, shows_payloads
+from app.web.authentication import key_id_of, may_reach_queue, shows_payloads
 from app.web.problem import Problem
 from app.web.scopes import Need, needs, needs_by
 from db.pool import Row
@@ -318,10 +318,11 @@ async def list_consumers(queue: Queue, context: In) -> ConsumerList:
 @router.put("/{queue}/consumers/{consumer}", status_code=204, summary="Register a consumer of copies",
             responses=refusals(*_BODY, "unknown-queue"))  # fmt: skip
 @needs("work", reach="queue")
-async def register(queue: Queue, consumer: str, body: ConsumerIn, context: In) -> None:
+async def register(request: Request, queue: Queue, consumer: str, body: ConsumerIn, context: In) -> None:
     """It misses no message that is committed after this, up to the queue's retention. Repeating it changes nothing."""
     since = body.since if body.since is not None else datetime.max
     with refused_as_problems():
+        await context.jobs.queues.make_known(queue_name(queue), key_id_of(request))
         await context.database.fetchval("consumer.register", queue_name(queue), queue_name(consumer), since)
 
 

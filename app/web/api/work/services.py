@@ -20,7 +20,7 @@ from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.work.requests import ANSWERS, REPLY_BODY, Prefer, answer_within
 from app.web.api.work.service_refusal import service_name, service_refusals
-from app.web.authentication import grant_of, may_reach_service
+from app.web.authentication import key_id_of, may_reach_service
 from app.web.header_text import header_text
 from app.web.problem import Problem
 from app.web.scopes import needs
@@ -190,7 +190,7 @@ async def put(name: Name, body: ServiceSettings, context: In) -> ServiceOut:
         **ANSWERS,
         **refusals(
             "unknown-service", "service-unavailable", "idempotency-key-reused", "request-closed", "body-too-large",
-            "invalid-parameter", "outcome-unknown", "database-unavailable", "busy",
+            "invalid-parameter", "outcome-unknown", "database-unavailable", "busy", "too-many-names",
         ),
     },
 )  # fmt: skip
@@ -208,8 +208,7 @@ async def call(
 ) -> Response:  # fmt: skip
     """The body is the request. It is stored before the answer, and waits for a worker until it expires."""
     service, body, preference = service_name(name), await request.body(), preference_of(request)
-    grant = grant_of(request)
-    caller = grant.key_id if grant is not None else None
+    caller = key_id_of(request)
     client = f"http {caller or 'anyone'}" if number is not None else None
     draft = RequestDraft(body, header_text(request, "content-type"), caller, client, number, expiry_seconds)
     with service_refusals():
@@ -243,7 +242,7 @@ async def claim(request: Request, name: Name, body: ClaimRequestsIn, context: In
             held = await long_poll(
                 request,
                 context.leaving,
-                lambda: share.fetch(lambda room: requests.claim(*asked, room)),
+                lambda: share.fetch(lambda room: requests.claim(*asked, room, key_id_of(request))),
                 lambda: context.services.waiting.for_request(service, until - time.monotonic()),
             )
         return await share.list_of(held, lambda one: _held_out(service, one), lambda one: len(one.body))

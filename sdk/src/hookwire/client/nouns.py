@@ -353,7 +353,13 @@ class Subscriptions(Noun):
         )
 
     def deny(
-        self, subscription_id: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        subscription_id: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> None:
         """Deny an active WebSub subscription."""
         self._none(
@@ -361,6 +367,8 @@ class Subscriptions(Noun):
             f"/subscriptions/{segment(subscription_id)}/denial",
             "subscriptions.deny",
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -715,7 +723,13 @@ class AsyncSubscriptions(AsyncNoun):
         )
 
     async def deny(
-        self, subscription_id: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        subscription_id: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> None:
         """Deny an active WebSub subscription."""
         await self._none(
@@ -723,6 +737,8 @@ class AsyncSubscriptions(AsyncNoun):
             f"/subscriptions/{segment(subscription_id)}/denial",
             "subscriptions.deny",
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -1206,7 +1222,13 @@ class Deliveries(Noun):
         )
 
     def give_up(
-        self, delivery_id: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        delivery_id: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.DeliveryDone:
         """Give up a delivery."""
         return self._model(
@@ -1215,6 +1237,8 @@ class Deliveries(Noun):
             "deliveries.give_up",
             models.DeliveryDone,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -1251,7 +1275,13 @@ class Deliveries(Noun):
         )
 
     def retry(
-        self, delivery_id: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        delivery_id: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.DeliveryDone:
         """Retry a delivery now."""
         return self._model(
@@ -1260,6 +1290,8 @@ class Deliveries(Noun):
             "deliveries.retry",
             models.DeliveryDone,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -1280,7 +1312,13 @@ class AsyncDeliveries(AsyncNoun):
         )
 
     async def give_up(
-        self, delivery_id: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        delivery_id: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.DeliveryDone:
         """Give up a delivery."""
         return await self._model(
@@ -1289,6 +1327,8 @@ class AsyncDeliveries(AsyncNoun):
             "deliveries.give_up",
             models.DeliveryDone,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -1325,7 +1365,13 @@ class AsyncDeliveries(AsyncNoun):
         )
 
     async def retry(
-        self, delivery_id: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        delivery_id: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.DeliveryDone:
         """Retry a delivery now."""
         return await self._model(
@@ -1334,6 +1380,8 @@ class AsyncDeliveries(AsyncNoun):
             "deliveries.retry",
             models.DeliveryDone,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -1418,7 +1466,13 @@ class DeadLetters(Noun):
         )
 
     def purge(
-        self, dead_letter: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        dead_letter: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.DeadLetterDone:
         """Delete a dead letter."""
         return self._model(
@@ -1427,11 +1481,19 @@ class DeadLetters(Noun):
             "dead_letters.purge",
             models.DeadLetterDone,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
     def retry(
-        self, dead_letter: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        dead_letter: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.DeadLetterDone:
         """Retry a dead letter."""
         return self._model(
@@ -1440,6 +1502,8 @@ class DeadLetters(Noun):
             "dead_letters.retry",
             models.DeadLetterDone,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -1486,7 +1550,13 @@ class AsyncDeadLetters(AsyncNoun):
         )
 
     async def purge(
-        self, dead_letter: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        dead_letter: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.DeadLetterDone:
         """Delete a dead letter."""
         return await self._model(
@@ -1495,11 +1565,19 @@ class AsyncDeadLetters(AsyncNoun):
             "dead_letters.purge",
             models.DeadLetterDone,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
     async def retry(
-        self, dead_letter: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        dead_letter: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.DeadLetterDone:
         """Retry a dead letter."""
         return await self._model(
@@ -1508,6 +1586,8 @@ class AsyncDeadLetters(AsyncNoun):
             "dead_letters.retry",
             models.DeadLetterDone,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -1526,7 +1606,13 @@ class Replays(Noun):
     """Events sent again, in the background."""
 
     def cancel(
-        self, replay: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        replay: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.Replay:
         """Cancel a replay."""
         return self._model(
@@ -1535,6 +1621,8 @@ class Replays(Noun):
             "replays.cancel",
             models.Replay,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -1593,7 +1681,13 @@ class Replays(Noun):
         )
 
     def pause(
-        self, replay: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        replay: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.Replay:
         """Pause a replay."""
         return self._model(
@@ -1602,11 +1696,19 @@ class Replays(Noun):
             "replays.pause",
             models.Replay,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
     def resume(
-        self, replay: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        replay: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.Replay:
         """Resume a replay."""
         return self._model(
@@ -1615,6 +1717,8 @@ class Replays(Noun):
             "replays.resume",
             models.Replay,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -1623,7 +1727,13 @@ class AsyncReplays(AsyncNoun):
     """Events sent again, in the background."""
 
     async def cancel(
-        self, replay: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        replay: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.Replay:
         """Cancel a replay."""
         return await self._model(
@@ -1632,6 +1742,8 @@ class AsyncReplays(AsyncNoun):
             "replays.cancel",
             models.Replay,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -1690,7 +1802,13 @@ class AsyncReplays(AsyncNoun):
         )
 
     async def pause(
-        self, replay: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        replay: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.Replay:
         """Pause a replay."""
         return await self._model(
@@ -1699,11 +1817,19 @@ class AsyncReplays(AsyncNoun):
             "replays.pause",
             models.Replay,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
     async def resume(
-        self, replay: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        replay: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.Replay:
         """Resume a replay."""
         return await self._model(
@@ -1712,6 +1838,8 @@ class AsyncReplays(AsyncNoun):
             "replays.resume",
             models.Replay,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -1720,7 +1848,14 @@ class Holds(Noun):
     """Keys and topics of a broker that wait because a record was refused."""
 
     def give_up(
-        self, hold: str | int, /, *, reason: str | None = UNSET, all: bool = UNSET, timeout_seconds: float | None = None
+        self,
+        hold: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        all: bool = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.Verb:
         """Give up the oldest record of a hold, or all."""
         return self._model(
@@ -1729,6 +1864,8 @@ class Holds(Noun):
             "holds.give_up",
             models.Verb,
             members={"reason": reason, "all": all},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -1751,7 +1888,13 @@ class Holds(Noun):
         )
 
     def retry(
-        self, hold: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        hold: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.Verb:
         """Retry a hold now."""
         return self._model(
@@ -1760,6 +1903,8 @@ class Holds(Noun):
             "holds.retry",
             models.Verb,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -1774,7 +1919,14 @@ class AsyncHolds(AsyncNoun):
     """Keys and topics of a broker that wait because a record was refused."""
 
     async def give_up(
-        self, hold: str | int, /, *, reason: str | None = UNSET, all: bool = UNSET, timeout_seconds: float | None = None
+        self,
+        hold: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        all: bool = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.Verb:
         """Give up the oldest record of a hold, or all."""
         return await self._model(
@@ -1783,6 +1935,8 @@ class AsyncHolds(AsyncNoun):
             "holds.give_up",
             models.Verb,
             members={"reason": reason, "all": all},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -1805,7 +1959,13 @@ class AsyncHolds(AsyncNoun):
         )
 
     async def retry(
-        self, hold: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        hold: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.Verb:
         """Retry a hold now."""
         return await self._model(
@@ -1814,6 +1974,8 @@ class AsyncHolds(AsyncNoun):
             "holds.retry",
             models.Verb,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -1828,7 +1990,13 @@ class Sources(Noun):
     """Kafka topics that are read, and the records that they refused."""
 
     def give_up(
-        self, refusal: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        refusal: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.SettledRefusal:
         """Forget a refused record."""
         return self._model(
@@ -1837,6 +2005,8 @@ class Sources(Noun):
             "sources.give_up",
             models.SettledRefusal,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -1858,7 +2028,13 @@ class Sources(Noun):
         )
 
     def pause(
-        self, source: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        source: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.Paused:
         """Pause a source."""
         return self._model(
@@ -1867,6 +2043,8 @@ class Sources(Noun):
             "sources.pause",
             models.Paused,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -1879,6 +2057,7 @@ class Sources(Noun):
         partition: int | None = UNSET,
         offset: int | None = UNSET,
         dry_run: bool = UNSET,
+        idempotency_key: str | None = None,
         timeout_seconds: float | None = None,
     ) -> models.Reset:
         """Move the offsets of a source."""
@@ -1888,11 +2067,19 @@ class Sources(Noun):
             "sources.reset",
             models.Reset,
             members={"reason": reason, "partition": partition, "offset": offset, "dry_run": dry_run},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
     def resume(
-        self, source: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        source: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.Paused:
         """Resume a source."""
         return self._model(
@@ -1901,11 +2088,19 @@ class Sources(Noun):
             "sources.resume",
             models.Paused,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
     def retry(
-        self, refusal: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        refusal: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.SettledRefusal:
         """Publish a refused record."""
         return self._model(
@@ -1914,6 +2109,8 @@ class Sources(Noun):
             "sources.retry",
             models.SettledRefusal,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -1922,7 +2119,13 @@ class AsyncSources(AsyncNoun):
     """Kafka topics that are read, and the records that they refused."""
 
     async def give_up(
-        self, refusal: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        refusal: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.SettledRefusal:
         """Forget a refused record."""
         return await self._model(
@@ -1931,6 +2134,8 @@ class AsyncSources(AsyncNoun):
             "sources.give_up",
             models.SettledRefusal,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -1952,7 +2157,13 @@ class AsyncSources(AsyncNoun):
         )
 
     async def pause(
-        self, source: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        source: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.Paused:
         """Pause a source."""
         return await self._model(
@@ -1961,6 +2172,8 @@ class AsyncSources(AsyncNoun):
             "sources.pause",
             models.Paused,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -1973,6 +2186,7 @@ class AsyncSources(AsyncNoun):
         partition: int | None = UNSET,
         offset: int | None = UNSET,
         dry_run: bool = UNSET,
+        idempotency_key: str | None = None,
         timeout_seconds: float | None = None,
     ) -> models.Reset:
         """Move the offsets of a source."""
@@ -1982,11 +2196,19 @@ class AsyncSources(AsyncNoun):
             "sources.reset",
             models.Reset,
             members={"reason": reason, "partition": partition, "offset": offset, "dry_run": dry_run},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
     async def resume(
-        self, source: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        source: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.Paused:
         """Resume a source."""
         return await self._model(
@@ -1995,11 +2217,19 @@ class AsyncSources(AsyncNoun):
             "sources.resume",
             models.Paused,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
     async def retry(
-        self, refusal: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        refusal: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.SettledRefusal:
         """Publish a refused record."""
         return await self._model(
@@ -2008,6 +2238,8 @@ class AsyncSources(AsyncNoun):
             "sources.retry",
             models.SettledRefusal,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -2026,6 +2258,7 @@ class Erasures(Noun):
         force: bool = UNSET,
         reason: str | None = UNSET,
         dry_run: bool = UNSET,
+        idempotency_key: str | None = None,
         timeout_seconds: float | None = None,
     ) -> models.Erasure:
         """Erase the contents of events."""
@@ -2044,6 +2277,8 @@ class Erasures(Noun):
                 "reason": reason,
                 "dry_run": dry_run,
             },
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -2062,6 +2297,7 @@ class AsyncErasures(AsyncNoun):
         force: bool = UNSET,
         reason: str | None = UNSET,
         dry_run: bool = UNSET,
+        idempotency_key: str | None = None,
         timeout_seconds: float | None = None,
     ) -> models.Erasure:
         """Erase the contents of events."""
@@ -2080,6 +2316,8 @@ class AsyncErasures(AsyncNoun):
                 "reason": reason,
                 "dry_run": dry_run,
             },
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -2372,13 +2610,23 @@ class Queues(Noun):
             timeout_seconds=timeout_seconds,
         )
 
-    def pause(self, queue: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None) -> None:
+    def pause(
+        self,
+        queue: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> None:
         """Pause a queue."""
         self._none(
             "POST",
             f"/queues/{segment(queue)}/pause",
             "queues.pause",
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -2389,6 +2637,7 @@ class Queues(Noun):
         *,
         reason: str | None = UNSET,
         ids: Sequence[str] | None = UNSET,
+        idempotency_key: str | None = None,
         timeout_seconds: float | None = None,
     ) -> models.Chosen:
         """Delete dead letters."""
@@ -2398,6 +2647,8 @@ class Queues(Noun):
             "queues.purge_dead",
             models.Chosen,
             members={"reason": reason, "ids": ids},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -2466,6 +2717,7 @@ class Queues(Noun):
         *,
         reason: str | None = UNSET,
         ids: Sequence[str] | None = UNSET,
+        idempotency_key: str | None = None,
         timeout_seconds: float | None = None,
     ) -> models.Chosen:
         """Return dead letters to their queue."""
@@ -2475,6 +2727,8 @@ class Queues(Noun):
             "queues.redrive",
             models.Chosen,
             members={"reason": reason, "ids": ids},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -2539,13 +2793,23 @@ class Queues(Noun):
             timeout_seconds=timeout_seconds,
         )
 
-    def resume(self, queue: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None) -> None:
+    def resume(
+        self,
+        queue: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> None:
         """Resume a queue."""
         self._none(
             "POST",
             f"/queues/{segment(queue)}/resume",
             "queues.resume",
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -2708,7 +2972,13 @@ class AsyncQueues(AsyncNoun):
         )
 
     async def pause(
-        self, queue: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        queue: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> None:
         """Pause a queue."""
         await self._none(
@@ -2716,6 +2986,8 @@ class AsyncQueues(AsyncNoun):
             f"/queues/{segment(queue)}/pause",
             "queues.pause",
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -2726,6 +2998,7 @@ class AsyncQueues(AsyncNoun):
         *,
         reason: str | None = UNSET,
         ids: Sequence[str] | None = UNSET,
+        idempotency_key: str | None = None,
         timeout_seconds: float | None = None,
     ) -> models.Chosen:
         """Delete dead letters."""
@@ -2735,6 +3008,8 @@ class AsyncQueues(AsyncNoun):
             "queues.purge_dead",
             models.Chosen,
             members={"reason": reason, "ids": ids},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -2803,6 +3078,7 @@ class AsyncQueues(AsyncNoun):
         *,
         reason: str | None = UNSET,
         ids: Sequence[str] | None = UNSET,
+        idempotency_key: str | None = None,
         timeout_seconds: float | None = None,
     ) -> models.Chosen:
         """Return dead letters to their queue."""
@@ -2812,6 +3088,8 @@ class AsyncQueues(AsyncNoun):
             "queues.redrive",
             models.Chosen,
             members={"reason": reason, "ids": ids},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -2877,7 +3155,13 @@ class AsyncQueues(AsyncNoun):
         )
 
     async def resume(
-        self, queue: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        queue: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> None:
         """Resume a queue."""
         await self._none(
@@ -2885,6 +3169,8 @@ class AsyncQueues(AsyncNoun):
             f"/queues/{segment(queue)}/resume",
             "queues.resume",
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -2926,7 +3212,13 @@ class Tasks(Noun):
     """Background work of a transaction."""
 
     def cancel(
-        self, task_id: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        task_id: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> None:
         """Cancel a task that no worker has begun."""
         self._none(
@@ -2934,6 +3226,8 @@ class Tasks(Noun):
             f"/tasks/{segment(task_id)}/cancel",
             "tasks.cancel",
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -2983,7 +3277,12 @@ class Tasks(Noun):
         return self._items("GET", "/tasks/kinds", "tasks.list_kinds", models.Kind, timeout_seconds=timeout_seconds)
 
     def purge(
-        self, *, reason: str | None = UNSET, numbers: Sequence[int] | None = UNSET, timeout_seconds: float | None = None
+        self,
+        *,
+        reason: str | None = UNSET,
+        numbers: Sequence[int] | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.Numbers:
         """Delete dead tasks."""
         return self._model(
@@ -2992,6 +3291,8 @@ class Tasks(Noun):
             "tasks.purge",
             models.Numbers,
             members={"reason": reason, "numbers": numbers},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -3042,7 +3343,12 @@ class Tasks(Noun):
         )
 
     def redrive(
-        self, *, reason: str | None = UNSET, numbers: Sequence[int] | None = UNSET, timeout_seconds: float | None = None
+        self,
+        *,
+        reason: str | None = UNSET,
+        numbers: Sequence[int] | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.Numbers:
         """Return dead tasks."""
         return self._model(
@@ -3051,6 +3357,8 @@ class Tasks(Noun):
             "tasks.redrive",
             models.Numbers,
             members={"reason": reason, "numbers": numbers},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -3059,7 +3367,13 @@ class AsyncTasks(AsyncNoun):
     """Background work of a transaction."""
 
     async def cancel(
-        self, task_id: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        task_id: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> None:
         """Cancel a task that no worker has begun."""
         await self._none(
@@ -3067,6 +3381,8 @@ class AsyncTasks(AsyncNoun):
             f"/tasks/{segment(task_id)}/cancel",
             "tasks.cancel",
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -3120,7 +3436,12 @@ class AsyncTasks(AsyncNoun):
         )
 
     async def purge(
-        self, *, reason: str | None = UNSET, numbers: Sequence[int] | None = UNSET, timeout_seconds: float | None = None
+        self,
+        *,
+        reason: str | None = UNSET,
+        numbers: Sequence[int] | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.Numbers:
         """Delete dead tasks."""
         return await self._model(
@@ -3129,6 +3450,8 @@ class AsyncTasks(AsyncNoun):
             "tasks.purge",
             models.Numbers,
             members={"reason": reason, "numbers": numbers},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -3179,7 +3502,12 @@ class AsyncTasks(AsyncNoun):
         )
 
     async def redrive(
-        self, *, reason: str | None = UNSET, numbers: Sequence[int] | None = UNSET, timeout_seconds: float | None = None
+        self,
+        *,
+        reason: str | None = UNSET,
+        numbers: Sequence[int] | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.Numbers:
         """Return dead tasks."""
         return await self._model(
@@ -3188,6 +3516,8 @@ class AsyncTasks(AsyncNoun):
             "tasks.redrive",
             models.Numbers,
             members={"reason": reason, "numbers": numbers},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -3196,7 +3526,13 @@ class Jobs(Noun):
     """Work for people and machines."""
 
     def approve(
-        self, job_id: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        job_id: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.State:
         """Approve a job in review."""
         return self._model(
@@ -3205,6 +3541,8 @@ class Jobs(Noun):
             "jobs.approve",
             models.State,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -3217,6 +3555,7 @@ class Jobs(Noun):
         assignee: str | None = UNSET,
         due_at: datetime | str | None = UNSET,
         on_due: str | None = UNSET,
+        idempotency_key: str | None = None,
         timeout_seconds: float | None = None,
     ) -> models.State:
         """Take a job of the pool, or assign it."""
@@ -3226,11 +3565,19 @@ class Jobs(Noun):
             "jobs.assign",
             models.State,
             members={"reason": reason, "assignee": assignee, "due_at": due_at, "on_due": on_due},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
     def cancel(
-        self, job_id: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        job_id: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.State:
         """Cancel a job."""
         return self._model(
@@ -3239,6 +3586,8 @@ class Jobs(Noun):
             "jobs.cancel",
             models.State,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -3292,7 +3641,13 @@ class Jobs(Noun):
         )
 
     def decline(
-        self, job_id: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        job_id: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.State:
         """Give up a job in review, or the caller's own job."""
         return self._model(
@@ -3301,6 +3656,8 @@ class Jobs(Noun):
             "jobs.decline",
             models.State,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -3314,6 +3671,7 @@ class Jobs(Noun):
         due_local: datetime | str | None = UNSET,
         due_zone: str | None = UNSET,
         to_pool: bool = UNSET,
+        idempotency_key: str | None = None,
         timeout_seconds: float | None = None,
     ) -> models.State:
         """Delay a job to a date."""
@@ -3329,6 +3687,8 @@ class Jobs(Noun):
                 "due_zone": due_zone,
                 "to_pool": to_pool,
             },
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -3426,6 +3786,7 @@ class Jobs(Noun):
         *,
         reason: str | None = UNSET,
         result: Any = UNSET,
+        idempotency_key: str | None = None,
         timeout_seconds: float | None = None,
     ) -> models.State:
         """Finish an assigned job."""
@@ -3435,6 +3796,8 @@ class Jobs(Noun):
             "jobs.finish",
             models.State,
             members={"reason": reason, "result": result},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -3517,7 +3880,13 @@ class Jobs(Noun):
         )
 
     def retry(
-        self, job_id: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        job_id: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.State:
         """Run a job now, or again."""
         return self._model(
@@ -3526,11 +3895,19 @@ class Jobs(Noun):
             "jobs.retry",
             models.State,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
     def send_back(
-        self, job_id: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        job_id: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.State:
         """Send back a job in review."""
         return self._model(
@@ -3539,6 +3916,8 @@ class Jobs(Noun):
             "jobs.send_back",
             models.State,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -3573,7 +3952,13 @@ class Jobs(Noun):
         )
 
     def unassign(
-        self, job_id: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        job_id: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.State:
         """Return a job to the pool."""
         return self._model(
@@ -3582,6 +3967,8 @@ class Jobs(Noun):
             "jobs.unassign",
             models.State,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -3590,7 +3977,13 @@ class AsyncJobs(AsyncNoun):
     """Work for people and machines."""
 
     async def approve(
-        self, job_id: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        job_id: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.State:
         """Approve a job in review."""
         return await self._model(
@@ -3599,6 +3992,8 @@ class AsyncJobs(AsyncNoun):
             "jobs.approve",
             models.State,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -3611,6 +4006,7 @@ class AsyncJobs(AsyncNoun):
         assignee: str | None = UNSET,
         due_at: datetime | str | None = UNSET,
         on_due: str | None = UNSET,
+        idempotency_key: str | None = None,
         timeout_seconds: float | None = None,
     ) -> models.State:
         """Take a job of the pool, or assign it."""
@@ -3620,11 +4016,19 @@ class AsyncJobs(AsyncNoun):
             "jobs.assign",
             models.State,
             members={"reason": reason, "assignee": assignee, "due_at": due_at, "on_due": on_due},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
     async def cancel(
-        self, job_id: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        job_id: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.State:
         """Cancel a job."""
         return await self._model(
@@ -3633,6 +4037,8 @@ class AsyncJobs(AsyncNoun):
             "jobs.cancel",
             models.State,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -3686,7 +4092,13 @@ class AsyncJobs(AsyncNoun):
         )
 
     async def decline(
-        self, job_id: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        job_id: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.State:
         """Give up a job in review, or the caller's own job."""
         return await self._model(
@@ -3695,6 +4107,8 @@ class AsyncJobs(AsyncNoun):
             "jobs.decline",
             models.State,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -3708,6 +4122,7 @@ class AsyncJobs(AsyncNoun):
         due_local: datetime | str | None = UNSET,
         due_zone: str | None = UNSET,
         to_pool: bool = UNSET,
+        idempotency_key: str | None = None,
         timeout_seconds: float | None = None,
     ) -> models.State:
         """Delay a job to a date."""
@@ -3723,6 +4138,8 @@ class AsyncJobs(AsyncNoun):
                 "due_zone": due_zone,
                 "to_pool": to_pool,
             },
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -3820,6 +4237,7 @@ class AsyncJobs(AsyncNoun):
         *,
         reason: str | None = UNSET,
         result: Any = UNSET,
+        idempotency_key: str | None = None,
         timeout_seconds: float | None = None,
     ) -> models.State:
         """Finish an assigned job."""
@@ -3829,6 +4247,8 @@ class AsyncJobs(AsyncNoun):
             "jobs.finish",
             models.State,
             members={"reason": reason, "result": result},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -3911,7 +4331,13 @@ class AsyncJobs(AsyncNoun):
         )
 
     async def retry(
-        self, job_id: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        job_id: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.State:
         """Run a job now, or again."""
         return await self._model(
@@ -3920,11 +4346,19 @@ class AsyncJobs(AsyncNoun):
             "jobs.retry",
             models.State,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
     async def send_back(
-        self, job_id: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        job_id: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.State:
         """Send back a job in review."""
         return await self._model(
@@ -3933,6 +4367,8 @@ class AsyncJobs(AsyncNoun):
             "jobs.send_back",
             models.State,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -3967,7 +4403,13 @@ class AsyncJobs(AsyncNoun):
         )
 
     async def unassign(
-        self, job_id: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        job_id: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> models.State:
         """Return a job to the pool."""
         return await self._model(
@@ -3976,6 +4418,8 @@ class AsyncJobs(AsyncNoun):
             "jobs.unassign",
             models.State,
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -3989,13 +4433,23 @@ class Kinds(Noun):
             "GET", "/jobs/kinds", "kinds.list", models.JobKind, query={"limit": limit}, timeout_seconds=timeout_seconds
         )
 
-    def pause(self, kind: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None) -> None:
+    def pause(
+        self,
+        kind: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> None:
         """Stop handing out jobs of a kind."""
         self._none(
             "POST",
             f"/jobs/kinds/{segment(kind)}/pause",
             "kinds.pause",
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -4057,13 +4511,23 @@ class Kinds(Noun):
             timeout_seconds=timeout_seconds,
         )
 
-    def resume(self, kind: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None) -> None:
+    def resume(
+        self,
+        kind: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> None:
         """Hand out jobs of a kind again."""
         self._none(
             "POST",
             f"/jobs/kinds/{segment(kind)}/resume",
             "kinds.resume",
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -4078,7 +4542,13 @@ class AsyncKinds(AsyncNoun):
         )
 
     async def pause(
-        self, kind: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        kind: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> None:
         """Stop handing out jobs of a kind."""
         await self._none(
@@ -4086,6 +4556,8 @@ class AsyncKinds(AsyncNoun):
             f"/jobs/kinds/{segment(kind)}/pause",
             "kinds.pause",
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -4148,7 +4620,13 @@ class AsyncKinds(AsyncNoun):
         )
 
     async def resume(
-        self, kind: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        kind: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> None:
         """Hand out jobs of a kind again."""
         await self._none(
@@ -4156,6 +4634,8 @@ class AsyncKinds(AsyncNoun):
             f"/jobs/kinds/{segment(kind)}/resume",
             "kinds.resume",
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -4292,23 +4772,43 @@ class Services(Noun):
             timeout_seconds=timeout_seconds,
         )
 
-    def disable(self, name: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None) -> None:
+    def disable(
+        self,
+        name: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> None:
         """Disable a service."""
         self._none(
             "POST",
             f"/services/{segment(name)}/disable",
             "services.disable",
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
-    def enable(self, name: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None) -> None:
+    def enable(
+        self,
+        name: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> None:
         """Enable a service."""
         self._none(
             "POST",
             f"/services/{segment(name)}/enable",
             "services.enable",
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
@@ -4406,7 +4906,13 @@ class AsyncServices(AsyncNoun):
         )
 
     async def disable(
-        self, name: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        name: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> None:
         """Disable a service."""
         await self._none(
@@ -4414,11 +4920,19 @@ class AsyncServices(AsyncNoun):
             f"/services/{segment(name)}/disable",
             "services.disable",
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
     async def enable(
-        self, name: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None
+        self,
+        name: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
     ) -> None:
         """Enable a service."""
         await self._none(
@@ -4426,6 +4940,8 @@ class AsyncServices(AsyncNoun):
             f"/services/{segment(name)}/enable",
             "services.enable",
             members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
