@@ -45,6 +45,7 @@ _KINDS: Final[Mapping[str, int]] = {
 }  # fmt: skip
 _NOT_SENT: Final[Mapping[int | None, str]] = {zmq.EAGAIN: "full", zmq.EHOSTUNREACH: "unreachable"}
 _CLOSED: Final = -1
+_CONNECTION: Final = int(zmq.SRCFD)
 # Calling the backend's methods with integer flags takes a third of the time of pyzmq's convenience methods.
 _receive: Final[Callable[..., Any]] = zmq.backend.Socket.recv
 _send: Final[Callable[..., None]] = zmq.backend.Socket.send
@@ -168,6 +169,10 @@ class Socket:
                 frames.append(part.bytes)
         self._last = part
         return frames, user
+
+    def connection(self) -> int:
+        """Return the descriptor of the connection of the last message that was received. It belongs to ZeroMQ."""
+        return NOWHERE.connection if self._last is None else int(self._last.get(_CONNECTION))
 
     def origin(self) -> Origin:
         """Return the connection of the last message that was received."""

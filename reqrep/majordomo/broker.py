@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from reqrep.client_warnings import ClientWarnings
 from reqrep.counters import Counters
 from reqrep.frames import Event, Frames, Step, printable
 from reqrep.inside import split_number
 from reqrep.majordomo.budget import Budget, weight_of
-from reqrep.majordomo.client_warnings import ClientWarnings
-from reqrep.majordomo.door import Door
+from reqrep.majordomo.door import Door, answer_to_refused
 from reqrep.majordomo.inside import CallOfProcess, Inside
 from reqrep.majordomo.mmi import Management
 from reqrep.majordomo.options import BrokerOptions
@@ -52,6 +52,7 @@ class Broker:
         self.workers = self._staff.by_address
         self.state: Callable[[], dict[str, object]] = dict
         self.origin: Callable[[], Origin] = lambda: NOWHERE
+        self.connection: Callable[[], int] = lambda: NOWHERE.connection
         self._voter = voter
         self._door = door
         self._mmi = Management(self)
@@ -139,11 +140,7 @@ class Broker:
 
     def summary(self) -> dict[str, int]:
         """Return the present numbers of services, workers and queued requests."""
-        queued = sum(len(service.queue) for service in self.services.values())
-        return {
-            "services": len(self.services), "workers": len(self.workers), "queued": queued,
-            "queued_bytes": self.budget.held,
-        }  # fmt: skip
+        return self._table.summary(len(self.workers))
 
     def _step(self) -> Step:
         step = (self._out, self._events)
@@ -153,7 +150,7 @@ class Broker:
     # --- clients ------------------------------------------------------------------------------------------------
 
     def _on_request(self, now: float, command: Command, user: str) -> None:
-        request = ServiceRequest(command.sender, command.dialect, command.name, command.body, user=user)
+        request = ServiceRequest.of(command, user, self.connection())
         if command.name.startswith(_MMI) and command.name != _CALL:
             self.counters.totals["mmi"] += 1
             self._send_reply(request, command.name, self._mmi.answer(request))
@@ -174,11 +171,8 @@ class Broker:
         if command.kind is MessageKind.READY:
             self._out.append(command.dialect.disconnect_to(command.sender))
             return
-        request = ServiceRequest(command.sender, command.dialect, command.name, command.body, user=user)
-        if command.name == _CALL:
-            self._send_reply(request, _CALL, [b"403", command.body[0], b"not-allowed"])
-        elif command.name in self.inside.names:
-            self._send_reply(request, command.name, [*split_number(command.body)[0], b"400"])
+        if (body := answer_to_refused(command, self.inside.names)) is not None:
+            self._send_reply(ServiceRequest.of(command, user), command.name, body)
 
     def _submit(self, now: float, request: ServiceRequest) -> None:
         """Send the request to an idle worker, queue it, or refuse it."""
@@ -194,11 +188,13 @@ class Broker:
             service = self._table.add(request.service)
         request.service = service.name  # one object for all requests
         service.counts["requests"] += 1
-        if service.idle and not service.queue and service.name not in self.disabled:
-            self._assign(now, service.idle.popitem(last=False)[1], request)
-        elif (reason := self._table.refusal_of(service, request)) is not None:
+        is_ready = service.idle and not service.queue and service.name not in self.disabled
+        reason = self.budget.refusal_of_large(request) if is_ready else self._table.refusal_of(service, request)
+        if reason is not None:
             self._refuse(now, request, reason)
             self._table.drop_if_unused(service)
+        elif is_ready:
+            self._assign(now, service.idle.popitem(last=False)[1], request)
         else:
             service.queue.put(now, request)
             self._table.watch(service)
@@ -241,7 +237,7 @@ class Broker:
         if isinstance(request, CallOfProcess):
             self.inside.answer(request, body[0], body[2:])
         else:
-            self._out.append(request.dialect.to_client(request.client, service, body))
+            self._out.append(request.reply(service, body))
 
     # --- workers ------------------------------------------------------------------------------------------------
 
@@ -284,7 +280,7 @@ class Broker:
         if worker is None or worker.request is None:
             return
         request, service = worker.request, self.services[worker.service]
-        worker.request = None
+        worker.end(self.budget)
         worker.expires_at = now + self.options.expiry_seconds
         service.counts["replies"] += 1
         service.busy_seconds += now - worker.busy_since
@@ -300,11 +296,14 @@ class Broker:
         self.counters.totals["partials"] += 1
         if request.dialect.client_partial and not request.reports:
             request.is_streaming = True
-            self._out.append(request.dialect.partial_to_client(request.client, request.service, command.body))
+            self._out.append(request.partial(command.body))
         elif self.options.partials == "join":
             request.parts = [*request.parts, *command.body]
-            if self.options.limits.refusal(request.parts) is not None:
+            size = sum(map(len, command.body))
+            if self.options.limits.refusal(request.parts) or self.budget.refusal(request.client, size):
                 self._expel(now, worker, "joined-reply-too-large")
+            else:
+                self.budget.hold(request, size)
         else:
             self.counters.drop("partial")
 
@@ -369,6 +368,7 @@ class Broker:
         worker.request, worker.busy_since, worker.busy_beats = request, now, 0
         worker.heartbeat_at = now + self.options.heartbeat_seconds
         request.tries += 1
+        self.budget.hold_large(request)
         body = [request.user.encode(), *request.body] if worker.policy.user_frame else request.body
         self._out.append(worker.dialect.to_worker(worker.address, request.client, body))
 
@@ -386,7 +386,7 @@ class Broker:
         self._events.append(Event("worker-gone", printable(service.name), printable(worker.address), reason))
         if not service.workers:
             service.empty_since = now
-        worker.request = None
+        worker.end(self.budget)
         if request is not None:
             self._after_loss(now, service, request)
         self._table.watch(service)
@@ -427,7 +427,7 @@ class Broker:
         """Remove a worker that the socket could not reach. Its request was not sent, so another worker gets it."""
         self.counters.drop(f"worker-{reason}")
         service, request = self.services[worker.service], worker.request
-        worker.request = None
+        worker.end(self.budget)
         self._remove(now, worker, reason)
         if request is not None:
             request.tries -= 1

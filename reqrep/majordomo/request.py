@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from reqrep.frames import Frames
-from reqrep.majordomo.wire import Dialect
+from reqrep.majordomo.pipes import LARGE_BYTES, LargeReply
+from reqrep.majordomo.wire import Command, Dialect
 
 __all__ = ["REFUSAL_STATUS", "ServiceRequest"]
 
@@ -25,6 +26,8 @@ class ServiceRequest:
     * ``queued_at``: when it began to wait for a worker. ``weight``: what it costs while it waits.
     * ``following``: the next request in its line.
     * ``user``: the client's authenticated user, or empty.
+    * ``connection``: the descriptor of the connection that it came by.
+    * ``held``: what counts in the budget while a worker executes it.
     * ``reports``: the client called ``mmi.call``, so it gets the reason of a failure.
     * ``parts``: bodies of PARTIAL messages that will be joined with the last reply.
     * ``is_streaming``: the client got a PARTIAL already, so no second worker may execute the request.
@@ -38,7 +41,25 @@ class ServiceRequest:
     weight: int = 0
     following: ServiceRequest | None = None
     user: str = ""
+    connection: int = -1
+    held: int = 0
     reports: bool = False
     tries: int = 0
     parts: Frames = field(default_factory=lambda: _NO_PARTS)
     is_streaming: bool = False
+
+    @classmethod
+    def of(cls, command: Command, user: str, connection: int = -1) -> ServiceRequest:
+        """Make the request of a REQUEST command."""
+        return cls(command.sender, command.dialect, command.name, command.body, user=user, connection=connection)
+
+    def reply(self, service: bytes, body: Frames) -> Frames:
+        """Return the last reply to the client."""
+        return self._by_size(self.dialect.to_client(self.client, service, body), body)
+
+    def partial(self, body: Frames) -> Frames:
+        """Return a PARTIAL to the client."""
+        return self._by_size(self.dialect.partial_to_client(self.client, self.service, body), body)
+
+    def _by_size(self, frames: Frames, body: Frames) -> Frames:
+        return LargeReply(frames, self.connection) if sum(map(len, body)) >= LARGE_BYTES else frames

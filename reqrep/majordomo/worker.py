@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reqrep.majordomo.budget import Budget
 from reqrep.majordomo.options import ServicePolicy
 from reqrep.majordomo.request import ServiceRequest
 from reqrep.majordomo.wire import Dialect
@@ -41,6 +42,12 @@ class Worker:
     busy_since: float = 0.0
     busy_beats: int = 0
     refused_at: float | None = None
+
+    def end(self, budget: Budget) -> None:
+        """Take its request off the worker."""
+        if self.request is not None:
+            budget.release(self.request)
+            self.request = None
 
     def lost_at(self) -> float:
         """Return when the worker counts as lost, unless a message arrives first."""
