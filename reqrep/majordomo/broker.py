@@ -55,6 +55,7 @@ class Broker:
         self.connection: Callable[[], int] = lambda: NOWHERE.connection
         self._voter = voter
         self._door = door
+        self._user = ""
         self._mmi = Management(self)
         self._warnings = ClientWarnings()
         self._out: list[Frames] = []
@@ -65,14 +66,15 @@ class Broker:
             MessageKind.REPLY: self._on_reply,
             MessageKind.HEARTBEAT: self._on_heartbeat,
             MessageKind.DISCONNECT: self._on_disconnect,
-            MessageKind.INVALID: self._on_invalid,
-            MessageKind.UNEXPECTED: self._on_unexpected,
+            MessageKind.INVALID: self._on_misfit,
+            MessageKind.UNEXPECTED: self._on_misfit,
         }
 
     # --- called by the server -----------------------------------------------------------------------------------
 
     def receive(self, now: float, frames: Frames, user: str = "") -> Step:
         """Handle a message from the ROUTER. ``user`` is the authenticated sender, or empty."""
+        self._user = user
         refusal = self.options.limits.refusal(frames)
         command = parse(frames) if refusal is None else Command(MessageKind.INVALID, frames[0], MDP_01, problem=refusal)
         if self._door is not None and not self._door.lets_in(command, user):
@@ -188,6 +190,7 @@ class Broker:
             service = self._table.add(request.service)
         request.service = service.name  # one object for all requests
         service.counts["requests"] += 1
+        self._drop_cut_off(now, service)
         is_ready = service.idle and not service.queue and service.name not in self.disabled
         reason = self.budget.refusal_of_large(request) if is_ready else self._table.refusal_of(service, request)
         if reason is not None:
@@ -244,7 +247,9 @@ class Broker:
     def _on_ready(self, now: float, command: Command) -> None:
         origin, known = self.origin(), self.workers.get(command.sender)
         if known is not None and known.origin != origin and known.origin.is_open():
-            self._take_over(now, known, origin)
+            self._events.append(known.taken_by(origin))
+            self.counters.drop("identity-taken")
+            self._remove(now, known, "identity-taken")
         elif known is not None:
             self._expel(now, known, "second-ready")
             return
@@ -254,23 +259,17 @@ class Broker:
             return
         service = self.services.get(command.name) or self._table.add(command.name)
         expires_at, heartbeat_at = now + self.options.expiry_seconds, now + self.options.heartbeat_seconds
-        worker = Worker(command.sender, command.dialect, service.name, service.policy, expires_at, heartbeat_at, origin)
+        worker = Worker(
+            command.sender, command.dialect, service.name, service.policy, expires_at, heartbeat_at, origin, self._user
+        )
         self.workers[worker.address] = service.workers[worker.address] = worker
         service.empty_since = None
         self._events.append(Event("worker-ready", printable(service.name), printable(worker.address)))
         self._staff.watch(worker)
         self._make_idle(now, worker)
 
-    def _take_over(self, now: float, known: Worker, newer: Origin) -> None:
-        """Remove a worker whose identity another connection has taken. ZeroMQ leaves no way to tell it."""
-        self.counters.drop("identity-taken")
-        detail = f"{newer.address} took the identity of {known.origin.address}; give each worker its own"
-        self._events.append(Event("identity-taken", printable(known.service), printable(known.address), detail))
-        self._remove(now, known, "identity-taken")
-
     def _on_heartbeat(self, now: float, command: Command) -> None:
-        worker = self._known(now, command)
-        if worker is not None:
+        if (worker := self._known(now, command)) is not None:
             worker.expires_at = now + self.options.expiry_seconds
             if worker.request is not None:
                 worker.busy_beats += 1
@@ -308,29 +307,22 @@ class Broker:
             self.counters.drop("partial")
 
     def _on_disconnect(self, now: float, command: Command) -> None:
-        worker = self.workers.get(command.sender)
-        if worker is not None:
+        if (worker := self.workers.get(command.sender)) is not None:
             self._remove(now, worker, "disconnected")
 
-    def _on_invalid(self, now: float, command: Command) -> None:
-        """Drop a malformed message and disconnect a worker that sent it."""
-        worker = self.workers.get(command.sender)
+    def _on_misfit(self, now: float, command: Command) -> None:
+        """Drop a malformed message or a command that is not allowed here. Disconnect a worker that sent it."""
+        worker, problem = self.workers.get(command.sender), command.problem or "unexpected-command"
         if worker is not None:
-            self._expel(now, worker, command.problem)
-        else:
-            self.counters.drop(command.problem)
-            self._events.append(Event("dropped", peer=printable(command.sender), detail=command.problem))
-            if command.problem == "no-body" and command.name in self.inside.names:
-                self._out.append(command.dialect.to_client(command.sender, command.name, [b"400"]))
-
-    def _on_unexpected(self, now: float, command: Command) -> None:
-        """Disconnect the sender of a valid command that is not allowed here."""
-        worker = self.workers.get(command.sender)
-        if worker is not None:
-            self._expel(now, worker, "unexpected-command")
-        else:
-            self.counters.drop("unexpected-command")
+            self._expel(now, worker, problem)
+            return
+        self.counters.drop(problem)
+        if command.kind is MessageKind.UNEXPECTED:
             self._out.append(command.dialect.disconnect_to(command.sender))
+            return
+        self._events.append(Event("dropped", peer=printable(command.sender), detail=problem))
+        if problem == "no-body" and command.name in self.inside.names:
+            self._out.append(command.dialect.to_client(command.sender, command.name, [b"400"]))
 
     def _known(self, now: float, command: Command) -> Worker | None:
         """Return the sending worker. Disconnect an unknown sender, or a sender that changed its dialect."""
@@ -341,12 +333,14 @@ class Broker:
         elif worker.dialect is not command.dialect:
             self._expel(now, worker, "other-dialect")
             return None
+        elif worker.user != self._user:
+            self._expel(now, worker, "other-user")
+            return None
         return worker
 
     def _owner(self, now: float, command: Command) -> Worker | None:
         """Return the sending worker. Disconnect it if its request is not of the client that the reply names."""
-        worker = self._known(now, command)
-        if worker is not None and (worker.request is None or worker.request.client != command.name):
+        if (worker := self._known(now, command)) and (not worker.request or worker.request.client != command.name):
             self._expel(now, worker, "reply-without-request")
             return None
         return worker
@@ -363,6 +357,11 @@ class Broker:
         service.idle[worker.address] = worker
         if worker.armed_at is None or worker.heartbeat_at < worker.armed_at:
             self._staff.watch(worker)
+
+    def _drop_cut_off(self, now: float, service: Service) -> None:
+        """Remove idle workers of users whose connection is gone: another user's may have the identity by now."""
+        while service.idle and (worker := next(iter(service.idle.values()))).has_left():
+            self._remove(now, worker, "unreachable")
 
     def _assign(self, now: float, worker: Worker, request: ServiceRequest) -> None:
         worker.request, worker.busy_since, worker.busy_beats = request, now, 0
@@ -403,6 +402,7 @@ class Broker:
         """Put a request at the head of the queue, with a new patience."""
         request.parts = []
         self.counters.totals["redispatched"] += 1
+        self._drop_cut_off(now, service)
         if service.idle:
             self._assign(now, service.idle.popitem(last=False)[1], request)
             return
