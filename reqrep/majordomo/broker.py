@@ -55,7 +55,7 @@ class Broker:
         self.connection: Callable[[], int] = lambda: NOWHERE.connection
         self._voter = voter
         self._door = door
-        self._user = ""
+        self._user, self._size, self._has_users = "", 0, False
         self._mmi = Management(self)
         self._warnings = ClientWarnings()
         self._out: list[Frames] = []
@@ -70,12 +70,10 @@ class Broker:
             MessageKind.UNEXPECTED: self._on_misfit,
         }
 
-    # --- called by the server -----------------------------------------------------------------------------------
-
     def receive(self, now: float, frames: Frames, user: str = "") -> Step:
         """Handle a message from the ROUTER. ``user`` is the authenticated sender, or empty."""
-        self._user = user
-        refusal = self.options.limits.refusal(frames)
+        self._user, self._size = user, sum(map(len, frames))
+        refusal = self.options.limits.refusal(frames, self._size)
         command = parse(frames) if refusal is None else Command(MessageKind.INVALID, frames[0], MDP_01, problem=refusal)
         if self._door is not None and not self._door.lets_in(command, user):
             self._turn_away(now, command, user)
@@ -128,6 +126,7 @@ class Broker:
     def call_inside(self, now: float, number: int, service: bytes, body: Frames, user: str = "") -> Step:
         """Handle a request that this process made. It may call ``mmi.`` services too."""
         request = CallOfProcess(b"", MDP_01, service, body, user=user, reports=True, number=number)
+        request.size = sum(map(len, body))
         if service.startswith(_MMI):
             self.inside.answer(request, b"200", self._mmi.answer(request))
         else:
@@ -152,7 +151,8 @@ class Broker:
     # --- clients ------------------------------------------------------------------------------------------------
 
     def _on_request(self, now: float, command: Command, user: str) -> None:
-        request = ServiceRequest.of(command, user, self.connection())
+        request = ServiceRequest(command.sender, command.dialect, command.name, command.body, user=user)
+        request.connection, request.size = self.connection(), self._size
         if command.name.startswith(_MMI) and command.name != _CALL:
             self.counters.totals["mmi"] += 1
             self._send_reply(request, command.name, self._mmi.answer(request))
@@ -174,7 +174,7 @@ class Broker:
             self._out.append(command.dialect.disconnect_to(command.sender))
             return
         if (body := answer_to_refused(command, self.inside.names)) is not None:
-            self._send_reply(ServiceRequest.of(command, user), command.name, body)
+            self._send_reply(ServiceRequest(command.sender, command.dialect, command.name, []), command.name, body)
 
     def _submit(self, now: float, request: ServiceRequest) -> None:
         """Send the request to an idle worker, queue it, or refuse it."""
@@ -190,7 +190,8 @@ class Broker:
             service = self._table.add(request.service)
         request.service = service.name  # one object for all requests
         service.counts["requests"] += 1
-        self._drop_cut_off(now, service)
+        if self._has_users:
+            self._drop_cut_off(now, service)
         is_ready = service.idle and not service.queue and service.name not in self.disabled
         reason = self.budget.refusal_of_large(request) if is_ready else self._table.refusal_of(service, request)
         if reason is not None:
@@ -262,6 +263,7 @@ class Broker:
         worker = Worker(
             command.sender, command.dialect, service.name, service.policy, expires_at, heartbeat_at, origin, self._user
         )
+        self._has_users = self._has_users or worker.user != ""
         self.workers[worker.address] = service.workers[worker.address] = worker
         service.empty_since = None
         self._events.append(Event("worker-ready", printable(service.name), printable(worker.address)))
@@ -298,11 +300,10 @@ class Broker:
             self._out.append(request.partial(command.body))
         elif self.options.partials == "join":
             request.parts = [*request.parts, *command.body]
-            size = sum(map(len, command.body))
-            if self.options.limits.refusal(request.parts) or self.budget.refusal(request.client, size):
+            if self.options.limits.refusal(request.parts) or self.budget.refusal(request.client, self._size):
                 self._expel(now, worker, "joined-reply-too-large")
             else:
-                self.budget.hold(request, size)
+                self.budget.hold(request, self._size)
         else:
             self.counters.drop("partial")
 
@@ -330,11 +331,8 @@ class Broker:
         if worker is None:
             self.counters.drop("unknown-worker")
             self._out.append(command.dialect.disconnect_to(command.sender))
-        elif worker.dialect is not command.dialect:
-            self._expel(now, worker, "other-dialect")
-            return None
-        elif worker.user != self._user:
-            self._expel(now, worker, "other-user")
+        elif worker.dialect is not command.dialect or worker.user != self._user:
+            self._expel(now, worker, "other-user" if worker.user != self._user else "other-dialect")
             return None
         return worker
 

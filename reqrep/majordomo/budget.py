@@ -54,15 +54,13 @@ class Budget:
             del self._by_client[client]
 
     def refusal_of_large(self, request: ServiceRequest) -> str | None:
-        """Return why a worker may not get a large request now, or None. It counts until its end: no worker may read."""
-        size = sum(map(len, request.body))
-        return None if size < LARGE_BYTES else self.refusal(request.client, size)
+        """Return why a worker may not get a request, or None. A large one counts until its end: no worker may read."""
+        return None if request.size < LARGE_BYTES else self.refusal(request.client, request.size)
 
     def hold_large(self, request: ServiceRequest) -> None:
         """Count a large request that a worker gets."""
-        size = sum(map(len, request.body))
-        if size >= LARGE_BYTES:
-            self.hold(request, size)
+        if request.size >= LARGE_BYTES:
+            self.hold(request, request.size)
 
     def hold(self, request: ServiceRequest, size: int) -> None:
         """Count bytes until the end of a request that a worker executes."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from reqrep.frames import Frames
 from reqrep.majordomo.pipes import LARGE_BYTES, LargeReply
-from reqrep.majordomo.wire import Command, Dialect
+from reqrep.majordomo.wire import Dialect
 
 __all__ = ["REFUSAL_STATUS", "ServiceRequest"]
 
@@ -27,7 +27,7 @@ class ServiceRequest:
     * ``following``: the next request in its line.
     * ``user``: the client's authenticated user, or empty.
     * ``connection``: the descriptor of the connection that it came by.
-    * ``held``: what counts in the budget while a worker executes it.
+    * ``size``: the bytes of its message. ``held``: what counts in the budget while a worker executes it.
     * ``reports``: the client called ``mmi.call``, so it gets the reason of a failure.
     * ``parts``: bodies of PARTIAL messages that will be joined with the last reply.
     * ``is_streaming``: the client got a PARTIAL already, so no second worker may execute the request.
@@ -42,16 +42,12 @@ class ServiceRequest:
     following: ServiceRequest | None = None
     user: str = ""
     connection: int = -1
+    size: int = 0
     held: int = 0
     reports: bool = False
     tries: int = 0
     parts: Frames = field(default_factory=lambda: _NO_PARTS)
     is_streaming: bool = False
-
-    @classmethod
-    def of(cls, command: Command, user: str, connection: int = -1) -> ServiceRequest:
-        """Make the request of a REQUEST command."""
-        return cls(command.sender, command.dialect, command.name, command.body, user=user, connection=connection)
 
     def reply(self, service: bytes, body: Frames) -> Frames:
         """Return the last reply to the client."""
@@ -62,4 +58,5 @@ class ServiceRequest:
         return self._by_size(self.dialect.partial_to_client(self.client, self.service, body), body)
 
     def _by_size(self, frames: Frames, body: Frames) -> Frames:
-        return LargeReply(frames, self.connection) if sum(map(len, body)) >= LARGE_BYTES else frames
+        size = len(body[0]) if len(body) == 1 else sum(map(len, body))
+        return LargeReply(frames, self.connection) if size >= LARGE_BYTES else frames

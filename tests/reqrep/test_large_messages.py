@@ -16,6 +16,7 @@ from tests.reqrep.running import PATIENT, WAIT_SECONDS, running_broker, running_
 from tests.waiting import block_until
 
 MIB = 1024 * 1024
+BODY = b"x" * (MIB - 1_000)
 
 
 def test_a_large_request_counts_while_a_worker_executes_it() -> None:
@@ -24,8 +25,9 @@ def test_a_large_request_counts_while_a_worker_executes_it() -> None:
     for number in range(6):
         peers.ready(b"w%d" % number)
     for _ in range(6):
-        peers.request(b"c", b"x" * MIB)
-    assert (peers.broker.budget.held, peers.drops) == (2 * MIB, {"client-queue-full": 4})
+        peers.request(b"c", BODY)
+    size = len(BODY) + len(b"c" + E + C1 + b"echo")
+    assert (peers.broker.budget.held, peers.drops) == (2 * size, {"client-queue-full": 4})
     peers.reply(b"w0", b"c")
     peers.leave(b"w1")
     assert peers.broker.budget.held == 0
@@ -35,7 +37,7 @@ def test_a_small_request_does_not_count_while_a_worker_executes_it() -> None:
     """It would cost a round trip more than it saves: a worker has one request."""
     peers = Peers()
     peers.ready(b"w")
-    peers.request(b"c", b"x" * (LARGE_BYTES - 1))
+    peers.request(b"c", b"x" * (LARGE_BYTES - 100))
     assert peers.broker.budget.held == 0
 
 
@@ -46,9 +48,10 @@ def test_partial_replies_that_wait_to_be_joined_count() -> None:
     peers.request(b"c")
     held = []
     for _ in range(3):
-        peers.send(b"w", W2, b"\x03", b"c", E, b"x" * MIB)
+        peers.send(b"w", W2, b"\x03", b"c", E, BODY)
         held.append(peers.broker.budget.held)
-    assert (held, peers.drops) == ([MIB, 2 * MIB, 0], {"joined-reply-too-large": 1, "worker-lost": 1})
+    size = len(BODY) + len(b"w" + W2 + b"\x03c")
+    assert (held, peers.drops) == ([size, 2 * size, 0], {"joined-reply-too-large": 1, "worker-lost": 1})
 
 
 @contextmanager
