@@ -1,4 +1,4 @@
-"""Multipart messages, and the limits that are checked before a message is parsed (XX-04)."""
+"""Multipart messages, and the limits that are checked before a message is parsed."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class FrameLimits:
     frames_max: int = 64
     message_bytes_max: int = 16 * 1024 * 1024
 
-    def refusal(self, frames: Sequence[bytes]) -> str | None:
-        """Return the reason why a message exceeds the limits, or None."""
+    def refusal(self, frames: Sequence[bytes], size: int | None = None) -> str | None:
+        """Return the reason why a message exceeds the limits, or None. ``size``: the bytes of all frames, if known."""
         if len(frames) > self.frames_max:
             return "too-many-frames"
-        if sum(map(len, frames)) > self.message_bytes_max:
+        if (sum(map(len, frames)) if size is None else size) > self.message_bytes_max:
             return "message-too-large"
         return None
 
@@ -53,5 +53,5 @@ def printable(frame: bytes) -> str:
 
 
 def dump(number: int, direction: str, frames: Sequence[bytes]) -> str:
-    """Return one line of a trace: the message's number, its direction, then each frame with its length (HB-10)."""
+    """Return one line of a trace: the message's number, its direction, then each frame with its length."""
     return f"{number:06d} {direction} " + " | ".join(f"[{len(frame):03d}] {printable(frame)}" for frame in frames)

@@ -18,19 +18,22 @@ _UNACKNOWLEDGED_AT, _LAST_ACKNOWLEDGED_AT = 24, 56  # struct tcp_info of linux/t
 class Origin:
     """``connection`` is the descriptor of its socket in this process, ``address`` the peer's host.
 
-    The descriptor belongs to ZeroMQ, so it is only looked at. A later connection may have got the same one.
+    The descriptor belongs to ZeroMQ, so it is only looked at. A later connection may have got the same one, but it has
+    another ``number``, which is the socket's inode.
     """
 
     connection: int = -1
     address: str = ""
+    number: int = 0
+
+    @classmethod
+    def of(cls, connection: int, address: str) -> Origin:
+        """Return the origin of a descriptor that is open now."""
+        return cls(connection, address, _inode(connection))
 
     def is_open(self) -> bool:
-        """Return whether the descriptor is open."""
-        try:
-            os.fstat(self.connection)
-        except OSError:
-            return False
-        return True
+        """Return whether the connection is open."""
+        return self.number != 0 and _inode(self.connection) == self.number
 
     def is_silent(self, seconds: float) -> bool:
         """Return whether the peer's host has not acknowledged sent bytes for so long: it, or the link to it, is gone.
@@ -47,6 +50,14 @@ class Origin:
 
 
 NOWHERE = Origin()
+
+
+def _inode(descriptor: int) -> int:
+    """Return the number of the file behind a descriptor, or 0 if none is open."""
+    try:
+        return os.fstat(descriptor).st_ino
+    except OSError:
+        return 0
 
 
 def _tcp_info(descriptor: int) -> bytes:

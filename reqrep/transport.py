@@ -7,6 +7,7 @@ identity, the newer replaces the older. This lets a restarted peer replace its h
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 from collections.abc import Callable, Mapping
@@ -44,7 +45,9 @@ _KINDS: Final[Mapping[str, int]] = {
     "router": zmq.ROUTER, "dealer": zmq.DEALER, "rep": zmq.REP, "pub": zmq.PUB, "sub": zmq.SUB,
 }  # fmt: skip
 _NOT_SENT: Final[Mapping[int | None, str]] = {zmq.EAGAIN: "full", zmq.EHOSTUNREACH: "unreachable"}
+_LIBRARY: Final = ctypes.CDLL(None)
 _CLOSED: Final = -1
+_CONNECTION: Final = int(zmq.SRCFD)
 # Calling the backend's methods with integer flags takes a third of the time of pyzmq's convenience methods.
 _receive: Final[Callable[..., Any]] = zmq.backend.Socket.recv
 _send: Final[Callable[..., None]] = zmq.backend.Socket.send
@@ -86,6 +89,8 @@ class Transport:
     """The sockets of one process: a ZeroMQ context and its open sockets."""
 
     def __init__(self) -> None:
+        # libzmq counts the identities that it makes from a number of rand(), which nobody else has seeded.
+        _LIBRARY.srand(int.from_bytes(os.urandom(4)))
         self._context = zmq.Context()
 
     def socket(self, kind: Kind, options: SocketOptions | None = None) -> Socket:
@@ -169,11 +174,15 @@ class Socket:
         self._last = part
         return frames, user
 
+    def connection(self) -> int:
+        """Return the descriptor of the connection of the last message that was received. It belongs to ZeroMQ."""
+        return NOWHERE.connection if self._last is None else int(self._last.get(_CONNECTION))
+
     def origin(self) -> Origin:
         """Return the connection of the last message that was received."""
         if self._last is None:
             return NOWHERE
-        return Origin(self._last.get(zmq.SRCFD), str(self._last.get("Peer-Address")))
+        return Origin.of(self.connection(), str(self._last.get("Peer-Address")))
 
     def take_over(self, is_on: bool) -> None:
         """Give an identity to the newer of two connections of a ROUTER, or leave it with the older."""

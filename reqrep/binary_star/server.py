@@ -1,4 +1,4 @@
-"""The sockets of one side of a Binary Star pair: PUB and SUB for the state, a ROUTER for clients (BS-17, BS-20)."""
+"""The sockets of one side of a Binary Star pair: PUB and SUB for the state, a ROUTER for clients."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ __all__ = ["BinaryStarServer"]
 Handler = Callable[[Socket, Frames], None]
 Report = Callable[[Event], None]
 _DRAIN_MESSAGES_MAX = 200
+_STATE_BYTES_MAX = 256
+"""A state has one byte, a subscription to it ten. ZeroMQ keeps the subscriptions of whoever reaches the endpoint."""
 
 
 class BinaryStarServer:
@@ -39,15 +41,16 @@ class BinaryStarServer:
         self._voter: Socket | None = None
         self._on_active: Callable[[], None] | None = None
         self._on_passive: Callable[[], None] | None = None
-        self._publisher = transport.socket("pub")
-        self._subscriber = transport.socket("sub")
+        small = SocketOptions(frame_bytes_max=_STATE_BYTES_MAX)
+        self._publisher = transport.socket("pub", small)
+        self._subscriber = transport.socket("sub", small)
         self.endpoint = self._publisher.bind(local)
         self._subscriber.connect(remote)
         reactor.reader(self._subscriber, self._read_peer)
         reactor.deadline(self.machine.deadline, self._tick)
 
     def on_active(self, handler: Callable[[], None]) -> None:
-        """Set the handler that is called once per transition to active (BS-10)."""
+        """Set the handler that is called once per transition to active."""
         self._on_active = handler
 
     def on_passive(self, handler: Callable[[], None]) -> None:
@@ -57,7 +60,7 @@ class BinaryStarServer:
     def voter(self, endpoint: str, handler: Handler, options: SocketOptions | None = None) -> str:
         """Open the ROUTER whose requests vote, and return its real endpoint.
 
-        The handler gets the requests that this side may serve. Raise RuntimeError for a second voter (BS-10).
+        The handler gets the requests that this side may serve. Raise RuntimeError for a second voter.
         """
         if self._voter is not None:
             raise RuntimeError("this side of the pair has a voter already; call voter() once")
@@ -73,7 +76,7 @@ class BinaryStarServer:
         return vote.serve
 
     def promote(self) -> None:
-        """Become active by an operator's order (BS-04)."""
+        """Become active by an operator's order."""
         self._tell(self.machine.promote(self._reactor.clock()))
 
     def close(self) -> None:
@@ -84,7 +87,7 @@ class BinaryStarServer:
                 socket.close()
 
     def _read_clients(self, socket: Socket, handler: Handler) -> None:
-        """Read the requests and discard those that this side must not serve (BS-02)."""
+        """Read the requests and discard those that this side must not serve."""
         for _ in range(_DRAIN_MESSAGES_MAX):
             frames = socket.receive()
             if frames is None:

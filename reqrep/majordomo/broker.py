@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from reqrep.client_warnings import ClientWarnings
 from reqrep.counters import Counters
 from reqrep.frames import Event, Frames, Step, printable
 from reqrep.inside import split_number
 from reqrep.majordomo.budget import Budget, weight_of
-from reqrep.majordomo.client_warnings import ClientWarnings
-from reqrep.majordomo.door import Door
+from reqrep.majordomo.door import Door, answer_to_refused
 from reqrep.majordomo.inside import CallOfProcess, Inside
 from reqrep.majordomo.mmi import Management
 from reqrep.majordomo.options import BrokerOptions
@@ -52,8 +52,10 @@ class Broker:
         self.workers = self._staff.by_address
         self.state: Callable[[], dict[str, object]] = dict
         self.origin: Callable[[], Origin] = lambda: NOWHERE
+        self.connection: Callable[[], int] = lambda: NOWHERE.connection
         self._voter = voter
         self._door = door
+        self._user, self._size, self._has_users = "", 0, False
         self._mmi = Management(self)
         self._warnings = ClientWarnings()
         self._out: list[Frames] = []
@@ -64,15 +66,14 @@ class Broker:
             MessageKind.REPLY: self._on_reply,
             MessageKind.HEARTBEAT: self._on_heartbeat,
             MessageKind.DISCONNECT: self._on_disconnect,
-            MessageKind.INVALID: self._on_invalid,
-            MessageKind.UNEXPECTED: self._on_unexpected,
+            MessageKind.INVALID: self._on_misfit,
+            MessageKind.UNEXPECTED: self._on_misfit,
         }
-
-    # --- called by the server -----------------------------------------------------------------------------------
 
     def receive(self, now: float, frames: Frames, user: str = "") -> Step:
         """Handle a message from the ROUTER. ``user`` is the authenticated sender, or empty."""
-        refusal = self.options.limits.refusal(frames)
+        self._user, self._size = user, sum(map(len, frames))
+        refusal = self.options.limits.refusal(frames, self._size)
         command = parse(frames) if refusal is None else Command(MessageKind.INVALID, frames[0], MDP_01, problem=refusal)
         if self._door is not None and not self._door.lets_in(command, user):
             self._turn_away(now, command, user)
@@ -125,6 +126,7 @@ class Broker:
     def call_inside(self, now: float, number: int, service: bytes, body: Frames, user: str = "") -> Step:
         """Handle a request that this process made. It may call ``mmi.`` services too."""
         request = CallOfProcess(b"", MDP_01, service, body, user=user, reports=True, number=number)
+        request.size = sum(map(len, body))
         if service.startswith(_MMI):
             self.inside.answer(request, b"200", self._mmi.answer(request))
         else:
@@ -139,11 +141,7 @@ class Broker:
 
     def summary(self) -> dict[str, int]:
         """Return the present numbers of services, workers and queued requests."""
-        queued = sum(len(service.queue) for service in self.services.values())
-        return {
-            "services": len(self.services), "workers": len(self.workers), "queued": queued,
-            "queued_bytes": self.budget.held,
-        }  # fmt: skip
+        return self._table.summary(len(self.workers))
 
     def _step(self) -> Step:
         step = (self._out, self._events)
@@ -154,6 +152,7 @@ class Broker:
 
     def _on_request(self, now: float, command: Command, user: str) -> None:
         request = ServiceRequest(command.sender, command.dialect, command.name, command.body, user=user)
+        request.connection, request.size = self.connection(), self._size
         if command.name.startswith(_MMI) and command.name != _CALL:
             self.counters.totals["mmi"] += 1
             self._send_reply(request, command.name, self._mmi.answer(request))
@@ -174,11 +173,8 @@ class Broker:
         if command.kind is MessageKind.READY:
             self._out.append(command.dialect.disconnect_to(command.sender))
             return
-        request = ServiceRequest(command.sender, command.dialect, command.name, command.body, user=user)
-        if command.name == _CALL:
-            self._send_reply(request, _CALL, [b"403", command.body[0], b"not-allowed"])
-        elif command.name in self.inside.names:
-            self._send_reply(request, command.name, [*split_number(command.body)[0], b"400"])
+        if (body := answer_to_refused(command, self.inside.names)) is not None:
+            self._send_reply(ServiceRequest(command.sender, command.dialect, command.name, []), command.name, body)
 
     def _submit(self, now: float, request: ServiceRequest) -> None:
         """Send the request to an idle worker, queue it, or refuse it."""
@@ -194,11 +190,15 @@ class Broker:
             service = self._table.add(request.service)
         request.service = service.name  # one object for all requests
         service.counts["requests"] += 1
-        if service.idle and not service.queue and service.name not in self.disabled:
-            self._assign(now, service.idle.popitem(last=False)[1], request)
-        elif (reason := self._table.refusal_of(service, request)) is not None:
+        if self._has_users:
+            self._drop_cut_off(now, service)
+        is_ready = service.idle and not service.queue and service.name not in self.disabled
+        reason = self.budget.refusal_of_large(request) if is_ready else self._table.refusal_of(service, request)
+        if reason is not None:
             self._refuse(now, request, reason)
             self._table.drop_if_unused(service)
+        elif is_ready:
+            self._assign(now, service.idle.popitem(last=False)[1], request)
         else:
             service.queue.put(now, request)
             self._table.watch(service)
@@ -241,14 +241,16 @@ class Broker:
         if isinstance(request, CallOfProcess):
             self.inside.answer(request, body[0], body[2:])
         else:
-            self._out.append(request.dialect.to_client(request.client, service, body))
+            self._out.append(request.reply(service, body))
 
     # --- workers ------------------------------------------------------------------------------------------------
 
     def _on_ready(self, now: float, command: Command) -> None:
         origin, known = self.origin(), self.workers.get(command.sender)
         if known is not None and known.origin != origin and known.origin.is_open():
-            self._take_over(now, known, origin)
+            self._events.append(known.taken_by(origin))
+            self.counters.drop("identity-taken")
+            self._remove(now, known, "identity-taken")
         elif known is not None:
             self._expel(now, known, "second-ready")
             return
@@ -258,23 +260,18 @@ class Broker:
             return
         service = self.services.get(command.name) or self._table.add(command.name)
         expires_at, heartbeat_at = now + self.options.expiry_seconds, now + self.options.heartbeat_seconds
-        worker = Worker(command.sender, command.dialect, service.name, service.policy, expires_at, heartbeat_at, origin)
+        worker = Worker(
+            command.sender, command.dialect, service.name, service.policy, expires_at, heartbeat_at, origin, self._user
+        )
+        self._has_users = self._has_users or worker.user != ""
         self.workers[worker.address] = service.workers[worker.address] = worker
         service.empty_since = None
         self._events.append(Event("worker-ready", printable(service.name), printable(worker.address)))
         self._staff.watch(worker)
         self._make_idle(now, worker)
 
-    def _take_over(self, now: float, known: Worker, newer: Origin) -> None:
-        """Remove a worker whose identity another connection has taken. ZeroMQ leaves no way to tell it."""
-        self.counters.drop("identity-taken")
-        detail = f"{newer.address} took the identity of {known.origin.address}; give each worker its own"
-        self._events.append(Event("identity-taken", printable(known.service), printable(known.address), detail))
-        self._remove(now, known, "identity-taken")
-
     def _on_heartbeat(self, now: float, command: Command) -> None:
-        worker = self._known(now, command)
-        if worker is not None:
+        if (worker := self._known(now, command)) is not None:
             worker.expires_at = now + self.options.expiry_seconds
             if worker.request is not None:
                 worker.busy_beats += 1
@@ -284,7 +281,7 @@ class Broker:
         if worker is None or worker.request is None:
             return
         request, service = worker.request, self.services[worker.service]
-        worker.request = None
+        worker.end(self.budget)
         worker.expires_at = now + self.options.expiry_seconds
         service.counts["replies"] += 1
         service.busy_seconds += now - worker.busy_since
@@ -300,38 +297,33 @@ class Broker:
         self.counters.totals["partials"] += 1
         if request.dialect.client_partial and not request.reports:
             request.is_streaming = True
-            self._out.append(request.dialect.partial_to_client(request.client, request.service, command.body))
+            self._out.append(request.partial(command.body))
         elif self.options.partials == "join":
             request.parts = [*request.parts, *command.body]
-            if self.options.limits.refusal(request.parts) is not None:
+            if self.options.limits.refusal(request.parts) or self.budget.refusal(request.client, self._size):
                 self._expel(now, worker, "joined-reply-too-large")
+            else:
+                self.budget.hold(request, self._size)
         else:
             self.counters.drop("partial")
 
     def _on_disconnect(self, now: float, command: Command) -> None:
-        worker = self.workers.get(command.sender)
-        if worker is not None:
+        if (worker := self.workers.get(command.sender)) is not None:
             self._remove(now, worker, "disconnected")
 
-    def _on_invalid(self, now: float, command: Command) -> None:
-        """Drop a malformed message and disconnect a worker that sent it."""
-        worker = self.workers.get(command.sender)
+    def _on_misfit(self, now: float, command: Command) -> None:
+        """Drop a malformed message or a command that is not allowed here. Disconnect a worker that sent it."""
+        worker, problem = self.workers.get(command.sender), command.problem or "unexpected-command"
         if worker is not None:
-            self._expel(now, worker, command.problem)
-        else:
-            self.counters.drop(command.problem)
-            self._events.append(Event("dropped", peer=printable(command.sender), detail=command.problem))
-            if command.problem == "no-body" and command.name in self.inside.names:
-                self._out.append(command.dialect.to_client(command.sender, command.name, [b"400"]))
-
-    def _on_unexpected(self, now: float, command: Command) -> None:
-        """Disconnect the sender of a valid command that is not allowed here."""
-        worker = self.workers.get(command.sender)
-        if worker is not None:
-            self._expel(now, worker, "unexpected-command")
-        else:
-            self.counters.drop("unexpected-command")
+            self._expel(now, worker, problem)
+            return
+        self.counters.drop(problem)
+        if command.kind is MessageKind.UNEXPECTED:
             self._out.append(command.dialect.disconnect_to(command.sender))
+            return
+        self._events.append(Event("dropped", peer=printable(command.sender), detail=problem))
+        if problem == "no-body" and command.name in self.inside.names:
+            self._out.append(command.dialect.to_client(command.sender, command.name, [b"400"]))
 
     def _known(self, now: float, command: Command) -> Worker | None:
         """Return the sending worker. Disconnect an unknown sender, or a sender that changed its dialect."""
@@ -339,15 +331,14 @@ class Broker:
         if worker is None:
             self.counters.drop("unknown-worker")
             self._out.append(command.dialect.disconnect_to(command.sender))
-        elif worker.dialect is not command.dialect:
-            self._expel(now, worker, "other-dialect")
+        elif worker.dialect is not command.dialect or worker.user != self._user:
+            self._expel(now, worker, "other-user" if worker.user != self._user else "other-dialect")
             return None
         return worker
 
     def _owner(self, now: float, command: Command) -> Worker | None:
         """Return the sending worker. Disconnect it if its request is not of the client that the reply names."""
-        worker = self._known(now, command)
-        if worker is not None and (worker.request is None or worker.request.client != command.name):
+        if (worker := self._known(now, command)) and (not worker.request or worker.request.client != command.name):
             self._expel(now, worker, "reply-without-request")
             return None
         return worker
@@ -365,10 +356,16 @@ class Broker:
         if worker.armed_at is None or worker.heartbeat_at < worker.armed_at:
             self._staff.watch(worker)
 
+    def _drop_cut_off(self, now: float, service: Service) -> None:
+        """Remove idle workers of users whose connection is gone: another user's may have the identity by now."""
+        while service.idle and (worker := next(iter(service.idle.values()))).has_left():
+            self._remove(now, worker, "unreachable")
+
     def _assign(self, now: float, worker: Worker, request: ServiceRequest) -> None:
         worker.request, worker.busy_since, worker.busy_beats = request, now, 0
         worker.heartbeat_at = now + self.options.heartbeat_seconds
         request.tries += 1
+        self.budget.hold_large(request)
         body = [request.user.encode(), *request.body] if worker.policy.user_frame else request.body
         self._out.append(worker.dialect.to_worker(worker.address, request.client, body))
 
@@ -386,7 +383,7 @@ class Broker:
         self._events.append(Event("worker-gone", printable(service.name), printable(worker.address), reason))
         if not service.workers:
             service.empty_since = now
-        worker.request = None
+        worker.end(self.budget)
         if request is not None:
             self._after_loss(now, service, request)
         self._table.watch(service)
@@ -403,6 +400,7 @@ class Broker:
         """Put a request at the head of the queue, with a new patience."""
         request.parts = []
         self.counters.totals["redispatched"] += 1
+        self._drop_cut_off(now, service)
         if service.idle:
             self._assign(now, service.idle.popitem(last=False)[1], request)
             return
@@ -427,7 +425,7 @@ class Broker:
         """Remove a worker that the socket could not reach. Its request was not sent, so another worker gets it."""
         self.counters.drop(f"worker-{reason}")
         service, request = self.services[worker.service], worker.request
-        worker.request = None
+        worker.end(self.budget)
         self._remove(now, worker, reason)
         if request is not None:
             request.tries -= 1

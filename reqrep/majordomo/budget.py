@@ -1,10 +1,12 @@
-"""The bytes that a broker keeps for its clients: waiting requests, and replies to clients that do not read yet."""
+"""The bytes that a broker keeps for its clients: waiting requests, replies that wait, and large requests at work."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from reqrep.frames import Frames
+from reqrep.majordomo.pipes import LARGE_BYTES
+from reqrep.majordomo.request import ServiceRequest
 
 __all__ = ["LINE_BYTES", "Budget", "weight_of"]
 
@@ -50,3 +52,23 @@ class Budget:
             self._by_client[client] = left
         else:
             del self._by_client[client]
+
+    def refusal_of_large(self, request: ServiceRequest) -> str | None:
+        """Return why a worker may not get a request, or None. A large one counts until its end: no worker may read."""
+        return None if request.size < LARGE_BYTES else self.refusal(request.client, request.size)
+
+    def hold_large(self, request: ServiceRequest) -> None:
+        """Count a large request that a worker gets."""
+        if request.size >= LARGE_BYTES:
+            self.hold(request, request.size)
+
+    def hold(self, request: ServiceRequest, size: int) -> None:
+        """Count bytes until the end of a request that a worker executes."""
+        self.take(request.client, size)
+        request.held += size
+
+    def release(self, request: ServiceRequest) -> None:
+        """Count no longer what a request held while a worker executed it."""
+        if request.held:
+            self.give(request.client, request.held)
+            request.held = 0

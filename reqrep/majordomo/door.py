@@ -7,7 +7,7 @@ from reqrep.inside import split_number
 from reqrep.majordomo.wire import Command, MessageKind
 from reqrep.rights import Rights, RightsFile
 
-__all__ = ["Door"]
+__all__ = ["Door", "answer_to_refused"]
 
 _CALL = b"mmi.call"
 _STORE = b"titanic.request"
@@ -43,3 +43,10 @@ def _may_ask(rights: Rights, service: bytes, body: Frames) -> bool:
         _, event = split_number(body)
         return bool(event) and rights.may_publish(event[0])
     return service in _OPEN or service.startswith(b"mmi.") or rights.may_call(service)
+
+
+def answer_to_refused(command: Command, names_inside: frozenset[bytes]) -> Frames | None:
+    """Return the body of the answer to a request that was not let in, or None where the protocol has no status."""
+    if command.name == _CALL:
+        return [b"403", command.body[0], b"not-allowed"]
+    return [*split_number(command.body)[0], b"400"] if command.name in names_inside else None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from reqrep.frames import Event, Frames, Step, dump
 from reqrep.inside import CallAnswered, RequestTaken
 from reqrep.majordomo.broker import Broker
+from reqrep.majordomo.pipes import LargeReply, Pipes
 from reqrep.majordomo.replies import WaitingReplies
 from reqrep.majordomo.wire import MessageKind, parse
 from reqrep.reactor import Reactor
@@ -51,8 +52,9 @@ class BrokerServer:
         self._socket: Socket = transport.socket("router", options)
         self.endpoints = [self._socket.bind(endpoint) for endpoint in endpoints]
         seconds_max = broker.options.policy.request_seconds_max
-        self._replies = WaitingReplies(self._socket.send, broker.budget, seconds_max)
-        broker.origin = self._socket.origin
+        self._pipes = Pipes()
+        self._replies = WaitingReplies(self._send, broker.budget, seconds_max)
+        broker.origin, broker.connection = self._socket.origin, self._socket.connection
         self._settled_until: float | None = None
         reactor.reader(self._socket, self._read)
         reactor.deadline(broker.deadline, self._tick)
@@ -105,7 +107,7 @@ class BrokerServer:
 
     def _carry_out(self, step: Step) -> None:
         out, events = step
-        send, readers = self._socket.send, self._replies.readers
+        send, readers = self._send, self._replies.readers
         waiting = deque(out)
         while waiting:
             frames = waiting.popleft()
@@ -121,6 +123,11 @@ class BrokerServer:
                 self._settle()
             if self._report is not None:
                 self._report(event)
+
+    def _send(self, frames: Frames) -> str | None:
+        if type(frames) is LargeReply and self._pipes.is_full(frames):
+            return "full"
+        return self._socket.send(frames)
 
     def _settle(self) -> None:
         """Let the two workers of one identity not take it from each other in turn: the present owner keeps it."""

@@ -63,6 +63,13 @@ class ServiceTable:
         service = self.by_name[name] = Service(name, policy, queue)
         return service
 
+    def summary(self, workers: int) -> dict[str, int]:
+        """Return the numbers of services, workers and queued requests, and the bytes that are kept for clients."""
+        queued = sum(len(service.queue) for service in self.by_name.values())
+        return {
+            "services": len(self.by_name), "workers": workers, "queued": queued, "queued_bytes": self._budget.held,
+        }  # fmt: skip
+
     def watch(self, service: Service) -> None:
         """Look at the service at its next deadline."""
         at = service.needed_until(self._options.service_idle_seconds)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reqrep.frames import Event, printable
+from reqrep.majordomo.budget import Budget
 from reqrep.majordomo.options import ServicePolicy
 from reqrep.majordomo.request import ServiceRequest
 from reqrep.majordomo.wire import Dialect
@@ -21,7 +23,7 @@ class Worker:
     Each message from the worker moves ``expires_at``, and each message to it moves ``heartbeat_at``. ``armed_at`` is
     when the broker checks the worker next.
 
-    ``origin`` is the connection of its READY.
+    ``origin`` is the connection of its READY, and ``user`` the authenticated user of it, or empty.
 
     ``refused_at`` is when the socket last refused a heartbeat because the connection is gone.
 
@@ -36,11 +38,27 @@ class Worker:
     expires_at: float
     heartbeat_at: float
     origin: Origin = NOWHERE
+    user: str = ""
     armed_at: float | None = None
     request: ServiceRequest | None = None
     busy_since: float = 0.0
     busy_beats: int = 0
     refused_at: float | None = None
+
+    def end(self, budget: Budget) -> None:
+        """Take its request off the worker."""
+        if self.request is not None:
+            budget.release(self.request)
+            self.request = None
+
+    def has_left(self) -> bool:
+        """Return whether the connection of an authenticated worker is gone."""
+        return self.user != "" and self.origin is not NOWHERE and not self.origin.is_open()
+
+    def taken_by(self, newer: Origin) -> Event:
+        """Return what is reported when another connection has taken its identity. ZeroMQ leaves no way to tell it."""
+        detail = f"{newer.address} took the identity of {self.origin.address}; give each worker its own"
+        return Event("identity-taken", printable(self.service), printable(self.address), detail)
 
     def lost_at(self) -> float:
         """Return when the worker counts as lost, unless a message arrives first."""
@@ -50,8 +68,8 @@ class Worker:
         return min(limit, self.expires_at) if self.busy_beats >= _BEATS_THAT_PROVE else limit
 
     def is_cut_off(self, seconds: float) -> bool:
-        """Return whether the worker holds a request, and its host has acknowledged nothing for so long."""
-        return self.request is not None and self.origin.is_silent(seconds)
+        """Return whether its host has acknowledged nothing for so long while it holds a request, or it has left."""
+        return self.has_left() or (self.request is not None and self.origin.is_silent(seconds))
 
     def was_refused_since(self, then: float) -> bool:
         """Return whether the socket has refused a heartbeat since a time."""

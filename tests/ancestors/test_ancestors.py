@@ -4,7 +4,6 @@ Each file beside this one is such a program. Its docstring cites the paragraph o
 """
 
 import ast
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,39 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.reqrep.running import WAIT_SECONDS
+from tests.ancestors.harness import OURS_OR_GUIDE, PROGRAMS, ancestor, ended
 from tests.reqrep.test_broker_command import broker_process
-from tests.reqrep.test_examples import ENVIRONMENT, PATIENT, endpoint, program, run
+from tests.reqrep.test_examples import PATIENT, endpoint, program, run
 
-HERE = Path(__file__).parent
-PROGRAMS = sorted(path for path in HERE.glob("*.py") if path.name != Path(__file__).name)
-OURS_OR_GUIDE = ("ours", "guide")
 GUIDES_HEARTBEAT = ("--heartbeat-ms", "2500")
-
-
-@contextmanager
-def ancestor(name: str, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """A program that serves; killed at the end."""
-    with begun(name, *words) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        yield process
-
-
-@contextmanager
-def begun(name: str, *words: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, str(HERE / f"{name}.py"), *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def ended(name: str, *words: str) -> list[str]:
-    """The lines of a program that ends by itself."""
-    with begun(name, *words) as process:
-        return process.communicate(timeout=WAIT_SECONDS)[0].splitlines()
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
@@ -127,6 +98,7 @@ def test_majordomo_with_a_client_of_the_guide(broker: str, worker: str) -> None:
     with majordomo(broker, worker) as address:
         assert ended("mdclient", address, "echo") == ["ok"] * 3
         assert ended("mdclient2", address, "echo", "500") == ["sent", "500 replies, 500 different"]
+        assert ended("mmiecho", address, "echo", "none") == ["echo: [b'200']", "none: [b'404']"]
 
 
 @pytest.mark.parametrize("worker", OURS_OR_GUIDE)

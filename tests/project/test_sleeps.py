@@ -13,6 +13,7 @@ HARNESS = {
     "tests/faults/held_peer.py": "a program of its own; it polls a file",
     "tests/faults/job_workers.py": "a program of its own; its work takes that long",
     "tests/ancestors/mdworker.py": "a program of its own; it waits and works as the guide's worker",
+    "tests/ancestors/bstarcli.py": "a program of its own; it waits until the pair has failed over",
     "tests/ancestors/ticlient.py": "a program of its own; it asks again after a pause",
     "tests/ancestors/titanic.py": "a program of its own; it looks at a folder",
     "tests/faults/titanic_worker.py": "a program of its own; it polls a file",

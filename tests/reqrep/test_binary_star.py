@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import zmq
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -271,6 +272,33 @@ def test_the_handlers_run_once_for_each_transition_and_a_second_voter_is_refused
     side.close()
     transport.close()
     reactor.close()
+
+
+@pytest.mark.parametrize(("subscription_bytes", "found"), [(0, "a state"), (1_000, "cut off")])
+def test_a_peer_with_long_subscriptions_is_cut_off(subscription_bytes: int, found: str) -> None:
+    """GS-04: 20,000 subscriptions of 2 kB at the endpoint of the state took 98 MB, also after their peer had left."""
+    reactor, transport = Reactor(), Transport()
+    side = BinaryStarServer("primary", FREE, endpoint(), reactor, transport, BinaryStarOptions(heartbeat_seconds=0.05))
+    peer = transport.socket("sub")
+    peer.raw.setsockopt(zmq.SUBSCRIBE, b"x" * subscription_bytes)
+    monitor = peer.raw.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+    peer.connect(side.endpoint)
+    happened: set[str] = set()
+
+    def look(now: float) -> None:
+        if monitor.poll(0):
+            happened.add("cut off")
+        elif peer.receive() is not None and not subscription_bytes:
+            happened.add("a state")
+        if happened or now > deadline:
+            reactor.stop()
+
+    deadline = reactor.clock() + WAIT_SECONDS
+    reactor.timer(0.02, look)
+    reactor.run()
+    for closing in (side, transport, reactor):
+        closing.close()
+    assert happened == {found}
 
 
 def test_a_real_pair_of_brokers_moves_its_clients_and_back() -> None:

@@ -3,20 +3,22 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from app.cli.commands import broker
 from app.cli.failure import CommandFailed
 from app.cli.main import application
 from runtime.port import free_port
-from tests.reqrep.running import WAIT_SECONDS, client_of, running_worker
+from tests.reqrep.running import WAIT_SECONDS, client_of, running_broker, running_worker
 from tests.waiting import block_for, block_until
 
 HOOKWIRE = Path(sys.executable).with_name("hookwire")
@@ -141,3 +143,17 @@ def test_a_key_pair_is_written_once(tmp_path: Path) -> None:
     first, second = run("--make-key", str(tmp_path / "alice")), run("--make-key", str(tmp_path / "alice"))
     assert (first[0], second[0]) == (0, 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alice.key", "alice.key_secret"]
+
+
+def test_a_connection_to_the_metrics_without_a_request_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GS-02: each kept a thread for ever."""
+    monkeypatch.setattr(broker, "_METRICS_SECONDS_MAX", 0.1)
+    port = free_port()
+    with running_broker() as program:
+        broker._serve_metrics(program, f"127.0.0.1:{port}")
+        with socket.create_connection(("127.0.0.1", port)) as silent:
+            silent.settimeout(5)
+            with suppress(TimeoutError):
+                assert silent.recv(1) == b""
+                return
+    pytest.fail("the connection stayed open")

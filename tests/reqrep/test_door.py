@@ -228,6 +228,31 @@ def test_a_user_does_not_get_the_requests_of_another_users_worker(users: dict[st
             socket.close()
 
 
+def test_a_user_does_not_get_the_identity_of_a_worker_that_has_left(users: dict[str, Curve], tmp_path: Path) -> None:
+    """GS-02, MD-28: for up to three intervals it got the requests of the worker whose connection had just ended."""
+    plan = CurvePlan(tmp_path / "server" / "broker.key_secret", tmp_path / "keys")
+    sockets = {name: open_socket("dealer", SocketOptions(curve=users[name], identity=b"w")) for name in users}
+    with running_broker(options=PATIENT_BROKER, curve=plan) as broker:
+        workers = broker.broker.workers
+        sockets["worker"].connect(*broker.endpoints)
+        sockets["worker"].send([E, W1, b"\x01", b"echo"])
+        block_until(lambda: workers, WAIT_SECONDS)
+        seen = workers[b"w"].expires_at
+        sockets["worker"].close()
+        sockets["mallory"].connect(*broker.endpoints)
+        sockets["mallory"].send([E, W1, b"\x04"])
+        block_until(lambda: not workers or workers[b"w"].expires_at != seen, WAIT_SECONDS)
+        with (
+            client_of(*broker.endpoints, curve=users["alice"], timeout_seconds=0.3, tries=1) as alice,
+            pytest.raises(NoReply),
+        ):
+            alice.call("echo", b"secret")
+        got = list(iter(sockets["mallory"].receive, None))
+    for socket in sockets.values():
+        socket.close()
+    assert got == [[E, W1, b"\x05"]]
+
+
 def serve_one(socket: Socket) -> None:
     """Answer one request with its own body."""
     block_until(lambda: (frames := socket.receive()) and socket.send([E, W1, b"\x03", *frames[3:]]) is None)

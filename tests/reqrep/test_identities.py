@@ -14,7 +14,7 @@ from reqrep.frames import Event
 from reqrep.majordomo import server
 from reqrep.majordomo.options import BrokerOptions
 from reqrep.origin import Origin
-from tests.reqrep.majordomo_peers import Peers, disconnect_of, request_of
+from tests.reqrep.majordomo_peers import W1, E, Peers, disconnect_of, request_of
 from tests.reqrep.running import WAIT_SECONDS, client_of, running_broker, running_worker
 from tests.reqrep.test_examples import ENVIRONMENT
 from tests.waiting import block_for, block_until
@@ -58,6 +58,19 @@ def test_a_newer_connection_takes_the_identity_and_both_are_named(connections: U
     words = "10.0.0.2 took the identity of 10.0.0.1; give each worker its own"
     assert (told.service, told.peer, told.detail) == ("echo", "w", words)
     assert peers.drops == {"identity-taken": 1, "worker-lost": 1}
+
+
+def test_a_worker_with_a_key_gets_nothing_once_its_connection_is_gone(connections: Use) -> None:
+    """GS-02, MD-28: another user's connection may have its identity, and nobody can see whose it is."""
+    peers = Peers()
+    connections(peers, 1)
+    for worker in (b"w1", b"w2"):
+        peers.send(worker, E, W1, b"\x01", b"echo", user="worker")
+    peers.request(b"c1", user="alice")
+    Named.closed.add(1)
+    asked = peers.request(b"c2", user="alice")
+    peers.wait(3)
+    assert (asked, dict(peers.broker.workers)) == ([], {})
 
 
 def test_a_second_ready_of_one_connection_or_of_a_restarted_worker_is_no_second_worker(connections: Use) -> None:

@@ -133,7 +133,7 @@ def test_only_a_tcp_connection_with_unacknowledged_bytes_is_silent() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()) as peer:
         ours, _ = listening.accept()
         with ours:
-            origin = Origin(ours.fileno(), "127.0.0.1")
+            origin = Origin.of(ours.fileno(), "127.0.0.1")
             idle = origin.is_silent(0.0)
             drop_what_comes(peer)
             ours.sendall(b"heartbeat")

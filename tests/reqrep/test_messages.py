@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from hookwire.services import LazyPirate, NoReply
-from reqrep.frames import Frames
+from reqrep.event_lines import EventLines
+from reqrep.frames import Event, Frames
 from reqrep.majordomo.broker import Broker
 from reqrep.majordomo.inside import Inside
 from reqrep.titanic.dispatcher import Dispatcher
@@ -42,6 +43,22 @@ def test_a_lazy_pirate_without_a_reply_names_its_server() -> None:
     with pytest.raises(NoReply, match=f"'{address}': no reply"):
         client.call(b"x")
     client.close()
+
+
+def test_a_worker_that_registers_and_leaves_all_the_time_does_not_fill_the_log() -> None:
+    """GM-12 a: there were two lines each time. A pair that changes sides is always told."""
+    lines, said = EventLines(), list[str]()
+    for number in range(1_000):
+        for kind in ("worker-ready", "worker-gone", "dropped"):
+            said += lines.of(number / 100, Event(kind, "echo", "0x01"))
+    said += lines.of(20.0, Event("active"))
+    said += lines.of(61.0, Event("worker-ready", "echo", "0x02"))
+    assert said == [
+        *(["worker-ready echo 0x01", "worker-gone echo 0x01"] * 50),
+        "active",
+        "not shown, above 100 lines a minute: worker-ready 950, worker-gone 950",
+        "worker-ready echo 0x02",
+    ]
 
 
 class NoCaller:

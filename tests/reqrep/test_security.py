@@ -1,5 +1,6 @@
 """27/ZAP on its machine, and CURVE with a folder of public keys on real sockets (XX-03)."""
 
+import ctypes
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,10 @@ from hookwire.services.transport import curve_from
 from reqrep.key_folder import KeyFolder, KeyFolderRefused
 from reqrep.majordomo.options import BrokerOptions, ServicePolicy
 from reqrep.majordomo.program import CurvePlan
-from reqrep.transport import make_keys, raw_key
+from reqrep.transport import Transport, make_keys, raw_key
 from reqrep.zap import Gatekeeper
 from tests.reqrep.running import client_of, running_broker, running_worker
+from tests.waiting import block_until
 
 KEY = b"k" * 32
 
@@ -108,3 +110,20 @@ def test_only_holders_of_a_known_key_call_and_serve_and_the_service_sees_the_use
             with stranger as client, pytest.raises(NoReply):
                 client.call("mmi.service", b"echo")
     assert broker.state_and_counts()["drops"]["connection-refused"] >= 1  # type: ignore[index]
+
+
+def test_the_identities_that_zeromq_makes_cannot_be_foreseen() -> None:
+    """MD-28: they began with 0x006b8b4567 in each process, so a stranger could wait for another's identity."""
+    assert first_identity() != first_identity()
+
+
+def first_identity() -> bytes:
+    """The identity of the first peer, in a process whose numbers were seeded as in each other process."""
+    ctypes.CDLL(None).srand(1)
+    transport, found = Transport(), list[bytes]()
+    router, dealer = transport.socket("router"), transport.socket("dealer")
+    dealer.connect(router.bind("tcp://127.0.0.1:*"))
+    dealer.send([b"hello"])
+    block_until(lambda: found.extend(router.receive() or []) or found)
+    transport.close()
+    return found[0]

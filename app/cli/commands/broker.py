@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -19,6 +20,8 @@ from app.settings.address import address_of
 from runtime.loopback import at_loopback
 
 if TYPE_CHECKING:
+    from socketserver import StreamRequestHandler
+
     from reqrep.frames import Event
     from reqrep.majordomo.options import BrokerOptions
     from reqrep.majordomo.program import BrokerProgram, CurvePlan, PairPlan
@@ -116,6 +119,7 @@ TitanicCollect = Annotated[
         "--titanic-collect-ms", min=0, max=1_000, help="Milliseconds to wait for more writes before each sync."
     ),
 ]
+_METRICS_SECONDS_MAX = 10.0
 Metrics = Annotated[str | None, typer.Option("--metrics", help="HOST:PORT at which Prometheus reads /metrics.")]
 Trace = Annotated[bool, typer.Option("--trace", help="Print every message on standard error.")]
 
@@ -276,13 +280,17 @@ def _program(
     endpoints: list[str], options: BrokerOptions, curve: CurvePlan | None, pair: PairPlan | None, trace: bool,
     as_json: bool, titanic: TitanicPlan | None,
 ) -> BrokerProgram:  # fmt: skip
+    from reqrep.event_lines import EventLines
     from reqrep.majordomo.program import BrokerProgram
+
+    lines = EventLines()
 
     def report(event: Event) -> None:
         if as_json:
             _print_json(event._asdict())
-        elif event.kind not in {"dropped", "refused"}:
-            tell(" ".join(word for word in event if word))
+            return
+        for line in lines.of(time.monotonic(), event):
+            tell(line)
 
     return BrokerProgram(endpoints, options, curve, pair, report, tell if trace else None, titanic)
 
@@ -298,7 +306,9 @@ def _serve_metrics(program: BrokerProgram, address: str) -> None:
     host, port = place
     registry = CollectorRegistry()
     registry.register(BrokerMetrics(lambda: program.snapshot))
-    start_http_server(port, host, registry)
+    server, _ = start_http_server(port, host, registry)
+    handler = cast("type[StreamRequestHandler]", server.RequestHandlerClass)
+    handler.timeout = _METRICS_SECONDS_MAX  # else a connection without a request keeps its thread
 
 
 def _make_key(path: Path, as_json: bool) -> None:

@@ -24,21 +24,23 @@ func main() {
 	check(err)
 
 	topic, key := "orders", "k"
-	made, err := client.SubscriptionsCreateWithResponse(ctx, hookwire.SubscriptionIn{Topic: &topic, Callback: callback})
+	made, err := client.SubscriptionsCreateWithResponse(
+		ctx, &hookwire.SubscriptionsCreateParams{}, hookwire.SubscriptionIn{Topic: &topic, Callback: callback},
+	)
 	check(err)
 	published, err := client.EventsPublishWithResponse(
 		ctx, topic, &hookwire.EventsPublishParams{HookwireKey: &key}, map[string]int{"order": 4711},
 	)
 	check(err)
-	accepted, err := published.JSON202.AsAccepted()
-	check(err)
 	refused, err := client.EventsPublishWithResponse(ctx, "a..b", &hookwire.EventsPublishParams{}, 1)
 	check(err)
-	rotated, err := client.SubscriptionsRotateKeyWithResponse(ctx, made.JSON201.Id, hookwire.SigningKeyIn{})
+	rotated, err := client.SubscriptionsRotateKeyWithResponse(
+		ctx, made.JSON201.Id, &hookwire.SubscriptionsRotateKeyParams{}, hookwire.SigningKeyIn{},
+	)
 	check(err)
 	keys, err := client.SubscriptionsListKeysWithResponse(ctx, made.JSON201.Id)
 	check(err)
-	event, err := client.EventsGetWithResponse(ctx, accepted.Id)
+	event, err := client.EventsGetWithResponse(ctx, published.JSON202.Id)
 	check(err)
 	subscriptions, err := client.SubscriptionsListWithResponse(ctx, &hookwire.SubscriptionsListParams{})
 	check(err)
