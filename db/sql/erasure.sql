@@ -16,6 +16,33 @@ CROSS JOIN LATERAL (
     FOR NO KEY UPDATE OF x
 ) AS e;
 
+-- name: find_subject
+-- Read up to $5 events above the event $2, lowest id first: of the topic $4, or of all if it is NULL. Return the first $6
+-- ids whose CloudEvents subject is $3. No index finds them. Return the number of events read, too. Return the last event
+-- read, or NULL if it was the newest. `unread` is the greatest number of events that are still to be read.
+WITH seen AS MATERIALIZED (
+    SELECT * FROM (
+        SELECT x.id, x.headers->>'ce-subject' IS NOT DISTINCT FROM $3 AS is_theirs FROM hookwire.events x
+        WHERE $4::text IS NOT NULL AND x.tenant = $1 AND x.topic = $4 AND x.id > $2 ORDER BY x.id LIMIT $5
+    ) AS of_topic
+    UNION ALL
+    SELECT * FROM (
+        SELECT x.id, x.headers->>'ce-subject' IS NOT DISTINCT FROM $3 FROM hookwire.events x
+        WHERE $4::text IS NULL AND x.tenant || '' = $1 AND x.id > $2 ORDER BY x.id LIMIT $5
+    ) AS of_all
+), theirs AS MATERIALIZED (
+    SELECT s.id FROM seen s WHERE s.is_theirs ORDER BY s.id LIMIT $6
+), step AS (
+    SELECT CASE WHEN (SELECT count(*) FROM theirs) = $6 THEN (SELECT max(t.id) FROM theirs t) ELSE (SELECT max(s.id) FROM seen s) END AS last_id,
+           (SELECT count(*) FROM theirs) = $6 OR (SELECT count(*) FROM seen) = $5 AS has_more
+)
+SELECT ARRAY(SELECT t.id FROM theirs t ORDER BY t.id) AS ids, (SELECT count(*) FROM seen s WHERE s.id <= p.last_id) AS examined,
+       CASE WHEN p.has_more THEN p.last_id END AS last_id,
+       CASE WHEN p.has_more
+            THEN greatest(0, (SELECT e.id FROM hookwire.events e WHERE e.tenant || '' = $1 ORDER BY e.id DESC LIMIT 1) - p.last_id)
+            ELSE 0 END AS unread
+FROM step p;
+
 -- name: judge
 -- Return what each of the events $1 still has: contents, sinks that wait for it, open deliveries, live jobs. $2 is the
 -- incarnation of the ids in the arguments of jobs.

@@ -2020,6 +2020,7 @@ class Erasures(Noun):
         *,
         topic: str | None = UNSET,
         key: str | None = UNSET,
+        subject: str | None = UNSET,
         event_ids: Sequence[str] | None = UNSET,
         after: str | None = UNSET,
         replace_key: bool = UNSET,
@@ -2037,6 +2038,7 @@ class Erasures(Noun):
             members={
                 "topic": topic,
                 "key": key,
+                "subject": subject,
                 "event_ids": event_ids,
                 "after": after,
                 "replace_key": replace_key,
@@ -2056,6 +2058,7 @@ class AsyncErasures(AsyncNoun):
         *,
         topic: str | None = UNSET,
         key: str | None = UNSET,
+        subject: str | None = UNSET,
         event_ids: Sequence[str] | None = UNSET,
         after: str | None = UNSET,
         replace_key: bool = UNSET,
@@ -2073,6 +2076,7 @@ class AsyncErasures(AsyncNoun):
             members={
                 "topic": topic,
                 "key": key,
+                "subject": subject,
                 "event_ids": event_ids,
                 "after": after,
                 "replace_key": replace_key,
