@@ -79,7 +79,8 @@ def translated(*, sent: bool) -> Iterator[None]:
         raise Busy(str(error)) from error
     except _CONNECTION_CLASSES as error:
         kind = OutcomeUnknown if sent else Unavailable
-        raise kind(f"{type(error).__name__}: {error}") from error
+        words = str(error) or "no answer in time; is there a PostgreSQL at this address?"
+        raise kind(f"{type(error).__name__}: {words}") from error
     except asyncpg.exceptions.ClientConfigurationError as error:
         raise Unavailable(f"the database URL cannot be used: {error}") from error
     except asyncpg.InterfaceError as error:

@@ -1,4 +1,4 @@
-"""Erasure: deletes every record of one subject's keys from the lake, and searches the lake again as a proof (PL-09).
+"""Erasure: deletes every record of one subject from the lake, and searches the lake again as a proof.
 
 ::
 
@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from datetime import date
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from pipeline.delta.snapshot import Change, DataFile, Snapshot
@@ -31,25 +30,12 @@ from pipeline.repair.remnant import Remnant, remnants, remove
 from pipeline.rewrite import rewrite
 from pipeline.schema import BRONZE
 from pipeline.storage import LakeStorage, is_uri
+from pipeline.subject import Subject
 
-__all__ = ["Erased", "Subject", "erase", "erased_table", "find", "find_beside"]
+__all__ = ["Erased", "Subject", "erase", "erased_table", "find", "find_beside", "ids_of", "noted_ids"]
 
 _NUMBERS = ("event_id", "event_number", "kafka_topic_id", "partition", "offset", "accepted_at")
 _ERASED = (*_NUMBERS, "dt", "topic")
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A person or thing to erase: the keys of its events. With ``topic``, only this Kafka topic is searched."""
-
-    keys: tuple[str, ...]
-    topic: str | None = None
-
-    def matches(self) -> Column:
-        """Return whether a row of bronze belongs to the subject."""
-        of_keys = F.col("key").isin([bytearray(key.encode()) for key in self.keys])
-        is_theirs = F.coalesce(of_keys, F.lit(False))
-        return is_theirs & (F.col("topic") == self.topic) if self.topic is not None else is_theirs
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +72,30 @@ def find(spark: SparkSession, table: Table, subject: Subject) -> dict[DataFile, 
 
 def find_beside(lake: LakeStorage, table: Table, subject: Subject) -> list[Remnant]:
     """Return files outside the table that hold records of the subject, or that cannot be read."""
-    return remnants(lake, table, subject.keys, subject.topic, _NUMBERS)
+    return remnants(lake, table, subject, _NUMBERS)
+
+
+def ids_of(spark: SparkSession, lake: LakeStorage, table: Table, subject: Subject) -> list[str]:
+    """Return the ids of the subject's events, in the table and in quarantine, each once.
+
+    A note of an erasure is made of these files only, so the ids are those that an erasure would note.
+    """
+    files = tuple(find(spark, table, subject))
+    rows = table.read(spark, Snapshot(files=files)).where(subject.matches()).select("event_id") if files else None
+    found = {row["event_id"] for row in rows.distinct().collect()} if rows is not None else set()
+    for one in find_beside(lake, table, subject):
+        if one.is_in_quarantine and one.found is not None and "event_id" in one.found.column_names:
+            found |= {*one.found["event_id"].to_pylist()}
+    return sorted(found - {None})
+
+
+def noted_ids(spark: SparkSession, lake: LakeStorage) -> list[str]:
+    """Return the ids that the lake notes as erased, each once."""
+    table = erased_table(lake)
+    if not table.snapshot().files:
+        return []
+    rows = table.read(spark).where("event_id IS NOT NULL").select("event_id").distinct().collect()
+    return sorted(row["event_id"] for row in rows)
 
 
 def erase(spark: SparkSession, lake: LakeStorage, table: Table, subject: Subject, run: str) -> Erased:
@@ -124,7 +133,7 @@ def _erase_beside(spark: SparkSession, lake: LakeStorage, table: Table, subject:
     if noted := [_numbers(one) for one in gone if one.is_in_quarantine and one.found is not None]:
         erased = erased_table(lake)
         _note(erased, spark.createDataFrame(pa.concat_tables(noted), erased.schema), run)
-    remove(lake, gone, subject.keys)
+    remove(lake, gone, subject)
     return gone
 
 

@@ -48,6 +48,7 @@ _NOT_SENT: Final[Mapping[int | None, str]] = {zmq.EAGAIN: "full", zmq.EHOSTUNREA
 _LIBRARY: Final = ctypes.CDLL(None)
 _CLOSED: Final = -1
 _CONNECTION: Final = int(zmq.SRCFD)
+_PORT_MAX: Final = 65_535
 # Calling the backend's methods with integer flags takes a third of the time of pyzmq's convenience methods.
 _receive: Final[Callable[..., Any]] = zmq.backend.Socket.recv
 _send: Final[Callable[..., None]] = zmq.backend.Socket.send
@@ -135,6 +136,7 @@ class Socket:
     def bind(self, endpoint: str) -> str:
         """Bind and return the real endpoint; port ``*`` binds a free port. Raise :class:`AddressRefused`."""
         self._choose_family(endpoint)
+        _check_port(endpoint)
         try:
             self.raw.bind(endpoint)
         except zmq.ZMQError as error:
@@ -144,6 +146,7 @@ class Socket:
     def connect(self, endpoint: str) -> None:
         """Connect in the background. Raise :class:`AddressRefused` for an invalid endpoint."""
         self._choose_family(endpoint)
+        _check_port(endpoint)
         try:
             self.raw.connect(endpoint)
         except zmq.ZMQError as error:
@@ -278,3 +281,10 @@ def make_keys(folder: Path, name: str) -> tuple[Path, Path]:
     public, secret = zmq.auth.create_certificates(str(folder), name)
     Path(secret).chmod(0o600)
     return Path(public), Path(secret)
+
+
+def _check_port(endpoint: str) -> None:
+    """Raise :class:`AddressRefused` for a TCP port above 65535. libzmq takes the rest of a division by 65536."""
+    port = endpoint.rpartition(":")[2]
+    if endpoint.startswith("tcp://") and port.isascii() and port.isdigit() and int(port) > _PORT_MAX:
+        raise AddressRefused(f"{endpoint}: a port is at most {_PORT_MAX}")

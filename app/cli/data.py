@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import stat
+import struct
 import sys
+import termios
 from typing import Final
 from urllib.parse import quote
 
 from app.cli.failure import CommandFailed
 
-__all__ = ["line", "read_data", "segment"]
+__all__ = ["has_waiting_input", "is_file", "line", "read_data", "segment"]
 
 _DATA_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 def read_data(data: str | None) -> bytes:
-    """Return the bytes, never more than a hub could accept (B-51). ``-``: standard input; ``@name``: a file."""
+    """Return the bytes, never more than a hub could accept . ``-``: standard input; ``@name``: a file."""
     if data is None:
         return b""
     if data != "-" and not data.startswith("@"):
@@ -33,6 +38,29 @@ def read_data(data: str | None) -> bytes:
     if len(body) > _DATA_BYTES_MAX:
         raise CommandFailed(f"the data have at most {_DATA_BYTES_MAX} bytes", 2)
     return body
+
+
+def has_waiting_input() -> bool:
+    """Return whether standard input is a file or a pipe with bytes that nobody has read yet."""
+    try:
+        descriptor = sys.stdin.fileno()
+        found = os.fstat(descriptor)
+        if stat.S_ISREG(found.st_mode):
+            return found.st_size > os.lseek(descriptor, 0, os.SEEK_CUR)
+        if not stat.S_ISFIFO(found.st_mode):
+            return False
+        waiting: int = struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)))[0]
+        return waiting > 0
+    except (AttributeError, OSError, ValueError):  # it is closed, or no file of the system
+        return False
+
+
+def is_file(text: str) -> bool:
+    """Return whether a text has a slash or a suffix, and names a file."""
+    try:
+        return ("/" in text or "." in text) and os.path.isfile(text)
+    except ValueError:  # a zero byte
+        return False
 
 
 def line(option: str, value: str) -> str:

@@ -144,7 +144,9 @@ async def answer_of(
             f"no answer within {deadline_seconds:g} s; the hub may or may not have done it", 1
         ) from None
     except (httpx.ConnectError, httpx.UnsupportedProtocol) as error:
-        raise CommandFailed(f"cannot reach the hub at {_origin(url)}: {error}. {_CURE}", 3) from None
+        is_plain = "WRONG_VERSION_NUMBER" in str(error)
+        cure = "That address speaks no TLS: begin it with http://" if is_plain else _CURE
+        raise CommandFailed(f"cannot reach the hub at {_origin(url)}: {error}. {cure}", 3) from None
     except httpx.HTTPError as error:
         words = str(error) or type(error).__name__
         raise CommandFailed(f"the connection broke before the answer ({words}); the hub may have done it", 1) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from app.cli.entry import say
 from app.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from app.checks.ledger import LedgerReport
+    from app.checks.ledger import LedgerCell, LedgerReport
 
 __all__ = ["ledger"]
 
@@ -36,27 +37,24 @@ async def _report(settings: Settings) -> LedgerReport:
 
 
 def _print(report: LedgerReport) -> None:
-    from rich.markup import escape
-
-    from app.cli.table import console, table
+    from app.cli.table import console, show
 
     if report.unequal:
         heads = ("Sink", "Topic", "Hour", "Ids", "Owed", "Sent", "Dead", "Waiting", "Verdict")
-        cells = table(heads, folds=("Topic", "Verdict"))
-        for cell in report.unequal:
-            verdict = f"[red]{cell.verdict}[/]" if cell.is_finding else cell.verdict
-            verdict += f" {cell.missing}" if cell.verdict == "lost" else ""
-            verdict += f": {escape(cell.missing_event)}" if cell.missing_event else ""
-            cells.add_row(
-                cell.sink, escape(cell.topic), f"{cell.hour:%Y-%m-%d %H}:00", f"{cell.bucket} mod 4", f"{cell.owed:,}",
-                f"{cell.sent:,}", f"{cell.dead:,}", f"{cell.waiting:,}", verdict,
-            )  # fmt: skip
-        console().print(cells)
+        show(heads, [_row(cell) for cell in report.unequal], folds=("Topic", "Verdict"))
     if report.is_behind:
         console().print("[red]behind[/]: no process has folded the ledger for two hours; let a hookwire process run")
     console().print(
         f"{report.accepted:,} events accepted in closed hours since {report.since_at:%Y-%m-%d %H:%M} (judged until "
         f"{report.through_at:%Y-%m-%d %H:%M} UTC): {report.owed:,} owed to sinks, {report.sent:,} sent, "
         f"{report.dead:,} dead; {report.findings} {'finding' if report.findings == 1 else 'findings'}",
-        soft_wrap=True,
     )
+
+
+def _row(cell: LedgerCell) -> Sequence[str]:
+    missing = f" {cell.missing}" if cell.verdict == "lost" else ""
+    event = f": {cell.missing_event}" if cell.missing_event else ""
+    return (
+        cell.sink, cell.topic, f"{cell.hour:%Y-%m-%d %H}:00", f"{cell.bucket} mod 4", f"{cell.owed:,}",
+        f"{cell.sent:,}", f"{cell.dead:,}", f"{cell.waiting:,}", f"{cell.verdict}{missing}{event}",
+    )  # fmt: skip

@@ -1,18 +1,30 @@
-"""Programs as handlers: one run for each task, job or message, its body on standard input (JB-56)."""
+"""Programs as handlers: one run for each task, job or message, its body on standard input."""
 
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Sequence
 from typing import Final
 
 from app.bridges.script import Script, ScriptOutcome
+from app.cli.failure import CommandFailed
 from hookwire.jobs import Failed, Job, Message, Refused
 from hookwire.jobs.sql_tasks import Task
 
-__all__ = ["DEAD_STATUS", "ProgramHandler"]
+__all__ = ["DEAD_STATUS", "ProgramHandler", "check_program"]
 
 DEAD_STATUS: Final = 100
 """The exit status of a program for a final failure."""
+
+
+def check_program(command: Sequence[str]) -> None:
+    """Raise ``CommandFailed`` unless the command's program is there and may be run."""
+    if shutil.which(command[0]) is None:
+        raise CommandFailed(
+            f"{command[0]} is no program that can be run: give its path, make it executable (chmod +x), or install it",
+            2,
+        )
 
 
 class ProgramHandler:

@@ -77,13 +77,18 @@ def _width_min(heads: Sequence[str], rows: Sequence[Sequence[str]], folds: Colle
 def _items(
     heads: Sequence[str], rows: Sequence[Sequence[str]], folds: Collection[str], title: str | None, width: int
 ) -> Iterator[str]:
-    """Yield the lines of each row: the short cells, then each text below them with its heading."""
+    """Yield the lines of each row: what it is with the short cells, then each text. All but the first have headings."""
     if title:
         yield title
     for row in rows:
-        named = list(zip(heads, row, strict=True))
-        yield from _wrapped("  ".join(cell for head, cell in named if cell and head not in folds), width, "", "  ")
-        for head, cell in named:
+        (_, name), *others = zip(heads, row, strict=True)
+        short = [f"{head}: {cell}" for head, cell in others if cell and head not in folds]
+        if heads[0] in folds:
+            yield from _wrapped(name, width, "", "  ")
+            yield from _wrapped("  ".join(short), width, "    ", "      ")
+        else:
+            yield from _wrapped("  ".join(filter(None, (name, *short))), width, "", "  ")
+        for head, cell in others:
             if cell and head in folds:
                 yield from _wrapped(cell, width, f"    {head}: ", "      ")
 

@@ -58,15 +58,20 @@ def read_file(file: Path | None) -> SettingsFile:
     except OSError as error:
         raise SettingsRefused(f"{path}: {error.strerror}") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsRefused(f"{path}: {error}") from None
+        raise SettingsRefused(
+            f"{path}: it is no TOML: {error}. A line is name = value, and a text stands in quotes: "
+            'listen = "127.0.0.1:8080"'
+        ) from None
 
 
 def unknown_variables(names: Iterable[str], prefix: str, fields: Iterable[str]) -> Iterator[str]:
     """Return one line for each variable of the environment that is no setting."""
-    known = {prefix + field.upper() for field in fields}
+    known = {field.upper() for field in fields}
     for name in sorted(names):
-        if name.upper() not in known:
-            yield f"unknown setting {name}{hint(name.upper(), known)}"
+        own = name.upper().removeprefix(prefix)  # the prefix is in all of them, and would make any two alike
+        if own not in known:
+            nearest = difflib.get_close_matches(own, known, 1)
+            yield f"unknown setting {name}" + (f"; did you mean {prefix}{nearest[0]}?" if nearest else "")
 
 
 def hint(name: str, known: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import Annotated, override  # noqa: UP035 - one home for both on 3.11
 
@@ -26,6 +26,7 @@ from app.settings.file import SettingsFile, SettingsRefused, read_file, unknown_
 from app.settings.jobs import JobsSettings
 from app.settings.kafka_source import KafkaSourceSettings
 from app.settings.logs import LogSettings
+from app.settings.mistake import words_of
 from app.settings.names import NameSettings
 from app.settings.outbox import OutboxSettings
 from app.settings.pages import PageSettings
@@ -47,6 +48,15 @@ _FOREIGN = (
     "HOOKWIRE_TASK_ID", "HOOKWIRE_TASK_KIND", "HOOKWIRE_MESSAGE_ID",
 )  # fmt: skip
 _PUBLIC_URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
+
+
+def _no_file(path: Path) -> Path:
+    if path.is_file():
+        raise ValueError(f"{path} is a file; name a folder, which is made if it does not exist")
+    return path
+
+
+DataFolder = Annotated[Path, AfterValidator(_no_file)]
 
 
 def _data_dir() -> Path:
@@ -90,7 +100,7 @@ class Settings(
     hub_access: Literal["open", "keys"] = Field(
         "open", description="With API keys: whether POST /hub and the topic URLs, WebSub's public part, need one too."
     )
-    data_dir: Path = Field(
+    data_dir: DataFolder = Field(
         default_factory=_data_dir,
         description="Embedded database, its logs and the key file; default .hookwire/ where that is, else the user's "
         "state directory.",
@@ -433,7 +443,9 @@ def load_settings(
 
 def _mistake(location: tuple[int | str, ...], message: str, environment: Mapping[str, str], file: SettingsFile) -> str:
     """Return one line without the value, because it may be a secret. A variable wins over the file."""
-    words = message.removeprefix("Value error, ")
+    words = words_of(message)
+    if len(location) > 1:
+        words = f"each value {words}; commas stand between values"
     if not location:
         return words
     name = str(location[0])

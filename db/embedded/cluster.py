@@ -25,6 +25,7 @@ __all__ = ["DATABASE", "USER", "Cluster", "locate_cluster"]
 USER = "hookwire"
 DATABASE = "hookwire"
 _INITDB_SECONDS = 120.0
+_CLUSTER_MIB = 100
 _INITDB_OPTIONS = (
     f"--username={USER}",
     "--encoding=UTF8",
@@ -96,7 +97,9 @@ class Cluster:
             command: list[str | Path] = [programs / "initdb", *options]
             finished = await self.account.run(command, timeout_seconds=_INITDB_SECONDS, pass_fds=(lock_descriptor,))
             if finished.status != 0:
-                raise EmbeddedError(f"initdb could not make {self.folder}: {finished.last_lines()}")
+                raise EmbeddedError(
+                    f"initdb could not make {self.folder}: {finished.last_lines()}{_shortage(self.folder.parent)}"
+                )
             fresh.rename(self.folder)
             _sync_folder(self.folder.parent)
         finally:
@@ -145,3 +148,13 @@ async def locate_cluster(data_dir: Path, system_dir: Path) -> Cluster:
     if not await account.reaches(within):
         raise EmbeddedError(f"user {account.name}, which runs the embedded PostgreSQL, can't enter {within}")
     return Cluster(folder, account)
+
+
+def _shortage(folder: Path) -> str:
+    """Return a sentence if the disk is too full for a new cluster. initdb may have died without naming that."""
+    free = shutil.disk_usage(folder).free // 1_048_576
+    return (
+        f". The disk of {folder} has {free} MiB free, and a new database needs {_CLUSTER_MIB}"
+        if free < _CLUSTER_MIB
+        else ""
+    )

@@ -16,6 +16,33 @@ CROSS JOIN LATERAL (
     FOR NO KEY UPDATE OF x
 ) AS e;
 
+-- name: find_subject
+-- Read up to $5 events above the event $2, lowest id first: of the topic $4, or of all if it is NULL. Return the first $6
+-- ids whose CloudEvents subject is $3. No index finds them. Return the number of events read, too. Return the last event
+-- read, or NULL if it was the newest. `unread` is the greatest number of events that are still to be read.
+WITH seen AS MATERIALIZED (
+    SELECT * FROM (
+        SELECT x.id, x.headers->>'ce-subject' IS NOT DISTINCT FROM $3 AS is_theirs FROM hookwire.events x
+        WHERE $4::text IS NOT NULL AND x.tenant = $1 AND x.topic = $4 AND x.id > $2 ORDER BY x.id LIMIT $5
+    ) AS of_topic
+    UNION ALL
+    SELECT * FROM (
+        SELECT x.id, x.headers->>'ce-subject' IS NOT DISTINCT FROM $3 FROM hookwire.events x
+        WHERE $4::text IS NULL AND x.tenant || '' = $1 AND x.id > $2 ORDER BY x.id LIMIT $5
+    ) AS of_all
+), theirs AS MATERIALIZED (
+    SELECT s.id FROM seen s WHERE s.is_theirs ORDER BY s.id LIMIT $6
+), step AS (
+    SELECT CASE WHEN (SELECT count(*) FROM theirs) = $6 THEN (SELECT max(t.id) FROM theirs t) ELSE (SELECT max(s.id) FROM seen s) END AS last_id,
+           (SELECT count(*) FROM theirs) = $6 OR (SELECT count(*) FROM seen) = $5 AS has_more
+)
+SELECT ARRAY(SELECT t.id FROM theirs t ORDER BY t.id) AS ids, (SELECT count(*) FROM seen s WHERE s.id <= p.last_id) AS examined,
+       CASE WHEN p.has_more THEN p.last_id END AS last_id,
+       CASE WHEN p.has_more
+            THEN greatest(0, (SELECT e.id FROM hookwire.events e WHERE e.tenant || '' = $1 ORDER BY e.id DESC LIMIT 1) - p.last_id)
+            ELSE 0 END AS unread
+FROM step p;
+
 -- name: judge
 -- Return what each of the events $1 still has: contents, sinks that wait for it, open deliveries, live jobs. $2 is the
 -- incarnation of the ids in the arguments of jobs.
@@ -100,7 +127,8 @@ WITH remembered AS (
     SELECT e.id, e.tenant, hookwire.content_hash(e.id, e.accepted_at, e.ordered, e.key, e.content_type, e.headers, e.payload),
            clock_timestamp()
     FROM hookwire.events e WHERE e.id = ANY ($1::bigint[]) AND e.erased_at IS NULL
-    ON CONFLICT DO NOTHING
+    ON CONFLICT (event_id) DO UPDATE SET content = excluded.content, erased_at = excluded.erased_at
+        WHERE erased_events.erased_at IS NULL -- the lake has erased it before
 ), emptied AS (
     UPDATE hookwire.events e
     SET payload = '', headers = '{}', content_type = NULL, erased_at = coalesce(e.erased_at, clock_timestamp()),
@@ -131,6 +159,12 @@ WITH remembered AS (
     WHERE j.created_by = 'topic' AND j.args->>'event_id' = ANY (
         ARRAY(SELECT format('evt_%s_%s', $2::text, n.id) FROM unnest($1::bigint[]) AS n(id)))
     RETURNING 1
+), rates AS (
+    -- The same snapshot: the archive still has the keys.
+    DELETE FROM hookwire.job_rates r USING hookwire.job_archive j
+    WHERE $3 AND j.created_by = 'topic' AND j.args->>'event_id' = ANY (
+              ARRAY(SELECT format('evt_%s_%s', $2::text, n.id) FROM unnest($1::bigint[]) AS n(id)))
+      AND r.kind = j.kind AND r.key = j.key AND j.key <> ''
 )
 SELECT (SELECT count(*) FROM emptied) AS events, (SELECT count(*) FROM answers) AS attempts, (SELECT count(*) FROM archived) AS jobs;
 
@@ -141,7 +175,7 @@ INSERT INTO hookwire.audit (tenant, actor, action, subject, reason, records) VAL
 -- Return the tables with freed bytes: the partitions of events that were erased and not rewritten since, and the other
 -- tables that an erasure empties. Return the size of each in bytes, and what waits while it is rewritten.
 WITH freed AS MATERIALIZED (
-    SELECT x.event_id FROM hookwire.erased_events x WHERE x.rewritten_at IS NULL
+    SELECT x.event_id FROM hookwire.erased_events x WHERE x.erased_at IS NOT NULL AND x.rewritten_at IS NULL
 ), bound AS (
     SELECT c.oid, p.relname AS parent, pg_get_expr(c.relpartbound, c.oid) AS bound
     FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_class p ON p.oid = i.inhparent
@@ -163,7 +197,7 @@ WHERE d.datname = current_database() ORDER BY c.relname;
 
 -- name: begin_rewrite
 -- Return the number of events that were erased and not rewritten since, the time, and a new transaction id.
-SELECT (SELECT count(*) FROM hookwire.erased_events x WHERE x.rewritten_at IS NULL) AS events, clock_timestamp() AS at,
+SELECT (SELECT count(*) FROM hookwire.erased_events x WHERE x.erased_at IS NOT NULL AND x.rewritten_at IS NULL) AS events, clock_timestamp() AS at,
        pg_current_xact_id()::text AS xid;
 
 -- name: old_readers
@@ -191,14 +225,33 @@ VACUUM (FULL) pg_catalog.pg_statistic;
 UPDATE hookwire.erased_events SET rewritten_at = clock_timestamp() WHERE rewritten_at IS NULL AND erased_at < $1;
 
 -- name: forget
--- Read up to $3 erased events above $1, up to $2, and forget those whose event retention has removed. $4
--- is NULL.
+-- Read up to $3 erased events above $1, up to $2, and forget those whose event retention has removed. One that the lake
+-- has erased is kept as long as the ledger, which the audit compares with the lake. $4 is NULL.
 WITH seen AS MATERIALIZED (
     SELECT x.event_id FROM hookwire.erased_events x
     WHERE x.event_id > $1 AND x.event_id <= $2 AND $4::integer IS NULL ORDER BY x.event_id LIMIT $3
 ), gone AS (
     DELETE FROM hookwire.erased_events x USING seen s
-    WHERE x.event_id = s.event_id AND NOT EXISTS (SELECT FROM hookwire.events e WHERE e.id = s.event_id)
+    WHERE x.event_id = s.event_id AND (x.lake_at IS NULL OR x.lake_at < now() - interval '400 days')
+      AND NOT EXISTS (SELECT FROM hookwire.events e WHERE e.id = s.event_id)
     RETURNING x.event_id
 )
 SELECT (SELECT max(event_id) FROM seen) AS last_id, (SELECT count(*) FROM seen) AS examined, (SELECT count(*) FROM gone) AS purged;
+
+-- name: confirm_lake
+-- Note that the lake has erased the events $2 of the tenant $1.
+INSERT INTO hookwire.erased_events (event_id, tenant, lake_at)
+SELECT DISTINCT i.id, $1, clock_timestamp() FROM unnest($2::bigint[]) AS i(id)
+ON CONFLICT (event_id) DO UPDATE SET lake_at = excluded.lake_at WHERE erased_events.lake_at IS NULL;
+
+-- name: unconfirmed
+-- Return those of the events $1 of which the database knows no erasure, and whether it still has their contents.
+SELECT i.id, EXISTS (SELECT FROM hookwire.events e WHERE e.id = i.id AND e.erased_at IS NULL) AS is_kept
+FROM unnest($1::bigint[]) AS i(id)
+WHERE NOT EXISTS (SELECT FROM hookwire.erased_events x WHERE x.event_id = i.id)
+ORDER BY i.id;
+
+-- name: of_lake
+-- Return up to $3 events above $1, up to $2, that the lake has erased, lowest id first.
+SELECT x.event_id FROM hookwire.erased_events x
+WHERE x.event_id > $1 AND x.event_id <= $2 AND x.lake_at IS NOT NULL ORDER BY x.event_id LIMIT $3;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -72,7 +72,8 @@ class LakeAudit:
         )
         self._lake, self._days, self._erased = lake, days, erased
         records = self._evidence(table.read(spark, days))
-        if erased.snapshot().files:
+        self._has_erased = bool(erased.snapshot().files)
+        if self._has_erased:
             records = records.unionByName(ghosts(erased.read(spark), incarnation))
         self._records = records.where(self._is_judged)
         self._beyond: DataFrame | None = None
@@ -102,6 +103,24 @@ class LakeAudit:
         if ranges:
             rows = to_bronze(read_ranges(self._spark, kafka, ranges), datetime.now(UTC))
             self._records = self._records.unionByName(self._evidence(rows).where(self._is_judged))
+
+    def erased_ids(self) -> list[int]:
+        """Return the ids of the installation's events that the lake notes as erased, in the judged hours, in order."""
+        if not self._has_erased:
+            return []
+        return sorted(
+            row["id"] for row in self._records.where("is_erased AND id IS NOT NULL").select("id").distinct().collect()
+        )
+
+    def still_there(self, ids: Collection[int]) -> list[int]:
+        """Return those of the ids whose records are in the lake, in the judged hours, in order."""
+        if not ids:
+            return []
+        wanted = frame_of(self._spark, [[number] for number in ids], "id long")
+        return sorted(
+            row["id"]
+            for row in self._records.where(~F.col("is_erased")).join(wanted, "id").select("id").distinct().collect()
+        )
 
     def inquire(
         self, accepted: Sequence[Accepted], asked: Sequence[Cell], *, repeats_are_legal: bool, examples_max: int,

@@ -1,4 +1,4 @@
-"""Remnants: files of the lake that hold records but do not belong to its table (PL-09).
+"""Remnants: files of the lake that hold records but do not belong to its table.
 
 ::
 
@@ -26,6 +26,7 @@ from pyarrow import ArrowException
 from pipeline.delta.snapshot import BATCH, Snapshot, folder_values
 from pipeline.lake import Table
 from pipeline.storage import LakeStorage, StorageError
+from pipeline.subject import SUBJECT_COLUMNS, Subject
 
 __all__ = ["Remnant", "remnants", "remove"]
 
@@ -38,7 +39,7 @@ _WRITING: Final = timedelta(days=1)
 class Remnant:
     """A file outside the table. ``path`` is relative to the lake.
 
-    ``found``: the requested columns of the records with the searched keys; None if the file cannot be read.
+    ``found``: the requested columns of the subject's records; None if the file cannot be read.
     """
 
     path: str
@@ -66,16 +67,13 @@ class Remnant:
         return int(batch["number"]) > (snapshot.version if batch["old"] else snapshot.number)
 
 
-def remnants(
-    lake: LakeStorage, table: Table, keys: Iterable[str], topic: str | None, columns: Sequence[str]
-) -> list[Remnant]:
-    """Return files that hold records with these keys, of one Kafka topic or of all, and unreadable files.
+def remnants(lake: LakeStorage, table: Table, subject: Subject, columns: Sequence[str]) -> list[Remnant]:
+    """Return files that hold records of the subject, and unreadable files of its topic.
 
     Files of a batch that is being written now may be among them.
     """
-    wanted = _binary(keys)
     places = [*table.unlisted(table.snapshot()), *lake.files(f"{_QUARANTINE}{table.name}")]
-    searched = (_searched(lake, path, wanted, columns) for path in places if _is_of(path, topic))
+    searched = (_searched(lake, path, subject, columns) for path in places if _is_of(path, subject.topic))
     return [one for one in searched if one is not None and (one.found is None or one.found.num_rows)]
 
 
@@ -84,48 +82,36 @@ def _is_of(path: str, topic: str | None) -> bool:
     return path.endswith(".parquet") and topic in (None, folder_values(path).get("topic", topic))
 
 
-def _searched(lake: LakeStorage, path: str, keys: pa.Array, columns: Sequence[str]) -> Remnant | None:
+def _searched(lake: LakeStorage, path: str, subject: Subject, columns: Sequence[str]) -> Remnant | None:
     """Return the file with its records; None if it is no file of the table at all."""
     try:
         with lake.open(path) as opened:
             file = pq.ParquetFile(opened)
             there = [name for name in columns if name in file.schema_arrow.names]
-            groups = [file.read_row_group(n, ["key", *there]) for n in range(file.num_row_groups)]
-            return Remnant(path, pa.concat_tables(_with(keys, group).select(there) for group in groups))
+            read = ["key", *{*there, *SUBJECT_COLUMNS} & {*file.schema_arrow.names} - {"key"}]
+            groups = [file.read_row_group(n, read) for n in range(file.num_row_groups)]
+            return Remnant(path, pa.concat_tables(g.filter(subject.found_in(g)).select(there) for g in groups))
     except (ArrowException, KeyError, OSError) as error:
         if isinstance(error, OSError) and not lake.is_local:  # The store did not answer; the file may be intact.
             raise StorageError(f"{path} cannot be read: {error}") from error
         return Remnant(path, None) if folder_values(path) else None
 
 
-def remove(lake: LakeStorage, gone: Iterable[Remnant], keys: Iterable[str]) -> None:
-    """Delete the files. Write a readable file in quarantine again without these keys, to keep its other records."""
-    wanted = _binary(keys)
+def remove(lake: LakeStorage, gone: Iterable[Remnant], subject: Subject) -> None:
+    """Delete the files. Write a readable file in quarantine again without the subject, to keep its other records."""
     for one in gone:
-        kept = _without(lake, one.path, wanted) if one.is_in_quarantine and one.found is not None else None
+        kept = _without(lake, one.path, subject) if one.is_in_quarantine and one.found is not None else None
         if kept is None:
             lake.delete([one.path])
         else:
             lake.replace(one.path, kept)
 
 
-def _without(lake: LakeStorage, path: str, keys: pa.Array) -> bytes | None:
+def _without(lake: LakeStorage, path: str, subject: Subject) -> bytes | None:
     with lake.open(path) as opened:
         rows = pq.ParquetFile(opened).read()
-    kept, draft = rows.filter(pc.invert(_has(keys, rows))), io.BytesIO()
+    kept, draft = rows.filter(pc.invert(subject.found_in(rows))), io.BytesIO()
     # Older versions wrote times without a zone, in Parquet's old type.
     is_old = rows.schema.field("accepted_at").type.tz is None
     pq.write_table(kept, draft, compression="zstd", use_deprecated_int96_timestamps=is_old)
     return draft.getvalue() if kept.num_rows else None
-
-
-def _with(keys: pa.Array, rows: pa.Table) -> pa.Table:
-    return rows.filter(_has(keys, rows))
-
-
-def _has(keys: pa.Array, rows: pa.Table) -> pa.Array:
-    return pc.is_in(rows["key"].cast(pa.binary()), keys)
-
-
-def _binary(keys: Iterable[str]) -> pa.Array:
-    return pa.array([key.encode() for key in keys], pa.binary())

@@ -1,4 +1,4 @@
-"""Map Kafka errors to the relay's (RO-08). aiokafka's exceptions end here. aiokafka raises ``KafkaError`` for a
+"""Map Kafka errors to the relay's. aiokafka's exceptions end here. aiokafka raises ``KafkaError`` for a
 broker's error, and ``OSError`` and ``TimeoutError`` for a network error. Its own code raises others where its view of
 the cluster is empty or an answer is missing. ``AssertionError`` ("Did we not perform bootstrap?") means that all
 brokers are fenced, and ``RuntimeError`` of the event loop a lost connection. ``EOFError``, ``KeyError`` and
@@ -34,7 +34,7 @@ _RECORD = (
     errors.InvalidTimestampError,
     errors.UnsupportedForMessageFormatError,
     errors.PolicyViolationError,
-    errors.UnknownError,  # every code above 79, among them "invalid record" (RK-24)
+    errors.UnknownError,  # every code above 79, among them "invalid record"
 )
 
 # uvloop's RuntimeError for a write to a peer that has gone before the client has seen it; asyncio's own loop has none.
@@ -53,7 +53,7 @@ def described(error: BaseException) -> str:
     """Return one safe line: the error's name and the broker's description, without our data."""
     if isinstance(error, RefusedBatch | TopicUnusable):
         return str(error)
-    detail = getattr(error, "description", "") or str(error)
+    detail = getattr(error, "description", "") or str(error) or "no answer in time"
     return f"{type(error).__name__}: {detail}".replace("\n", " ")[:300]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from typer.testing import CliRunner
 
 from app.cli.failure import CommandFailed
@@ -20,7 +21,7 @@ from pipeline.compaction import compact, crowded
 from pipeline.day import put_days
 from pipeline.delivery import delivery_table
 from pipeline.delta.snapshot import Change, DataFile
-from pipeline.erasure import Erased, Subject, erase, erased_table, find
+from pipeline.erasure import Erased, Subject, erase, erased_table, find, ids_of, noted_ids
 from pipeline.failure import named
 from pipeline.lake import LakeConflict, LakeDamaged, Table, bronze
 from pipeline.metric import metric_table
@@ -104,6 +105,27 @@ def test_a_subject_is_erased_everywhere_and_nobody_else_is(spark: SparkSession, 
     assert sorted((row.id, row.key, row.digest) for row in known) == [(1, None, None), (2, None, None), (5, None, None)]
 
 
+def test_a_subject_is_also_named_by_events_and_by_subjects_of_cloudevents(
+    spark: SparkSession, lake: LakeStorage, tmp_path: Path
+) -> None:
+    """In the table and in quarantine; an audit reads their numbers before they are gone."""
+    table = bronze(lake)
+    for rows in (records(1, 2, 3), records(4, 5)):
+        named = F.when(F.col("event_number") == 2, "ada")
+        frame = bronze_of(spark, rows).withColumn("ce_subject", named).coalesce(1)
+        basis = table.snapshot()
+        table.commit(basis, Change("archive", "run", table.write(frame, basis.version + 1)))
+    put_aside(lake, table, [Damage(table.snapshot().files[1], "it has too few rows")], "run")
+    [aside] = lake.files("quarantine")
+    subject = Subject(event_ids=(f"evt_{INCARNATION}_3", f"evt_{INCARNATION}_4"), subjects=("ada",))
+    ids = ids_of(spark, lake, table, subject)
+    erased = erase(spark, lake, table, subject, "run")
+    left = [row.event_number for row in spark.read.parquet(str(tmp_path / aside)).collect()]
+
+    assert (numbers_of(spark, table), left, erased.remaining) == ([1], [5], 0)
+    assert ids == noted_ids(spark, lake) == [f"evt_{INCARNATION}_{number}" for number in (2, 3, 4)]
+
+
 def test_a_subject_is_erased_from_quarantine_and_from_what_killed_batches_left(
     spark: SparkSession, lake: LakeStorage, tmp_path: Path
 ) -> None:
@@ -144,9 +166,12 @@ def test_a_replay_takes_each_event_once_and_in_order(spark: SparkSession) -> Non
     ]
 
 
-def test_the_commands_say_what_they_would_do_then_do_it(spark: SparkSession, lake: LakeStorage) -> None:
+def test_the_commands_say_what_they_would_do_then_do_it(
+    spark: SparkSession, lake: LakeStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """PL-09: --dry-run changes nothing; each is a row of the table of runs."""
     table = written(spark, lake, records(1, 2), records(3, key="b"))
+    monkeypatch.setenv("HOOKWIRE_DATA_DIR", f"{lake.uri}/no-hub")
 
     def hookwire(*words: str) -> dict[str, object]:
         done = CliRunner().invoke(application(), ["pipeline", *words, "--lake", lake.uri, "--json"])
@@ -156,7 +181,7 @@ def test_the_commands_say_what_they_would_do_then_do_it(spark: SparkSession, lak
 
     assert hookwire("compact", "--dry-run")["files"] == hookwire("compact")["files"] == 2
     assert (hookwire("erase", "--key", "a", "--dry-run")["records"], table.snapshot().rows) == (2, 3)
-    erased = {"records": 2, "files": 1, "replaced": 3, "remnants": 0, "remaining": 0}
+    erased = {"records": 2, "files": 1, "replaced": 3, "remnants": 0, "remaining": 0, "confirmed": 0}
     assert hookwire("erase", "--key", "a") == erased
     assert [hookwire("retain", "--days", "1", *dry)["records"] for dry in (["--dry-run"], [], [])] == [1, 1, 0]
     assert {run.job for run in runs(lake)} == {"compact", "erase", "retain"}
@@ -180,7 +205,7 @@ def test_files_of_killed_batches_go_after_a_day_and_young_ones_stay(
 
 def test_a_file_that_no_batch_has_written_is_nobody_s_remnant(lake: LakeStorage) -> None:
     lake.replace("bronze/data/notes.parquet", b"somebody else's")
-    assert remnants(lake, bronze(lake), ["a"], None, ("event_id",)) == []
+    assert remnants(lake, bronze(lake), Subject(("a",)), ("event_id",)) == []
 
 
 def test_half_written_files_are_named_put_aside_with_the_reason_and_counted(

@@ -120,6 +120,12 @@ def test_an_endpoint_that_is_taken_is_refused_with_its_name() -> None:
         BrokerProgram(broker.endpoints, BrokerOptions())
 
 
+def test_a_port_above_the_last_is_refused_and_not_divided() -> None:
+    """GU-15: libzmq listened on 34463 where 99999 was asked for."""
+    with pytest.raises(AddressRefused, match="a port is at most 65535"):
+        BrokerProgram(["tcp://127.0.0.1:99999"], BrokerOptions())
+
+
 def test_a_worker_closes_with_its_last_reply_sent() -> None:
     """ZL-07: stopped while it works, it answers, says DISCONNECT and leaves; the broker would miss it after 90 s."""
     patient = BrokerOptions(heartbeat_seconds=30)

@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["erase", "rewrite"]
 
-Topic = Annotated[str | None, typer.Option("--topic", help="The topic of the key.")]
+Topic = Annotated[str | None, typer.Option("--topic", help="The topic of the key, or of the subject.")]
 Key = Annotated[str | None, typer.Option("--key", help="The ordering key of the events.")]
+Subject = Annotated[
+    str | None, typer.Option("--subject", help="The CloudEvents subject of the events, of one topic or of all.")
+]
 Events = Annotated[list[str] | None, typer.Option("--event", help="This event (evt_...); may be repeated.")]
 ReplaceKey = Annotated[bool, typer.Option("--replace-key", help="Replace the key by its digest: it names a person.")]
 Force = Annotated[bool, typer.Option("--force", help="End open deliveries and live jobs of these events, too.")]
@@ -32,19 +35,22 @@ _STEP: Final = 500
 _DEADLINE_SECONDS: Final = 60.0
 _LONGEST_SECONDS: Final = 86_400.0
 _COUNTS: Final = (
-    "events", "erased_before", "unknown", "unsent", "deliveries", "jobs", "attempts", "archived_jobs",
+    "examined", "events", "erased_before", "unknown", "unsent", "deliveries", "jobs", "attempts", "archived_jobs",
 )  # fmt: skip
 _PAUSE_SECONDS: Final = 0.2
 
 
 def erase(
-    topic: Topic = None, key: Key = None, event: Events = None, replace_key: ReplaceKey = False, force: Force = False,
-    why: Why = None, dry_run: DryRun = False, url: Url = None, as_json: Json = False, config: Config = None,
+    topic: Topic = None, key: Key = None, subject: Subject = None, event: Events = None,
+    replace_key: ReplaceKey = False, force: Force = False, why: Why = None, dry_run: DryRun = False, url: Url = None,
+    as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
-    """Erase the contents of events: of one key of a topic, or of the events that --event names.
+    """Erase the contents of events: of one key of a topic, of one CloudEvents subject, or those that --event names.
 
     Content, headers, excerpts of answers, and jobs that were made from the events go. Ids, order, times and the
     ledger stay. Exit code 1: some events still wait for a sink, and were left out.
+
+    No index finds a subject: the command reads all events of the topic, or of the hub, and says how far it is.
 
     Examples:
 
@@ -52,15 +58,19 @@ def erase(
 
       hookwire erase --topic orders.created --key customer-17 --replace-key --why 'request 4711'
 
+      hookwire erase --subject customer-17 --topic orders.created --dry-run
+
       hookwire erase --event evt_k3v7q2ha_42
     """
-    if (not event) == (key is None) or (key is None) != (topic is None):
-        raise CommandFailed("name --topic and --key, or events by --event", 2)
+    if sum((bool(event), key is not None, subject is not None)) != 1 or (key is not None and topic is None):
+        raise CommandFailed("choose events in one way: --topic with --key, --subject, or --event", 2)
+    if event and topic is not None:
+        raise CommandFailed("--topic is for --key and --subject: an id names its event alone", 2)
     asked = {"replace_key": replace_key, "force": force, "dry_run": dry_run, **({"reason": why} if why else {})}
     chosen = (
         [{"event_ids": event[start : start + _STEP]} for start in range(0, len(event), _STEP)]
         if event
-        else [{"topic": topic, "key": key}]
+        else [{name: one for name, one in (("topic", topic), ("key", key), ("subject", subject)) if one is not None}]
     )
     run(_erase([asked | one for one in chosen], url, as_json, config))
 
@@ -83,7 +93,8 @@ async def _erase(requests: list[dict[str, Any]], url: str | None, as_json: bool,
                 places |= dict.fromkeys(done["not_reached"])
                 body = first | {"after": done["next_after"]} if done["next_after"] else None
                 if body is not None:
-                    tell(f"{total['events']:,} events so far")
+                    unread = f", at most {done['unread']:,} to read" if done["unread"] is not None else ""
+                    tell(f"{total['examined']:,} events read{unread}; {total['events']:,} chosen so far")
     is_dry = requests[0]["dry_run"]
     if as_json:
         say(json.dumps({"dry_run": is_dry, **{name: total[name] for name in _COUNTS}, "not_reached": [*places]}))

@@ -163,6 +163,9 @@ def _shown(row: Any) -> dict[str, Any]:
 def _print(found: Sequence[dict[str, Any]]) -> None:
     from app.cli.table import show
 
+    if not found:
+        say("none: no key was made; make one with `hookwire keys create NAME --scope publish`")
+        return
     rows = [
         (key["id"], key["name"], ", ".join(key["scopes"]), _reach(key),
          _day(key["expires_at"]) or "never", _day(key["revoked_at"]))

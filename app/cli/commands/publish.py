@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.data import line, read_data, segment
+from app.cli.data import has_waiting_input, is_file, line, read_data, segment
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
 
@@ -87,6 +87,15 @@ def _show(accepted: Any, *, as_json: bool) -> None:
 
 def _note_doubts(data: str | None, body: bytes, content_type: str | None) -> None:
     """Say on standard error what was probably not meant. The event is stored as it is."""
+    if data is None and has_waiting_input():
+        print(  # noqa: T201
+            "hookwire: standard input was not read; the event is stored empty. To send it, give - as DATA",
+            file=sys.stderr,
+        )
+    if data is not None and is_file(data):
+        print(  # noqa: T201
+            f"hookwire: the data are the text {data}. To send the contents of the file, write @{data}", file=sys.stderr
+        )
     if data is not None and not body:
         print("hookwire: there is no data; the event is stored empty", file=sys.stderr)  # noqa: T201
     looks_like_json = content_type == "application/json" or (content_type is None and body[:1] in (b"{", b"["))

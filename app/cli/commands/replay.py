@@ -61,6 +61,8 @@ def replay(
         "event_ids": event or None, "since": first, "until": last,
         "kinds": kind or None, "statuses": status or None, "rate_per_second": rate, "reason": why,
     }  # fmt: skip
+    if subscription is None and not dead_letters:
+        raise CommandFailed("name who gets them by --subscription, or choose --dead-letters", 2)
     body = {name: value for name, value in asked.items() if value is not None} | {"dry_run": dry_run}
     run(_replay(body, url, wait, as_json, config))
 

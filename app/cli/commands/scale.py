@@ -46,6 +46,9 @@ def scale(
 
     if not context.args:
         raise CommandFailed("name the worker after --, such as: hookwire scale -- hookwire work -- ./program", 2)
+    from app.cli.program_handler import check_program
+
+    check_program(context.args)
     try:
         options = ScalerOptions(least, most, cool_down_seconds=cool_down, idle_seconds=2 * cool_down)
     except ValueError as error:

@@ -79,6 +79,9 @@ def work(
     """
     if not context.args:
         raise CommandFailed("name the program after --, such as: hookwire work --kind mail.send -- ./send-mail", 2)
+    from app.cli.program_handler import check_program
+
+    check_program(context.args)
     settings = settings_from(config)
     if queue is not None:
         if jobs:

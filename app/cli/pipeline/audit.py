@@ -14,6 +14,7 @@ import typer
 
 from app.cli.entry import Config, Json, run, say, settings_from
 from app.cli.failure import CommandFailed
+from app.cli.pipeline.audit_erasures import judged_erasures
 from app.cli.pipeline.audit_memory import recalled
 from app.cli.pipeline.audit_metrics import write_metrics
 from app.cli.pipeline.audit_recount import recounted
@@ -73,8 +74,8 @@ def audit(
     `hookwire pipeline archive` first. Days that an audit has proved, and whose files and ledger are as they were, stay
     proved: only their files are hashed.
 
-    Exit code 0: everything was compared, without findings; 1: findings; 2: no findings, but some cells are unjudged;
-    3: the database or the lake cannot be reached.
+    Exit code 0: everything was compared, without findings; 1: findings; 3: the database or the lake cannot be reached.
+    Exit code 2: no findings, but some cells are unjudged, or the database does not know of some erasures.
 
     Examples:
 
@@ -180,13 +181,14 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
         )
         findings += of_webhooks
         findings += await recounted(connection, incarnation, max(since, kept), until)
+        erasures = await judged_erasures(connection, incarnation, audit, cells, question.examples_max)
         records, unequal = sum(cell.records for cell in cells), len(in_question(cells))
         unproved = sum(cell.has_contents is None and cell.bucket is not None for cell in cells)
         remembered, outside = 0 if memory is None else memory.records, audit.outside or 0
         report = AuditReport(
             since, until, ledger, len(cells), hours, records, remembered, outside - remembered, unarchived, unequal,
             unproved + (0 if memory is None else memory.unproved), unjudged, findings,
-            differences,
+            [*differences, *erasures.differences], erasures.erased, erasures.unconfirmed,
         )  # fmt: skip
         if memory is not None and report.exit_code == 0:
             await memory.store(connection, audit.snapshot, begin, until, cells)
@@ -212,6 +214,12 @@ async def _hours(connection: Session, question: Question) -> tuple[datetime, dat
     """Return the span of hours that can be judged and were requested; raise ``CommandFailed`` if it is empty."""
     span = await connection.fetchrow("lake.span")
     assert span is not None, "the cursor has one row"
+    if span["since"] >= span["until"]:
+        first = span["since"] + timedelta(minutes=60 + 65)
+        raise CommandFailed(
+            f"nothing can be judged yet: the ledger's first whole hour begins at {span['since']:%Y-%m-%d %H:%M} UTC, "
+            f"and an hour is judged 65 minutes after its end. Run this from {first:%Y-%m-%d %H:%M} UTC on", 2
+        )  # fmt: skip
     since = max(filter(None, (span["since"], question.since)))
     until = min(filter(None, (span["until"], question.until)))
     if since >= until:

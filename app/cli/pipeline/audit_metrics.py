@@ -1,4 +1,4 @@
-"""Metrics of an audit, for the textfile collector of Prometheus' node exporter (PL-A08)."""
+"""Metrics of an audit, for the textfile collector of Prometheus' node exporter."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ def write_metrics(report: AuditReport, file: Path) -> None:
     for name, text, value in (
         ("unjudged_cells", "Cells the last audit could not judge.", len(report.unjudged)),
         ("unproved_cells", "Cells whose contents the last audit could not prove.", report.unproved),
+        ("erased_events", "Events that the lake notes as erased.", report.erased),
+        ("unconfirmed_erasures", "Erasures that the database does not know of.", len(report.unconfirmed)),
         ("ledger_findings", "Cells of the ledger whose sides differ.", report.ledger.findings),
         ("lake_findings", "Differences between the lake's log and its files.", len(report.lake)),
         ("records", "Records of the lake the last audit compared.", report.records),

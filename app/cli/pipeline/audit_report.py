@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from app.checks.ledger import LedgerReport
     from pipeline.audit.inquiry import Cell, Finding
 
 __all__ = ["AuditReport", "print_report"]
+
+_NAMED_MAX: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,8 @@ class AuditReport:
     * ``webhook_hours``: the number of hours whose deliveries were checked.
     * ``unarchived``: offsets that were read from Kafka, because cells differed and the archive has not read them yet.
     * ``lake``: differences between the lake's log and its files, and commits of other tools, in sentences.
+    * ``erased``: events that the lake notes as erased, in the judged hours; ``unconfirmed``: the ids of those of which
+      the database knows nothing.
     * ``unproved``: cells whose contents the ledger does not know, or whose records were partly erased.
     """
 
@@ -40,54 +44,60 @@ class AuditReport:
     unjudged: Sequence[Cell]
     findings: Sequence[Finding]
     lake: Sequence[str] = ()
+    erased: int = 0
+    unconfirmed: Sequence[str] = ()
 
     @property
     def count(self) -> int:
         """Return the number of rows that an operator should examine."""
-        return self.found + len(self.unjudged)
+        return self.found + len(self.unjudged) + len(self.unconfirmed)
 
     @property
     def found(self) -> int:
-        """Return the number of findings, without the cells that could not be judged."""
+        """Return the number of findings, without what could not be judged."""
         return self.ledger.findings + len(self.lake) + sum(finding.is_finding for finding in self.findings)
 
     @property
     def exit_code(self) -> int:
-        """Return the exit code; it is 0 only if everything was compared (PL-A09)."""
-        return 1 if self.found else 2 if self.unjudged else 0
+        """Return the exit code; it is 0 only if everything was compared."""
+        return 1 if self.found else 2 if self.unjudged or self.unconfirmed else 0
 
 
 def print_report(report: AuditReport) -> None:
     """Print the findings as a table, if there are any, and a line that sums up."""
     from rich.markup import escape
 
-    from app.cli.table import console, table
+    from app.cli.table import console, show
 
     if report.findings or report.unjudged:
-        rows = table(("Finding", "Topic", "Hour", "Count", "Events"), folds=("Topic", "Events"))
-        for found in report.findings:
-            name = f"[red]{found.fault}[/]" if found.is_finding else found.fault
-            rows.add_row(name, *_place(found), f"{found.count:,}", escape(" ".join(found.examples)))
+        rows = [
+            (found.fault, *_place(found), f"{found.count:,}", " ".join(found.examples)) for found in report.findings
+        ]
         for cell in report.unjudged:
             detail = f"{cell.owed:,} accepted, {cell.records:,} in the lake; the events are gone or too many"
-            rows.add_row("[red]unjudged[/]", *_place(cell), "", detail)
-        console().print(rows)
+            rows.append(("unjudged", *_place(cell), "", detail))
+        show(("Finding", "Topic", "Hour", "Count", "Events"), rows, folds=("Topic", "Events"))
     for difference in report.lake:
-        console().print(f"finding: {escape(difference)}", soft_wrap=True)
+        console().print(f"finding: {escape(difference)}")
+    if report.unconfirmed:
+        console().print(
+            f"unconfirmed: the lake notes {len(report.unconfirmed):,} events as erased, and the database does not know "
+            f"them: {' '.join(report.unconfirmed[:_NAMED_MAX])}. If you erased them, run "
+            "`hookwire pipeline erase --confirm`",
+            markup=False, highlight=False,
+        )  # fmt: skip
     hours = f"{report.since:%Y-%m-%d %H:%M} to {report.until:%Y-%m-%d %H:%M} UTC"
     console().print(
         f"{report.records:,} records in {report.cells:,} cells from {hours}, {report.unequal} of them unequal; "
         f"{report.remembered:,} records of days that were proved before; "
+        f"{report.erased:,} erased, {len(report.unconfirmed):,} of them unconfirmed; "
         f"contents of {report.unproved} unproved; {report.outside:,} records of other hours; "
         f"deliveries of {report.webhook_hours} hours; "
         f"{len(report.lake)} findings of the lake's log; "
         f"{report.ledger.findings} findings of the ledger (hookwire doctor --ledger); {report.count} in all",
-        soft_wrap=True,
     )
 
 
 def _place(thing: Any) -> tuple[str, str]:
-    from rich.markup import escape
-
     subscription = getattr(thing, "subscription", None)
-    return escape(f"{thing.topic} to {subscription}" if subscription else thing.topic), f"{thing.hour:%Y-%m-%d %H}:00"
+    return f"{thing.topic} to {subscription}" if subscription else thing.topic, f"{thing.hour:%Y-%m-%d %H}:00"

@@ -7,11 +7,12 @@ import typer
 from app.cli.pipeline.archive import archive, doctor, runs
 from app.cli.pipeline.audit import audit
 from app.cli.pipeline.check import accept_commit, check, convert
+from app.cli.pipeline.erasure import erase
 from app.cli.pipeline.insight import anomaly, deadletter, schema, usage
 from app.cli.pipeline.replay import replay
 from app.cli.pipeline.report import report
 from app.cli.pipeline.service import deliveries, metrics, slo
-from app.cli.pipeline.upkeep import compact, erase, retain
+from app.cli.pipeline.upkeep import compact, retain
 
 __all__ = ["pipeline"]
 

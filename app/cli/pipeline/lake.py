@@ -52,7 +52,7 @@ def lake_of(given: str | None, settings: Settings) -> LakeStorage:
     try:
         return LakeStorage(given or settings.pipeline_lake or str(settings.data_dir / "lake"), s3_of(settings))
     except StorageError as error:
-        raise CommandFailed(str(error), 3) from None
+        raise CommandFailed(f"{error} ({STORE_SETTINGS})", 3) from None
 
 
 def session(name: str, settings: Settings) -> Any:

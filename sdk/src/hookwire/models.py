@@ -312,6 +312,8 @@ class Erasure(Model):
     """The counts of one step."""
 
     dry_run: bool
+    examined: int
+    unread: int | None
     events: int
     erased_before: int
     unknown: int

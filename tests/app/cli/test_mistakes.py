@@ -11,7 +11,8 @@ import typer
 
 from app.checks.check import Check
 from app.checks.settings import settings_checks
-from app.cli.main import application
+from app.cli.data import has_waiting_input
+from app.cli.main import application, main
 from app.settings.settings import Settings
 from tests.app.cli.commands.test_services import hookwire
 from tests.app.conftest import RunHub
@@ -40,6 +41,12 @@ REQUIREMENT = re.compile(r"\b(?:B|[A-Z]{2})-[A-Z]?[0-9]{2,3}\b")
             ["subscribe", "a", "http://127.0.0.1:1/"], b"", 2,
             "port 1 is not allowed; allowed are 80, 443, 8443, most from 1024 on",
         ),
+        (["publish", "a", "/etc/hostname"], b"", 0, "To send the contents of the file, write @/etc/hostname\n"),
+        (["replay", "--since", "2h"], b"", 2, "name who gets them by --subscription, or choose --dead-letters"),
+        (["events", "show", "41"], b"", 2, "the id of an event looks like evt_k3v7q2ha_42"),
+        (["subscriptions", "pause", "billing"], b"", 2, "ids look like sub_3f1c0a9be2d45c7780aa"),
+        (["queues", "purge", "nosuch"], b"", 2, "There is no queue nosuch."),
+        (["sync", "nosuch.toml"], b"", 2, "cannot read nosuch.toml: No such file or directory\n"),
         (["attempts"], b"", 2, "Missing argument 'DELIVERY_OR_EVENT'."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -108,3 +115,29 @@ def test_a_check_is_told_without_its_id(tmp_path: Any) -> None:
     assert found != []
     assert [check.sentence() for check in found if check.id in check.sentence()] == []
     assert Check("SC-01", "proxies", "warn", "none", "set one").sentence() == "proxies: none; set one"
+
+
+@pytest.mark.parametrize("command", [["work", "--kind", "mail", "--"], ["scale", "--"]])
+def test_a_program_that_cannot_run_is_told_before_anything_runs(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """GU-15: `work` used up the attempts of its tasks, and `scale` ended in a traceback."""
+    monkeypatch.setattr("sys.argv", ["hookwire", *command, "./no-such-program"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code, capsys.readouterr().err[:51]) == (
+        2,
+        "hookwire: ./no-such-program is no program that can ",
+    )
+
+
+def test_input_that_nobody_reads_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GU-15: `hookwire publish t < event.json` stored an empty event without a word."""
+    found = []
+    for content in (b"x", b""):
+        file = tmp_path / "input"
+        file.write_bytes(content)
+        with file.open() as opened:
+            monkeypatch.setattr("sys.stdin", opened)
+            found.append(has_waiting_input())
+    assert found == [True, False]

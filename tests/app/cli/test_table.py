@@ -48,14 +48,20 @@ def test_where_a_table_does_not_fit_an_item_has_its_texts_below_it() -> None:
     """GU-04: at 80 columns the reason was lost, and ids and words were cut."""
     assert shown(80, HEADS, [LONG, SHORT], FOLDS, "Events") == [
         "Events",
-        "evt_k3v7q2ha_42  retrying  2026-01-15T09:31:07Z",
+        "evt_k3v7q2ha_42  State: retrying  Next: 2026-01-15T09:31:07Z",
         "    For: https://example.com/hooks/production/orders?tenant=4711",
         "    Reason: attempt 7 failed with HTTP 500: [the database] of the receiver is",
         "      away",
-        "evt_k3v7q2ha_43  pending",
+        "evt_k3v7q2ha_43  State: pending",
         "    For: (fan-out)",
         "    Reason: in turn",
     ]
+
+
+def test_each_number_of_an_item_has_its_heading() -> None:
+    """GU-04: `3  0  0  0` said nothing once the headings were gone. The name of an item comes first."""
+    heads, queue = ("Queue", "Waiting", "Claimed", "Paused"), "mail.outgoing.of.the.marketing.department"
+    assert shown(60, heads, [(queue, "3", "0", "")], ("Queue",)) == [queue, "    Waiting: 3  Claimed: 0"]
 
 
 WORDS = st.text("abcxyz[]/_-.:ä中", min_size=1, max_size=70)

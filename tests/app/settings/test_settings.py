@@ -73,6 +73,35 @@ def test_an_unknown_key_of_the_file_is_refused_with_the_nearest_name(tmp_path: P
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("RETENTION_DAYS", "many", "must be a whole number"),
+        ("PROFILE", "prod", "must be 'development' or 'production'"),
+        ("RETRY_SCHEDULE_SECONDS", "5 10", "each value must be a whole number; commas stand between values"),
+        ("DATA_DIR", __file__, f"{__file__} is a file; name a folder, which is made if it does not exist"),
+    ],
+    ids=lambda value: value if value.isupper() else "",
+)
+def test_a_wrong_value_is_told_in_plain_words(
+    name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GU-15: "Input should be a valid integer, unable to parse string as an integer"."""
+    monkeypatch.setenv(f"HOOKWIRE_{name}", value)
+    assert refusal({f"HOOKWIRE_{name}": value}) == f"HOOKWIRE_{name}: {said}"
+
+
+def test_a_file_that_is_no_toml_is_told_how_a_line_looks(tmp_path: Path) -> None:
+    """GU-15: "Expected newline or end of document" said nothing of the quotes that lacked."""
+    path = write(tmp_path, "listen = 127.0.0.1:1")
+    assert refusal(file=path).endswith('and a text stands in quotes: listen = "127.0.0.1:8080"')
+
+
+def test_the_common_prefix_makes_no_two_names_alike() -> None:
+    """GU-15: for HOOKWIRE_MAX_BODY it said: did you mean HOOKWIRE_KAFKA_MODE?"""
+    assert refusal({"HOOKWIRE_MAX_BODY": "10"}) == "unknown setting HOOKWIRE_MAX_BODY"
+
+
+@pytest.mark.parametrize(
     ("content", "said"),
     [
         ("# profile\nprofile = 'x'\n\n  lease_seconds=\"abc\"", [(2, "profile"), (4, "lease_seconds")]),
@@ -190,7 +219,7 @@ def test_unknown_names_and_wrong_values_are_told_together(tmp_path: Path, monkey
 
     lines = refusal({"HOOKWIRE_LISENN": "x", "HOOKWIRE_DELIVERY_SLOTS": "x"}, path).splitlines()
 
-    assert sorted(line.partition("; ")[0].partition(": Input")[0] for line in lines) == sorted(
+    assert sorted(line.partition("; ")[0].partition(": must be")[0] for line in lines) == sorted(
         [
             "unknown setting HOOKWIRE_LISENN",
             f"{path}, line 1: unknown setting lisen",

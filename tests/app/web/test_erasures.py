@@ -165,9 +165,12 @@ async def test_a_late_repeat_does_not_bring_the_event_back(running_hub: RunHub) 
     assert repeated.status_code == 422
 
 
-async def test_it_is_by_topic_and_key_or_by_ids(running_hub: RunHub) -> None:
+async def test_it_is_by_topic_and_key_or_subject_or_ids(running_hub: RunHub) -> None:
     ids = {"event_ids": ["evt_aaaaaaaa_1"]}
-    bodies = [{}, {"topic": "orders"}, {"key": "k"}, BY_KEY | ids, ids | {"after": "evt_aaaaaaaa_1"}]
+    bodies = [
+        {}, {"topic": "orders"}, {"key": "k"}, BY_KEY | ids, ids | {"after": "evt_aaaaaaaa_1"},
+        ids | {"topic": "orders"}, BY_KEY | {"subject": "s"},
+    ]  # fmt: skip
     async with running_hub() as hub:
         answers = [kind(await hub.client.post("/erasures", json=body))[::2] for body in bodies]
 

@@ -55,7 +55,9 @@ def _document(file: Path) -> dict[str, Any]:
     try:
         text = file.read_text(encoding="utf-8")
         document = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise CommandFailed(f"cannot read {file}: {error.strerror}", 2) from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, ValueError, RecursionError) as error:
         raise CommandFailed(f"{file}: {error}", 2) from None
     if not isinstance(document, dict):
         raise CommandFailed(f"{file}: not a table", 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -28,12 +28,16 @@ In = Annotated[Context, Depends(context_of)]
 EventId = Annotated[str, Field(max_length=60)]
 _EVENTS_MAX: Final = 500
 """The events of one request: a request is one transaction, and a key may have millions."""
+_READ_MAX: Final = 5_000
+"""The events that one request reads to find a subject, which has no index. Headers have up to 64 KiB each."""
 _KEPT_BYTES: Final = "freed bytes in the files of the database, until `hookwire rewrite`"
 _COPIES: Final = "the write-ahead log, standbys and backups of the database; the lake, until `hookwire pipeline erase`"
 _SINKS: Final = {"kafka": "records in Kafka", "amqp": "messages in AMQP queues"}
 _JOBS: Final = "what workers of their jobs stored elsewhere, and events and callbacks with their results"
 _EXAMPLE: dict[str, Any] = {
     "dry_run": False,
+    "examined": 12,
+    "unread": None,
     "events": 12,
     "erased_before": 0,
     "unknown": 0,
@@ -53,18 +57,26 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class ErasureIn(BaseModel):
-    """Chooses events by topic and key, or by their ids."""
+    """Chooses events by topic and key, by their CloudEvents subject, or by their ids."""
 
     model_config = ConfigDict(
         extra="forbid",
         json_schema_extra={"examples": [{"topic": "orders.created", "key": "customer-17", "dry_run": True}]},
     )
 
-    topic: str | None = Field(None, max_length=249, pattern=r"^[A-Za-z0-9._-]+$", description="Together with `key`.")
+    topic: str | None = Field(
+        None, max_length=249, pattern=r"^[A-Za-z0-9._-]+$", description="With `key`, or to narrow `subject`."
+    )
     key: str | None = Field(None, min_length=1, max_length=1024, description="Exactly this ordering key.")
+    subject: str | None = Field(
+        None,
+        min_length=1,
+        max_length=4096,
+        description="Exactly this `subject` of CloudEvents, of one topic or of all.",
+    )
     event_ids: Annotated[list[EventId], Field(min_length=1, max_length=_EVENTS_MAX)] | None = None
     after: EventId | None = Field(
-        None, description="With a key: only events after this one, the `next_after` of the answer before."
+        None, description="With a key or a subject: only events after this one, the `next_after` of the answer before."
     )
     replace_key: bool = Field(
         False, description="Replace the key by `sha256:` and its digest. Use it where the key names a person."
@@ -80,6 +92,8 @@ class ErasureOut(BaseModel):
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     dry_run: bool
+    examined: int = Field(description="Events that this request read. It reads 5,000 at most to find a subject.")
+    unread: int | None = Field(description="With a subject: at most this number of events are still to be read.")
     events: int = Field(description="Events whose contents were erased by this request.")
     erased_before: int = Field(description="Chosen events that were erased already.")
     unknown: int = Field(description="Ids of events that do not exist.")
@@ -105,43 +119,69 @@ class ErasureOut(BaseModel):
 async def erase(body: ErasureIn, request: Request, context: In) -> ErasureOut:
     """Erases content, headers and content type of up to 500 events, with the excerpts of answers to their deliveries.
     Jobs that were made from them lose their arguments and results. Ids, order, times and the ledger stay. The audit
-    trail names the topic, and not the key.
+    trail names the topic, and neither key nor subject.
+
+    No index finds a subject: each request reads up to 5,000 events, and says how many are still to be read.
 
     Without `force`, nothing is erased as long as one of these events is still being delivered.
     """
-    if (body.event_ids is None) == (body.key is None) or (body.key is None) != (body.topic is None):
-        raise Problem("invalid-parameter", "Give topic and key, or event_ids.", parameter="event_ids")
-    if body.event_ids is not None and body.after is not None:
-        raise Problem("invalid-parameter", "after is for a key.", parameter="after")
+    _refuse_unclear(body)
     async with context.database.transaction() as session:
-        chosen = await _chosen(body, context, session)
-        events = await session.fetch("erasure.judge", [row["id"] for row in chosen], context.incarnation)
+        step = await _chosen(body, context, session)
+        events = await session.fetch("erasure.judge", [row["id"] for row in step.chosen], context.incarnation)
         if not body.dry_run and not body.force:
             _refuse_waiting(events)
         wanted = [row for row in events if not row["is_unsent"]]
         counts = Counter(await _counted(wanted, context, session))
         if not body.dry_run and wanted:
             counts |= await _erased(wanted, body, request, context, session)
-    topics = {row["topic"] for row in chosen}
-    last = chosen[-1]["id"] if body.key is not None and len(chosen) == _EVENTS_MAX else None
     return ErasureOut(
-        dry_run=body.dry_run, events=sum(not row["is_erased"] for row in wanted),
-        erased_before=sum(row["is_erased"] for row in wanted),
-        unknown=len(set(body.event_ids or ())) - len(chosen) if body.event_ids is not None else 0,
+        dry_run=body.dry_run, examined=step.examined, unread=step.unread,
+        events=sum(not row["is_erased"] for row in wanted), erased_before=sum(row["is_erased"] for row in wanted),
+        unknown=len(set(body.event_ids or ())) - len(step.chosen) if body.event_ids is not None else 0,
         unsent=len(events) - len(wanted), deliveries=sum(row["deliveries"] for row in wanted),
         jobs=sum(row["jobs"] for row in wanted), attempts=counts["attempts"], archived_jobs=counts["jobs"],
-        not_reached=_not_reached(wanted, counts) if topics else [],
-        next_after=format_event_id(context.incarnation, last) if last is not None else None,
+        not_reached=_not_reached(wanted, counts) if step.chosen else [],
+        next_after=format_event_id(context.incarnation, step.last) if step.last is not None else None,
     )  # fmt: skip
 
 
-async def _chosen(body: ErasureIn, context: Context, session: Session) -> Sequence[Row]:
-    """Return the chosen events, locked, so that no replay makes a delivery of them meanwhile."""
+def _refuse_unclear(body: ErasureIn) -> None:
+    """Raise ``Problem`` unless the events are chosen in exactly one way."""
+    ways = [name for name in ("key", "subject", "event_ids") if getattr(body, name) is not None]
+    is_narrow = body.topic is not None
+    if len(ways) != 1 or (ways == ["key"] and not is_narrow) or (ways == ["event_ids"] and is_narrow):
+        detail = "Give topic and key, or a subject (with a topic, or of all topics), or event_ids."
+        raise Problem("invalid-parameter", detail, parameter="event_ids")
+    if body.event_ids is not None and body.after is not None:
+        raise Problem("invalid-parameter", "after is for a key or a subject.", parameter="after")
+
+
+class Step(NamedTuple):
+    """The events of one request, locked. ``last`` is the last event of the step; None if it was the last step."""
+
+    chosen: Sequence[Row]
+    examined: int
+    last: int | None = None
+    unread: int | None = None
+
+
+async def _chosen(body: ErasureIn, context: Context, session: Session) -> Step:
+    """Choose the events, and lock them, so that no replay makes a delivery of them meanwhile."""
     if body.event_ids is not None:
         numbers = sorted({event_number(event, context.incarnation) for event in body.event_ids})
-        return await session.fetch("erasure.choose_ids", "default", numbers)
+        chosen = await session.fetch("erasure.choose_ids", "default", numbers)
+        return Step(chosen, len(chosen))
     after = event_number(body.after, context.incarnation) if body.after is not None else 0
-    return await session.fetch("erasure.choose", "default", body.topic, body.key, after, _EVENTS_MAX)
+    if body.subject is None:
+        chosen = await session.fetch("erasure.choose", "default", body.topic, body.key, after, _EVENTS_MAX)
+        return Step(chosen, len(chosen), chosen[-1]["id"] if len(chosen) == _EVENTS_MAX else None)
+    found = await session.fetchrow(
+        "erasure.find_subject", "default", after, body.subject, body.topic, _READ_MAX, _EVENTS_MAX
+    )
+    assert found is not None, "a row of scalars"
+    chosen = await session.fetch("erasure.choose_ids", "default", found["ids"])
+    return Step(chosen, found["examined"], found["last_id"], found["unread"])
 
 
 def _refuse_waiting(events: Sequence[Row]) -> None:
@@ -176,7 +216,9 @@ async def _erased(
     await session.fetchval("erasure.end_jobs", ids, context.incarnation, actor)
     done = await session.fetchrow("erasure.erase", ids, context.incarnation, body.replace_key)
     assert done is not None, "a row of counts"
-    subject = f"a key of the topic {body.topic}" if body.topic is not None else "events by their ids"
+    of_topic = f" of the topic {body.topic}" if body.topic is not None else ""
+    way = "events by their ids" if body.event_ids is not None else "a key" if body.key is not None else "a subject"
+    subject = way + of_topic
     await session.execute("erasure.audit", "default", actor, subject, body.reason, len(ids))
     return Counter({"attempts": done["attempts"], "jobs": done["jobs"]})
 

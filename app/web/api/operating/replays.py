@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.event_ids import event_number
+from app.web.api.route.known_subscription import no_such_subscription
 from app.web.api.route.moment import ZonedMoment
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.route.refusals import refusals
@@ -188,7 +189,7 @@ async def _selection(body: ReplayIn, context: Context) -> list[object]:
     if body.subscription_id is not None:
         row = await context.subscriptions.get(body.subscription_id)
         if row is None:
-            raise Problem("not-found", "There is no such subscription.", parameter="subscription_id")
+            raise no_such_subscription("subscription_id")
         subscription = row["id"]
     elif body.source == "events":
         raise Problem("invalid-parameter", "Name the subscription to send events to.", parameter="subscription_id")

@@ -18,7 +18,8 @@ def event_number(event_id: str, incarnation: str) -> int:
     try:
         whose, number = parse_event_id(event_id)
     except ValueError:
-        raise no_such_event() from None
+        detail = "There is no such event: the id of an event looks like evt_k3v7q2ha_42."
+        raise Problem("not-found", detail) from None
     if whose != incarnation:
         raise Problem("not-found", "This event id is of another installation.")
     return number

@@ -9,9 +9,13 @@ from app.web.authentication import may_reach_kind, may_reach_service, may_reach_
 from app.web.problem import Problem
 from db.pool import Row
 
-__all__ = ["find", "is_reached"]
+__all__ = ["find", "is_reached", "no_such_subscription"]
 
-_MISSING = "There is no such subscription."
+
+def no_such_subscription(parameter: str | None = None) -> Problem:
+    """Return the problem of an id that names no subscription, or none that the key may see."""
+    detail = "There is no such subscription; ids look like sub_3f1c0a9be2d45c7780aa, and GET /subscriptions has them."
+    return Problem("not-found", detail, parameter=parameter) if parameter else Problem("not-found", detail)
 
 
 async def find(request: Request, identity: str, context: Context) -> Row:
@@ -19,9 +23,9 @@ async def find(request: Request, identity: str, context: Context) -> Row:
     named = identity.isascii() and identity.isprintable() and len(identity) <= 60
     row = await context.subscriptions.get(identity) if named else None
     if row is None:
-        raise Problem("not-found", _MISSING)
+        raise no_such_subscription()
     if not is_reached(request, row):
-        raise Problem("not-found", _MISSING)
+        raise no_such_subscription()
     return row
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.audited import audited
 from app.web.api.route.context import Context, context_of
-from app.web.api.route.known_subscription import find
+from app.web.api.route.known_subscription import find, no_such_subscription
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.subscribing.subscriptions import find_to_change
@@ -117,7 +117,7 @@ async def rotate_key(
     except ValueError as error:
         raise Problem("invalid-parameter", str(error), parameter="secret") from None
     if made is None:
-        raise Problem("not-found", "There is no such subscription.")
+        raise no_such_subscription()
     info, secret = made
     await audited(request, context, "signing_key.make", f"{row['public_id']} {info.number}")
     response.headers["Cache-Control"] = "no-store"

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from app.web.api.route.audited import audited
 from app.web.api.route.context import Context, context_of
-from app.web.api.route.known_subscription import find, is_reached
+from app.web.api.route.known_subscription import find, is_reached, no_such_subscription
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, read_cursor
 from app.web.api.route.precondition import IfMatch, etag, version_meant
 from app.web.api.route.refusals import refusals
@@ -219,9 +219,6 @@ async def list_subscriptions(
         )  # fmt: skip
 
 
-_MISSING = "There is no such subscription."
-
-
 async def find_to_change(request: Request, identity: str, context: Context) -> Row:
     """Return the subscription as :func:`find` does. A worker's callback gets the work of others, so the key needs the
     scope ``work`` to change it; else ``Problem``.
@@ -236,7 +233,7 @@ async def find_to_change(request: Request, identity: str, context: Context) -> R
 def subscription_out(row: Row | None) -> SubscriptionOut:
     """Return the public shape of a row of ``subscription.get``; ``Problem`` for none."""
     if row is None:
-        raise Problem("not-found", _MISSING)
+        raise no_such_subscription()
     return SubscriptionOut.model_validate(_out(row))
 
 
@@ -303,5 +300,5 @@ async def delete(request: Request, subscription_id: str, context: In, if_match: 
         detail = "A RabbitHub queue keeps its messages in it; delete the queue."
         raise Problem("invalid-parameter", detail, parameter="subscription_id") from None
     if not deleted:
-        raise Problem("not-found", _MISSING)
+        raise no_such_subscription()
     await audited(request, context, "subscription.end", row["public_id"])

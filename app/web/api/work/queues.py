@@ -221,6 +221,12 @@ async def make_temporary(request: Request, body: TemporaryIn, response: Response
 @needs("read", reach="queue")
 async def get(queue: Queue, context: In) -> QueueOut:
     """Settings and counts."""
+    [found] = await _queues_out([await _known(queue, context)], context)
+    return QueueOut.model_validate(found)
+
+
+async def _known(queue: str, context: Context) -> Row:
+    """Return the row of the queue, or raise ``Problem``. Foreign transactions may have made it without a row."""
     name = queue_name(queue)
     row = await context.database.fetchrow("queue.get", name)
     if row is None:
@@ -228,8 +234,7 @@ async def get(queue: Queue, context: In) -> QueueOut:
         row = await context.database.fetchrow("queue.get", name)
     if row is None:
         raise Problem("unknown-queue", f"There is no queue {name}.")
-    [found] = await _queues_out([row], context)
-    return QueueOut.model_validate(found)
+    return row
 
 
 @router.put("/{queue}", summary="Set a queue's settings", responses=refusals(*_BODY))
@@ -291,19 +296,25 @@ async def list_dead(
         )
 
 
-@router.post("/{queue}/dead/redrive", summary="Return dead letters to their queue", responses=refusals(*_BODY))
+@router.post("/{queue}/dead/redrive", summary="Return dead letters to their queue",
+             responses=refusals(*_BODY, "unknown-queue"))  # fmt: skip
 @needs("operate", reach="queue")
 async def redrive(request: Request, queue: Queue, body: ChosenIn, context: In) -> ChosenOut:
     """Returns them to their old places and counts their deliveries anew. At most 500 at a time."""
     ids = await context.jobs.queues.redrive(queue_name(queue), _numbers(body), actor_of(request), body.reason)
+    if not ids:
+        await _known(queue, context)
     return ChosenOut(ids=[f"msg_{number}" for number in ids])
 
 
-@router.post("/{queue}/dead/purge", summary="Delete dead letters", responses=refusals(*_BODY))
+@router.post("/{queue}/dead/purge", summary="Delete dead letters",
+             responses=refusals(*_BODY, "unknown-queue"))  # fmt: skip
 @needs("operate", reach="queue")
 async def purge_dead(request: Request, queue: Queue, body: ChosenIn, context: In) -> ChosenOut:
     """At most 500 at a time."""
     ids = await context.jobs.queues.purge_dead(queue_name(queue), _numbers(body), actor_of(request), body.reason)
+    if not ids:
+        await _known(queue, context)
     return ChosenOut(ids=[f"msg_{number}" for number in ids])
 
 

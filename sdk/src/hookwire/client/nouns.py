@@ -2252,6 +2252,7 @@ class Erasures(Noun):
         *,
         topic: str | None = UNSET,
         key: str | None = UNSET,
+        subject: str | None = UNSET,
         event_ids: Sequence[str] | None = UNSET,
         after: str | None = UNSET,
         replace_key: bool = UNSET,
@@ -2270,6 +2271,7 @@ class Erasures(Noun):
             members={
                 "topic": topic,
                 "key": key,
+                "subject": subject,
                 "event_ids": event_ids,
                 "after": after,
                 "replace_key": replace_key,
@@ -2291,6 +2293,7 @@ class AsyncErasures(AsyncNoun):
         *,
         topic: str | None = UNSET,
         key: str | None = UNSET,
+        subject: str | None = UNSET,
         event_ids: Sequence[str] | None = UNSET,
         after: str | None = UNSET,
         replace_key: bool = UNSET,
@@ -2309,6 +2312,7 @@ class AsyncErasures(AsyncNoun):
             members={
                 "topic": topic,
                 "key": key,
+                "subject": subject,
                 "event_ids": event_ids,
                 "after": after,
                 "replace_key": replace_key,

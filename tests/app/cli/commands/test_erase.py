@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import asyncpg
+import pytest
 
 from tests.app.cli.commands.test_services import hookwire
 from tests.app.cli.test_main import hookwire as command
@@ -70,6 +71,33 @@ async def test_no_byte_of_an_erased_event_is_left_in_the_files_of_the_database(
     rewritten = [one["table"] for one in json.loads(done.stdout)["tables"] if one["stops_publishing"]]
     assert (after, rewritten) == (dict.fromkeys(texts, 0), ["hookwire.events_00000000"])
     assert again.stdout == "0 tables were rewritten, for 0 erased events\n"
+
+
+async def test_a_subject_is_found_by_reading_all_events_in_steps(
+    running_hub: RunHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each topic and in each mode of CloudEvents. The command says how far it is."""
+    monkeypatch.setattr("app.web.api.operating.erasures._READ_MAX", 2)
+    about = {"specversion": "1.0", "source": "/x", "type": "t", "subject": "Ada Lovelace"}
+    binary = {f"ce_{name}": value for name, value in about.items()}
+    async with running_hub(ALL_ROLES) as hub:
+        structured = json.dumps(about | {"id": "1", "data": 1}).encode()
+        published = [
+            await hub.publish("a", structured, content_type="application/cloudevents+json"),
+            await hub.publish("a", b"x", **binary | {"ce_subject": "Bob"}, ce_id="2"),
+            await hub.publish("b", b"x", **binary | {"ce_subject": "Ada%20Lovelace"}, ce_id="3"),
+        ]
+        ids = [answer.json()["id"] for answer in published]
+        for event in ids:
+            await hub.until(f"/events/{event}", lambda found: all(one["state"] == "sent" for one in found["sinks"]))
+        of_one = await hookwire(hub, "erase", "--subject", "Ada Lovelace", "--topic", "b", "--dry-run")
+        of_all = await hookwire(hub, "erase", "--subject", "Ada Lovelace")
+        erased = [bool((await hub.client.get(f"/events/{event}")).json()["erased_at"]) for event in ids]
+        [entry] = (await hub.client.get("/audit?limit=1")).json()["items"]
+
+    assert (of_one[1].splitlines()[0].split(",")[0], of_one[2]) == ("1 events would be erased", "")
+    assert (of_all[0], of_all[2]) == (0, "hookwire: 2 events read, at most 1 to read; 1 chosen so far\n")
+    assert (erased, entry["subject"]) == ([True, False, True], "a subject")
 
 
 async def test_a_rewrite_names_the_transaction_that_may_still_read_what_was_erased(database_url: str) -> None:
