@@ -2980,7 +2980,7 @@ class Tasks(Noun):
 
     def list_kinds(self, *, timeout_seconds: float | None = None) -> Listed[models.Kind]:
         """List the settings of kinds."""
-        return self._items("GET", "/tasks/kinds", "tasks.list_kinds", models.Kind, timeout_seconds=timeout_seconds)
+        return self._items("GET", "/task-kinds", "tasks.list_kinds", models.Kind, timeout_seconds=timeout_seconds)
 
     def purge(
         self, *, reason: str | None = UNSET, numbers: Sequence[int] | None = UNSET, timeout_seconds: float | None = None
@@ -3019,7 +3019,7 @@ class Tasks(Noun):
         """Set how tasks of a kind are treated."""
         return self._model(
             "PUT",
-            f"/tasks/kinds/{segment(kind)}",
+            f"/task-kinds/{segment(kind)}",
             "tasks.put_kind",
             models.Kind,
             members={
@@ -3115,9 +3115,7 @@ class AsyncTasks(AsyncNoun):
 
     async def list_kinds(self, *, timeout_seconds: float | None = None) -> Listed[models.Kind]:
         """List the settings of kinds."""
-        return await self._items(
-            "GET", "/tasks/kinds", "tasks.list_kinds", models.Kind, timeout_seconds=timeout_seconds
-        )
+        return await self._items("GET", "/task-kinds", "tasks.list_kinds", models.Kind, timeout_seconds=timeout_seconds)
 
     async def purge(
         self, *, reason: str | None = UNSET, numbers: Sequence[int] | None = UNSET, timeout_seconds: float | None = None
@@ -3156,7 +3154,7 @@ class AsyncTasks(AsyncNoun):
         """Set how tasks of a kind are treated."""
         return await self._model(
             "PUT",
-            f"/tasks/kinds/{segment(kind)}",
+            f"/task-kinds/{segment(kind)}",
             "tasks.put_kind",
             models.Kind,
             members={
@@ -3986,14 +3984,14 @@ class Kinds(Noun):
     def list(self, *, limit: int = UNSET, timeout_seconds: float | None = None) -> Iterator[models.JobKind]:
         """List the settings of kinds of jobs."""
         return self._pages(
-            "GET", "/jobs/kinds", "kinds.list", models.JobKind, query={"limit": limit}, timeout_seconds=timeout_seconds
+            "GET", "/job-kinds", "kinds.list", models.JobKind, query={"limit": limit}, timeout_seconds=timeout_seconds
         )
 
     def pause(self, kind: str | int, /, *, reason: str | None = UNSET, timeout_seconds: float | None = None) -> None:
         """Stop handing out jobs of a kind."""
         self._none(
             "POST",
-            f"/jobs/kinds/{segment(kind)}/pause",
+            f"/job-kinds/{segment(kind)}/pause",
             "kinds.pause",
             members={"reason": reason},
             timeout_seconds=timeout_seconds,
@@ -4029,7 +4027,7 @@ class Kinds(Noun):
         """Set the settings of a kind of jobs."""
         return self._model(
             "PUT",
-            f"/jobs/kinds/{segment(kind)}",
+            f"/job-kinds/{segment(kind)}",
             "kinds.put",
             models.JobKind,
             members={
@@ -4061,7 +4059,7 @@ class Kinds(Noun):
         """Hand out jobs of a kind again."""
         self._none(
             "POST",
-            f"/jobs/kinds/{segment(kind)}/resume",
+            f"/job-kinds/{segment(kind)}/resume",
             "kinds.resume",
             members={"reason": reason},
             timeout_seconds=timeout_seconds,
@@ -4074,7 +4072,7 @@ class AsyncKinds(AsyncNoun):
     def list(self, *, limit: int = UNSET, timeout_seconds: float | None = None) -> AsyncIterator[models.JobKind]:
         """List the settings of kinds of jobs."""
         return self._pages(
-            "GET", "/jobs/kinds", "kinds.list", models.JobKind, query={"limit": limit}, timeout_seconds=timeout_seconds
+            "GET", "/job-kinds", "kinds.list", models.JobKind, query={"limit": limit}, timeout_seconds=timeout_seconds
         )
 
     async def pause(
@@ -4083,7 +4081,7 @@ class AsyncKinds(AsyncNoun):
         """Stop handing out jobs of a kind."""
         await self._none(
             "POST",
-            f"/jobs/kinds/{segment(kind)}/pause",
+            f"/job-kinds/{segment(kind)}/pause",
             "kinds.pause",
             members={"reason": reason},
             timeout_seconds=timeout_seconds,
@@ -4119,7 +4117,7 @@ class AsyncKinds(AsyncNoun):
         """Set the settings of a kind of jobs."""
         return await self._model(
             "PUT",
-            f"/jobs/kinds/{segment(kind)}",
+            f"/job-kinds/{segment(kind)}",
             "kinds.put",
             models.JobKind,
             members={
@@ -4153,7 +4151,7 @@ class AsyncKinds(AsyncNoun):
         """Hand out jobs of a kind again."""
         await self._none(
             "POST",
-            f"/jobs/kinds/{segment(kind)}/resume",
+            f"/job-kinds/{segment(kind)}/resume",
             "kinds.resume",
             members={"reason": reason},
             timeout_seconds=timeout_seconds,
@@ -4167,7 +4165,7 @@ class Schedules(Noun):
         """List schedules."""
         return self._pages(
             "GET",
-            "/jobs/periodic",
+            "/job-schedules",
             "schedules.list",
             models.Schedule,
             query={"limit": limit},
@@ -4189,7 +4187,7 @@ class Schedules(Noun):
         """Set a schedule."""
         return self._model(
             "PUT",
-            f"/jobs/periodic/{segment(name)}",
+            f"/job-schedules/{segment(name)}",
             "schedules.put",
             models.Schedule,
             members={"cron": cron, "job": job, "zone": zone, "missed": missed, "is_paused": is_paused},
@@ -4198,7 +4196,7 @@ class Schedules(Noun):
 
     def remove(self, name: str | int, /, *, timeout_seconds: float | None = None) -> None:
         """Remove a schedule."""
-        self._none("DELETE", f"/jobs/periodic/{segment(name)}", "schedules.remove", timeout_seconds=timeout_seconds)
+        self._none("DELETE", f"/job-schedules/{segment(name)}", "schedules.remove", timeout_seconds=timeout_seconds)
 
 
 class AsyncSchedules(AsyncNoun):
@@ -4208,7 +4206,7 @@ class AsyncSchedules(AsyncNoun):
         """List schedules."""
         return self._pages(
             "GET",
-            "/jobs/periodic",
+            "/job-schedules",
             "schedules.list",
             models.Schedule,
             query={"limit": limit},
@@ -4230,7 +4228,7 @@ class AsyncSchedules(AsyncNoun):
         """Set a schedule."""
         return await self._model(
             "PUT",
-            f"/jobs/periodic/{segment(name)}",
+            f"/job-schedules/{segment(name)}",
             "schedules.put",
             models.Schedule,
             members={"cron": cron, "job": job, "zone": zone, "missed": missed, "is_paused": is_paused},
@@ -4240,7 +4238,7 @@ class AsyncSchedules(AsyncNoun):
     async def remove(self, name: str | int, /, *, timeout_seconds: float | None = None) -> None:
         """Remove a schedule."""
         await self._none(
-            "DELETE", f"/jobs/periodic/{segment(name)}", "schedules.remove", timeout_seconds=timeout_seconds
+            "DELETE", f"/job-schedules/{segment(name)}", "schedules.remove", timeout_seconds=timeout_seconds
         )
 
 
