@@ -15,7 +15,7 @@ from tests.app.conftest import RunHub
 from tests.app.web.test_openapi import DOCUMENT, operations
 
 ROOT = Path(__file__).parents[3]
-PROGRAM = Path(__file__).with_name("generated_client.py")
+PROGRAM = ROOT / "scripts" / "interop" / "api" / "python" / "client.py"
 GENERATOR = Path(sys.executable).with_name("openapi-python-client")
 
 
@@ -48,10 +48,11 @@ async def test_a_generated_python_client_publishes_subscribes_rotates_and_lists(
     assert json.loads(found) == {
         "event": ["orders", "k", '{"order":4711}'],
         "refused": [422, "invalid-topic"],
+        "batch": ["stored", "stored"],
         "rotated": 2,
         "keys": [2, 1],
-        "subscriptions": [[True, "untried"]],
-        "lists": ["DeliveryPage", "UndeliveredPage"],
+        "subscriptions": [[True, "active"]],
+        "undelivered": True,
     }
 
 

@@ -24,21 +24,26 @@ func main() {
 	check(err)
 
 	topic, key := "orders", "k"
-	made, err := client.SubscriptionsCreateWithResponse(ctx, hookwire.SubscriptionIn{Topic: &topic, Callback: callback})
+	made, err := client.SubscriptionsCreateWithResponse(
+		ctx, &hookwire.SubscriptionsCreateParams{}, hookwire.SubscriptionIn{Topic: &topic, Callback: callback},
+	)
 	check(err)
 	published, err := client.EventsPublishWithResponse(
 		ctx, topic, &hookwire.EventsPublishParams{HookwireKey: &key}, map[string]int{"order": 4711},
 	)
 	check(err)
-	accepted, err := published.JSON202.AsAccepted()
-	check(err)
 	refused, err := client.EventsPublishWithResponse(ctx, "a..b", &hookwire.EventsPublishParams{}, 1)
 	check(err)
-	rotated, err := client.SubscriptionsRotateKeyWithResponse(ctx, made.JSON201.Id, hookwire.SigningKeyIn{})
+	events := []hookwire.BatchEvent{{Key: &key, Data: map[string]int{"order": 1}}, {Key: &key, Data: map[string]int{"order": 2}}}
+	batch, err := client.EventsPublishBatchWithResponse(ctx, topic, &hookwire.EventsPublishBatchParams{}, events)
+	check(err)
+	rotated, err := client.SubscriptionsRotateKeyWithResponse(
+		ctx, made.JSON201.Id, &hookwire.SubscriptionsRotateKeyParams{}, hookwire.SigningKeyIn{},
+	)
 	check(err)
 	keys, err := client.SubscriptionsListKeysWithResponse(ctx, made.JSON201.Id)
 	check(err)
-	event, err := client.EventsGetWithResponse(ctx, accepted.Id)
+	event, err := client.EventsGetWithResponse(ctx, published.JSON202.Id)
 	check(err)
 	subscriptions, err := client.SubscriptionsListWithResponse(ctx, &hookwire.SubscriptionsListParams{})
 	check(err)
@@ -48,7 +53,10 @@ func main() {
 	)
 	check(err)
 
-	numbers, states := []int{}, [][]any{}
+	numbers, states, outcomes := []int{}, [][]any{}, []any{}
+	for _, one := range *batch.JSON202 {
+		outcomes = append(outcomes, one.Outcome)
+	}
 	for _, one := range keys.JSON200.Items {
 		numbers = append(numbers, one.Number)
 	}
@@ -59,6 +67,7 @@ func main() {
 	check(json.NewEncoder(os.Stdout).Encode(map[string]any{
 		"event":         []any{event.JSON200.Topic, event.JSON200.Key, event.JSON200.Payload},
 		"refused":       []any{problem.Status, problem.Type[strings.LastIndex(problem.Type, "/")+1:]},
+		"batch":         outcomes,
 		"rotated":       rotated.JSON201.Number,
 		"keys":          numbers,
 		"subscriptions": states,
