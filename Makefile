@@ -83,8 +83,9 @@ fuzz: dev-environment ## schemathesis over the OpenAPI file: some 9,000 requests
 	@$(PYTHON_IN_VENV) -m scripts.fuzz
 
 .PHONY: test-interop
-test-interop: dev-environment ## Public and generated clients in Python, Node and Go against ours (needs Node and Go)
-	@scripts/install-servers libzmq rabbitmq
+test-interop: dev-environment ## Public and generated clients in seven languages against ours (needs Node, Go, Maven, cargo)
+	@scripts/install-servers libzmq rabbitmq ruby php
+	@$(PYTHON_IN_VENV) -m scripts.interop_signatures
 	@$(PYTHON_IN_VENV) -m scripts.interop_services
 	@$(PYTHON_IN_VENV) -m scripts.interop_clients
 	@$(PYTHON_IN_VENV) -m pytest -m interop

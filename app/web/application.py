@@ -84,6 +84,7 @@ _ROUTERS: Sequence[APIRouter] = (
     messages.router,
     queues.router,
     archive.router,
+    tasks.kinds,
     tasks.router,
     services.router,
     requests.router,

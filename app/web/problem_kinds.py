@@ -96,7 +96,7 @@ _ROWS: Final = (
         "There is no such job",
         "No live job has this id or token, and no recently ended job. With automatic creation of kinds switched off, "
         "enqueueing a job of a new kind ends here too.",
-        "Check the id. Ended jobs are kept for the kind's retention_days. Create a kind with PUT /jobs/kinds/{kind}.",
+        "Check the id. Ended jobs are kept for the kind's retention_days. Create a kind with PUT /job-kinds/{kind}.",
     ),
     ProblemKind(
         "wrong-state",

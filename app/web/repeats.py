@@ -22,7 +22,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.web.api.route.repeat_rules import KEPT, REFUSED
+from app.web.api.route.repeat_rules import FORMER, KEPT, REFUSED
 from app.web.problem import Problem, problem_of_database
 from db.errors import DatabaseError
 from db.pool import Database, Row, Session
@@ -70,7 +70,7 @@ class Repeats:
         self._app = app
         self._database = database
         self._tell = tell
-        self._kept = [(compile_path(path)[0], secret) for path, secret in KEPT.items()]
+        self._kept = [(compile_path(path)[0], secret) for path, secret in (KEPT | dict.fromkeys(FORMER, "")).items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or raise ``Problem`` for the request limits to answer."""

@@ -4,6 +4,10 @@
     export HOOKWIRE_URL=http://127.0.0.1:8080 HOOK_SECRET=whsec_...
     gunicorn django_app:application --bind 127.0.0.1:8002
 
+By ASGI: `pip install uvicorn`, and
+
+    uvicorn django_app:asgi_application --port 8002
+
 HOOK_SECRET is the secret of a subscription to http://127.0.0.1:8002/hook, which the hub returns when it is made.
 """
 
@@ -15,6 +19,7 @@ from django.conf import settings
 if not settings.configured:
     settings.configure(SECRET_KEY=os.environ.get("SECRET_KEY", "only for this example"), ALLOWED_HOSTS=["*"])
 
+from django.core.handlers.asgi import ASGIHandler
 from django.core.handlers.wsgi import WSGIHandler
 from django.http import HttpRequest, JsonResponse
 from django.urls import path
@@ -47,3 +52,4 @@ def order(event: Event) -> None:
 urlpatterns = [path("orders", orders), path("hook", receive.view)]
 settings.ROOT_URLCONF = __name__
 application = WSGIHandler()
+asgi_application = ASGIHandler()

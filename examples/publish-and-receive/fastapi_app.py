@@ -4,6 +4,10 @@
     export HOOKWIRE_URL=http://127.0.0.1:8080 HOOK_SECRET=whsec_...
     uvicorn fastapi_app:app --port 8001
 
+Or by gunicorn: `pip install gunicorn`, and
+
+    gunicorn fastapi_app:app --worker-class asgi --bind 127.0.0.1:8001
+
 HOOK_SECRET is the secret of a subscription to http://127.0.0.1:8001/hook, which the hub returns when it is made.
 """
 

@@ -199,7 +199,7 @@ def kind(name: KindName, settings: Settings, url: Url = None, as_json: Json = Fa
     run(
         _ask(
             "PUT",
-            f"/kinds/{segment(name)}",
+            f"/job-kinds/{segment(name)}",
             values,
             url,
             config,
@@ -215,7 +215,7 @@ def pause(name: KindName, why: Why = None, url: Url = None, as_json: Json = Fals
     run(
         _ask(
             "POST",
-            f"/kinds/{segment(name)}/pause",
+            f"/job-kinds/{segment(name)}/pause",
             {"reason": why},
             url,
             config,
@@ -231,7 +231,7 @@ def resume(name: KindName, why: Why = None, url: Url = None, as_json: Json = Fal
     run(
         _ask(
             "POST",
-            f"/kinds/{segment(name)}/resume",
+            f"/job-kinds/{segment(name)}/resume",
             {"reason": why},
             url,
             config,
@@ -268,7 +268,7 @@ def set_periodic(
     run(
         _ask(
             "PUT",
-            f"/periodic/{segment(name)}",
+            f"/job-schedules/{segment(name)}",
             body,
             url,
             config,
@@ -281,17 +281,27 @@ def set_periodic(
 @periodic.command(name="remove")
 def remove_periodic(name: Name, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Remove a schedule."""
-    run(_ask("DELETE", f"/periodic/{segment(name)}", None, url, config, lambda _: f"{name}: removed", as_json=as_json))
+    run(
+        _ask(
+            "DELETE",
+            f"/job-schedules/{segment(name)}",
+            None,
+            url,
+            config,
+            lambda _: f"{name}: removed",
+            as_json=as_json,
+        )
+    )
 
 
 def _act(job: str, verb: str, body: dict[str, Any], url: str | None, config: Any, *, as_json: bool) -> None:
     asked = {name: value for name, value in body.items() if value is not None}
-    path = f"/{segment(job)}/{verb}"
+    path = f"/jobs/{segment(job)}/{verb}"
     run(_ask("POST", path, asked, url, config, lambda made: f"{job}: {made['state']}", as_json=as_json))
 
 
 async def _list_periodic(url: str | None, config: Any, *, indent: int | None) -> int:
-    say(json.dumps(await listed("/jobs/periodic", {}, None, url, config), indent=indent))
+    say(json.dumps(await listed("/job-schedules", {}, None, url, config), indent=indent))
     return 0
 
 
@@ -312,7 +322,7 @@ async def _ask(
     """Ask the hub, and print its answer; where that is empty, what was done, with ``as_json`` as an object."""
     from app.cli.hub_client import ask, connected, hub_url
 
-    address = f"{hub_url(url, settings_from(config))}/jobs{path}"
+    address = f"{hub_url(url, settings_from(config))}{path}"
     content = json.dumps(body).encode() if body is not None else None
     async with connected() as client:
         made = await ask(client, method, address, content)

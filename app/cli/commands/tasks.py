@@ -207,7 +207,7 @@ async def _chosen(
 async def _kind(name: str, values: dict[str, Any], url: str | None, config: Any, *, as_json: bool) -> int:
     from app.cli.hub_client import ask, connected, hub_url
 
-    address = f"{hub_url(url, settings_from(config))}/tasks/kinds/{segment(name)}"
+    address = f"{hub_url(url, settings_from(config))}/task-kinds/{segment(name)}"
     async with connected() as client:
         made = await ask(client, "PUT", address, json.dumps(values).encode("ascii"))
     say(json.dumps(made, indent=None if as_json else 2))

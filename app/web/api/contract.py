@@ -52,6 +52,7 @@ _TAGS = [
         "name": "dead letters",
         "description": "Deliveries and records that were given up, for a broker or a subscription.",
     },
+    {"name": "sources", "description": "Kafka topics that the hub reads, and the records that it refused."},
     {"name": "replays", "description": "Events sent again, in the background."},
     {"name": "erasures", "description": "Contents of events that go, on behalf of a person."},
     {"name": "audit", "description": "Actions on holds, dead letters and replays, with their actors."},
@@ -66,6 +67,7 @@ _FIRST_PATHS = ("/topics/{topic}/events", "/topics/{topic}/batch", "/events/{eve
 _REFUSED_BY_AUTHENTICATION = refusals("unauthorized", "forbidden", "too-many-requests")
 _TOO_LONG = refusals("uri-too-long")
 _READS = ("get", "head")
+_PROBES = ("/healthz", "/readyz")  # their addresses are judged like every other
 _LENIENT = ("/hub", "/rabbithub", "/handshakes")  # other standards define these requests
 _SECURITY_SCHEMES = {
     "key": {
@@ -73,7 +75,7 @@ _SECURITY_SCHEMES = {
         "scheme": "bearer",
         "bearerFormat": "hwk_...",
         "description": "An API key, where the hub requires one (`HOOKWIRE_ACCESS`, default in production). "
-        "An operation names the scopes that its key needs; each alternative is enough. `admin` holds every scope.",
+        "`x-scopes` of an operation are the scopes that its key needs; each list is enough. `admin` holds every scope.",
     }
 }
 _FRAMEWORK_SCHEMAS = ("HTTPValidationError", "ValidationError")
@@ -90,7 +92,7 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
     document = get_openapi(
         title=TITLE, version=VERSION, openapi_version="3.1.0", summary=_SUMMARY, description=_DESCRIPTION,
         routes=api.routes, tags=_tags(), servers=[{"url": "/", "description": "This hub."}],
-        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        contact={"name": "The makers of hookwire"}, license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
     )  # fmt: skip
     paths = deepcopy({**PUBLISH_PATHS, **document["paths"], **HUB_PATHS, **RABBITHUB_PATHS})
     document["paths"] = {path: paths[path] for path in dict.fromkeys((*_FIRST_PATHS, *paths))}
@@ -103,7 +105,7 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
     for name, path in document["paths"].items():
         for method, operation in path.items():
             _drop_framework_refusal(operation["responses"])
-            if any(parameter["in"] == "query" for parameter in operation.get("parameters", ())):
+            if any(parameter["in"] == "query" for parameter in operation.get("parameters", ())) or name in _PROBES:
                 operation["responses"] |= {str(status): answer for status, answer in _TOO_LONG.items()}
             if "application/json" in operation.get("requestBody", {}).get("content", {}):
                 _announce_unstorable(operation["responses"])
@@ -112,13 +114,17 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
             if method == "post":
                 announce_repeats(name, operation)
             need = needs.of({"type": "http", "method": method.upper(), "path": name})
+            operation["security"] = []
             if need != OPEN:
-                operation["security"] = [{}, *({"key": list(scopes)} for scopes in need.alternatives())]
+                operation["security"] = [{}, {"key": []}]
+                operation["x-scopes"] = [list(scopes) for scopes in need.alternatives()]
                 operation["responses"] |= {str(status): answer for status, answer in _REFUSED_BY_AUTHENTICATION.items()}
     document["components"]["securitySchemes"] = _SECURITY_SCHEMES
     for path in document["paths"].values():
         for operation in path.values():
             _describe_one_body(operation.get("requestBody", {}))
+            for answer in operation["responses"].values():
+                _describe_bytes(answer)
     _describe_defaults(document)
     document["webhooks"] = WEBHOOKS
     return document
@@ -138,6 +144,13 @@ def _describe_one_body(body: dict[str, Any]) -> None:
     others = {name: media.get("schema", {}).get("description", "") for name, media in content.items() if name != kept}
     body["content"] = {kept: content.get(kept, {"schema": {"type": "string", "format": "binary"}})}
     body["x-other-content-types"] = others
+
+
+def _describe_bytes(answer: dict[str, Any]) -> None:
+    """For an answer of any type, describe bytes as well, because generators leave out a type that they do not know."""
+    content = answer.get("content", {})
+    if "*/*" in content:
+        answer["content"] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}, **content}
 
 
 def _describe_defaults(document: dict[str, Any]) -> None:

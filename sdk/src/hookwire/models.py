@@ -286,7 +286,7 @@ class DeliveryDone(Model):
 class DryRun(Model):
     """The result of a dry run."""
 
-    dry_run: bool | None = field(default=None)
+    dry_run: bool
     records: int
     erased: int
     more: bool

@@ -82,12 +82,12 @@ _ROUTES = {
     "schedules": Route(
         "INSERT INTO hookwire.job_schedules (name, cron, next_at, job)"
         f" SELECT 's' || n, '* * * * *', 'infinity', jsonb_build_object('kind', 'k', 'args', {_JSON}) {_EACH}",
-        "/jobs/periodic", name=lambda item: item["name"],
+        "/job-schedules", name=lambda item: item["name"],
     ),
     "kinds of jobs": Route(
         "INSERT INTO hookwire.job_kinds (kind, machine_rule)"
         f" SELECT 'k' || n, {_JSON} FROM generate_series(2, {_ITEMS}) AS n",
-        "/jobs/kinds", name=lambda item: item["kind"],  # one more kind is `*`
+        "/job-kinds", name=lambda item: item["kind"],  # one more kind is `*`
     ),
     "subscriptions": Route(
         "INSERT INTO hookwire.subscriptions (public_id, tenant, protocol, topic, topic_regex, callback, state, filter)"

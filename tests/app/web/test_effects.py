@@ -63,7 +63,7 @@ async def test_what_is_so_already_is_told(running_hub: RunHub) -> None:
         await hub.client.put("/queues/mail", json={})
         await hub.client.put("/services/echo", json={})
         paths = ("/queues/mail/pause", "/queues/mail/resume", "/services/echo/disable", "/services/echo/enable",
-                 "/jobs/kinds/k/pause", "/jobs/kinds/k/resume")  # fmt: skip
+                 "/job-kinds/k/pause", "/job-kinds/k/resume")  # fmt: skip
         told = {path: [await notice(hub, "POST", path) for _ in range(2)] for path in paths}
         closed = await notice(hub, "DELETE", f"/requests/{'0' * 32}")
 

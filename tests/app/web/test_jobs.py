@@ -93,7 +93,7 @@ async def test_an_office_assigns_delays_reviews_and_switches_to_machines(running
     """JB-40..JB-45: as a new user would; the trail says who did what."""
     async with running_hub() as hub:
         await hub.client.put(
-            "/jobs/kinds/k", json={"automation": "manual", "needs_review": True, "reviewer_differs": True}
+            "/job-kinds/k", json={"automation": "manual", "needs_review": True, "reviewer_differs": True}
         )
         job = await enqueue(hub, args={"invoice": 1})
         nothing = await post(hub, "/claim", kinds=["k"])
@@ -113,7 +113,7 @@ async def test_an_office_assigns_delays_reviews_and_switches_to_machines(running
         await post(hub, f"/{job}/finish", by="ada", result={"ok": True, "pages": 2})
         approved = await post(hub, f"/{job}/approve", by="bob")
         other = await enqueue(hub, args={"invoice": 2})
-        await hub.client.put("/jobs/kinds/k", json={"automation": "assisted"})
+        await hub.client.put("/job-kinds/k", json={"automation": "assisted"})
         item = await claim_one(hub)
         await settle(hub, "complete", item, result={"draft": True})
         trail = [(act["actor"], act["verb"]) for act in (await show(hub, job, "trail"))[0]]
@@ -164,7 +164,7 @@ async def test_a_receipt_of_a_job_that_is_gone_is_stale_for_a_key_too(running_hu
         async def ask(path: str, **body: Any) -> Any:
             return await hub.client.post(f"/jobs{path}", json=body, headers=admin)
 
-        await hub.client.put("/jobs/kinds/k", json={"retention_days": 0}, headers=admin)
+        await hub.client.put("/job-kinds/k", json={"retention_days": 0}, headers=admin)
         job = (await ask("", kind="k")).json()["id"]
         [held] = (await ask("/claim")).json()["items"]
         statuses = [(await ask(f"/{job}/complete", receipt=held["receipt"])).status_code for _ in range(2)]
@@ -197,11 +197,11 @@ async def test_a_key_enqueues_no_follow_up_of_another_kind(running_hub: RunHub) 
 async def test_a_schedule_enqueues_and_a_paused_kind_waits(running_hub: RunHub, database_url: str) -> None:
     """JB-73, JB-77: the maintainer of the hub fires it."""
     async with running_hub() as hub, opened(database_url) as (_, sql):
-        wrong = await hub.client.put("/jobs/periodic/p", json={"cron": "* * *", "job": {"kind": "k"}})
+        wrong = await hub.client.put("/job-schedules/p", json={"cron": "* * *", "job": {"kind": "k"}})
         made = await hub.client.put(
-            "/jobs/periodic/p", json={"cron": "0 3 * * *", "job": {"kind": "k", "args": {"a": 1}}}
+            "/job-schedules/p", json={"cron": "0 3 * * *", "job": {"kind": "k", "args": {"a": 1}}}
         )
-        await hub.client.post("/jobs/kinds/k/pause", json={"reason": "printer"})
+        await hub.client.post("/job-kinds/k/pause", json={"reason": "printer"})
         await sql.execute("UPDATE hookwire.job_schedules SET next_at = now()")
 
         async def holds() -> object:
@@ -209,9 +209,9 @@ async def test_a_schedule_enqueues_and_a_paused_kind_waits(running_hub: RunHub, 
 
         await until(holds)
         paused = await post(hub, "/claim", kinds=["k"])
-        await hub.client.post("/jobs/kinds/k/resume", json={})
+        await hub.client.post("/job-kinds/k/resume", json={})
         item = await claim_one(hub)
-        removed = [(await hub.client.delete("/jobs/periodic/p")).status_code for _ in range(2)]
+        removed = [(await hub.client.delete("/job-schedules/p")).status_code for _ in range(2)]
         counts = (await hub.client.get("/jobs/statistics")).json()["live"]
 
     assert (wrong.status_code, made.json()["job"], paused[1]["items"], item["job"]["args"]) == (
@@ -230,10 +230,10 @@ async def test_a_schedule_is_refused_as_its_job_would_be(running_hub: RunHub) ->
         {"callbacks": {"on_fail": "no good"}}, {"callbacks": {"on_fail": "unknown"}}, {},
     ]  # fmt: skip
     async with running_hub() as hub:
-        await hub.client.put("/jobs/kinds/k", json={})
+        await hub.client.put("/job-kinds/k", json={})
     async with running_hub(kinds_auto_create=False) as hub:
         answers = [
-            await hub.client.put("/jobs/periodic/p", json={"cron": "0 3 * * *", "job": {"kind": "k", **job}})
+            await hub.client.put("/job-schedules/p", json={"cron": "0 3 * * *", "job": {"kind": "k", **job}})
             for job in jobs
         ]
         status, _ = await post(hub, "", kind="k", callbacks={"on_fail": "unknown"})

@@ -292,8 +292,8 @@ async def test_what_is_wrong_is_a_problem_and_changes_nothing(running_hub: RunHu
         assert (found, left) == (REFUSED, [(0,)])
 
 
-NAMES = [("POST", "/queues/no%20good/messages", "queue"), ("PUT", "/jobs/kinds/no%20good", "kind"),
-         ("PUT", "/tasks/kinds/no%20good", "kind")]  # fmt: skip
+NAMES = [("POST", "/queues/no%20good/messages", "queue"), ("PUT", "/job-kinds/no%20good", "kind"),
+         ("PUT", "/task-kinds/no%20good", "kind")]  # fmt: skip
 
 
 async def test_a_wrong_name_is_called_by_what_it_names(running_hub: RunHub) -> None:

@@ -136,7 +136,7 @@ async def test_a_dead_task_tells_operators_a_program_and_a_mail_server(
     }  # fmt: skip
     async with running_hub(ALL_ROLES, **settings) as hub:
         await hub.subscribe("hookwire.operator", receiver.callback)
-        await hub.client.put("/tasks/kinds/mytask", json={"on_crash": "abandon", "crash_seconds": 0.1})
+        await hub.client.put("/task-kinds/mytask", json={"on_crash": "abandon", "crash_seconds": 0.1})
         await hub.sql(INSERT, "42")
         await hub.sql("UPDATE hookwire.tasks SET start_time = now() WHERE id = '42'")
         [delivered] = await receiver.wait_for(1)
@@ -174,10 +174,10 @@ async def smtp(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, mails
 REFUSED: list[tuple[str, str, Any, int]] = [
     ("GET", "/tasks/nobody", None, 404),
     ("POST", "/tasks/nobody/cancel", {}, 404),
-    ("PUT", "/tasks/kinds/no%20good", {}, 400),
-    ("PUT", "/tasks/kinds/*", {"crash_seconds": 5}, 400),
-    ("PUT", "/tasks/kinds/k", {"on_crash": "explode"}, 400),
-    ("PUT", "/tasks/kinds/k", {"compensation_kind": "a b"}, 400),
+    ("PUT", "/task-kinds/no%20good", {}, 400),
+    ("PUT", "/task-kinds/*", {"crash_seconds": 5}, 400),
+    ("PUT", "/task-kinds/k", {"on_crash": "explode"}, 400),
+    ("PUT", "/task-kinds/k", {"compensation_kind": "a b"}, 400),
     ("GET", "/tasks?state=done", None, 400),
 ]
 

@@ -90,7 +90,7 @@ async def test_a_callback_that_fails_gets_the_job_again_and_retry_after_costs_no
     answers: dict[int, Answer] = {1: (500, b"no"), 2: (503, b"", "Retry-After: 1")}
     worker.answer = lambda number: answers.get(number, (200, b"third", "Content-Type: text/plain"))
     async with running_hub(ALL_ROLES, **LOOPBACK) as hub:
-        await hub.client.put("/jobs/kinds/pay", json={"backoff_seconds_min": 0.05})
+        await hub.client.put("/job-kinds/pay", json={"backoff_seconds_min": 0.05})
         await offer(hub, worker)
         found = await ended(hub, await enqueue(hub))
 
@@ -185,12 +185,12 @@ async def test_a_pushed_job_that_was_to_be_cancelled_is_not_done_later(
 async def test_jobs_for_people_are_not_pushed(running_hub: RunHub, worker: CallbackServer) -> None:
     """JB-45: the ramp decides, and a switch of it counts at once."""
     async with running_hub(ALL_ROLES, **LOOPBACK) as hub:
-        await hub.client.put("/jobs/kinds/pay", json={"automation": "manual"})
+        await hub.client.put("/job-kinds/pay", json={"automation": "manual"})
         await offer(hub, worker)
         job = await enqueue(hub)
         await ended(hub, await enqueue(hub, deadline_seconds=1))
         before = len(worker.seen)
-        await hub.client.put("/jobs/kinds/pay", json={"automation": "automatic"})
+        await hub.client.put("/job-kinds/pay", json={"automation": "automatic"})
         found = await ended(hub, job)
 
         assert (before, found["state"], len(worker.seen)) == (0, "completed", 1)
@@ -200,7 +200,7 @@ async def test_a_limit_of_a_kind_holds_for_pushed_jobs(running_hub: RunHub, work
     """JB-70: one at a time, though a callback may have eight."""
     worker.gate = asyncio.Event()
     async with running_hub(ALL_ROLES, **LOOPBACK) as hub:
-        await hub.client.put("/jobs/kinds/pay", json={"running_max": 1})
+        await hub.client.put("/job-kinds/pay", json={"running_max": 1})
         await offer(hub, worker)
         jobs = [await enqueue(hub) for _ in range(3)]
         await worker.wait_for(1)

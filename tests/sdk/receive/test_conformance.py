@@ -157,6 +157,15 @@ async def test_a_signed_body_that_is_no_cloudevent_is_refused(
     assert await post(shape, replace(EVENT, content_type=media_type, body=body)) == 400
 
 
+async def test_a_delivery_without_a_content_type_is_taken_as_bytes(make: Callable[..., Shape]) -> None:
+    """FD-11."""
+    shape = make()
+    events = taken(shape)
+    status = await post(shape, replace(EVENT, content_type=None))
+
+    assert (status, [(event.content_type, event.data) for event in events]) == (204, [(None, EVENT.body)])
+
+
 async def test_structured_binary_and_batch_carry_the_same_event(make: Callable[..., Shape]) -> None:
     """FD-11 FD-14: each event of a batch is noted alone, so a batch with one new event runs that one."""
     shape = make()

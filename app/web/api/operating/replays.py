@@ -135,7 +135,7 @@ class DryRunOut(BaseModel):
         }
     )
 
-    dry_run: Literal[True] = True
+    dry_run: Literal[True]
     records: int
     erased: int = Field(description="Records left out, because the contents of their event were erased.")
     more: bool = Field(description="The count stopped there; there are more.")
@@ -215,7 +215,7 @@ async def _count(selection: list[object], context: Context) -> DryRunOut:
     ends = [format_event_id(context.incarnation, n) if n is not None else None for n in (row["oldest"], row["newest"])]
     more = row["counted"] == _COUNTED_MAX
     records = row["records"] - (more and row["records"] > 0)
-    return DryRunOut(records=records, erased=row["erased"], more=more, oldest=ends[0], newest=ends[1])
+    return DryRunOut(dry_run=True, records=records, erased=row["erased"], more=more, oldest=ends[0], newest=ends[1])
 
 
 async def _get(number: int, context: Context) -> ReplayOut:

@@ -37,12 +37,27 @@ def _refusals(*statuses: str) -> dict[str, Any]:
     }
 
 
+_ABOUT = {
+    "describe": "The names, parameters and answers of these operations are RabbitHub's.",
+    "create": "An exchange is a topic; a queue is a pull subscription with messages of its own.",
+    "publish": "The answer comes after COMMIT. Each subscriber and each bound queue gets the message.",
+    "delete": "What was bound to it or subscribed to it ends.",
+    "subscribe": "The callback is verified, as in PubSubHubbub 0.3. A queue is bound by the token of its endpoint.",
+    "delete_subscription": "The callback gets no more messages.",
+    "subscriptions": "A hub can import what this answer holds.",
+    "import": "Each item has a result of its own; a bad one does not stop the others.",
+    "errors": "Each has its last error and the time of its next try.",
+    "subscription": "It is found by its endpoint, callback and topic.",
+}
+
+
 def _operation(
     name: str, summary: str, answers: dict[str, Any], refusals: Sequence[str],
     parameters: Sequence[dict[str, Any]] = (), body: dict[str, Any] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     refused = _refusals("400", *refusals, "503")
-    found = {"tags": ["RabbitHub"], "operationId": f"rabbithub_{name}", "summary": summary, "parameters": [*parameters]}
+    found = {"tags": ["RabbitHub"], "operationId": f"rabbithub_{name}", "summary": summary,
+             "description": _ABOUT[name], "parameters": [*parameters]}  # fmt: skip
     given = {} if body is None else {"requestBody": {"content": body}}
     return {**found, **given, "responses": dict(sorted({**answers, **refused}.items()))}
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 from app.web.api.route.refusals import refusals
 from app.web.problem import PROBLEM_MEDIA_TYPE
 
-__all__ = ["KEPT", "OWN", "REFUSED", "SAFE", "announce_repeats"]
+__all__ = ["FORMER", "KEPT", "OWN", "REFUSED", "SAFE", "announce_repeats"]
 
-KEPT: Final[Mapping[str, str]] = {
+KEPT: Final[dict[str, str]] = {
     "/subscriptions": "secret",
     "/subscriptions/{subscription_id}/keys": "secret",
     "/subscriptions/pull": "",
@@ -43,8 +43,8 @@ KEPT: Final[Mapping[str, str]] = {
     "/tasks/{task_id}/cancel": "",
     "/services/{name}/disable": "",
     "/services/{name}/enable": "",
-    "/jobs/kinds/{kind}/pause": "",
-    "/jobs/kinds/{kind}/resume": "",
+    "/job-kinds/{kind}/pause": "",
+    "/job-kinds/{kind}/resume": "",
     "/jobs/{job_id}/assign": "",
     "/jobs/{job_id}/unassign": "",
     "/jobs/{job_id}/delay": "",
@@ -68,6 +68,9 @@ KEPT: Final[Mapping[str, str]] = {
     "/replays/{replay}/cancel": "",
 }
 """The POSTs whose answers are kept, each with the member that is a secret, if any."""
+
+FORMER: Final = ("/jobs/kinds/{kind}/pause", "/jobs/kinds/{kind}/resume")
+"""Former addresses of such POSTs, which the contract does not name any more."""
 
 OWN: Final[Mapping[str, str]] = {
     "/topics/{topic}/events": "a key counts for its topic",

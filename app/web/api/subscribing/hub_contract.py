@@ -72,6 +72,7 @@ HUB_PATHS: dict[str, Any] = {
             "tags": ["WebSub"],
             "operationId": "hub_help",
             "summary": "Get help for this hub",
+            "description": "A person who opens the address of the hub in a browser gets this page.",
             "responses": {
                 "200": _text("A page of help, as text.", "This is a WebSub hub."),
                 "405": _text("`hub.*` parameters belong in a form that is POSTed.", "requests are POSTed"),
@@ -109,6 +110,7 @@ HUB_PATHS: dict[str, Any] = {
             "tags": ["WebSub"],
             "operationId": "hub_content",
             "summary": "Publish a topic's new content, which is the body",
+            "description": "The answer comes after COMMIT. The topic may be one that another publisher hosts.",
             "parameters": [
                 {
                     "name": "hub.topic",
@@ -147,6 +149,7 @@ HUB_PATHS: dict[str, Any] = {
             "tags": ["WebSub"],
             "operationId": "hub_callback_verify",
             "summary": "Another hub verifies a subscription of this one, or denies it",
+            "description": "The answer is the challenge only if this hub has asked for the subscription.",
             "parameters": [
                 _TOKEN,
                 *(
@@ -164,6 +167,7 @@ HUB_PATHS: dict[str, Any] = {
             "tags": ["WebSub"],
             "operationId": "hub_callback_deliver",
             "summary": "Another hub delivers",
+            "description": "Its signature is checked. Then the content becomes an event of the topic.",
             "parameters": [
                 _TOKEN,
                 {"name": "X-Hub-Signature", "in": "header", "schema": {"type": "string"}},

@@ -30,7 +30,11 @@ WEBHOOKS: dict[str, Any] = {
                 "required": True,
                 "content": {"application/json": {"schema": {"description": "The content of the event."}}},
             },
-            "responses": {"2XX": {"description": "The event has arrived."}},
+            "security": [],
+            "responses": {
+                "2XX": {"description": "The event has arrived."},
+                "410": {"description": "The callback wants no more events, and its subscription ends."},
+            },
         }
     }
 }

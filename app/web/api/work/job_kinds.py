@@ -1,4 +1,7 @@
-"""/jobs/kinds, /jobs/periodic, /jobs/statistics: settings of kinds, schedules that enqueue jobs, counts of jobs."""
+"""/job-kinds, /job-schedules, /jobs/statistics: settings of kinds, schedules that enqueue jobs, counts of jobs.
+
+A kind or a schedule has an address that no id of a job can have. The former addresses below ``/jobs`` still answer.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.paging import read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import NO_NUL, StrictRoute
+from app.web.api.work.former_name import answer_below
 from app.web.api.work.job_contract import JobIn
 from app.web.api.work.job_refusal import kinds_of, person_of, require_kinds
 from app.web.api.work.queue_refusal import queue_name
@@ -29,9 +33,8 @@ __all__ = ["router"]
 
 _BODY = ("malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large")
 router = APIRouter(
-    prefix="/jobs", tags=["jobs"], route_class=StrictRoute,
-    responses=refusals("database-unavailable", "busy", "invalid-parameter"),
-)  # fmt: skip
+    tags=["jobs"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy", "invalid-parameter")
+)
 In = Annotated[Context, Depends(context_of)]
 Cursor = Annotated[str | None, Query(max_length=600)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
@@ -192,7 +195,7 @@ class StatisticsOut(BaseModel):
     ended: list[EndedOut]
 
 
-@router.get("/kinds", summary="List the settings of kinds of jobs", response_model=JobKindList,
+@router.get("/job-kinds", summary="List the settings of kinds of jobs", response_model=JobKindList,
             responses=refusals("invalid-cursor"))  # fmt: skip
 @needs("read", reach="route")
 async def list_kinds(request: Request, context: In, cursor: Cursor = None, limit: Limit = 1000) -> Response:
@@ -207,7 +210,7 @@ async def list_kinds(request: Request, context: In, cursor: Cursor = None, limit
         )  # fmt: skip
 
 
-@router.put("/kinds/{kind}", summary="Set the settings of a kind of jobs", responses=refusals(*_BODY))
+@router.put("/job-kinds/{kind}", summary="Set the settings of a kind of jobs", responses=refusals(*_BODY))
 @needs("admin", reach="route")
 async def put_kind(request: Request, kind: str, body: JobKindIn, context: In) -> JobKindOut:
     """The settings hold at once, for waiting jobs too. For `*`, each setting with a default needs a value."""
@@ -223,7 +226,7 @@ async def put_kind(request: Request, kind: str, body: JobKindIn, context: In) ->
 
 
 @router.post(
-    "/kinds/{kind}/pause", status_code=204, summary="Stop handing out jobs of a kind", responses=refusals(*_BODY)
+    "/job-kinds/{kind}/pause", status_code=204, summary="Stop handing out jobs of a kind", responses=refusals(*_BODY)
 )
 @needs("operate", reach="route")
 async def pause_kind(request: Request, response: Response, kind: str, body: Reasoned, context: In) -> None:
@@ -232,7 +235,7 @@ async def pause_kind(request: Request, response: Response, kind: str, body: Reas
 
 
 @router.post(
-    "/kinds/{kind}/resume", status_code=204, summary="Hand out jobs of a kind again", responses=refusals(*_BODY)
+    "/job-kinds/{kind}/resume", status_code=204, summary="Hand out jobs of a kind again", responses=refusals(*_BODY)
 )
 @needs("operate", reach="route")
 async def resume_kind(request: Request, response: Response, kind: str, body: Reasoned, context: In) -> None:
@@ -251,7 +254,9 @@ async def _pause(
         tell_without_effect(request, response, "pause" if paused else "resume", f"the kind {kind[:200]} was {state}")
 
 
-@router.get("/periodic", summary="List schedules", response_model=ScheduleList, responses=refusals("invalid-cursor"))
+@router.get(
+    "/job-schedules", summary="List schedules", response_model=ScheduleList, responses=refusals("invalid-cursor")
+)
 @needs("read", reach="route")
 async def list_schedules(request: Request, context: In, cursor: Cursor = None, limit: Limit = 1000) -> Response:
     """The schedules are sorted by name. `args` is null for a key without the scope `payloads`."""
@@ -265,7 +270,7 @@ async def list_schedules(request: Request, context: In, cursor: Cursor = None, l
         )  # fmt: skip
 
 
-@router.put("/periodic/{name}", summary="Set a schedule", responses=refusals(*_BODY, "unknown-job"))
+@router.put("/job-schedules/{name}", summary="Set a schedule", responses=refusals(*_BODY, "unknown-job"))
 @needs("admin", reach="route")
 async def put_schedule(request: Request, name: str, body: ScheduleIn, context: In) -> ScheduleOut:
     """Each tick enqueues one job, regardless of the number of hubs. A changed schedule counts from now on."""
@@ -286,7 +291,7 @@ async def put_schedule(request: Request, name: str, body: ScheduleIn, context: I
     return ScheduleOut.model_validate(_schedule_out(row))
 
 
-@router.delete("/periodic/{name}", status_code=204, summary="Remove a schedule", responses=refusals("not-found"))
+@router.delete("/job-schedules/{name}", status_code=204, summary="Remove a schedule", responses=refusals("not-found"))
 @needs("admin", reach="route")
 async def remove_schedule(request: Request, name: Annotated[str, Path(pattern=NO_NUL)], context: In) -> None:
     """Jobs that the schedule has enqueued stay."""
@@ -295,7 +300,7 @@ async def remove_schedule(request: Request, name: Annotated[str, Path(pattern=NO
         raise Problem("not-found", f"There is no schedule {name[:80]}.")
 
 
-@router.get("/statistics", summary="Count live jobs, and ended jobs by performer")
+@router.get("/jobs/statistics", summary="Count live jobs, and ended jobs by performer")
 @needs("read", reach="route")
 async def statistics(
     request: Request, context: In, days: Annotated[int, Query(ge=1, le=3660, description="For ended jobs.")] = 14
@@ -339,3 +344,7 @@ def _listed_schedule(row: Row, *, shown: bool) -> dict[str, Any]:
 
 def _schedule_out(row: Row) -> dict[str, Any]:
     return {**row, "job": json.loads(row["job"])}
+
+
+answer_below("/jobs/kinds", router, "/job-kinds")
+answer_below("/jobs/periodic", router, "/job-schedules")

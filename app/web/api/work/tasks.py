@@ -1,4 +1,4 @@
-"""/tasks: transactional tasks that wait, run or died, and the settings of each kind (JB-20..JB-39)."""
+"""/tasks: transactional tasks that wait, run or died. /task-kinds: the settings of each kind."""
 
 from __future__ import annotations
 
@@ -14,21 +14,19 @@ from app.web.api.route.context import Context, context_of
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import NO_NUL, StrictRoute
+from app.web.api.work.former_name import answer_below
 from app.web.api.work.queue_refusal import queue_name
 from app.web.authentication import may_reach_kind, require_every_kind, shows_payloads
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
 
-__all__ = ["router"]
+__all__ = ["kinds", "router"]
 
 _BODY = ("malformed-json", "missing-parameter", "invalid-parameter", "unsupported-media-type", "body-too-large")
-router = APIRouter(
-    prefix="/tasks",
-    tags=["tasks"],
-    route_class=StrictRoute,
-    responses=refusals("database-unavailable", "busy", "invalid-parameter"),
-)
+_REFUSALS = refusals("database-unavailable", "busy", "invalid-parameter")
+router = APIRouter(prefix="/tasks", tags=["tasks"], route_class=StrictRoute, responses=_REFUSALS)
+kinds = APIRouter(tags=["tasks"], route_class=StrictRoute, responses=_REFUSALS)
 In = Annotated[Context, Depends(context_of)]
 _LARGEST = 2**63 - 1
 TaskId = Annotated[str, Path(min_length=1, max_length=200, pattern=NO_NUL)]
@@ -251,7 +249,7 @@ async def purge(request: Request, body: NumbersIn, context: In) -> NumbersOut:
     return NumbersOut(numbers=[row["number"] for row in rows])
 
 
-@router.get("/kinds", summary="List the settings of kinds")
+@kinds.get("/task-kinds", summary="List the settings of kinds")
 @needs("read", reach="route")
 async def list_kinds(request: Request, context: In) -> KindList:
     """`*` has the settings of all kinds."""
@@ -260,7 +258,7 @@ async def list_kinds(request: Request, context: In) -> KindList:
     return KindList.model_validate({"items": mine})
 
 
-@router.put("/kinds/{kind}", summary="Set how tasks of a kind are treated", responses=refusals(*_BODY))
+@kinds.put("/task-kinds/{kind}", summary="Set how tasks of a kind are treated", responses=refusals(*_BODY))
 @needs("admin", reach="route")
 async def put_kind(request: Request, kind: str, body: KindIn, context: In) -> KindOut:
     """Applies at once, without a restart. `*` needs all but `notify`, `compensation_kind` and `age_seconds_max`."""
@@ -320,3 +318,6 @@ def _task_out(row: Row, *, shown: bool) -> dict[str, Any]:
 def _dead_out(row: Row, *, shown: bool) -> dict[str, Any]:
     names = ("number", "id", "kind", "reason", "attempts", "worker", "created_at", "died_at")
     return {**{name: row[name] for name in names}, "description": row["description"] if shown else None}
+
+
+answer_below("/tasks/kinds", kinds, "/task-kinds")

@@ -34,6 +34,9 @@ func main() {
 	check(err)
 	refused, err := client.EventsPublishWithResponse(ctx, "a..b", &hookwire.EventsPublishParams{}, 1)
 	check(err)
+	events := []hookwire.BatchEvent{{Key: &key, Data: map[string]int{"order": 1}}, {Key: &key, Data: map[string]int{"order": 2}}}
+	batch, err := client.EventsPublishBatchWithResponse(ctx, topic, &hookwire.EventsPublishBatchParams{}, events)
+	check(err)
 	rotated, err := client.SubscriptionsRotateKeyWithResponse(
 		ctx, made.JSON201.Id, &hookwire.SubscriptionsRotateKeyParams{}, hookwire.SigningKeyIn{},
 	)
@@ -50,7 +53,10 @@ func main() {
 	)
 	check(err)
 
-	numbers, states := []int{}, [][]any{}
+	numbers, states, outcomes := []int{}, [][]any{}, []any{}
+	for _, one := range *batch.JSON202 {
+		outcomes = append(outcomes, one.Outcome)
+	}
 	for _, one := range keys.JSON200.Items {
 		numbers = append(numbers, one.Number)
 	}
@@ -61,6 +67,7 @@ func main() {
 	check(json.NewEncoder(os.Stdout).Encode(map[string]any{
 		"event":         []any{event.JSON200.Topic, event.JSON200.Key, event.JSON200.Payload},
 		"refused":       []any{problem.Status, problem.Type[strings.LastIndex(problem.Type, "/")+1:]},
+		"batch":         outcomes,
 		"rotated":       rotated.JSON201.Number,
 		"keys":          numbers,
 		"subscriptions": states,

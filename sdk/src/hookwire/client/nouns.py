@@ -3278,7 +3278,7 @@ class Tasks(Noun):
 
     def list_kinds(self, *, timeout_seconds: float | None = None) -> Listed[models.Kind]:
         """List the settings of kinds."""
-        return self._items("GET", "/tasks/kinds", "tasks.list_kinds", models.Kind, timeout_seconds=timeout_seconds)
+        return self._items("GET", "/task-kinds", "tasks.list_kinds", models.Kind, timeout_seconds=timeout_seconds)
 
     def purge(
         self,
@@ -3324,7 +3324,7 @@ class Tasks(Noun):
         """Set how tasks of a kind are treated."""
         return self._model(
             "PUT",
-            f"/tasks/kinds/{segment(kind)}",
+            f"/task-kinds/{segment(kind)}",
             "tasks.put_kind",
             models.Kind,
             members={
@@ -3435,9 +3435,7 @@ class AsyncTasks(AsyncNoun):
 
     async def list_kinds(self, *, timeout_seconds: float | None = None) -> Listed[models.Kind]:
         """List the settings of kinds."""
-        return await self._items(
-            "GET", "/tasks/kinds", "tasks.list_kinds", models.Kind, timeout_seconds=timeout_seconds
-        )
+        return await self._items("GET", "/task-kinds", "tasks.list_kinds", models.Kind, timeout_seconds=timeout_seconds)
 
     async def purge(
         self,
@@ -3483,7 +3481,7 @@ class AsyncTasks(AsyncNoun):
         """Set how tasks of a kind are treated."""
         return await self._model(
             "PUT",
-            f"/tasks/kinds/{segment(kind)}",
+            f"/task-kinds/{segment(kind)}",
             "tasks.put_kind",
             models.Kind,
             members={
@@ -4434,7 +4432,7 @@ class Kinds(Noun):
     def list(self, *, limit: int = UNSET, timeout_seconds: float | None = None) -> Iterator[models.JobKind]:
         """List the settings of kinds of jobs."""
         return self._pages(
-            "GET", "/jobs/kinds", "kinds.list", models.JobKind, query={"limit": limit}, timeout_seconds=timeout_seconds
+            "GET", "/job-kinds", "kinds.list", models.JobKind, query={"limit": limit}, timeout_seconds=timeout_seconds
         )
 
     def pause(
@@ -4449,7 +4447,7 @@ class Kinds(Noun):
         """Stop handing out jobs of a kind."""
         self._none(
             "POST",
-            f"/jobs/kinds/{segment(kind)}/pause",
+            f"/job-kinds/{segment(kind)}/pause",
             "kinds.pause",
             members={"reason": reason},
             idempotency_key=idempotency_key,
@@ -4487,7 +4485,7 @@ class Kinds(Noun):
         """Set the settings of a kind of jobs."""
         return self._model(
             "PUT",
-            f"/jobs/kinds/{segment(kind)}",
+            f"/job-kinds/{segment(kind)}",
             "kinds.put",
             models.JobKind,
             members={
@@ -4527,7 +4525,7 @@ class Kinds(Noun):
         """Hand out jobs of a kind again."""
         self._none(
             "POST",
-            f"/jobs/kinds/{segment(kind)}/resume",
+            f"/job-kinds/{segment(kind)}/resume",
             "kinds.resume",
             members={"reason": reason},
             idempotency_key=idempotency_key,
@@ -4542,7 +4540,7 @@ class AsyncKinds(AsyncNoun):
     def list(self, *, limit: int = UNSET, timeout_seconds: float | None = None) -> AsyncIterator[models.JobKind]:
         """List the settings of kinds of jobs."""
         return self._pages(
-            "GET", "/jobs/kinds", "kinds.list", models.JobKind, query={"limit": limit}, timeout_seconds=timeout_seconds
+            "GET", "/job-kinds", "kinds.list", models.JobKind, query={"limit": limit}, timeout_seconds=timeout_seconds
         )
 
     async def pause(
@@ -4557,7 +4555,7 @@ class AsyncKinds(AsyncNoun):
         """Stop handing out jobs of a kind."""
         await self._none(
             "POST",
-            f"/jobs/kinds/{segment(kind)}/pause",
+            f"/job-kinds/{segment(kind)}/pause",
             "kinds.pause",
             members={"reason": reason},
             idempotency_key=idempotency_key,
@@ -4595,7 +4593,7 @@ class AsyncKinds(AsyncNoun):
         """Set the settings of a kind of jobs."""
         return await self._model(
             "PUT",
-            f"/jobs/kinds/{segment(kind)}",
+            f"/job-kinds/{segment(kind)}",
             "kinds.put",
             models.JobKind,
             members={
@@ -4635,7 +4633,7 @@ class AsyncKinds(AsyncNoun):
         """Hand out jobs of a kind again."""
         await self._none(
             "POST",
-            f"/jobs/kinds/{segment(kind)}/resume",
+            f"/job-kinds/{segment(kind)}/resume",
             "kinds.resume",
             members={"reason": reason},
             idempotency_key=idempotency_key,
@@ -4651,7 +4649,7 @@ class Schedules(Noun):
         """List schedules."""
         return self._pages(
             "GET",
-            "/jobs/periodic",
+            "/job-schedules",
             "schedules.list",
             models.Schedule,
             query={"limit": limit},
@@ -4673,7 +4671,7 @@ class Schedules(Noun):
         """Set a schedule."""
         return self._model(
             "PUT",
-            f"/jobs/periodic/{segment(name)}",
+            f"/job-schedules/{segment(name)}",
             "schedules.put",
             models.Schedule,
             members={"cron": cron, "job": job, "zone": zone, "missed": missed, "is_paused": is_paused},
@@ -4682,7 +4680,7 @@ class Schedules(Noun):
 
     def remove(self, name: str | int, /, *, timeout_seconds: float | None = None) -> None:
         """Remove a schedule."""
-        self._none("DELETE", f"/jobs/periodic/{segment(name)}", "schedules.remove", timeout_seconds=timeout_seconds)
+        self._none("DELETE", f"/job-schedules/{segment(name)}", "schedules.remove", timeout_seconds=timeout_seconds)
 
 
 class AsyncSchedules(AsyncNoun):
@@ -4692,7 +4690,7 @@ class AsyncSchedules(AsyncNoun):
         """List schedules."""
         return self._pages(
             "GET",
-            "/jobs/periodic",
+            "/job-schedules",
             "schedules.list",
             models.Schedule,
             query={"limit": limit},
@@ -4714,7 +4712,7 @@ class AsyncSchedules(AsyncNoun):
         """Set a schedule."""
         return await self._model(
             "PUT",
-            f"/jobs/periodic/{segment(name)}",
+            f"/job-schedules/{segment(name)}",
             "schedules.put",
             models.Schedule,
             members={"cron": cron, "job": job, "zone": zone, "missed": missed, "is_paused": is_paused},
@@ -4724,7 +4722,7 @@ class AsyncSchedules(AsyncNoun):
     async def remove(self, name: str | int, /, *, timeout_seconds: float | None = None) -> None:
         """Remove a schedule."""
         await self._none(
-            "DELETE", f"/jobs/periodic/{segment(name)}", "schedules.remove", timeout_seconds=timeout_seconds
+            "DELETE", f"/job-schedules/{segment(name)}", "schedules.remove", timeout_seconds=timeout_seconds
         )
 
 

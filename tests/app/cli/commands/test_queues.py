@@ -12,7 +12,7 @@ async def test_data_are_printed_on_one_line_with_json(running_hub: RunHub) -> No
     """Seven commands printed JSON for people and refused --json, which the page of commands promises."""
     async with running_hub() as hub:
         await hub.client.post("/queues/mail/messages", content=b"hello")
-        await hub.client.put("/jobs/periodic/morning", json={"cron": "0 6 * * *", "zone": "UTC", "job": {"kind": "k"}})
+        await hub.client.put("/job-schedules/morning", json={"cron": "0 6 * * *", "zone": "UTC", "job": {"kind": "k"}})
         [(task,)] = await hub.sql("SELECT hookwire.enqueue_task('k', '{}')::text")
         asked = (f"tasks show {task}", "tasks counts", "queues show mail", "queues peek mail", "queues dead mail",
                  "jobs periodic list")  # fmt: skip

@@ -158,7 +158,7 @@ async def test_people_take_finish_send_back_and_approve_a_job_in_two_browsers(ru
     """CN-15: each with a key of their own, which the trail names; a button is there only where the act is possible."""
     async with running_hub(access="keys") as hub, browsing(hub, "read", "work") as ada, browsing(hub, "admin") as bob:
         operator = authorized(await bearer(hub, "admin"))
-        await hub.client.put("/jobs/kinds/check", json={"needs_review": True, "automation": "manual"}, headers=operator)
+        await hub.client.put("/job-kinds/check", json={"needs_review": True, "automation": "manual"}, headers=operator)
         job = (await hub.client.post("/jobs", json={"kind": "check"}, headers=operator)).json()["id"]
         buttons = [link.rpartition("/")[2] for link in (await ada.page(f"jobs/{job}")).links if f"jobs/{job}/" in link]
         await ada.send(f"jobs/{job}/assign")

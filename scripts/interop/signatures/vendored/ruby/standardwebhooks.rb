@@ -1,0 +1,3 @@
+require "standardwebhooks/errors.rb"
+require "standardwebhooks/util.rb"
+require "standardwebhooks/webhooks.rb"
