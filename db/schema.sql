@@ -1236,18 +1236,22 @@ COMMENT ON COLUMN hookwire.delivery_gates.failing_since IS 'The first trip since
 CREATE TABLE hookwire.erased_events (
     event_id bigint NOT NULL,
     tenant text NOT NULL,
-    content bigint NOT NULL,
-    erased_at timestamp with time zone NOT NULL,
-    rewritten_at timestamp with time zone
+    content bigint,
+    erased_at timestamp with time zone,
+    rewritten_at timestamp with time zone,
+    lake_at timestamp with time zone,
+    CONSTRAINT erased_events_check CHECK ((((erased_at IS NULL) = (content IS NULL)) AND ((erased_at IS NOT NULL) OR (lake_at IS NOT NULL))))
 );
 
-COMMENT ON TABLE hookwire.erased_events IS 'Erased events, with the hash of the contents that they had, for the ledger and the audit.';
+COMMENT ON TABLE hookwire.erased_events IS 'Events that were erased from the hub, with the hash of their former contents, and events that were erased from the lake.';
 
-COMMENT ON COLUMN hookwire.erased_events.content IS 'hookwire.content_hash before the erasure, as a signed number.';
+COMMENT ON COLUMN hookwire.erased_events.content IS 'hookwire.content_hash before the erasure, as a signed number; NULL: the hub has not erased it.';
 
-COMMENT ON COLUMN hookwire.erased_events.erased_at IS 'When, by the clock of the database.';
+COMMENT ON COLUMN hookwire.erased_events.erased_at IS 'When the hub erased it, by the clock of the database; NULL: its contents are in the hub.';
 
 COMMENT ON COLUMN hookwire.erased_events.rewritten_at IS 'When `hookwire rewrite` had rewritten the tables, so that no file holds the freed bytes; NULL: not yet.';
+
+COMMENT ON COLUMN hookwire.erased_events.lake_at IS 'When `hookwire pipeline erase` took it from the lake; NULL: it did not.';
 
 CREATE SEQUENCE hookwire.event_id
     START WITH 1
@@ -3020,7 +3024,7 @@ CREATE INDEX deliveries_sending ON hookwire.deliveries USING btree (event_id, su
 
 CREATE INDEX delivery_failures_failing ON hookwire.delivery_failures USING btree (failing_since) WHERE (failing_since IS NOT NULL);
 
-CREATE INDEX erased_events_freed ON hookwire.erased_events USING btree (event_id) WHERE (rewritten_at IS NULL);
+CREATE INDEX erased_events_freed ON hookwire.erased_events USING btree (event_id) WHERE ((erased_at IS NOT NULL) AND (rewritten_at IS NULL));
 
 CREATE INDEX events_key ON ONLY hookwire.events USING btree (tenant, key, id) WHERE (key IS NOT NULL);
 
