@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
-from pydantic import Field, SecretStr, field_validator
+from pathlib import Path
+
+import platformdirs
+from pydantic import AfterValidator, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings
+from typing_extensions import Annotated  # noqa: UP035 - one home for both on 3.11
 
 from app.settings.address import check_database_url
 
 __all__ = ["DatabaseSettings"]
 
 
-class DatabaseSettings(BaseSettings):
-    """The server, the pool of connections to it, and the wait for it."""
+def _no_file(path: Path) -> Path:
+    if path.is_file():
+        raise ValueError(f"{path} is a file; name a folder, which is made if it does not exist")
+    return path
 
+
+DataFolder = Annotated[Path, AfterValidator(_no_file)]
+
+
+def _data_dir() -> Path:
+    """Return the default data folder. `make run` keeps its data in the checkout; a command there uses the same
+    installation.
+    """
+    local = Path(".hookwire")
+    return local.absolute() if local.is_dir() else Path(platformdirs.user_state_dir("hookwire"))
+
+
+class DatabaseSettings(BaseSettings):
+    """The server, the pool of connections to it, the wait for it, and the folder of the embedded one."""
+
+    data_dir: DataFolder = Field(
+        default_factory=_data_dir,
+        description="Embedded database, its logs and the key file; default .hookwire/ where that is, else the user's "
+        "state directory.",
+    )
     database_url: SecretStr | None = Field(
         None,
         description="PostgreSQL 15 or newer, e.g. postgresql://user:secret@host/db, or with several servers: "

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-import platformdirs
-from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import Annotated, override  # noqa: UP035 - one home for both on 3.11
 
@@ -50,23 +49,6 @@ _FOREIGN = (
 _PUBLIC_URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
 
-def _no_file(path: Path) -> Path:
-    if path.is_file():
-        raise ValueError(f"{path} is a file; name a folder, which is made if it does not exist")
-    return path
-
-
-DataFolder = Annotated[Path, AfterValidator(_no_file)]
-
-
-def _data_dir() -> Path:
-    """Return the default data folder. `make run` keeps its data in the checkout; a command there uses the same
-    installation.
-    """
-    local = Path(".hookwire")
-    return local.absolute() if local.is_dir() else Path(platformdirs.user_state_dir("hookwire"))
-
-
 class Settings(
     AmqpSourceSettings, ChatSettings, DatabaseSettings, JobsSettings, KafkaSourceSettings, LogSettings, NameSettings,
     OutboxSettings,
@@ -99,11 +81,6 @@ class Settings(
     )
     hub_access: Literal["open", "keys"] = Field(
         "open", description="With API keys: whether POST /hub and the topic URLs, WebSub's public part, need one too."
-    )
-    data_dir: DataFolder = Field(
-        default_factory=_data_dir,
-        description="Embedded database, its logs and the key file; default .hookwire/ where that is, else the user's "
-        "state directory.",
     )
     amqp_url: SecretStr | None = Field(
         None, description="amqp:// or amqps://user:secret@host:5672/vhost; default: no AMQP sink."
