@@ -2506,7 +2506,8 @@ CREATE TABLE hookwire.source_refusals (
     headers jsonb NOT NULL,
     record_at timestamp with time zone,
     bytes integer NOT NULL,
-    refused_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+    refused_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    held_keys text[]
 );
 
 COMMENT ON TABLE hookwire.source_refusals IS 'Records that cannot become events, as they are in Kafka.';
@@ -2532,6 +2533,8 @@ COMMENT ON COLUMN hookwire.source_refusals.record_at IS 'Its timestamp; NULL wit
 COMMENT ON COLUMN hookwire.source_refusals.bytes IS 'Size of key, value and headers.';
 
 COMMENT ON COLUMN hookwire.source_refusals.refused_at IS 'When it was refused.';
+
+COMMENT ON COLUMN hookwire.source_refusals.held_keys IS 'The ordering keys that wait for this record; NULL if it holds none.';
 
 ALTER TABLE hookwire.source_refusals ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME hookwire.source_refusals_id_seq
@@ -3108,6 +3111,8 @@ CREATE INDEX requests_number ON hookwire.requests USING btree (number);
 CREATE INDEX requests_waiting ON hookwire.requests USING btree (service, number) WHERE (state = 'waiting'::text);
 
 CREATE INDEX source_refusals_age ON hookwire.source_refusals USING btree (refused_at);
+
+CREATE INDEX source_refusals_held ON hookwire.source_refusals USING btree (source, partition, id) WHERE (held_keys IS NOT NULL);
 
 CREATE INDEX source_refusals_source ON hookwire.source_refusals USING btree (source, id);
 

@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 __all__ = [
+    "BEHIND",
     "BatchIntake",
     "Intake",
     "IntakeOutcome",
@@ -90,6 +91,10 @@ class IntakeRefused(Exception):
         self.reason = reason
 
 
+BEHIND: Final = "behind"
+"""The reason of a record that is kept because an earlier one holds its key."""
+
+
 class IntakeUnavailable(Exception):
     """Nothing is stored, or the outcome is unknown: take the same message again in a moment."""
 
@@ -110,11 +115,15 @@ class Intake(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SourcePlace:
-    """A partition of a source. ``topic`` is the topic of its events. ``source`` is the name of the Kafka topic."""
+    """A partition of a source. ``topic`` is the topic of its events. ``source`` is the name of the Kafka topic.
+
+    ``holds``: a refused record holds its key, so later records of the key are kept behind it.
+    """
 
     source: str
     partition: int
     topic: str
+    holds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +140,14 @@ class RawRecord:
 class SourceRecord:
     """One record at its offset. ``digest`` tells it from another record at the same offset.
 
-    ``read`` is its content, or the reason why it can be no event.
+    ``read`` is its content, or the reason why it can be no event. ``key`` is the ordering key, also of a refused one.
     """
 
     offset: int
     digest: bytes
     raw: RawRecord
     read: SourceMessage | IntakeRefused
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

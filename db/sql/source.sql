@@ -2,8 +2,9 @@
 
 -- name: take
 -- Store records and move the offset of their partition.
-SELECT taken, next_offset, event_ids, accepted_at, ordered
-FROM hookwire.take_records($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20);
+SELECT taken, next_offset, event_ids, accepted_at, ordered, held
+FROM hookwire.take_records($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $23,
+                           assumed => $20, lanes => $21, holding => $22);
 
 -- name: begin
 -- Note where partitions begin that were never read. The offsets of the others stay.
@@ -82,13 +83,42 @@ SELECT 'default', $4, 'source.reset', format('%s/%s to %s', $1::text, m.partitio
 
 -- name: refusals
 -- Return refused records after $2, oldest first, without their values.
-SELECT r.id, r.source, r.partition, r.record_offset, r.reason, r.detail, r.key, r.bytes, r.record_at, r.refused_at
+SELECT r.id, r.source, r.partition, r.record_offset, r.reason, r.detail, r.key, r.bytes, r.record_at, r.refused_at,
+       r.held_keys IS NOT NULL AS holds
 FROM hookwire.source_refusals r WHERE r.source = $1 AND r.id > $2 ORDER BY r.id LIMIT $3;
 
 -- name: refusal
 -- Return a refused record, and lock it until the end of the transaction.
-SELECT r.source, r.partition, r.record_offset, r.key, r.value, r.headers::text AS headers, r.record_at
+SELECT r.source, r.partition, r.record_offset, r.key, r.value, r.headers::text AS headers, r.record_at, r.held_keys
 FROM hookwire.source_refusals r WHERE r.id = $1 FOR UPDATE;
+
+-- name: lock_partition_of
+-- Lock the partition of a refused record until the end of the transaction, so that nothing is taken meanwhile.
+SELECT o.partition FROM hookwire.source_offsets o JOIN hookwire.source_refusals r USING (source, partition)
+WHERE r.id = $1 FOR UPDATE OF o;
+
+-- name: lock_partition
+-- Lock a partition in the same way.
+SELECT o.partition FROM hookwire.source_offsets o WHERE o.source = $1 AND o.partition = $2 FOR UPDATE;
+
+-- name: holder
+-- Return the first refused record that holds a key of this one before it; NULL if it is the first.
+SELECT min(e.id) FROM hookwire.source_refusals r JOIN hookwire.source_refusals e USING (source, partition)
+WHERE r.id = $1 AND r.held_keys IS NOT NULL AND e.id < r.id AND e.held_keys && r.held_keys;
+
+-- name: behind
+-- Return the first records after $3 that wait for one of the keys.
+SELECT r.id, r.source, r.partition, r.record_offset, r.key, r.value, r.headers::text AS headers, r.record_at, r.held_keys
+FROM hookwire.source_refusals r
+WHERE r.source = $1 AND r.partition = $2 AND r.id > $3 AND r.held_keys && $4::text[] ORDER BY r.id LIMIT $5;
+
+-- name: refuse_again
+-- Note why a record that waited for its key cannot be an event itself.
+UPDATE hookwire.source_refusals r SET reason = $2, detail = $3 WHERE r.id = $1;
+
+-- name: release
+-- Forget a record that has waited for its key and is published now.
+DELETE FROM hookwire.source_refusals r WHERE r.id = $1;
 
 -- name: settle_refusal
 -- Delete a refused record; return whether it was there.

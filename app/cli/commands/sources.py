@@ -91,7 +91,7 @@ def refusals(name: Name, limit: Limit = 1000, url: Url = None, as_json: Json = F
 
 @sources.command()
 def retry(refusal: Refusal, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """Publish a refused record after all, for example after a limit was raised.
+    """Publish a refused record after all, for example after a limit was raised, and the records that waited for it.
 
     Example:
 
@@ -102,7 +102,7 @@ def retry(refusal: Refusal, why: Why = None, url: Url = None, as_json: Json = Fa
 
 @sources.command()
 def skip(refusal: Refusal, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """Forget a refused record. It stays in Kafka.
+    """Forget a refused record. It stays in Kafka. Records that waited for it are published.
 
     Example:
 
@@ -140,9 +140,10 @@ async def _refusals(name: str, limit: int, url: str | None, as_json: bool, confi
 
 
 def _refusal_row(one: dict[str, Any]) -> tuple[str, ...]:
+    holds = "; it holds its key" if one["holds"] and one["reason"] != "behind" else ""
     return (
         one["id"], f"{one['partition']}@{one['offset']}", one["key"] or "", str(one["bytes"]),
-        shown_moment(one["refused_at"]), f"{one['reason']}: {one['detail']}",
+        shown_moment(one["refused_at"]), f"{one['reason']}: {one['detail']}{holds}",
     )  # fmt: skip
 
 
@@ -164,7 +165,20 @@ async def _settle(
 ) -> int:
     if not refusal.startswith("refusal_"):
         raise CommandFailed(f"{refusal} is no refusal: hookwire sources refusals SOURCE lists them", 2)
-    return await _act(f"/sources/refusals/{segment(refusal)}/{verb}", {"reason": why}, said, url, as_json, config)
+    path, asked = f"/sources/refusals/{segment(refusal)}/{verb}", {"reason": why}
+    if as_json:
+        return await _act(path, asked, said, url, as_json, config)
+    return await _settled(path, asked, said, url, config)
+
+
+async def _settled(path: str, asked: dict[str, Any], said: str, url: str | None, config: Path | None) -> int:
+    found = await _post(path, asked, url, config)
+    say(said)
+    if found["released"]:
+        say(f"published behind it: {found['released']}")
+    if found["held_by"]:
+        say(f"{found['held_by']} holds the key now: retry or skip it")
+    return 0
 
 
 async def _act(path: str, asked: dict[str, Any], said: str, url: str | None, as_json: bool, config: Path | None) -> int:

@@ -838,6 +838,7 @@ class Refusal(Model):
     bytes: int
     record_at: datetime | None
     refused_at: datetime
+    holds: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -952,6 +953,8 @@ class SettledRefusal(Model):
 
     id: str
     events: Sequence[str]
+    released: int
+    held_by: str | None
 
 
 @dataclass(frozen=True, kw_only=True)

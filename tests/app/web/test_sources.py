@@ -22,12 +22,12 @@ async def arrange(hub: RunningHub) -> None:
     )
 
 
-async def refuse(hub: RunningHub, offset: int, value: bytes) -> None:
+async def refuse(hub: RunningHub, offset: int, value: bytes, held_key: str | None = None) -> None:
     headers = json.dumps(["colour", base64.b64encode(b"red").decode()])
     await hub.sql(
         "INSERT INTO hookwire.source_refusals (source, partition, record_offset, reason, detail, key, value, headers,"
-        " bytes, record_at) VALUES ('stock', 0, $1, 'too_large', 'd', 'shoe', $2, $3, 9, '2026-01-01Z')",
-        offset, value, headers,
+        " bytes, record_at, held_keys) VALUES ('stock', 0, $1, 'too_large', 'd', 'shoe', $2, $3, 9, '2026-01-01Z', $4)",
+        offset, value, headers, held_key and [held_key],
     )  # fmt: skip
 
 
@@ -84,6 +84,22 @@ async def test_a_refused_record_is_published_after_all_or_forgotten(running_hub:
     assert ([answer.status_code for answer in answers], left) == ([400, 200, 200, 404], [(0,)])
     assert events == [("stock.level", "shoe", b"fits", "red", "1", ["webhooks"])]
     assert audited == [("source.retry", "stock/0@1", "why"), ("source.give_up", "stock/0@2", "why")]
+
+
+async def test_records_behind_a_settled_one_are_released_and_the_next_holder_is_named(running_hub: RunHub) -> None:
+    """Those behind it cannot be settled before it; the last one is too large itself."""
+    async with running_hub(**SETTINGS) as hub:
+        await arrange(hub)
+        for offset, value in enumerate((b"never", b"fits", b"x" * 101)):
+            await refuse(hub, offset, value, "shoe")
+        first, second, third = (await hub.client.get("/sources/stock/refusals")).json()["items"]
+        early = await hub.client.post(f"/sources/refusals/{second['id']}/retry")
+        code, told, _ = await hookwire(hub, "sources", "skip", first["id"])
+        events = await hub.sql("SELECT payload FROM hookwire.events WHERE topic = 'stock.level'")
+
+    assert (first["holds"], early.status_code, f"{first['id']} holds its key" in early.text) == (True, 400, True)
+    assert (code, events) == (0, [(b"fits",)])
+    assert told.splitlines()[1:] == ["published behind it: 1", f"{third['id']} holds the key now: retry or skip it"]
 
 
 async def test_a_source_that_was_never_read_is_not_found(running_hub: RunHub) -> None:

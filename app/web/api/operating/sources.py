@@ -19,7 +19,7 @@ from app.web.scopes import needs
 from db.errors import Refused
 from db.pool import Row
 from event.identity import format_event_id
-from hub.intake.refusals import NoRefusal, NoSource, Refusals
+from hub.intake.refusals import KeyIsHeld, NoRefusal, NoSource, RefusalOutcome, Refusals
 from relay.source import IntakeRefused
 
 __all__ = ["router"]
@@ -45,8 +45,9 @@ _MOVE: dict[str, Any] = {"partition": 0, "next_offset": 4711, "to_offset": 4000}
 _REFUSAL: dict[str, Any] = {
     "id": "refusal_7", "source": "stock", "partition": 0, "offset": 4708, "reason": "too_large",
     "detail": "the value has 2000000 bytes, more than 1048576", "key": "shoe", "bytes": 2_000_004,
-    "record_at": "2026-01-15T09:31:06Z", "refused_at": "2026-01-15T09:31:07.131002Z",
+    "record_at": "2026-01-15T09:31:06Z", "refused_at": "2026-01-15T09:31:07.131002Z", "holds": False,
 }  # fmt: skip
+_SETTLED: dict[str, Any] = {"id": "refusal_7", "events": ["evt_k3v7q2ha_42"], "released": 3, "held_by": None}
 
 
 class PartitionOut(BaseModel):
@@ -140,6 +141,7 @@ class RefusalOut(BaseModel):
     bytes: int
     record_at: datetime | None
     refused_at: datetime
+    holds: bool = Field(description="Whether later records of its key are kept behind it.")
 
 
 class RefusalPage(BaseModel):
@@ -154,10 +156,12 @@ class RefusalPage(BaseModel):
 class SettledRefusal(BaseModel):
     """The events that a refused record has become; none if it was skipped."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"id": "refusal_7", "events": ["evt_k3v7q2ha_42"]}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [_SETTLED]})
 
     id: str
     events: list[str]
+    released: int = Field(description="Number of records that waited for its key, and are published now.")
+    held_by: str | None = Field(description="The refused record that holds the key now; null if none does.")
 
 
 @router.get("", summary="List Kafka sources")
@@ -223,33 +227,39 @@ async def list_refusals(
 @router.post("/refusals/{refusal}/retry", summary="Publish a refused record", responses=_VERB)
 @needs("operate")
 async def retry(refusal: RefusalId, body: Reasoned, request: Request, context: In) -> SettledRefusal:
-    """Reads it again, by the settings and limits of this process. It comes behind later records of its key."""
+    """Reads it again, by the settings and limits of this process. If it holds its key, records that waited for it
+    follow in their order; otherwise it comes behind later records of its key.
+    """
     kept = Refusals(context.database, context.incarnation, _topics(context), context.settings.event_bytes_max)
     try:
-        numbers = await kept.retry(_number(refusal), actor_of(request), body.reason)
+        settled = await kept.retry(_number(refusal), actor_of(request), body.reason)
     except NoRefusal:
         raise _gone() from None
     except NoSource as missing:
-        raise _still(f"HOOKWIRE_KAFKA_SOURCES of this process does not name {missing}.") from None
+        raise _unknown(missing) from None
+    except KeyIsHeld as held:
+        raise _still(f"{held}; retry or skip that one first.") from None
     except IntakeRefused as refused:
         raise _still(str(refused)) from None
     except Refused as error:
         if not error.is_ours:
             raise
         raise _still(error.message) from None
-    return SettledRefusal(id=refusal, events=[format_event_id(context.incarnation, number) for number in numbers])
+    return _settled(refusal, settled, context)
 
 
 @router.post("/refusals/{refusal}/give-up", summary="Forget a refused record", responses=_VERB)
 @needs("operate")
 async def give_up(refusal: RefusalId, body: Reasoned, request: Request, context: In) -> SettledRefusal:
-    """Deletes the record from the list of refused ones. It stays in Kafka."""
+    """Deletes the record from the list of refused ones. It stays in Kafka. Records that waited for it follow."""
     kept = Refusals(context.database, context.incarnation, _topics(context), context.settings.event_bytes_max)
     try:
-        await kept.give_up(_number(refusal), actor_of(request), body.reason)
+        settled = await kept.give_up(_number(refusal), actor_of(request), body.reason)
     except NoRefusal:
         raise _gone() from None
-    return SettledRefusal(id=refusal, events=[])
+    except NoSource as missing:
+        raise _unknown(missing) from None
+    return _settled(refusal, settled, context)
 
 
 async def _pause(source: str, body: Reason, request: Request, context: Context, *, paused: bool) -> PausedOut:
@@ -264,6 +274,16 @@ def _topics(context: Context) -> dict[str, str]:
 
 def _still(detail: str) -> Problem:
     return Problem("invalid-parameter", f"The record still cannot be an event: {detail}", parameter="refusal")
+
+
+def _unknown(missing: NoSource) -> Problem:
+    return _still(f"HOOKWIRE_KAFKA_SOURCES of this process does not name {missing}.")
+
+
+def _settled(refusal: str, settled: RefusalOutcome, context: Context) -> SettledRefusal:
+    events = [format_event_id(context.incarnation, number) for number in settled.events]
+    held_by = None if settled.held_by is None else f"refusal_{settled.held_by}"
+    return SettledRefusal(id=refusal, events=events, released=settled.released, held_by=held_by)
 
 
 def _gone() -> Problem:
