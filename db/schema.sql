@@ -2497,8 +2497,8 @@ COMMENT ON COLUMN hookwire.source_offsets.changed_at IS 'When the offset has mov
 CREATE TABLE hookwire.source_refusals (
     id bigint NOT NULL,
     source text NOT NULL,
-    partition integer NOT NULL,
-    record_offset bigint NOT NULL,
+    partition integer,
+    record_offset bigint,
     reason text NOT NULL,
     detail text NOT NULL,
     key bytea,
@@ -2507,16 +2507,18 @@ CREATE TABLE hookwire.source_refusals (
     record_at timestamp with time zone,
     bytes integer NOT NULL,
     refused_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    held_keys text[]
+    held_keys text[],
+    kind text DEFAULT 'kafka'::text NOT NULL,
+    CONSTRAINT source_refusals_kind_check CHECK ((kind = ANY (ARRAY['kafka'::text, 'amqp'::text])))
 );
 
-COMMENT ON TABLE hookwire.source_refusals IS 'Records that cannot become events, as they are in Kafka.';
+COMMENT ON TABLE hookwire.source_refusals IS 'Records of Kafka that cannot become events, as they are there, and messages of AMQP.';
 
-COMMENT ON COLUMN hookwire.source_refusals.source IS 'The Kafka topic of the record.';
+COMMENT ON COLUMN hookwire.source_refusals.source IS 'The Kafka topic of a record; the queue of a message.';
 
-COMMENT ON COLUMN hookwire.source_refusals.partition IS 'Its partition.';
+COMMENT ON COLUMN hookwire.source_refusals.partition IS 'Its partition; NULL for a message.';
 
-COMMENT ON COLUMN hookwire.source_refusals.record_offset IS 'Its offset there.';
+COMMENT ON COLUMN hookwire.source_refusals.record_offset IS 'Its offset there; NULL for a message.';
 
 COMMENT ON COLUMN hookwire.source_refusals.reason IS 'The kind of the cause in one word, as in the metrics.';
 
@@ -2526,7 +2528,7 @@ COMMENT ON COLUMN hookwire.source_refusals.key IS 'Its key; NULL if it has none.
 
 COMMENT ON COLUMN hookwire.source_refusals.value IS 'Its value; NULL for a tombstone.';
 
-COMMENT ON COLUMN hookwire.source_refusals.headers IS 'An array of names and values by turns; the values are Base64.';
+COMMENT ON COLUMN hookwire.source_refusals.headers IS 'Of a record: an array of names and values by turns; the values are Base64. Of a message: an object of its properties, null if they cannot be read.';
 
 COMMENT ON COLUMN hookwire.source_refusals.record_at IS 'Its timestamp; NULL without a usable one.';
 
@@ -2535,6 +2537,8 @@ COMMENT ON COLUMN hookwire.source_refusals.bytes IS 'Size of key, value and head
 COMMENT ON COLUMN hookwire.source_refusals.refused_at IS 'When it was refused.';
 
 COMMENT ON COLUMN hookwire.source_refusals.held_keys IS 'The ordering keys that wait for this record; NULL if it holds none.';
+
+COMMENT ON COLUMN hookwire.source_refusals.kind IS 'kafka for a record; amqp for a message whose queue can have no queue for refused ones.';
 
 ALTER TABLE hookwire.source_refusals ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME hookwire.source_refusals_id_seq

@@ -25,6 +25,8 @@ __all__ = [
     "IntakeResult",
     "IntakeUnavailable",
     "RawRecord",
+    "RefusalStore",
+    "RefusedMessage",
     "SourceMessage",
     "SourcePlace",
     "SourceRecord",
@@ -107,6 +109,24 @@ class Intake(Protocol):
 
         Raises :class:`IntakeRefused`, :class:`IntakeUnavailable`.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedMessage:
+    """A message that cannot be an event, and why. ``content`` is None if its properties cannot be read."""
+
+    queue: str
+    refused: IntakeRefused
+    body: bytes
+    content: SourceMessage | None
+
+
+class RefusalStore(Protocol):
+    """The port that keeps refused messages whose queue can have no queue for them."""
+
+    async def keep(self, message: RefusedMessage) -> None:
+        """Return when the message is committed. Raises :class:`IntakeUnavailable`, also while the store is full."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Refusals: records of Kafka that were refused, and that a person has published again or skipped.
+"""Refusals: records of Kafka and messages of AMQP that were refused, and that a person has published again or skipped.
 
 A record that holds its key is settled before those behind it. They are published in their order then, in transactions
 that lock the partition's offset. So no later record of the key is taken before the last of them is gone. If one of them
@@ -11,16 +11,19 @@ import asyncio
 import base64
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
 from db.errors import Refused
 from db.pool import Database, Row
+from event.event import Draft
+from hub.intake.kept_messages import content_of
+from hub.intake.messages import events_of_message
 from hub.intake.records import events_of
 from relay.kafka.source.incoming import read_record
-from relay.source import IntakeRefused
+from relay.source import IntakeRefused, SourceRoute
 
 __all__ = ["KeyIsHeld", "NoRefusal", "NoSource", "RefusalOutcome", "Refusals"]
 
@@ -71,12 +74,16 @@ class _Kept:
 
 
 class Refusals:
-    """The refused records of all sources. ``topics`` has the topic of each source."""
+    """What all sources have refused. ``topics`` has the topic of each Kafka source, ``queues`` the route of a queue."""
 
-    def __init__(self, database: Database, incarnation: str, topics: dict[str, str], body_bytes_max: int) -> None:
+    def __init__(
+        self, database: Database, incarnation: str, topics: dict[str, str], body_bytes_max: int,
+        queues: Mapping[str, SourceRoute] | None = None,
+    ) -> None:  # fmt: skip
         self._database = database
         self._own_ids = f"evt_{incarnation}_"
         self._topics = topics
+        self._queues = queues or {}
         self._body_bytes_max = body_bytes_max
 
     async def retry(self, number: int, actor: str, reason: str | None) -> RefusalOutcome:
@@ -115,15 +122,31 @@ class Refusals:
 
     async def _publish(self, row: Row) -> list[int]:
         """Publish the events of a record in the transaction that this task has joined; return their numbers."""
-        record = read_record(_kept(row), self._body_bytes_max)
-        drafts, _ = await events_of(record, self._topic(row), self._own_ids)
+        if row["kind"] == "amqp":
+            drafts, left_out = await self._events_of_message(row), None
+        else:
+            record = read_record(_kept(row), self._body_bytes_max)
+            drafts, left_out = (await events_of(record, self._topic(row), self._own_ids))[0] or [], "kafka"
         return [
             await self._database.fetchval(
                 "source.publish", draft.topic, draft.key, draft.content_type, json.dumps(dict(draft.headers)),
-                draft.payload,
+                draft.payload, left_out,
             )
-            for draft in drafts or ()
+            for draft in drafts
         ]  # fmt: skip
+
+    async def _events_of_message(self, row: Row) -> list[Draft]:
+        """Return the events of a message, by the route of its queue as it is now."""
+        route = self._queues.get(row["source"])
+        if route is None:
+            raise NoSource(row["source"])
+        message = content_of(row["headers"], row["value"])
+        if message is None or route.rabbithub_exchange:
+            why = "its properties cannot be read" if message is None else "its queue has an exchange of RabbitHub"
+            raise IntakeRefused("refused", f"{why}: publish it by hand, then skip it")
+        if len(message.body) > self._body_bytes_max:
+            raise IntakeRefused("too_large", f"the body has more than {self._body_bytes_max} bytes")
+        return await events_of_message(route.topic or message.routing_key, message)
 
     def _topic(self, row: Row) -> str:
         if row["source"] not in self._topics:

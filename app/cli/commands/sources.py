@@ -20,6 +20,7 @@ sources = typer.Typer(
     help="Kafka sources: list, pause, resume, reset; refusals, retry and skip of refused records.", no_args_is_help=True
 )
 Name = Annotated[str, typer.Argument(help="The source, which is the name of its Kafka topic.")]
+AnyName = Annotated[str | None, typer.Argument(help="The source; default: all, also queues of AMQP.")]
 Refusal = Annotated[str, typer.Argument(help="refusal_7, as `refusals` shows it.")]
 Why = Annotated[str | None, typer.Option("--why", help="Goes into the audit trail.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of records.")]
@@ -79,8 +80,11 @@ def reset(
 
 
 @sources.command()
-def refusals(name: Name, limit: Limit = 1000, url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """List the refused records of a source. Exit code 1: there is one.
+def refusals(
+    name: AnyName = None, limit: Limit = 1000, url: Url = None, as_json: Json = False, config: Config = None
+) -> None:
+    """List the refused records of a source, or what all sources have refused, with messages of AMQP. Exit code 1: there
+    is one.
 
     Example:
 
@@ -133,8 +137,9 @@ def _row(row: tuple[dict[str, Any], dict[str, Any]]) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-async def _refusals(name: str, limit: int, url: str | None, as_json: bool, config: Path | None) -> int:
-    found = await listed(f"/sources/{segment(name)}/refusals", {}, limit, url, config)
+async def _refusals(name: str | None, limit: int, url: str | None, as_json: bool, config: Path | None) -> int:
+    path = "/sources/refusals" if name is None else f"/sources/{segment(name)}/refusals"
+    found = await listed(path, {}, limit, url, config)
     print_list(found, _REFUSAL_HEADS, _refusal_row, ("Key", "Reason"), "none: no record was refused", as_json=as_json)
     return int(bool(found))
 
@@ -142,9 +147,13 @@ async def _refusals(name: str, limit: int, url: str | None, as_json: bool, confi
 def _refusal_row(one: dict[str, Any]) -> tuple[str, ...]:
     holds = "; it holds its key" if one["holds"] and one["reason"] != "behind" else ""
     return (
-        one["id"], f"{one['partition']}@{one['offset']}", one["key"] or "", str(one["bytes"]),
+        one["id"], _place(one), one["key"] or "", str(one["bytes"]),
         shown_moment(one["refused_at"]), f"{one['reason']}: {one['detail']}{holds}",
     )  # fmt: skip
+
+
+def _place(one: dict[str, Any]) -> str:
+    return one["source"] if one["kind"] == "amqp" else f"{one['source']}/{one['partition']}@{one['offset']}"
 
 
 async def _reset(name: str, asked: dict[str, Any], url: str | None, as_json: bool, config: Path | None) -> int:

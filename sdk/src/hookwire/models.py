@@ -825,13 +825,14 @@ class Received(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal(Model):
-    """A record that cannot be an event."""
+    """A record of Kafka or a message of AMQP that cannot be an event."""
 
     moments: ClassVar[frozenset[str]] = frozenset({"record_at", "refused_at"})
     id: str
+    kind: str
     source: str
-    partition: int
-    offset: int
+    partition: int | None
+    offset: int | None
     reason: str
     detail: str
     key: str | None

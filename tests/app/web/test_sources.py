@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 from typing import Any
 
 import pytest
 
+from db.pool import PoolOptions, open_database
+from hub.intake.kept_messages import KeptMessages
+from relay.source import IntakeRefused, RefusedMessage, SourceMessage
 from tests.app.cli.commands.test_services import hookwire
 from tests.app.conftest import RunHub, RunningHub
 
@@ -100,6 +104,32 @@ async def test_records_behind_a_settled_one_are_released_and_the_next_holder_is_
     assert (first["holds"], early.status_code, f"{first['id']} holds its key" in early.text) == (True, 400, True)
     assert (code, events) == (0, [(b"fits",)])
     assert told.splitlines()[1:] == ["published behind it: 1", f"{third['id']} holds the key now: retry or skip it"]
+
+
+async def test_refused_messages_of_a_queue_are_listed_and_published_after_all(running_hub: RunHub) -> None:
+    """One is too large still, and the properties of one could not be read; it can only be skipped."""
+    message = SourceMessage("e", "stock.sold", "m\0", "shoe", "0", "text/plain", {"colour": "red"}, b"fits", ("twice",))
+    large = dataclasses.replace(message, body=b"x" * 101)
+    refused = IntakeRefused("topic", "there is no topic")
+    async with running_hub(**SETTINGS, amqp_sources="in stock", amqp_source_url="amqp://127.0.0.1:1") as hub:
+        database = await open_database(PoolOptions(hub.database_url))
+        for content in (message, large, None):
+            body = b"?" if content is None else content.body
+            await KeptMessages(database).keep(RefusedMessage("in stock", refused, body, content))
+        await database.aclose()
+        items = (await hub.client.get("/sources/refusals")).json()["items"]
+        code, told, _ = await hookwire(hub, "sources", "refusals")
+        answers = [await hub.client.post(f"/sources/refusals/{one['id']}/retry") for one in items]
+        skipped = await hub.client.post(f"/sources/refusals/{items[2]['id']}/give-up")
+        events = await hub.sql("SELECT topic, key, payload, content_type, headers ->> 'colour', sinks"
+                               " FROM hookwire.events WHERE topic NOT LIKE 'hookwire.%'")  # fmt: skip
+
+    assert [(one["kind"], one["source"], one["offset"], one["key"]) for one in items] == [
+        ("amqp", "in stock", None, "shoe"), ("amqp", "in stock", None, "shoe"), ("amqp", "in stock", None, None),
+    ]  # fmt: skip
+    assert (code, "in stock" in told) == (1, True)
+    assert ([answer.status_code for answer in answers], skipped.status_code) == ([200, 400, 400], 200)
+    assert events == [("stock.sold", "shoe", b"fits", "text/plain", "red", ["webhooks"])]
 
 
 async def test_a_source_that_was_never_read_is_not_found(running_hub: RunHub) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.settings.amqp_source import route_of
 from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
@@ -43,7 +44,7 @@ _SOURCE: dict[str, Any] = {
 }  # fmt: skip
 _MOVE: dict[str, Any] = {"partition": 0, "next_offset": 4711, "to_offset": 4000}
 _REFUSAL: dict[str, Any] = {
-    "id": "refusal_7", "source": "stock", "partition": 0, "offset": 4708, "reason": "too_large",
+    "id": "refusal_7", "kind": "kafka", "source": "stock", "partition": 0, "offset": 4708, "reason": "too_large",
     "detail": "the value has 2000000 bytes, more than 1048576", "key": "shoe", "bytes": 2_000_004,
     "record_at": "2026-01-15T09:31:06Z", "refused_at": "2026-01-15T09:31:07.131002Z", "holds": False,
 }  # fmt: skip
@@ -127,14 +128,15 @@ class ResetOut(BaseModel):
 
 
 class RefusalOut(BaseModel):
-    """A record that cannot be an event. ``key`` is text, with other bytes escaped as in Python."""
+    """A record of Kafka or a message of AMQP that cannot be an event. ``key`` is text, with other bytes escaped."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_REFUSAL]})
 
     id: str
-    source: str
-    partition: int
-    offset: int
+    kind: Literal["kafka", "amqp"]
+    source: str = Field(description="The name of the Kafka topic, or of the queue.")
+    partition: int | None = Field(description="null for a message.")
+    offset: int | None
     reason: str
     detail: str
     key: str | None
@@ -220,8 +222,23 @@ async def list_refusals(
     """Oldest first, without their values; `next_cursor` leads to the next page."""
     after = read_cursor(cursor, [int]) or [0]
     rows = await context.database.fetch("source.refusals", source, after[0], limit + 1)
-    next_cursor = link_next(request, response, [rows[limit - 1]["id"]] if len(rows) > limit else None)
-    return RefusalPage.model_validate({"items": [_refusal(row) for row in rows[:limit]], "next_cursor": next_cursor})
+    return _page(rows, limit, request, response)
+
+
+@router.get(
+    "/refusals", summary="List what all sources refused", responses=refusals("invalid-cursor", "invalid-parameter")
+)
+@needs("read")
+async def list_all_refusals(
+    request: Request,
+    response: Response,
+    context: In,
+    cursor: Annotated[str | None, Query(max_length=400)] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
+) -> RefusalPage:
+    """Records of Kafka, and messages of AMQP whose queue can have no queue for them. Oldest first, without values."""
+    after = read_cursor(cursor, [int]) or [0]
+    return _page(await context.database.fetch("source.all_refusals", after[0], limit + 1), limit, request, response)
 
 
 @router.post("/refusals/{refusal}/retry", summary="Publish a refused record", responses=_VERB)
@@ -230,9 +247,8 @@ async def retry(refusal: RefusalId, body: Reasoned, request: Request, context: I
     """Reads it again, by the settings and limits of this process. If it holds its key, records that waited for it
     follow in their order; otherwise it comes behind later records of its key.
     """
-    kept = Refusals(context.database, context.incarnation, _topics(context), context.settings.event_bytes_max)
     try:
-        settled = await kept.retry(_number(refusal), actor_of(request), body.reason)
+        settled = await _kept(context).retry(_number(refusal), actor_of(request), body.reason)
     except NoRefusal:
         raise _gone() from None
     except NoSource as missing:
@@ -252,14 +268,24 @@ async def retry(refusal: RefusalId, body: Reasoned, request: Request, context: I
 @needs("operate")
 async def give_up(refusal: RefusalId, body: Reasoned, request: Request, context: In) -> SettledRefusal:
     """Deletes the record from the list of refused ones. It stays in Kafka. Records that waited for it follow."""
-    kept = Refusals(context.database, context.incarnation, _topics(context), context.settings.event_bytes_max)
     try:
-        settled = await kept.give_up(_number(refusal), actor_of(request), body.reason)
+        settled = await _kept(context).give_up(_number(refusal), actor_of(request), body.reason)
     except NoRefusal:
         raise _gone() from None
     except NoSource as missing:
         raise _unknown(missing) from None
     return _settled(refusal, settled, context)
+
+
+def _page(rows: Sequence[Row], limit: int, request: Request, response: Response) -> RefusalPage:
+    next_cursor = link_next(request, response, [rows[limit - 1]["id"]] if len(rows) > limit else None)
+    return RefusalPage.model_validate({"items": [_refusal(row) for row in rows[:limit]], "next_cursor": next_cursor})
+
+
+def _kept(context: Context) -> Refusals:
+    settings = context.settings
+    queues = {route.queue: route for route in map(route_of, settings.amqp_sources)}
+    return Refusals(context.database, context.incarnation, _topics(context), settings.event_bytes_max, queues)
 
 
 async def _pause(source: str, body: Reason, request: Request, context: Context, *, paused: bool) -> PausedOut:
@@ -277,7 +303,7 @@ def _still(detail: str) -> Problem:
 
 
 def _unknown(missing: NoSource) -> Problem:
-    return _still(f"HOOKWIRE_KAFKA_SOURCES of this process does not name {missing}.")
+    return _still(f"the sources in the settings of this process do not include {missing}.")
 
 
 def _settled(refusal: str, settled: RefusalOutcome, context: Context) -> SettledRefusal:

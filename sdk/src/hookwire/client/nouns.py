@@ -1844,6 +1844,19 @@ class Sources(Noun):
         """List Kafka sources."""
         return self._items("GET", "/sources", "sources.list", models.Source, timeout_seconds=timeout_seconds)
 
+    def list_all_refusals(
+        self, *, limit: int = UNSET, timeout_seconds: float | None = None
+    ) -> Iterator[models.Refusal]:
+        """List what all sources refused."""
+        return self._pages(
+            "GET",
+            "/sources/refusals",
+            "sources.list_all_refusals",
+            models.Refusal,
+            query={"limit": limit},
+            timeout_seconds=timeout_seconds,
+        )
+
     def list_refusals(
         self, source: str | int, /, *, limit: int = UNSET, timeout_seconds: float | None = None
     ) -> Iterator[models.Refusal]:
@@ -1937,6 +1950,19 @@ class AsyncSources(AsyncNoun):
     async def list(self, *, timeout_seconds: float | None = None) -> Listed[models.Source]:
         """List Kafka sources."""
         return await self._items("GET", "/sources", "sources.list", models.Source, timeout_seconds=timeout_seconds)
+
+    def list_all_refusals(
+        self, *, limit: int = UNSET, timeout_seconds: float | None = None
+    ) -> AsyncIterator[models.Refusal]:
+        """List what all sources refused."""
+        return self._pages(
+            "GET",
+            "/sources/refusals",
+            "sources.list_all_refusals",
+            models.Refusal,
+            query={"limit": limit},
+            timeout_seconds=timeout_seconds,
+        )
 
     def list_refusals(
         self, source: str | int, /, *, limit: int = UNSET, timeout_seconds: float | None = None
