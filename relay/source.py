@@ -34,8 +34,10 @@ __all__ = [
     "Taken",
 ]
 
-IntakeOutcome = Literal["stored", "repeated", "returned"]
-"""stored: a new event. repeated: its message id was stored before. returned: it is an event of this hub."""
+IntakeOutcome = Literal["stored", "repeated", "returned", "filtered"]
+"""stored: a new event. repeated: its message id was stored before. returned: it is an event of this hub. filtered: its
+source wants other records.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +139,19 @@ class RefusalStore(Protocol):
 class SourcePlace:
     """A partition of a source. ``topic`` is the topic of its events. ``source`` is the name of the Kafka topic.
 
-    ``holds``: a refused record holds its key, so later records of the key are kept behind it.
+    ``holds``: a refused record holds its key, so later records of the key are kept behind it. ``header``: only records
+    with this header and value are wanted; the name is in lower case.
     """
 
     source: str
     partition: int
     topic: str
     holds: bool = False
+    header: tuple[str, bytes] | None = None
+
+    def wants(self, headers: Sequence[tuple[str, bytes | None]]) -> bool:
+        """Return whether a record with these headers is wanted."""
+        return self.header is None or any((name.lower(), value) == self.header for name, value in headers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from relay.kafka.source.route import KafkaRoute
 
 __all__ = ["KafkaSourceSettings", "kafka_route_of"]
 
-_FIELDS: Final = ("topic", "start", "group", "refused")
+_FIELDS: Final = ("topic", "start", "group", "refused", "header")
 _CHOICES: Final = {"start": ("earliest", "latest"), "refused": ("pass", "hold")}
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -28,7 +28,8 @@ class KafkaSourceSettings(KafkaSettings):
         (),
         description="Kafka topics whose records become events, comma separated: `TOPIC`, or `TOPIC?topic=T` for "
         "another topic of the hub; `start=earliest` begins with the oldest record (default: `latest`), `group=G` "
-        "names the consumer group, and with `refused=hold` a refused record holds its key.",
+        "names the consumer group, with `refused=hold` a refused record holds its key, and `header=NAME:VALUE` "
+        "takes only records with this header.",
     )
     kafka_source_servers: str = Field(
         "", description="host:port,host:port of the brokers of KAFKA_SOURCES; default: those of the sink."
@@ -84,10 +85,20 @@ def kafka_route_of(text: str) -> KafkaRoute:
             raise ValueError(f"{text!r}: {name} is one of {', '.join(choices)}")
     if not _NAME.fullmatch(source) or not _NAME.fullmatch(given.get("group", "g")):
         raise ValueError(f"{text!r}: a Kafka topic and a group have 1 to 249 letters, digits, dots, - and _")
+    header = _header(text, given.pop("header", None))
     topic = given.pop("topic", source)
     try:
         if is_reserved(validate_topic(topic)):
             raise TopicError(f"the topic {topic} is the hub's own")
     except TopicError as error:
         raise ValueError(f"{text!r}: {error}; name another by topic=") from None
-    return KafkaRoute(source, topic, **given)  # type: ignore[arg-type]
+    return KafkaRoute(source, topic, header=header, **given)  # type: ignore[arg-type]
+
+
+def _header(text: str, given: str | None) -> tuple[str, bytes] | None:
+    if given is None:
+        return None
+    name, colon, value = given.partition(":")
+    if not name or not colon:
+        raise ValueError(f"{text!r}: header is NAME:VALUE, percent-encoded")
+    return name.lower(), value.encode()

@@ -2,7 +2,7 @@
 
 ::
 
-    records --own event?--> passed over       it came back: a sink and a source make a loop
+    records --own event?--> passed over       it came back: a sink and a source make a loop; or its source wants others
             --refused?----> source_refusals   with its bytes; the partition goes on
             --key held?---> source_refusals   behind the refused record that holds its key
             --else--------> events            the longest prefix whose keys are free
@@ -136,6 +136,10 @@ class RecordIntake:
         before = self._held.get((place.source, place.partition), frozenset())
         held = set(before)
         for number, record in enumerate(records, 1):
+            if not place.wants(record.raw.headers):
+                judged.outcomes.append("filtered")
+                judged.left_out.append(())
+                continue
             refused = refused_by_database
             drafts: list[Draft] | None = None
             left_out: Sequence[str] = ()

@@ -139,7 +139,8 @@ class KafkaSource:
             self._slow.over(source=self.source)
 
     def _make_reader(self, consumer: AIOKafkaConsumer, number: int) -> PartitionReader:
-        place = SourcePlace(self.source, number, self._route.topic, self._route.refused == "hold")
+        route = self._route
+        place = SourcePlace(self.source, number, route.topic, route.refused == "hold", route.header)
         return PartitionReader(
             consumer, place, self._intake, self._offsets, self._metrics, self._reader_options,
             lambda: self._begin(consumer), lambda: not self._is_behind,

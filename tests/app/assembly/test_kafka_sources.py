@@ -130,13 +130,18 @@ async def test_what_the_hub_published_itself_is_passed_over_and_hops_end_a_circl
 
 
 async def test_a_source_may_hold_the_key_of_a_refused_record(running_hub: RunHub, kafka: KafkaServer) -> None:
+    """It may also take records of one header alone, and then others are passed over, also refused ones."""
     source = f"hold-{secrets.token_hex(4)}"
     await make_topic(kafka.bootstrap, source, 1)
-    await send(kafka, source, *({"key": key, "value": b"x" * size} for key, size in ((b"a", 11), (b"a", 1), (b"b", 1))))
-    named = {"kafka_source_servers": kafka.bootstrap, "kafka_sources": f"{source}?start=earliest&refused=hold"}
+    sizes = ((b"a", 11, "de"), (b"a", 1, "de"), (b"b", 11, "at"), (b"b", 1, "de"))
+    records = ({"key": k, "value": b"x" * n, "headers": text([("Country", c)])} for k, n, c in sizes)
+    await send(kafka, source, *records)
+    wanted = f"{source}?start=earliest&refused=hold&header=country:de"
+    named = {"kafka_source_servers": kafka.bootstrap, "kafka_sources": wanted}
     async with running_hub(("api", "source"), event_bytes_max=10, **named) as hub:
         found = await stored(hub, source, 1)
         kept = await hub.sql("SELECT record_offset, reason FROM hookwire.source_refusals ORDER BY id")
+        await counted(hub, "records_total", source=source, outcome="filtered")
 
     assert (found, kept) == ([("b", b"x")], [(0, "too_large"), (1, "behind")])
 
@@ -274,7 +279,7 @@ async def test_settings_that_would_publish_into_a_topic_that_is_read_are_refused
 
 @pytest.mark.parametrize("source", [
     "", "?topic=t", "q?odd=1", "q?start=now", "q?topic=t&topic=u", "a b", "q?topic=a..b", "q?topic=hookwire.x",
-    "q" * 250, "hookwire.q", "q?group=", "q?nonsense", "q?refused=keep",
+    "q" * 250, "hookwire.q", "q?group=", "q?nonsense", "q?refused=keep", "q?header=country",
 ])  # fmt: skip
 def test_a_source_that_is_none_is_refused(source: str) -> None:
     with pytest.raises(ValueError, match="bad query field" if "?nonsense" in source else re.escape(repr(source))):
