@@ -114,7 +114,7 @@ SOUND: dict[str, list[Any]] = {"lost": [], "doubled": [], "inverted": [], "crash
 async def test_a_kill_at_a_commit_makes_one_event_of_each_record(
     database_url: str, kafka: KafkaServer, tmp_path: Path, point: str
 ) -> None:
-    """RR-12: its successors begin while a foreign transaction holds a key."""
+    """RR-12, KS-06, KS-08: its successors begin while a foreign transaction holds a key."""
     feed = Feed(kafka, database_url, tmp_path)
     await make_topic(kafka.bootstrap, feed.topic, PARTITIONS)
     await feed.send(1_500)
@@ -138,7 +138,7 @@ async def test_a_kill_at_a_commit_makes_one_event_of_each_record(
 async def test_forty_kills_of_sources_broker_and_database_make_one_event_of_each_record(
     database_url: str, kafka: KafkaServer, postgres18: PostgresServer, tmp_path: Path, seed: int
 ) -> None:
-    """RR-12: every third kill is between the COMMIT and whatever the process would have done next."""
+    """RR-12, KS-09: every third kill is between the COMMIT and whatever the process would have done next."""
     chance = random.Random(seed)
     feed = Feed(kafka, database_url, tmp_path)
     await make_topic(kafka.bootstrap, feed.topic, PARTITIONS)

@@ -93,7 +93,7 @@ async def test_a_record_reaches_a_webhook_and_not_its_kafka_topic_again(
 async def test_control_records_and_aborted_transactions_are_passed_over(
     running_hub: RunHub, kafka: KafkaServer
 ) -> None:
-    """The lag ends at 0, although the last record of the partition is a control record."""
+    """KS-13: the lag ends at 0, although the last record of the partition is a control record."""
     source = f"tx-{secrets.token_hex(4)}"
     await make_topic(kafka.bootstrap, source, 1)
     values = [b"1", b"aborted", b"2", b"aborted"]
@@ -149,7 +149,7 @@ async def test_a_source_may_hold_the_key_of_a_refused_record(running_hub: RunHub
 async def test_partitions_that_are_added_are_read_from_their_first_record(
     running_hub: RunHub, kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A start at the latest record counts for the partitions of the first start alone."""
+    """KS-11: a start at the latest record counts for the partitions of the first start alone."""
     source = f"more-{secrets.token_hex(4)}"
     await make_topic(kafka.bootstrap, source, 1)
     await send(kafka, source, {"value": b"before"})
@@ -177,7 +177,7 @@ async def test_partitions_that_are_added_are_read_from_their_first_record(
 async def test_a_topic_that_was_made_anew_stops_until_a_person_resets_it(
     running_hub: RunHub, kafka: KafkaServer, count: int
 ) -> None:
-    """Its offsets are those of other records; nothing is taken or passed over in silence."""
+    """KS-12: its offsets are those of other records; nothing is taken or passed over in silence."""
     source = f"anew-{secrets.token_hex(4)}"
     await make_topic(kafka.bootstrap, source, 1)
     named = {"kafka_source_servers": kafka.bootstrap, "kafka_sources": f"{source}?start=earliest"}
@@ -207,6 +207,7 @@ async def test_a_topic_that_was_made_anew_stops_until_a_person_resets_it(
 async def test_records_that_retention_has_removed_are_a_hole_that_is_logged(
     running_hub: RunHub, kafka: KafkaServer
 ) -> None:
+    """KS-14."""
     source = f"hole-{secrets.token_hex(4)}"
     await make_topic(kafka.bootstrap, source, 1)
     await send(kafka, source, *({"value": b"%d" % number} for number in range(5)))

@@ -95,7 +95,7 @@ async def test_one_behind_that_is_no_event_either_holds_the_key_from_then_on(dat
 
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_whatever_is_refused_retried_and_skipped_keys_keep_their_order(database_url: str, seed: int) -> None:
-    """Each record is stored once, skipped, or kept; the events of a key rise as its records do."""
+    """KS-21: each record is stored once, skipped, or kept; the events of a key rise as its records do."""
     chance = random.Random(seed)
     skipped: set[int] = set()
     taken: dict[int, str] = {}
