@@ -93,6 +93,12 @@ SELECT r.id, r.kind, r.source, r.partition, r.record_offset, r.reason, r.detail,
        r.refused_at, r.held_keys IS NOT NULL AS holds
 FROM hookwire.source_refusals r WHERE r.id > $1 ORDER BY r.id LIMIT $2;
 
+-- name: shown_refusal
+-- Return a refused record with the first $2 bytes of its value.
+SELECT r.id, r.kind, r.source, r.partition, r.record_offset, r.reason, r.detail, r.key, r.bytes, r.record_at,
+       r.refused_at, r.held_keys IS NOT NULL AS holds, substr(r.value, 1, $2) AS value
+FROM hookwire.source_refusals r WHERE r.id = $1;
+
 -- name: refusal
 -- Return a refused record, and lock it until the end of the transaction.
 SELECT r.kind, r.source, r.partition, r.record_offset, r.key, r.value, r.headers::text AS headers, r.record_at,

@@ -60,6 +60,7 @@ __all__ = [
     "Receipt",
     "Received",
     "Refusal",
+    "RefusalDetail",
     "Replay",
     "Request",
     "Reset",
@@ -840,6 +841,26 @@ class Refusal(Model):
     record_at: datetime | None
     refused_at: datetime
     holds: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefusalDetail(Model):
+    """The same with the beginning of its value."""
+
+    moments: ClassVar[frozenset[str]] = frozenset({"record_at", "refused_at"})
+    id: str
+    kind: str
+    source: str
+    partition: int | None
+    offset: int | None
+    reason: str
+    detail: str
+    key: str | None
+    bytes: int
+    record_at: datetime | None
+    refused_at: datetime
+    holds: bool
+    value: str | None
 
 
 @dataclass(frozen=True, kw_only=True)

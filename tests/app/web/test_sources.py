@@ -39,8 +39,12 @@ async def test_a_source_shows_how_far_each_partition_is_taken(running_hub: RunHu
     async with running_hub(**SETTINGS) as hub:
         await arrange(hub)
         await refuse(hub, 3, b"x")
-        (found,) = (await hub.client.get("/sources")).json()["items"]
+        (found,) = (await hub.client.get("/sources?limit=1")).json()["items"]
+        alone = (await hub.client.get("/sources/stock")).json()
+        shown = (await hub.client.get("/sources/refusals/refusal_1")).json()
+        missing = [(await hub.client.get(f"/sources/{name}")).status_code for name in ("other", "refusals/refusal_9")]
 
+    assert (alone, shown["value"], missing) == (found, "x", [404, 404])
     parts = [(one["partition"], one["next_offset"], one["lag"], one["reader"]) for one in found.pop("partitions")]
     assert parts == [(0, 0, 5, "hub-1"), (1, 10, 5, "hub-1")]
     assert found == {"source": "stock", "topic": "stock.level", "paused": False, "lag": 10, "refused": 1}

@@ -32,6 +32,7 @@ In = Annotated[Context, Depends(context_of)]
 Source = Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,249}$", examples=["stock"])]
 RefusalId = Annotated[str, Path(pattern=r"^refusal_[0-9]{1,18}$", examples=["refusal_7"])]
 _PARTITIONS_MAX = 10_000
+_VALUE_BYTES = 16_384
 _VERB = refusals(
     "not-found", "invalid-parameter", "malformed-json", "unsupported-media-type", "body-too-large", "outcome-unknown"
 )
@@ -80,11 +81,12 @@ class SourceOut(BaseModel):
 
 
 class SourceList(BaseModel):
-    """All sources that were ever read, by name."""
+    """A page of the sources that were ever read, by name."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_SOURCE]}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_SOURCE], "next_cursor": None}]})
 
     items: list[SourceOut]
+    next_cursor: str | None
 
 
 class PausedOut(BaseModel):
@@ -146,6 +148,14 @@ class RefusalOut(BaseModel):
     holds: bool = Field(description="Whether later records of its key are kept behind it.")
 
 
+class RefusalDetail(RefusalOut):
+    """The same with the beginning of its value."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{**_REFUSAL, "value": '{"article": 7}'}]})
+
+    value: str | None = Field(description="Its first 16,384 bytes as text, other bytes escaped; null: a tombstone.")
+
+
 class RefusalPage(BaseModel):
     """A page of refused records, oldest first."""
 
@@ -166,16 +176,20 @@ class SettledRefusal(BaseModel):
     held_by: str | None = Field(description="The refused record that holds the key now; null if none does.")
 
 
-@router.get("", summary="List Kafka sources")
+@router.get("", summary="List Kafka sources", responses=refusals("invalid-cursor", "invalid-parameter"))
 @needs("read")
-async def list_sources(context: In) -> SourceList:
+async def list_sources(
+    request: Request,
+    response: Response,
+    context: In,
+    cursor: Annotated[str | None, Query(max_length=400)] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_MAX,
+) -> SourceList:
     """Shows how far each partition is taken, and why it waits. Queues of AMQP are in `GET /status`."""
-    rows = await context.database.fetch("source.list", _PARTITIONS_MAX)
-    topics = _topics(context)
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(row["source"], []).append(row)
-    return SourceList(items=[_source(name, topics.get(name), of) for name, of in found.items()])
+    after = read_cursor(cursor, [str]) or [""]
+    found = [one for one in await _sources(context) if one.source > str(after[0])]
+    next_cursor = link_next(request, response, [found[limit - 1].source] if len(found) > limit else None)
+    return SourceList(items=found[:limit], next_cursor=next_cursor)
 
 
 @router.post("/{source}/pause", summary="Pause a source", responses=_VERB)
@@ -235,10 +249,38 @@ async def list_all_refusals(
     context: In,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
+    source: Annotated[str | None, Query(max_length=255, description="Only of this Kafka topic or queue.")] = None,
 ) -> RefusalPage:
     """Records of Kafka, and messages of AMQP whose queue can have no queue for them. Oldest first, without values."""
-    after = read_cursor(cursor, [int]) or [0]
-    return _page(await context.database.fetch("source.all_refusals", after[0], limit + 1), limit, request, response)
+    after, database = read_cursor(cursor, [int]) or [0], context.database
+    if source is None:
+        rows = await database.fetch("source.all_refusals", after[0], limit + 1)
+    else:
+        rows = await database.fetch("source.refusals", source, after[0], limit + 1)
+    return _page(rows, limit, request, response)
+
+
+@router.get(
+    "/refusals/{refusal}", summary="Show a refused record", responses=refusals("not-found", "invalid-parameter")
+)
+@needs("read")
+async def show_refusal(refusal: RefusalId, context: In) -> RefusalDetail:
+    """Shows also the beginning of its value."""
+    row = await context.database.fetchrow("source.shown_refusal", _number(refusal), _VALUE_BYTES)
+    if row is None:
+        raise _gone()
+    value = None if row["value"] is None else row["value"].decode(errors="backslashreplace")
+    return RefusalDetail.model_validate({**_refusal(row), "value": value})
+
+
+@router.get("/{source}", summary="Show a Kafka source", responses=refusals("not-found", "invalid-parameter"))
+@needs("read")
+async def show_source(source: Source, context: In) -> SourceOut:
+    """Shows how far each partition is taken, and why it waits."""
+    for one in await _sources(context):
+        if one.source == source:
+            return one
+    raise Problem("not-found", "There is no such source; it was never read.")
 
 
 @router.post("/refusals/{refusal}/retry", summary="Publish a refused record", responses=_VERB)
@@ -275,6 +317,14 @@ async def give_up(refusal: RefusalId, body: Reasoned, request: Request, context:
     except NoSource as missing:
         raise _unknown(missing) from None
     return _settled(refusal, settled, context)
+
+
+async def _sources(context: Context) -> list[SourceOut]:
+    topics = _topics(context)
+    found: dict[str, list[Row]] = {}
+    for row in await context.database.fetch("source.list", _PARTITIONS_MAX):
+        found.setdefault(row["source"], []).append(row)
+    return [_source(name, topics.get(name), of) for name, of in sorted(found.items())]
 
 
 def _page(rows: Sequence[Row], limit: int, request: Request, response: Response) -> RefusalPage:

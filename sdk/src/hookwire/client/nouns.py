@@ -1840,12 +1840,14 @@ class Sources(Noun):
             timeout_seconds=timeout_seconds,
         )
 
-    def list(self, *, timeout_seconds: float | None = None) -> Listed[models.Source]:
+    def list(self, *, limit: int = UNSET, timeout_seconds: float | None = None) -> Iterator[models.Source]:
         """List Kafka sources."""
-        return self._items("GET", "/sources", "sources.list", models.Source, timeout_seconds=timeout_seconds)
+        return self._pages(
+            "GET", "/sources", "sources.list", models.Source, query={"limit": limit}, timeout_seconds=timeout_seconds
+        )
 
     def list_all_refusals(
-        self, *, limit: int = UNSET, timeout_seconds: float | None = None
+        self, *, limit: int = UNSET, source: str | None = UNSET, timeout_seconds: float | None = None
     ) -> Iterator[models.Refusal]:
         """List what all sources refused."""
         return self._pages(
@@ -1853,7 +1855,7 @@ class Sources(Noun):
             "/sources/refusals",
             "sources.list_all_refusals",
             models.Refusal,
-            query={"limit": limit},
+            query={"limit": limit, "source": source},
             timeout_seconds=timeout_seconds,
         )
 
@@ -1930,6 +1932,22 @@ class Sources(Noun):
             timeout_seconds=timeout_seconds,
         )
 
+    def show_refusal(self, refusal: str | int, /, *, timeout_seconds: float | None = None) -> models.RefusalDetail:
+        """Show a refused record."""
+        return self._model(
+            "GET",
+            f"/sources/refusals/{segment(refusal)}",
+            "sources.show_refusal",
+            models.RefusalDetail,
+            timeout_seconds=timeout_seconds,
+        )
+
+    def show_source(self, source: str | int, /, *, timeout_seconds: float | None = None) -> models.Source:
+        """Show a Kafka source."""
+        return self._model(
+            "GET", f"/sources/{segment(source)}", "sources.show_source", models.Source, timeout_seconds=timeout_seconds
+        )
+
 
 class AsyncSources(AsyncNoun):
     """Kafka topics that are read, and the records that they refused."""
@@ -1947,12 +1965,14 @@ class AsyncSources(AsyncNoun):
             timeout_seconds=timeout_seconds,
         )
 
-    async def list(self, *, timeout_seconds: float | None = None) -> Listed[models.Source]:
+    def list(self, *, limit: int = UNSET, timeout_seconds: float | None = None) -> AsyncIterator[models.Source]:
         """List Kafka sources."""
-        return await self._items("GET", "/sources", "sources.list", models.Source, timeout_seconds=timeout_seconds)
+        return self._pages(
+            "GET", "/sources", "sources.list", models.Source, query={"limit": limit}, timeout_seconds=timeout_seconds
+        )
 
     def list_all_refusals(
-        self, *, limit: int = UNSET, timeout_seconds: float | None = None
+        self, *, limit: int = UNSET, source: str | None = UNSET, timeout_seconds: float | None = None
     ) -> AsyncIterator[models.Refusal]:
         """List what all sources refused."""
         return self._pages(
@@ -1960,7 +1980,7 @@ class AsyncSources(AsyncNoun):
             "/sources/refusals",
             "sources.list_all_refusals",
             models.Refusal,
-            query={"limit": limit},
+            query={"limit": limit, "source": source},
             timeout_seconds=timeout_seconds,
         )
 
@@ -2035,6 +2055,24 @@ class AsyncSources(AsyncNoun):
             models.SettledRefusal,
             members={"reason": reason},
             timeout_seconds=timeout_seconds,
+        )
+
+    async def show_refusal(
+        self, refusal: str | int, /, *, timeout_seconds: float | None = None
+    ) -> models.RefusalDetail:
+        """Show a refused record."""
+        return await self._model(
+            "GET",
+            f"/sources/refusals/{segment(refusal)}",
+            "sources.show_refusal",
+            models.RefusalDetail,
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def show_source(self, source: str | int, /, *, timeout_seconds: float | None = None) -> models.Source:
+        """Show a Kafka source."""
+        return await self._model(
+            "GET", f"/sources/{segment(source)}", "sources.show_source", models.Source, timeout_seconds=timeout_seconds
         )
 
 
