@@ -83,7 +83,7 @@ async def _by_http(harness: Harness, events: int) -> float:
 
 async def _by_kafka(harness: Harness, kafka: str, topic: str, events: int) -> float:
     """Return records per second that two processes take."""
-    await _fill(kafka, topic, events)
+    await fill(kafka, topic, events)
     connection = await asyncpg.connect(harness.database_url)
     harness.environment["HOOKWIRE_KAFKA_SOURCES"] = f"{topic}?topic=bench&start=earliest"
     try:
@@ -120,7 +120,17 @@ async def _drained(harness: Harness) -> None:
         await connection.close()
 
 
-async def _fill(kafka: str, topic: str, events: int) -> None:
+async def until_taken(harness: Harness, topic: str, count: int) -> None:
+    """Wait until so many records of a Kafka topic are taken."""
+    connection = await asyncpg.connect(harness.database_url)
+    try:
+        await _until(connection, topic, lambda taken, _: taken >= count)
+    finally:
+        await connection.close()
+
+
+async def fill(kafka: str, topic: str, events: int) -> None:
+    """Make a Kafka topic with so many records."""
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
     await admin.start()
     try:

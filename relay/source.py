@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 __all__ = [
+    "BEHIND",
     "BatchIntake",
     "Intake",
     "IntakeOutcome",
@@ -24,6 +25,8 @@ __all__ = [
     "IntakeResult",
     "IntakeUnavailable",
     "RawRecord",
+    "RefusalStore",
+    "RefusedMessage",
     "SourceMessage",
     "SourcePlace",
     "SourceRecord",
@@ -31,8 +34,10 @@ __all__ = [
     "Taken",
 ]
 
-IntakeOutcome = Literal["stored", "repeated", "returned"]
-"""stored: a new event. repeated: its message id was stored before. returned: it is an event of this hub."""
+IntakeOutcome = Literal["stored", "repeated", "returned", "filtered"]
+"""stored: a new event. repeated: its message id was stored before. returned: it is an event of this hub. filtered: its
+source wants other records.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,10 @@ class IntakeRefused(Exception):
         self.reason = reason
 
 
+BEHIND: Final = "behind"
+"""The reason of a record that is kept because an earlier one holds its key."""
+
+
 class IntakeUnavailable(Exception):
     """Nothing is stored, or the outcome is unknown: take the same message again in a moment."""
 
@@ -105,16 +114,44 @@ class Intake(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class RefusedMessage:
+    """A message that cannot be an event, and why. ``content`` is None if its properties cannot be read."""
+
+    queue: str
+    refused: IntakeRefused
+    body: bytes
+    content: SourceMessage | None
+
+
+class RefusalStore(Protocol):
+    """The port that keeps refused messages whose queue can have no queue for them."""
+
+    async def keep(self, message: RefusedMessage) -> None:
+        """Return when the message is committed. Raises :class:`IntakeUnavailable`, also while the store is full."""
+        ...
+
+
 # --- records of a partition ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePlace:
-    """A partition of a source. ``topic`` is the topic of its events. ``source`` is the name of the Kafka topic."""
+    """A partition of a source. ``topic`` is the topic of its events. ``source`` is the name of the Kafka topic.
+
+    ``holds``: a refused record holds its key, so later records of the key are kept behind it. ``header``: only records
+    with this header and value are wanted; the name is in lower case.
+    """
 
     source: str
     partition: int
     topic: str
+    holds: bool = False
+    header: tuple[str, bytes] | None = None
+
+    def wants(self, headers: Sequence[tuple[str, bytes | None]]) -> bool:
+        """Return whether a record with these headers is wanted."""
+        return self.header is None or any((name.lower(), value) == self.header for name, value in headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +168,14 @@ class RawRecord:
 class SourceRecord:
     """One record at its offset. ``digest`` tells it from another record at the same offset.
 
-    ``read`` is its content, or the reason why it can be no event.
+    ``read`` is its content, or the reason why it can be no event. ``key`` is the ordering key, also of a refused one.
     """
 
     offset: int
     digest: bytes
     raw: RawRecord
     read: SourceMessage | IntakeRefused
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

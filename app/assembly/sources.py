@@ -12,6 +12,7 @@ from app.settings.settings import Settings
 from app.verdict.presence import StateReport
 from db.pool import Database
 from hub.acceptance import Hub
+from hub.intake.kept_messages import KeptMessages
 from hub.intake.messages import EventIntake
 from hub.intake.records import RecordIntake
 from hub.publish import Publisher
@@ -35,7 +36,7 @@ class Sources:
     ) -> None:  # fmt: skip
         self._settings = settings
         self._registry = registry
-        self._amqp = self._amqp_sources(EventIntake(hub, publisher, topics), hub.incarnation)
+        self._amqp = self._amqp_sources(EventIntake(hub, publisher, topics), hub.incarnation, KeptMessages(database))
         intake = RecordIntake(database, hub.incarnation, publisher, topics)
         self._kafka = self._kafka_sources(intake, database, hub.incarnation)
 
@@ -49,14 +50,14 @@ class Sources:
         amqp = [StateReport("source", one.queue, one.state, one.last_error) for one in self._amqp]
         return amqp + [StateReport("source", one.source, one.state, one.last_error) for one in self._kafka]
 
-    def _amqp_sources(self, intake: EventIntake, incarnation: str) -> Sequence[AmqpSource]:
+    def _amqp_sources(self, intake: EventIntake, incarnation: str, store: KeptMessages) -> Sequence[AmqpSource]:
         settings = self._settings
         if not settings.amqp_sources:
             return ()
         options, metrics = source_options(settings, incarnation), SourceMetrics(self._registry)
         return [
             AmqpSource(
-                options, route_of(text), intake, metrics, settings.amqp_source_prefetch, settings.event_bytes_max
+                options, route_of(text), intake, metrics, settings.amqp_source_prefetch, settings.event_bytes_max, store
             )
             for text in settings.amqp_sources
         ]

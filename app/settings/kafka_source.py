@@ -16,8 +16,8 @@ from relay.kafka.source.route import KafkaRoute
 
 __all__ = ["KafkaSourceSettings", "kafka_route_of"]
 
-_FIELDS: Final = ("topic", "start", "group")
-_STARTS: Final = ("earliest", "latest")
+_FIELDS: Final = ("topic", "start", "group", "refused", "header")
+_CHOICES: Final = {"start": ("earliest", "latest"), "refused": ("pass", "hold")}
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -27,14 +27,15 @@ class KafkaSourceSettings(KafkaSettings):
     kafka_sources: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
         description="Kafka topics whose records become events, comma separated: `TOPIC`, or `TOPIC?topic=T` for "
-        "another topic of the hub; `start=earliest` begins with the oldest record (default: `latest`), and `group=G` "
-        "names the consumer group.",
+        "another topic of the hub; `start=earliest` begins with the oldest record (default: `latest`), `group=G` "
+        "names the consumer group, with `refused=hold` a refused record holds its key, and `header=NAME:VALUE` "
+        "takes only records with this header.",
     )
     kafka_source_servers: str = Field(
         "", description="host:port,host:port of the brokers of KAFKA_SOURCES; default: those of the sink."
     )
     kafka_source_records: int = Field(
-        500, ge=1, le=5_000, description="Records of a partition that are taken in one transaction, at most."
+        1_000, ge=1, le=5_000, description="Records of a partition that are taken in one transaction, at most."
     )
 
     kafka_source_backlog_max: int = Field(
@@ -79,14 +80,25 @@ def kafka_route_of(text: str) -> KafkaRoute:
     given = dict(pairs)
     if len(given) < len(pairs) or not given.keys() <= {*_FIELDS}:
         raise ValueError(f"{text!r}: after the Kafka topic come {', '.join(_FIELDS)}, each at most once")
-    if given.get("start", "latest") not in _STARTS:
-        raise ValueError(f"{text!r}: start is one of {', '.join(_STARTS)}")
+    for name, choices in _CHOICES.items():
+        if given.get(name, choices[0]) not in choices:
+            raise ValueError(f"{text!r}: {name} is one of {', '.join(choices)}")
     if not _NAME.fullmatch(source) or not _NAME.fullmatch(given.get("group", "g")):
         raise ValueError(f"{text!r}: a Kafka topic and a group have 1 to 249 letters, digits, dots, - and _")
+    header = _header(text, given.pop("header", None))
     topic = given.pop("topic", source)
     try:
         if is_reserved(validate_topic(topic)):
             raise TopicError(f"the topic {topic} is the hub's own")
     except TopicError as error:
         raise ValueError(f"{text!r}: {error}; name another by topic=") from None
-    return KafkaRoute(source, topic, **given)  # type: ignore[arg-type]
+    return KafkaRoute(source, topic, header=header, **given)  # type: ignore[arg-type]
+
+
+def _header(text: str, given: str | None) -> tuple[str, bytes] | None:
+    if given is None:
+        return None
+    name, colon, value = given.partition(":")
+    if not name or not colon:
+        raise ValueError(f"{text!r}: header is NAME:VALUE, percent-encoded")
+    return name.lower(), value.encode()

@@ -2,8 +2,9 @@
 
 -- name: take
 -- Store records and move the offset of their partition.
-SELECT taken, next_offset, event_ids, accepted_at, ordered
-FROM hookwire.take_records($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20);
+SELECT taken, next_offset, event_ids, accepted_at, ordered, held
+FROM hookwire.take_records($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $23,
+                           assumed => $20, lanes => $21, holding => $22);
 
 -- name: begin
 -- Note where partitions begin that were never read. The offsets of the others stay.
@@ -82,27 +83,83 @@ SELECT 'default', $4, 'source.reset', format('%s/%s to %s', $1::text, m.partitio
 
 -- name: refusals
 -- Return refused records after $2, oldest first, without their values.
-SELECT r.id, r.source, r.partition, r.record_offset, r.reason, r.detail, r.key, r.bytes, r.record_at, r.refused_at
+SELECT r.id, r.kind, r.source, r.partition, r.record_offset, r.reason, r.detail, r.key, r.bytes, r.record_at,
+       r.refused_at, r.held_keys IS NOT NULL AS holds
 FROM hookwire.source_refusals r WHERE r.source = $1 AND r.id > $2 ORDER BY r.id LIMIT $3;
+
+-- name: all_refusals
+-- Return the same of all sources.
+SELECT r.id, r.kind, r.source, r.partition, r.record_offset, r.reason, r.detail, r.key, r.bytes, r.record_at,
+       r.refused_at, r.held_keys IS NOT NULL AS holds
+FROM hookwire.source_refusals r WHERE r.id > $1 ORDER BY r.id LIMIT $2;
+
+-- name: shown_refusal
+-- Return a refused record with the first $2 bytes of its value.
+SELECT r.id, r.kind, r.source, r.partition, r.record_offset, r.reason, r.detail, r.key, r.bytes, r.record_at,
+       r.refused_at, r.held_keys IS NOT NULL AS holds, substr(r.value, 1, $2) AS value
+FROM hookwire.source_refusals r WHERE r.id = $1;
 
 -- name: refusal
 -- Return a refused record, and lock it until the end of the transaction.
-SELECT r.source, r.partition, r.record_offset, r.key, r.value, r.headers::text AS headers, r.record_at
+SELECT r.kind, r.source, r.partition, r.record_offset, r.key, r.value, r.headers::text AS headers, r.record_at,
+       r.held_keys
 FROM hookwire.source_refusals r WHERE r.id = $1 FOR UPDATE;
+
+-- name: keep_message
+-- Keep a refused message of an AMQP queue; return whether there was room for it. The bounds are those of take_records.
+WITH kept AS (
+    SELECT count(*) AS number, coalesce(sum(k.bytes), 0) AS bytes
+    FROM (SELECT x.bytes FROM hookwire.source_refusals x WHERE x.source = $1 ORDER BY x.id LIMIT 10000) AS k
+), added AS (
+    INSERT INTO hookwire.source_refusals (kind, source, reason, detail, key, value, headers, bytes)
+    SELECT 'amqp', $1, $2, $3, $4, $5, $6::text::jsonb,
+           coalesce(octet_length($4::bytea), 0) + octet_length($5::bytea) + octet_length($6::text)
+    FROM kept k WHERE k.number < 10000 AND k.bytes < 268435456 RETURNING id
+)
+SELECT count(*) FROM added;
+
+-- name: lock_partition_of
+-- Lock the partition of a refused record until the end of the transaction, so that nothing is taken meanwhile.
+SELECT o.partition FROM hookwire.source_offsets o JOIN hookwire.source_refusals r USING (source, partition)
+WHERE r.id = $1 FOR UPDATE OF o;
+
+-- name: lock_partition
+-- Lock a partition in the same way.
+SELECT o.partition FROM hookwire.source_offsets o WHERE o.source = $1 AND o.partition = $2 FOR UPDATE;
+
+-- name: holder
+-- Return the first refused record that holds a key of this one before it; NULL if it is the first.
+SELECT min(e.id) FROM hookwire.source_refusals r JOIN hookwire.source_refusals e USING (source, partition)
+WHERE r.id = $1 AND r.held_keys IS NOT NULL AND e.id < r.id AND e.held_keys && r.held_keys;
+
+-- name: behind
+-- Return the first records after $3 that wait for one of the keys.
+SELECT r.id, r.kind, r.source, r.partition, r.record_offset, r.key, r.value, r.headers::text AS headers, r.record_at,
+       r.held_keys
+FROM hookwire.source_refusals r
+WHERE r.source = $1 AND r.partition = $2 AND r.id > $3 AND r.held_keys && $4::text[] ORDER BY r.id LIMIT $5;
+
+-- name: refuse_again
+-- Note why a record that waited for its key cannot be an event itself.
+UPDATE hookwire.source_refusals r SET reason = $2, detail = $3 WHERE r.id = $1;
+
+-- name: release
+-- Forget a record that has waited for its key and is published now.
+DELETE FROM hookwire.source_refusals r WHERE r.id = $1;
 
 -- name: settle_refusal
 -- Delete a refused record; return whether it was there.
 WITH gone AS (DELETE FROM hookwire.source_refusals r WHERE r.id = $1 RETURNING r.source, r.partition, r.record_offset),
 audited AS (
     INSERT INTO hookwire.audit (tenant, actor, action, subject, reason)
-    SELECT 'default', $2, $3, format('%s/%s@%s', g.source, g.partition, g.record_offset), $4 FROM gone g
+    SELECT 'default', $2, $3, concat(g.source, '/' || g.partition, '@' || g.record_offset), $4 FROM gone g
 )
 SELECT count(*) FROM gone;
 
 -- name: publish
--- Publish one event of a record that was refused, in the caller's transaction, by the route of its source.
+-- Publish one event of what was refused, in the caller's transaction. The sink $6 is left out of the default route.
 SELECT p.event_id FROM hookwire.publish_batch('default', '{1}', ARRAY[$1::text], ARRAY[$2::text], ARRAY[$3::text],
-    ARRAY[$4::text], ARRAY[$5::bytea], '{}', '{}', true, left_out => 'kafka') AS p;
+    ARRAY[$4::text], ARRAY[$5::bytea], '{}', '{}', true, left_out => $6) AS p;
 
 -- name: backlog
 -- Count the events that wait for their fan-out to webhooks, up to $1.

@@ -32,7 +32,7 @@ from hub.topics import Topics, UnknownTopic
 from relay.amqp.incoming_header import encode_controls
 from relay.source import IntakeRefused, IntakeResult, IntakeUnavailable, SourceMessage, SourceRoute
 
-__all__ = ["EventIntake"]
+__all__ = ["EventIntake", "events_of_message"]
 
 _TOPICS_KNOWN_MAX = 10_000
 
@@ -51,15 +51,13 @@ class EventIntake:
         """Publish one message; raises ``IntakeRefused``, ``IntakeUnavailable``."""
         if message.message_id.startswith(self._own_ids):
             return IntakeResult("returned")
-        hops = hops_of(message.hops)
-        if hops is None or hops + 1 >= HOPS_MAX:
-            raise IntakeRefused("too_many_hops", f"it has passed {HOPS_MAX} hubs or more: they make a loop")
+        hops = _next_hops(message)
         message = without_private(message)
         try:
             topic, about = await self._topic(route, message)
             if route.rabbithub_exchange and message.content_type is None:
                 message = dataclasses.replace(message, content_type="application/octet-stream")
-            drafts, message = await drafts_of(topic, message, {**about, HOPS_HEADER: str(hops + 1)})
+            drafts, message = await drafts_of(topic, message, {**about, HOPS_HEADER: hops})
             fingerprint = _identify(drafts, route, message)
             accepted = await self._publisher.publish(drafts, fingerprint) if drafts else []
         except IdempotencyConflict:
@@ -74,21 +72,14 @@ class EventIntake:
 
     async def _topic(self, route: SourceRoute, message: SourceMessage) -> tuple[str, dict[str, str]]:
         """Return the event's topic, made if it is new, and the headers that name the message's origin."""
-        about = {
-            "x-amqp-exchange": encode_controls(message.exchange),
-            "x-amqp-routing-key": encode_controls(message.routing_key),
-        }
+        about = _origin(message)
         if route.rabbithub_exchange:
             resource = await self._exchange(route.rabbithub_exchange)
             topic = await self._rabbithub_topic(resource, message.routing_key)
             return topic, {**about, "x-amqp-exchange": resource.place.name}
-        topic = route.topic or message.routing_key
+        topic = _checked_topic(route.topic or message.routing_key)
         try:
-            if is_reserved(validate_topic(topic)):
-                raise IntakeRefused("topic", f"the topic {topic} is the hub's own")
             await self._topics.admit(topic)
-        except TopicError as error:
-            raise IntakeRefused("topic", f"{error}, not {topic[:80]!a}") from None
         except TooManyNames as error:
             raise IntakeRefused("topic", str(error)) from None
         except UnknownTopic:
@@ -117,6 +108,36 @@ class EventIntake:
                 self._ensured.clear()
             self._ensured.add(topic)
         return topic
+
+
+async def events_of_message(topic: str, message: SourceMessage) -> list[Draft]:
+    """Return the events of a message without its identity; raises ``IntakeRefused``."""
+    about = {**_origin(message), HOPS_HEADER: _next_hops(message)}
+    drafts, _ = await drafts_of(_checked_topic(topic), without_private(message), about)
+    return drafts
+
+
+def _origin(message: SourceMessage) -> dict[str, str]:
+    return {
+        "x-amqp-exchange": encode_controls(message.exchange),
+        "x-amqp-routing-key": encode_controls(message.routing_key),
+    }
+
+
+def _next_hops(message: SourceMessage) -> str:
+    hops = hops_of(message.hops)
+    if hops is None or hops + 1 >= HOPS_MAX:
+        raise IntakeRefused("too_many_hops", f"it has passed {HOPS_MAX} hubs or more: they make a loop")
+    return str(hops + 1)
+
+
+def _checked_topic(topic: str) -> str:
+    try:
+        if is_reserved(validate_topic(topic)):
+            raise IntakeRefused("topic", f"the topic {topic} is the hub's own")
+    except TopicError as error:
+        raise IntakeRefused("topic", f"{error}, not {topic[:80]!a}") from None
+    return topic
 
 
 def _identify(drafts: list[Draft], route: SourceRoute, message: SourceMessage) -> bytes | None:

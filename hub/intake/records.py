@@ -2,13 +2,18 @@
 
 ::
 
-    records --own event?--> passed over       it came back: a sink and a source make a loop
+    records --own event?--> passed over       it came back: a sink and a source make a loop; or its source wants others
             --refused?----> source_refusals   with its bytes; the partition goes on
+            --key held?---> source_refusals   behind the refused record that holds its key
             --else--------> events            the longest prefix whose keys are free
                               '--> the offset moves by this prefix, in the same transaction
 
 Keys are taken by try-lock, in the order of the records. If already the first record's key is held elsewhere, this
 record waits for it, and holds no other key meanwhile.
+
+Another kind of holding lasts: where a place holds, a refused record holds its key until a person has settled it. Which
+keys are held stands in the database. The intake remembers them for the next batch, and the statement refuses a batch
+that takes the wrong ones for held.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ import asyncio
 import base64
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -31,6 +36,7 @@ from hub.intake.drafts import drafts_of, without_private
 from hub.publish import Accepted, Publisher, stripes_of
 from hub.topics import Topics, UnknownTopic
 from relay.source import (
+    BEHIND,
     IntakeOutcome,
     IntakeRefused,
     IntakeUnavailable,
@@ -43,6 +49,8 @@ from relay.source import (
 __all__ = ["RecordIntake", "RecordOptions", "events_of"]
 
 _TABLE_IS_FULL: Final = "53400"
+_HELD_TRIES: Final = 5
+_encode: Final = json.JSONEncoder().encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +63,33 @@ class RecordOptions:
 
 @dataclass(slots=True)
 class _Judged:
-    """Records as the statement takes them. ``units`` has the number of the record of each draft, from 1."""
+    """Records as the statement takes them. ``units`` has the number of the record of each draft, from 1.
+
+    ``lanes`` has the keys of each refused record, by its number, if it holds them, or waits for them. ``assumed`` are
+    the keys of these records that were held before.
+    """
 
     outcomes: list[IntakeOutcome | IntakeRefused] = field(default_factory=list)
     drafts: list[Draft] = field(default_factory=list)
     units: list[int] = field(default_factory=list)
     left_out: list[Sequence[str]] = field(default_factory=list)
+    lanes: dict[int, Sequence[str]] = field(default_factory=dict)
+    assumed: set[str] = field(default_factory=set)
 
-    def cut(self, count: int) -> _Judged:
-        """Return the first ``count`` records."""
-        drafts = sum(unit <= count for unit in self.units)
-        return _Judged(self.outcomes[:count], self.drafts[:drafts], self.units[:drafts], self.left_out[:count])
+    def refuse(self, refused: IntakeRefused, keys: Sequence[str], *, holds: bool) -> None:
+        """Add a refused record, which holds its keys or does not."""
+        if holds:
+            self.lanes[len(self.outcomes) + 1] = keys
+        self.outcomes.append(refused)
+        self.left_out.append(())
+
+
+class _OtherKeysAreHeld(Exception):
+    """Nothing was taken, because other keys are held than the caller took for held."""
+
+    def __init__(self, held: Sequence[str]) -> None:
+        super().__init__()
+        self.held = frozenset(held)
 
 
 class RecordIntake:
@@ -81,6 +105,7 @@ class RecordIntake:
         self._options = options or RecordOptions()
         self._own_ids = f"evt_{incarnation}_"
         self._waiters = asyncio.Semaphore(self._options.key_waiters)
+        self._held: dict[tuple[str, int], Set[str]] = {}
 
     async def take(
         self, place: SourcePlace, from_offset: int, to_offset: int, records: Sequence[SourceRecord]
@@ -88,8 +113,12 @@ class RecordIntake:
         """Take the longest prefix of the records whose keys are free; raises ``IntakeUnavailable``."""
         try:
             await self._topics.admit(place.topic)
-            judged = await self._judge(place, records)
-            return await self._store(place, from_offset, to_offset, records, judged)
+            for _ in range(_HELD_TRIES):
+                try:
+                    return await self._store(place, from_offset, to_offset, records)
+                except _OtherKeysAreHeld as other:
+                    self._held[place.source, place.partition] = other.held
+            raise IntakeUnavailable("the keys that refused records hold change at this moment")
         except TooManyNames as error:
             raise IntakeUnavailable(str(error)) from None
         except UnknownTopic:
@@ -99,15 +128,39 @@ class RecordIntake:
         except DatabaseError as error:
             raise IntakeUnavailable(str(error) or type(error).__name__) from error
 
-    async def _judge(self, place: SourcePlace, records: Sequence[SourceRecord]) -> _Judged:
+    async def _judge(
+        self, place: SourcePlace, records: Sequence[SourceRecord], refused_by_database: IntakeRefused | None = None
+    ) -> _Judged:
+        """Decide what each record becomes. A key is held from the record that holds it on, also within these records.
+
+        ``refused_by_database``: why the database has refused the only record.
+        """
         judged = _Judged()
+        before = self._held.get((place.source, place.partition), frozenset())
+        held = set(before)
         for number, record in enumerate(records, 1):
-            try:
-                drafts, left_out = await events_of(record, place.topic, self._own_ids)
-            except IntakeRefused as refused:
-                judged.outcomes.append(refused)
+            if not place.wants(record.raw.headers):
+                judged.outcomes.append("filtered")
                 judged.left_out.append(())
                 continue
+            refused = refused_by_database
+            drafts: list[Draft] | None = None
+            left_out: Sequence[str] = ()
+            try:
+                drafts, left_out = await events_of(record, place.topic, self._own_ids)
+            except IntakeRefused as error:
+                refused = error
+            if refused is not None or (held and drafts):
+                keys = _keys(record, drafts)
+                judged.assumed.update(before & keys)
+                is_held = not held.isdisjoint(keys)
+                if refused is None and is_held:
+                    refused = IntakeRefused(BEHIND, "an earlier record of its key was refused")
+                if refused is not None:
+                    holds = bool(keys) and (place.holds or is_held)
+                    judged.refuse(refused, sorted(keys), holds=holds)
+                    held.update(keys if holds else ())
+                    continue
             judged.outcomes.append("stored" if drafts is not None else "returned")
             judged.left_out.append(left_out)
             judged.drafts += drafts or ()
@@ -115,9 +168,10 @@ class RecordIntake:
         return judged
 
     async def _store(
-        self, place: SourcePlace, from_offset: int, to_offset: int, records: Sequence[SourceRecord], judged: _Judged
+        self, place: SourcePlace, from_offset: int, to_offset: int, records: Sequence[SourceRecord]
     ) -> Taken:
         """Store the records; find the one that the database refuses by halving, and keep it as a refusal."""
+        judged = await self._judge(place, records)
         try:
             return await self._commit(place, from_offset, to_offset, records, judged)
         except Refused as error:
@@ -127,10 +181,10 @@ class RecordIntake:
                 raise
             if len(records) > 1:
                 half = len(records) // 2
-                return await self._store(place, from_offset, records[half].offset, records[:half], judged.cut(half))
+                return await self._store(place, from_offset, records[half].offset, records[:half])
             text = error.message if error.is_ours else f"it holds a value that cannot be stored ({error.sqlstate})"
-            refused = _Judged([IntakeRefused("refused", text)], left_out=[()])
-            return await self._commit(place, from_offset, to_offset, records, refused)
+            judged = await self._judge(place, records, IntakeRefused("refused", text))
+            return await self._commit(place, from_offset, to_offset, records, judged)
 
     async def _commit(
         self, place: SourcePlace, from_offset: int, to_offset: int, records: Sequence[SourceRecord], judged: _Judged
@@ -145,8 +199,15 @@ class RecordIntake:
         drafts = judged.drafts[: len(row["event_ids"] or ())]
         self._publisher.tell_stored(drafts, _accepted(drafts, row))
         count: int = row["taken"]
+        self._remember(place, judged, count)
         left_out = [reason for reasons in judged.left_out[:count] for reason in reasons]
         return Taken(count, row["next_offset"], judged.outcomes[:count], left_out)
+
+    def _remember(self, place: SourcePlace, judged: _Judged, count: int) -> None:
+        opened = {key for number, keys in judged.lanes.items() if number <= count for key in keys}
+        if opened:
+            where = place.source, place.partition
+            self._held[where] = self._held.get(where, frozenset()) | opened
 
     async def _wait(self, arguments: Sequence[object]) -> Row:
         """Take the records once the key of the first one is free."""
@@ -161,6 +222,8 @@ class RecordIntake:
     async def _run(self, arguments: Sequence[object], lock_milliseconds: int) -> Row:
         row = await self._database.fetchrow("source.take", *arguments, lock_milliseconds)
         assert row is not None, "the function has output columns and returns no set"
+        if row["held"] is not None:
+            raise _OtherKeysAreHeld(row["held"])
         return row
 
 
@@ -184,6 +247,12 @@ async def events_of(record: SourceRecord, topic: str, own_ids: str) -> tuple[lis
     return [dataclasses.replace(draft, idempotency_key=None) for draft in drafts], message.left_out
 
 
+def _keys(record: SourceRecord, drafts: Sequence[Draft] | None) -> Set[str]:
+    """Return the keys of a record's events, which are several for a batch of CloudEvents; without events, its own."""
+    keys = [record.key] if drafts is None else [draft.key for draft in drafts]
+    return {key for key in keys if key is not None}
+
+
 def _arguments(
     place: SourcePlace, from_offset: int, to_offset: int, records: Sequence[SourceRecord], judged: _Judged
 ) -> tuple[object, ...]:
@@ -201,7 +270,7 @@ def _arguments(
         [draft.topic for draft in drafts],
         [draft.key for draft in drafts],
         [draft.content_type for draft in drafts],
-        [json.dumps(dict(draft.headers)) if draft.headers else None for draft in drafts],
+        [_encode(draft.headers) if draft.headers else None for draft in drafts],
         [draft.payload for draft in drafts],
         [n + 1 for n, _ in refused],
         [one.reason for _, one in refused],
@@ -209,6 +278,9 @@ def _arguments(
         [records[n].raw.key for n, _ in refused],
         [records[n].raw.value for n, _ in refused],
         [_headers_json(records[n].raw) for n, _ in refused],
+        [*judged.assumed],
+        [_encode(judged.lanes[n + 1]) if n + 1 in judged.lanes else "[]" for n, _ in refused],
+        [n + 1 in judged.lanes for n, _ in refused],
     )
 
 

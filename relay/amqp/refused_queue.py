@@ -32,7 +32,7 @@ _PROPERTIES: Final = (
 
 
 class QueueMissing(SinkUnavailable):
-    """The queue is missing and cannot be declared, so the source must not consume."""
+    """The queue is missing and cannot be declared, so the hub keeps refused messages itself."""
 
 
 class RefusedQueue:

@@ -1,4 +1,4 @@
-"""AMQP source: messages of a queue become events. A message is acknowledged after the COMMIT of its event (FM-03).
+"""AMQP source: messages of a queue become events. A message is acknowledged after the COMMIT of its event.
 
 ::
 
@@ -14,8 +14,8 @@ without an id may become two events.
 Messages of one key are stored one after the other, in the order of the queue. Other messages continue meanwhile.
 
 A missing queue is declared as durable. An existing queue is not changed. A refused message is kept in the queue
-``<queue>.refused`` (:mod:`relay.amqp.refused_queue`). While that queue is missing and cannot be declared, nothing is
-consumed. A route with ``refused="reject"`` leaves refused messages to the broker.
+``<queue>.refused`` (:mod:`relay.amqp.refused_queue`). While that queue is missing and cannot be declared, the hub's
+store keeps refused messages. A route with ``refused="reject"`` leaves refused messages to the broker.
 """
 
 from __future__ import annotations
@@ -39,7 +39,16 @@ from relay.amqp.options import AmqpOptions
 from relay.amqp.refused_queue import QueueMissing, RefusedQueue, refused_queue_of
 from relay.amqp.topology import declare_missing
 from relay.sink import SinkUnavailable
-from relay.source import Intake, IntakeRefused, IntakeResult, IntakeUnavailable, SourceMessage, SourceRoute
+from relay.source import (
+    Intake,
+    IntakeRefused,
+    IntakeResult,
+    IntakeUnavailable,
+    RefusalStore,
+    RefusedMessage,
+    SourceMessage,
+    SourceRoute,
+)
 from runtime.cancellation import TaskGroup, end_if_cancelled
 from runtime.pause import pause
 from runtime.trouble import Trouble
@@ -81,7 +90,7 @@ class AmqpSource:
 
     def __init__(
         self, options: AmqpOptions, route: SourceRoute, intake: Intake, metrics: SourceMetrics, prefetch: int,
-        body_bytes_max: int,
+        body_bytes_max: int, store: RefusalStore,
     ) -> None:  # fmt: skip
         self.name = f"amqp source {route.queue}"
         self._options = options
@@ -92,7 +101,7 @@ class AmqpSource:
         self._body_bytes_max = body_bytes_max
         self._stopping = asyncio.Event()
         self._session: _Session | None = None
-        self._must_keep = False
+        self._store = store
         self._trouble = Trouble("amqp_source_waits", "amqp_source_goes_on")
         tolerate_unreadable()
         metrics.connected.labels(route.queue).set(0)
@@ -141,9 +150,6 @@ class AmqpSource:
         queue = self._route.queue
         async with _connected(self._options, f"hookwire source {queue}") as connection:
             refused = RefusedQueue(connection, queue)
-            if self._must_keep:
-                await refused.ensure()
-                self._must_keep = False
             session = self._session = _Session(self._take, refused)
             connection.close_callbacks.add(lambda _, error=None: session.end(error))
             with translated(f"cannot consume the AMQP queue {queue}"):
@@ -207,26 +213,35 @@ class AmqpSource:
             _log.warning("amqp_source_loop", queue=queue, message_id=message.message_id)
 
     async def _refuse(self, session: _Session, message: AbstractIncomingMessage, refused: IntakeRefused) -> bool:
-        """Keep a message, or leave it to the broker; return whether it is settled. It is not settled while it cannot be
-        kept, and the session ends if that needs a person.
-        """
+        """Keep a message, or leave it to the broker. Return whether it is settled, not before it is kept."""
         queue, kept_in = self._route.queue, None
         if self._route.refused == "keep":
             kept_in = refused_queue_of(queue)
             try:
-                await session.refused.keep(message, refused)
-            except SinkUnavailable as error:
+                try:
+                    await session.refused.keep(message, refused)
+                except QueueMissing as missing:
+                    end_if_cancelled()
+                    _log.warning("amqp_source_no_refused_queue", queue=queue, error=str(missing))
+                    await self._store.keep(RefusedMessage(queue, refused, message.body, _content(message)))
+                    kept_in = "source_refusals"
+            except (SinkUnavailable, IntakeUnavailable) as error:
                 end_if_cancelled()
                 self._trouble.tell(error, queue=queue)
-                if isinstance(error, QueueMissing):
-                    self._must_keep = True
-                    session.end(error)
                 return False
         if await _settled(message.reject(requeue=False) if kept_in is None else message.ack()):
             self._metrics.refused.labels(queue, refused.reason).inc()
             detail = str(refused)[:300]
             _log.warning("amqp_source_refused", queue=queue, reason=refused.reason, detail=detail, kept_in=kept_in)
         return True
+
+
+def _content(message: AbstractIncomingMessage) -> SourceMessage | None:
+    """Return what can be read of a refused message, also if it is too large; None if its properties cannot be read."""
+    try:
+        return read_incoming(message, len(message.body))
+    except IntakeRefused:
+        return None
 
 
 class _ConsumerLost(Exception):

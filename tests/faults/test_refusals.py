@@ -12,9 +12,10 @@ from scripts.servers.kafka import KafkaFollower, KafkaServer
 from tests.faults.harness import CALM, CLEAN, SOAK, Harness, Kafka, open_harness
 from tests.faults.traffic import Traffic
 from tests.relay.kafka.kafka_topic import (
-    allow_writing,
+    WRITE,
+    allow,
     ask_for_message_bytes_max,
-    deny_writing,
+    deny,
     make_topic,
     read_committed,
 )
@@ -115,11 +116,11 @@ async def test_a_topic_that_is_missing_closed_or_too_small_waits_and_everything_
             await scene.waits()
             await scene.kafka_receives(50)
 
-            await deny_writing(strict_kafka.bootstrap, scene.topic)
+            await deny(strict_kafka.bootstrap, scene.topic, WRITE)
             await scene.waits("")
             await scene.other_topic_goes_on()
             await harness.receives("plain", 50)
-            await allow_writing(strict_kafka.bootstrap, scene.topic)
+            await allow(strict_kafka.bootstrap, scene.topic, WRITE)
             await scene.waits()
             await scene.kafka_receives(50)
 

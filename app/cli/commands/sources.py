@@ -20,6 +20,7 @@ sources = typer.Typer(
     help="Kafka sources: list, pause, resume, reset; refusals, retry and skip of refused records.", no_args_is_help=True
 )
 Name = Annotated[str, typer.Argument(help="The source, which is the name of its Kafka topic.")]
+AnyName = Annotated[str | None, typer.Argument(help="The source; default: all, also queues of AMQP.")]
 Refusal = Annotated[str, typer.Argument(help="refusal_7, as `refusals` shows it.")]
 Why = Annotated[str | None, typer.Option("--why", help="Goes into the audit trail.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of records.")]
@@ -79,8 +80,11 @@ def reset(
 
 
 @sources.command()
-def refusals(name: Name, limit: Limit = 1000, url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """List the refused records of a source. Exit code 1: there is one.
+def refusals(
+    name: AnyName = None, limit: Limit = 1000, url: Url = None, as_json: Json = False, config: Config = None
+) -> None:
+    """List the refused records of a source, or what all sources have refused, with messages of AMQP. Exit code 1: there
+    is one.
 
     Example:
 
@@ -91,7 +95,7 @@ def refusals(name: Name, limit: Limit = 1000, url: Url = None, as_json: Json = F
 
 @sources.command()
 def retry(refusal: Refusal, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """Publish a refused record after all, for example after a limit was raised.
+    """Publish a refused record after all, for example after a limit was raised, and the records that waited for it.
 
     Example:
 
@@ -102,7 +106,7 @@ def retry(refusal: Refusal, why: Why = None, url: Url = None, as_json: Json = Fa
 
 @sources.command()
 def skip(refusal: Refusal, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """Forget a refused record. It stays in Kafka.
+    """Forget a refused record. It stays in Kafka. Records that waited for it are published.
 
     Example:
 
@@ -133,17 +137,23 @@ def _row(row: tuple[dict[str, Any], dict[str, Any]]) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-async def _refusals(name: str, limit: int, url: str | None, as_json: bool, config: Path | None) -> int:
-    found = await listed(f"/sources/{segment(name)}/refusals", {}, limit, url, config)
+async def _refusals(name: str | None, limit: int, url: str | None, as_json: bool, config: Path | None) -> int:
+    path = "/sources/refusals" if name is None else f"/sources/{segment(name)}/refusals"
+    found = await listed(path, {}, limit, url, config)
     print_list(found, _REFUSAL_HEADS, _refusal_row, ("Key", "Reason"), "none: no record was refused", as_json=as_json)
     return int(bool(found))
 
 
 def _refusal_row(one: dict[str, Any]) -> tuple[str, ...]:
+    holds = "; it holds its key" if one["holds"] and one["reason"] != "behind" else ""
     return (
-        one["id"], f"{one['partition']}@{one['offset']}", one["key"] or "", str(one["bytes"]),
-        shown_moment(one["refused_at"]), f"{one['reason']}: {one['detail']}",
+        one["id"], _place(one), one["key"] or "", str(one["bytes"]),
+        shown_moment(one["refused_at"]), f"{one['reason']}: {one['detail']}{holds}",
     )  # fmt: skip
+
+
+def _place(one: dict[str, Any]) -> str:
+    return one["source"] if one["kind"] == "amqp" else f"{one['source']}/{one['partition']}@{one['offset']}"
 
 
 async def _reset(name: str, asked: dict[str, Any], url: str | None, as_json: bool, config: Path | None) -> int:
@@ -164,7 +174,20 @@ async def _settle(
 ) -> int:
     if not refusal.startswith("refusal_"):
         raise CommandFailed(f"{refusal} is no refusal: hookwire sources refusals SOURCE lists them", 2)
-    return await _act(f"/sources/refusals/{segment(refusal)}/{verb}", {"reason": why}, said, url, as_json, config)
+    path, asked = f"/sources/refusals/{segment(refusal)}/{verb}", {"reason": why}
+    if as_json:
+        return await _act(path, asked, said, url, as_json, config)
+    return await _settled(path, asked, said, url, config)
+
+
+async def _settled(path: str, asked: dict[str, Any], said: str, url: str | None, config: Path | None) -> int:
+    found = await _post(path, asked, url, config)
+    say(said)
+    if found["released"]:
+        say(f"published behind it: {found['released']}")
+    if found["held_by"]:
+        say(f"{found['held_by']} holds the key now: retry or skip it")
+    return 0
 
 
 async def _act(path: str, asked: dict[str, Any], said: str, url: str | None, as_json: bool, config: Path | None) -> int:

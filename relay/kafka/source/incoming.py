@@ -20,8 +20,9 @@ A record is refused only if its value is too large.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final, Protocol
 
 from event.hops import HOPS_HEADER
@@ -35,11 +36,13 @@ __all__ = ["KafkaRecord", "digest_of", "read_record"]
 
 _ATTRIBUTE_PREFIXES: Final = ("ce_", "ce-")
 _EVENT_ID: Final = "hookwire-event-id"
+_NO_HOPS: Final = "0"
 _READ_APART: Final = ("content-type", HOPS_HEADER, _EVENT_ID)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECONDS_MAX: Final = 253_402_300_799_999
 """The last moment that a calendar of four digits has."""
 _SCHEMA_BYTES: Final = 5
+_SHORT_BYTES: Final = 64
 
 
 class KafkaRecord(Protocol):
@@ -85,25 +88,23 @@ def read_record(record: KafkaRecord, body_bytes_max: int) -> SourceRecord:
     """Return the content of one record, or the reason why it can be no event."""
     at = _moment(record.timestamp)
     raw = RawRecord(record.key, record.value, record.headers, at)
-    size = len(record.value or b"")
-    if size > body_bytes_max:
-        refused = IntakeRefused("too_large", f"the value has {size} bytes, more than {body_bytes_max}")
-        return SourceRecord(record.offset, digest_of(record), raw, refused)
-    headers = MessageHeaders()
-    given: Mapping[str, bytes | None] = {}
-    if record.headers:
+    if not record.headers:  # the usual case, and the fast one
+        kept: dict[str, str] = {}
+        key, body = _add_own(kept, record, at), record.value or b""
+        message = SourceMessage("", record.topic, "", key, _NO_HOPS, None, kept, body)
+    else:
+        headers = MessageHeaders()
         given = {name.lower(): value for name, value in reversed(record.headers)}
         headers.add_publishers(record.headers, _ATTRIBUTE_PREFIXES, _is_passed_over)
-    _add_origin(headers.kept, record, at)
-    key = _key(record.key, headers.kept)
-    if record.value is None and key is not None:
-        headers.kept[TOMBSTONE_HEADER] = "true"
-    message = SourceMessage(
-        "", record.topic, _text(given.get(_EVENT_ID)), key, headers.hops(_text(given.get(HOPS_HEADER)) or "0"),
-        headers.content_type(_text(given.get("content-type")) or None), headers.kept, record.value or b"",
-        tuple(headers.left_out),
-    )  # fmt: skip
-    return SourceRecord(record.offset, digest_of(record), raw, message)
+        key, body = _add_own(headers.kept, record, at), record.value or b""
+        message = SourceMessage(
+            "", record.topic, _text(given.get(_EVENT_ID)), key, headers.hops(_text(given.get(HOPS_HEADER)) or _NO_HOPS),
+            headers.content_type(_text(given.get("content-type")) or None), headers.kept, body, tuple(headers.left_out),
+        )  # fmt: skip
+    if len(body) > body_bytes_max:
+        refused = IntakeRefused("too_large", f"the value has {len(body)} bytes, more than {body_bytes_max}")
+        return SourceRecord(record.offset, digest_of(record), raw, refused, key)
+    return SourceRecord(record.offset, digest_of(record), raw, message, key)
 
 
 def digest_of(record: KafkaRecord) -> bytes:
@@ -118,8 +119,8 @@ def _moment(milliseconds: int) -> datetime | None:
     return _EPOCH + timedelta(milliseconds=milliseconds) if 0 <= milliseconds <= _MILLISECONDS_MAX else None
 
 
-def _add_origin(headers: dict[str, str], record: KafkaRecord, at: datetime | None) -> None:
-    """Add where the record comes from, in place of producer's headers of these names."""
+def _add_own(headers: dict[str, str], record: KafkaRecord, at: datetime | None) -> str | None:
+    """Add where the record comes from, in place of producer's headers of these names; return the ordering key."""
     headers["x-kafka-topic"] = record.topic
     headers["x-kafka-partition"] = str(record.partition)
     headers["x-kafka-offset"] = str(record.offset)
@@ -128,15 +129,27 @@ def _add_origin(headers: dict[str, str], record: KafkaRecord, at: datetime | Non
     value = record.value
     if value is not None and len(value) >= _SCHEMA_BYTES and value[0] == 0:
         headers["x-kafka-schema-id"] = str(int.from_bytes(value[1:_SCHEMA_BYTES], "big"))
+    key = _legal(headers.get("ce-partitionkey", "")) if record.key is None else _key(record.key)
+    if value is None and key is not None:
+        headers[TOMBSTONE_HEADER] = "true"
+    return key
 
 
 def _is_passed_over(name: str) -> bool:
     return name in _READ_APART or name in OTHER_HUBS or name == TOMBSTONE_HEADER
 
 
-def _key(key: bytes | None, headers: Mapping[str, str]) -> str | None:
-    if key is None:
-        return _legal(headers.get("ce-partitionkey", ""))
+def _key(key: bytes) -> str:
+    return _short_key(key) if len(key) <= _SHORT_BYTES else _any_key(key)
+
+
+@lru_cache(maxsize=4096)
+def _short_key(key: bytes) -> str:
+    """Remember the ordering keys of the last keys: most records have one of them."""
+    return _any_key(key)
+
+
+def _any_key(key: bytes) -> str:
     text = text_of(key) if len(key) <= KEY_BYTES_MAX else ""
     return _legal(text) or f"sha256-{hashlib.sha256(key).hexdigest()}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from relay.kafka.source.incoming import KafkaRecord, read_record
 from relay.kafka.source.metrics import KafkaSourceMetrics
 from relay.kafka.source.offsets import SourceOffsets
 from relay.sink import SinkUnavailable
-from relay.source import BatchIntake, IntakeRefused, IntakeUnavailable, SourcePlace, SourceRecord, Taken
+from relay.source import BEHIND, BatchIntake, IntakeRefused, IntakeUnavailable, SourcePlace, SourceRecord, Taken
 from runtime.cancellation import TaskGroup
 from runtime.pause import pause
 from runtime.trouble import Trouble
@@ -205,17 +206,23 @@ class PartitionReader:
 
     def _note(self, records: Sequence[SourceRecord], taken: Taken) -> None:
         source = self.place.source
-        for outcome in taken.outcomes:
-            if isinstance(outcome, IntakeRefused):
-                self._metrics.refused.labels(source, outcome.reason).inc()
-            else:
-                self._metrics.taken.labels(source, outcome).inc()
-        for reason in taken.left_out:
-            self._metrics.left_out.labels(source, reason).inc()
-        for record, outcome in zip(records, taken.outcomes, strict=False):
-            if isinstance(outcome, IntakeRefused):
+        refused = [
+            (record.offset, outcome)
+            for record, outcome in zip(records, taken.outcomes, strict=False)
+            if isinstance(outcome, IntakeRefused)
+        ]
+        passed = Counter(outcome for outcome in taken.outcomes if not isinstance(outcome, IntakeRefused))
+        for metric, counts in (
+            (self._metrics.taken, passed),
+            (self._metrics.refused, Counter(outcome.reason for _, outcome in refused)),
+            (self._metrics.left_out, Counter(taken.left_out)),
+        ):
+            for label, count in counts.items():
+                metric.labels(source, label).inc(count)
+        for offset, outcome in refused:
+            if outcome.reason != BEHIND:
                 _log.warning(
-                    "kafka_source_refused", source=source, partition=self.place.partition, offset=record.offset,
+                    "kafka_source_refused", source=source, partition=self.place.partition, offset=offset,
                     reason=outcome.reason, detail=str(outcome)[:300],
                 )  # fmt: skip
         if taken.count:

@@ -37,6 +37,10 @@ _SESSION_MILLISECONDS = 6_000
 _HEARTBEAT_MILLISECONDS = 1_000
 """A heartbeat learns of a rebalance."""
 _FETCH_BYTES_MAX = 16 * 1024 * 1024
+_FETCH_WAIT_MILLISECONDS = 50
+"""How long a broker may keep a fetch open. The client has one fetch for each broker at a time. While a partition is
+taken, the fetch is for the others, and the next records of this partition have to wait for its end.
+"""
 
 
 class KafkaSource:
@@ -139,7 +143,8 @@ class KafkaSource:
             self._slow.over(source=self.source)
 
     def _make_reader(self, consumer: AIOKafkaConsumer, number: int) -> PartitionReader:
-        place = SourcePlace(self.source, number, self._route.topic)
+        route = self._route
+        place = SourcePlace(self.source, number, route.topic, route.refused == "hold", route.header)
         return PartitionReader(
             consumer, place, self._intake, self._offsets, self._metrics, self._reader_options,
             lambda: self._begin(consumer), lambda: not self._is_behind,
@@ -151,6 +156,7 @@ class KafkaSource:
             **self._options.client("source"), group_id=self._group, enable_auto_commit=False, auto_offset_reset="none",
             isolation_level="read_committed", session_timeout_ms=_SESSION_MILLISECONDS,
             heartbeat_interval_ms=_HEARTBEAT_MILLISECONDS, fetch_max_bytes=_FETCH_BYTES_MAX,
+            fetch_max_wait_ms=_FETCH_WAIT_MILLISECONDS,
         )  # fmt: skip
         session.consumer = consumer
         consumer.subscribe([self.source], listener=session)

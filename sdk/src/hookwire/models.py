@@ -60,6 +60,7 @@ __all__ = [
     "Receipt",
     "Received",
     "Refusal",
+    "RefusalDetail",
     "Replay",
     "Request",
     "Reset",
@@ -827,19 +828,41 @@ class Received(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal(Model):
-    """A record that cannot be an event."""
+    """A record of Kafka or a message of AMQP that cannot be an event."""
 
     moments: ClassVar[frozenset[str]] = frozenset({"record_at", "refused_at"})
     id: str
+    kind: str
     source: str
-    partition: int
-    offset: int
+    partition: int | None
+    offset: int | None
     reason: str
     detail: str
     key: str | None
     bytes: int
     record_at: datetime | None
     refused_at: datetime
+    holds: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefusalDetail(Model):
+    """The same with the beginning of its value."""
+
+    moments: ClassVar[frozenset[str]] = frozenset({"record_at", "refused_at"})
+    id: str
+    kind: str
+    source: str
+    partition: int | None
+    offset: int | None
+    reason: str
+    detail: str
+    key: str | None
+    bytes: int
+    record_at: datetime | None
+    refused_at: datetime
+    holds: bool
+    value: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -954,6 +977,8 @@ class SettledRefusal(Model):
 
     id: str
     events: Sequence[str]
+    released: int
+    held_by: str | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -93,7 +93,7 @@ async def test_a_record_reaches_a_webhook_and_not_its_kafka_topic_again(
 async def test_control_records_and_aborted_transactions_are_passed_over(
     running_hub: RunHub, kafka: KafkaServer
 ) -> None:
-    """The lag ends at 0, although the last record of the partition is a control record."""
+    """KS-13: the lag ends at 0, although the last record of the partition is a control record."""
     source = f"tx-{secrets.token_hex(4)}"
     await make_topic(kafka.bootstrap, source, 1)
     values = [b"1", b"aborted", b"2", b"aborted"]
@@ -129,10 +129,27 @@ async def test_what_the_hub_published_itself_is_passed_over_and_hops_end_a_circl
     assert (sorted(found), kept) == ([(None, b"last"), (None, b"own")], [(b"circle",)])
 
 
+async def test_a_source_may_hold_the_key_of_a_refused_record(running_hub: RunHub, kafka: KafkaServer) -> None:
+    """It may also take records of one header alone, and then others are passed over, also refused ones."""
+    source = f"hold-{secrets.token_hex(4)}"
+    await make_topic(kafka.bootstrap, source, 1)
+    sizes = ((b"a", 11, "de"), (b"a", 1, "de"), (b"b", 11, "at"), (b"b", 1, "de"))
+    records = ({"key": k, "value": b"x" * n, "headers": text([("Country", c)])} for k, n, c in sizes)
+    await send(kafka, source, *records)
+    wanted = f"{source}?start=earliest&refused=hold&header=country:de"
+    named = {"kafka_source_servers": kafka.bootstrap, "kafka_sources": wanted}
+    async with running_hub(("api", "source"), event_bytes_max=10, **named) as hub:
+        found = await stored(hub, source, 1)
+        kept = await hub.sql("SELECT record_offset, reason FROM hookwire.source_refusals ORDER BY id")
+        await counted(hub, "records_total", source=source, outcome="filtered")
+
+    assert (found, kept) == ([("b", b"x")], [(0, "too_large"), (1, "behind")])
+
+
 async def test_partitions_that_are_added_are_read_from_their_first_record(
     running_hub: RunHub, kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A start at the latest record counts for the partitions of the first start alone."""
+    """KS-11: a start at the latest record counts for the partitions of the first start alone."""
     source = f"more-{secrets.token_hex(4)}"
     await make_topic(kafka.bootstrap, source, 1)
     await send(kafka, source, {"value": b"before"})
@@ -160,7 +177,7 @@ async def test_partitions_that_are_added_are_read_from_their_first_record(
 async def test_a_topic_that_was_made_anew_stops_until_a_person_resets_it(
     running_hub: RunHub, kafka: KafkaServer, count: int
 ) -> None:
-    """Its offsets are those of other records; nothing is taken or passed over in silence."""
+    """KS-12: its offsets are those of other records; nothing is taken or passed over in silence."""
     source = f"anew-{secrets.token_hex(4)}"
     await make_topic(kafka.bootstrap, source, 1)
     named = {"kafka_source_servers": kafka.bootstrap, "kafka_sources": f"{source}?start=earliest"}
@@ -190,6 +207,7 @@ async def test_a_topic_that_was_made_anew_stops_until_a_person_resets_it(
 async def test_records_that_retention_has_removed_are_a_hole_that_is_logged(
     running_hub: RunHub, kafka: KafkaServer
 ) -> None:
+    """KS-14."""
     source = f"hole-{secrets.token_hex(4)}"
     await make_topic(kafka.bootstrap, source, 1)
     await send(kafka, source, *({"value": b"%d" % number} for number in range(5)))
@@ -262,7 +280,7 @@ async def test_settings_that_would_publish_into_a_topic_that_is_read_are_refused
 
 @pytest.mark.parametrize("source", [
     "", "?topic=t", "q?odd=1", "q?start=now", "q?topic=t&topic=u", "a b", "q?topic=a..b", "q?topic=hookwire.x",
-    "q" * 250, "hookwire.q", "q?group=", "q?nonsense",
+    "q" * 250, "hookwire.q", "q?group=", "q?nonsense", "q?refused=keep", "q?header=country",
 ])  # fmt: skip
 def test_a_source_that_is_none_is_refused(source: str) -> None:
     with pytest.raises(ValueError, match="bad query field" if "?nonsense" in source else re.escape(repr(source))):

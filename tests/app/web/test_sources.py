@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 from typing import Any
 
 import pytest
 
+from db.pool import PoolOptions, open_database
+from hub.intake.kept_messages import KeptMessages
+from relay.source import IntakeRefused, RefusedMessage, SourceMessage
 from tests.app.cli.commands.test_services import hookwire
 from tests.app.conftest import RunHub, RunningHub
 
@@ -22,12 +26,12 @@ async def arrange(hub: RunningHub) -> None:
     )
 
 
-async def refuse(hub: RunningHub, offset: int, value: bytes) -> None:
+async def refuse(hub: RunningHub, offset: int, value: bytes, held_key: str | None = None) -> None:
     headers = json.dumps(["colour", base64.b64encode(b"red").decode()])
     await hub.sql(
         "INSERT INTO hookwire.source_refusals (source, partition, record_offset, reason, detail, key, value, headers,"
-        " bytes, record_at) VALUES ('stock', 0, $1, 'too_large', 'd', 'shoe', $2, $3, 9, '2026-01-01Z')",
-        offset, value, headers,
+        " bytes, record_at, held_keys) VALUES ('stock', 0, $1, 'too_large', 'd', 'shoe', $2, $3, 9, '2026-01-01Z', $4)",
+        offset, value, headers, held_key and [held_key],
     )  # fmt: skip
 
 
@@ -35,8 +39,12 @@ async def test_a_source_shows_how_far_each_partition_is_taken(running_hub: RunHu
     async with running_hub(**SETTINGS) as hub:
         await arrange(hub)
         await refuse(hub, 3, b"x")
-        (found,) = (await hub.client.get("/sources")).json()["items"]
+        (found,) = (await hub.client.get("/sources?limit=1")).json()["items"]
+        alone = (await hub.client.get("/sources/stock")).json()
+        shown = (await hub.client.get("/sources/refusals/refusal_1")).json()
+        missing = [(await hub.client.get(f"/sources/{name}")).status_code for name in ("other", "refusals/refusal_9")]
 
+    assert (alone, shown["value"], missing) == (found, "x", [404, 404])
     parts = [(one["partition"], one["next_offset"], one["lag"], one["reader"]) for one in found.pop("partitions")]
     assert parts == [(0, 0, 5, "hub-1"), (1, 10, 5, "hub-1")]
     assert found == {"source": "stock", "topic": "stock.level", "paused": False, "lag": 10, "refused": 1}
@@ -84,6 +92,48 @@ async def test_a_refused_record_is_published_after_all_or_forgotten(running_hub:
     assert ([answer.status_code for answer in answers], left) == ([400, 200, 200, 404], [(0,)])
     assert events == [("stock.level", "shoe", b"fits", "red", "1", ["webhooks"])]
     assert audited == [("source.retry", "stock/0@1", "why"), ("source.give_up", "stock/0@2", "why")]
+
+
+async def test_records_behind_a_settled_one_are_released_and_the_next_holder_is_named(running_hub: RunHub) -> None:
+    """Those behind it cannot be settled before it; the last one is too large itself."""
+    async with running_hub(**SETTINGS) as hub:
+        await arrange(hub)
+        for offset, value in enumerate((b"never", b"fits", b"x" * 101)):
+            await refuse(hub, offset, value, "shoe")
+        first, second, third = (await hub.client.get("/sources/stock/refusals")).json()["items"]
+        early = await hub.client.post(f"/sources/refusals/{second['id']}/retry")
+        code, told, _ = await hookwire(hub, "sources", "skip", first["id"])
+        events = await hub.sql("SELECT payload FROM hookwire.events WHERE topic = 'stock.level'")
+
+    assert (first["holds"], early.status_code, f"{first['id']} holds its key" in early.text) == (True, 400, True)
+    assert (code, events) == (0, [(b"fits",)])
+    assert told.splitlines()[1:] == ["published behind it: 1", f"{third['id']} holds the key now: retry or skip it"]
+
+
+async def test_refused_messages_of_a_queue_are_listed_and_published_after_all(running_hub: RunHub) -> None:
+    """One is too large still, and the properties of one could not be read; it can only be skipped."""
+    message = SourceMessage("e", "stock.sold", "m\0", "shoe", "0", "text/plain", {"colour": "red"}, b"fits", ("twice",))
+    large = dataclasses.replace(message, body=b"x" * 101)
+    refused = IntakeRefused("topic", "there is no topic")
+    async with running_hub(**SETTINGS, amqp_sources="in stock", amqp_source_url="amqp://127.0.0.1:1") as hub:
+        database = await open_database(PoolOptions(hub.database_url))
+        for content in (message, large, None):
+            body = b"?" if content is None else content.body
+            await KeptMessages(database).keep(RefusedMessage("in stock", refused, body, content))
+        await database.aclose()
+        items = (await hub.client.get("/sources/refusals")).json()["items"]
+        code, told, _ = await hookwire(hub, "sources", "refusals")
+        answers = [await hub.client.post(f"/sources/refusals/{one['id']}/retry") for one in items]
+        skipped = await hub.client.post(f"/sources/refusals/{items[2]['id']}/give-up")
+        events = await hub.sql("SELECT topic, key, payload, content_type, headers ->> 'colour', sinks"
+                               " FROM hookwire.events WHERE topic NOT LIKE 'hookwire.%'")  # fmt: skip
+
+    assert [(one["kind"], one["source"], one["offset"], one["key"]) for one in items] == [
+        ("amqp", "in stock", None, "shoe"), ("amqp", "in stock", None, "shoe"), ("amqp", "in stock", None, None),
+    ]  # fmt: skip
+    assert (code, "in stock" in told) == (1, True)
+    assert ([answer.status_code for answer in answers], skipped.status_code) == ([200, 400, 400], 200)
+    assert events == [("stock.sold", "shoe", b"fits", "text/plain", "red", ["webhooks"])]
 
 
 async def test_a_source_that_was_never_read_is_not_found(running_hub: RunHub) -> None:

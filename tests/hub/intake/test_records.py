@@ -95,7 +95,7 @@ RECORDS = [a_record(offset, f"k{offset}") for offset in (0, 1, 2, 5, 6)]
 async def test_the_offset_moves_by_the_records_before_the_first_busy_key(
     database_url_both: str, bug: str, offset: int, found: list[str]
 ) -> None:
-    """RR-03: the seeded bug moves it by all of them, and loses those from the busy key on."""
+    """RR-03, KS-20: the seeded bug moves it by all of them, and loses those from the busy key on."""
     async with taking(database_url_both, bug) as harness:
         async with foreign_transaction(database_url_both, "k5"):
             await harness.take(RECORDS)
@@ -112,7 +112,7 @@ def test_the_seeded_bug_is_one_of_the_list() -> None:
 
 
 async def test_a_busy_first_key_waits_alone_and_its_holder_is_named(database_url: str) -> None:
-    """RR-03: other keys are published meanwhile; nothing is stored, and the offset stays."""
+    """RR-03, KS-10: other keys are published meanwhile; nothing is stored, and the offset stays."""
     async with taking(database_url, key_lock_seconds=1.0) as harness:
         async with foreign_transaction(database_url, "k0") as foreign:
             pid = foreign.get_server_pid()
@@ -137,7 +137,7 @@ async def _waits_for(sql: asyncpg.Connection, stripe: int) -> object:
 async def test_after_an_unknown_commit_the_offset_tells_what_is_stored(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RR-12."""
+    """RR-12, KS-18."""
     async with taking(database_url) as harness:
         fetchrow = Database.fetchrow
 
@@ -158,6 +158,7 @@ async def test_after_an_unknown_commit_the_offset_tells_what_is_stored(
 
 
 async def test_a_process_that_was_deposed_takes_nothing(database_url: str) -> None:
+    """KS-19."""
     async with taking(database_url) as harness:
         await harness.take(RECORDS)
         late = await harness.intake.take(PLACE, 0, 7, RECORDS)

@@ -21,7 +21,7 @@ from structlog.testing import capture_logs
 
 from relay.amqp.options import AmqpOptions
 from relay.amqp.source import AmqpSource, SourceMetrics
-from relay.source import IntakeRefused, IntakeResult, IntakeUnavailable, SourceMessage, SourceRoute
+from relay.source import IntakeRefused, IntakeResult, IntakeUnavailable, RefusedMessage, SourceMessage, SourceRoute
 from scripts.servers.rabbitmq import RabbitServer
 from tests.faults.proxy import proxied
 from tests.waiting import until
@@ -33,9 +33,10 @@ CUTS = (1, 7, 8, 30, 60, 76, 77, 78, 84, 92, 100, 106, 108, 110, 112, 114, 116, 
 
 @dataclass
 class Recorder:
-    """An intake: remembers messages by id; ``closed`` makes it unavailable, a body "bad" is refused."""
+    """An intake: remembers messages by id; ``closed`` makes it unavailable, a body "bad" is refused. Also a store."""
 
     taken: list[SourceMessage] = field(default_factory=list)
+    kept: list[RefusedMessage] = field(default_factory=list)
     closed: bool = False
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -49,6 +50,9 @@ class Recorder:
         self.taken.append(message)
         self._changed.set()
         return IntakeResult("stored", message.left_out)
+
+    async def keep(self, message: RefusedMessage) -> None:
+        self.kept.append(message)
 
     async def until(self, count: int) -> list[SourceMessage]:
         """The messages taken, once there are so many different ones."""
@@ -130,7 +134,7 @@ async def reading(
         async with await aio_pika.connect(server.url) as connection, connection.channel() as channel:
             await channel.declare_queue(where.queue, durable=True)
     options = AmqpOptions(url or server.url, "abcdefgh", heartbeat_seconds=1)
-    source = AmqpSource(options, where, intake, SourceMetrics(registry), prefetch, 1_000)
+    source = AmqpSource(options, where, intake, SourceMetrics(registry), prefetch, 1_000, intake)
     corner = Corner(server.url, where, source, intake, registry)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(source.run())
@@ -291,8 +295,8 @@ async def test_a_refused_queue_that_was_deleted_is_declared_again(rabbitmq: Rabb
     assert [one.body for one in kept] == [b"bad"]
 
 
-async def test_a_source_that_cannot_keep_refused_messages_stops_and_names_the_cure(rabbitmq: RabbitServer) -> None:
-    """GW-02: its user may not declare the queue. The message stays until it is there; then the source goes on."""
+async def test_a_refused_message_whose_queue_may_not_be_declared_is_kept_by_the_hub(rabbitmq: RabbitServer) -> None:
+    """GW-02: its user may not declare the queue. Once the queue is there, it keeps those that follow."""
     user = f"reader-{secrets.token_hex(4)}"
     await asyncio.to_thread(rabbitmq.ctl, "add_user", user, "secret")
     await asyncio.to_thread(rabbitmq.ctl, "set_permissions", user, "^$", "^amq.default$", ".*")
@@ -301,15 +305,19 @@ async def test_a_source_that_cannot_keep_refused_messages_stops_and_names_the_cu
         async with reading(rabbitmq, url, is_foreign=True) as corner:
             kept_in = f"{corner.route.queue}.refused"
             await corner.publish(message(b"bad"))
-            await until(lambda: [one for one in logs if "refused=reject" in str(one.get("error"))], DEADLINE_SECONDS)
-            await corner.count(corner.route.queue, 1)
-            connected = corner.counted("connected")
+            await corner.publish(message(b"good"))
+            await corner.intake.until(1)
+            await until(lambda: corner.intake.kept, DEADLINE_SECONDS)
             async with await aio_pika.connect(rabbitmq.url) as connection, connection.channel() as channel:
                 await channel.declare_queue(kept_in, durable=True)
+            await corner.publish(message(b"bad"))
             await corner.count(kept_in, 1)
             await corner.count(corner.route.queue, 0)
 
-    assert connected == 0.0
+    (kept,) = corner.intake.kept
+    told = next(str(one.get("error")) for one in logs if one["event"] == "amqp_source_no_refused_queue")
+    assert (kept.queue, kept.body, kept.refused.reason) == (corner.route.queue, b"bad", "bad")
+    assert (kept.content is None, "refused=reject" in told) == (False, True)
 
 
 async def test_a_source_whose_user_may_not_bind_reads_the_queue_as_it_is_bound(rabbitmq: RabbitServer) -> None:
@@ -324,7 +332,7 @@ async def test_a_source_whose_user_may_not_bind_reads_the_queue_as_it_is_bound(r
     url = rabbitmq.url.replace("guest:guest", f"{user}:secret")
     route = SourceRoute(name, exchange=name, binding_key="#")
     intake, registry = Recorder(), CollectorRegistry()
-    source = AmqpSource(AmqpOptions(url, "abcdefgh"), route, intake, SourceMetrics(registry), 10, 1_000)
+    source = AmqpSource(AmqpOptions(url, "abcdefgh"), route, intake, SourceMetrics(registry), 10, 1_000, intake)
     corner = Corner(rabbitmq.url, route, source, intake, registry)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(source.run())
@@ -480,7 +488,8 @@ async def test_a_connection_that_is_cut_at_any_byte_of_a_delivery_loses_nothing(
 async def test_a_source_tells_its_state(free_port: int) -> None:
     """GU-01: as other processes will see it."""
     options = AmqpOptions(f"amqp://127.0.0.1:{free_port}/", "abcdefgh", heartbeat_seconds=1)
-    source = AmqpSource(options, SourceRoute("in"), Recorder(), SourceMetrics(CollectorRegistry()), 1, 1_000)
+    metrics = SourceMetrics(CollectorRegistry())
+    source = AmqpSource(options, SourceRoute("in"), Recorder(), metrics, 1, 1_000, Recorder())
     states = [source.state]
     running = asyncio.ensure_future(source.run())
     await until(lambda: source.state != "connecting")

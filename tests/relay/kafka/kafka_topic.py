@@ -113,22 +113,30 @@ async def ask_for_message_bytes_max(bootstrap: str, name: str, limit: int) -> No
     await alter_topic(bootstrap, name, max_message_bytes=str(limit))
 
 
-_TOPIC, _LITERAL, _ALL, _WRITE, _DENY, _ALLOW = 2, 3, 2, 4, 2, 3  # Kafka's ResourceType, PatternType, AclOperation ...
+_TOPIC, _LITERAL, _ALL, READ, WRITE, _DENY, _ALLOW = (
+    2,
+    3,
+    2,
+    3,
+    4,
+    2,
+    3,
+)  # Kafka's ResourceType, PatternType, AclOperation ...
 
 
-async def deny_writing(bootstrap: str, name: str) -> None:
-    """Nobody may write to a topic any more, everybody may do all else; the broker has to be one that authorises."""
+async def deny(bootstrap: str, name: str, what: int) -> None:
+    """Nobody may do that with a topic any more, everybody may do all else; the broker has to be one that authorises."""
     async with kafka_admin(bootstrap) as admin:
-        for operation, permission in ((_ALL, _ALLOW), (_WRITE, _DENY)):
+        for operation, permission in ((_ALL, _ALLOW), (what, _DENY)):
             request = CreateAclsRequest(_TOPIC, name, _LITERAL, "User:ANONYMOUS", "*", operation, permission)
             answer = await admin._send_request(request)
             assert [error for error, _ in answer.creation_responses] == [0], answer
 
 
-async def allow_writing(bootstrap: str, name: str) -> None:
+async def allow(bootstrap: str, name: str, what: int) -> None:
     """Take that back."""
     async with kafka_admin(bootstrap) as admin:
-        request = DeleteAclsRequest(_TOPIC, name, _LITERAL, "User:ANONYMOUS", "*", _WRITE, _DENY)
+        request = DeleteAclsRequest(_TOPIC, name, _LITERAL, "User:ANONYMOUS", "*", what, _DENY)
         answer = await admin._send_request(request)
         assert [(error, len(found)) for error, _, found in answer.filter_responses] == [(0, 1)], answer
 

@@ -23,9 +23,10 @@ from relay.sink import Term
 from scripts.servers.kafka import KafkaFollower, KafkaServer
 from tests.relay.harness import Harness, all_carried, relay_harness, relay_of, running
 from tests.relay.kafka.kafka_topic import (
-    allow_writing,
+    WRITE,
+    allow,
     alter_topic,
-    deny_writing,
+    deny,
     kafka_admin,
     make_topic,
     read_committed,
@@ -239,7 +240,7 @@ async def test_a_topic_that_may_not_be_written_to_waits_alone(
 ) -> None:
     """GW-01: the right to write is asked for before a transaction begins (KIP-430)."""
     await make_topic(strict_kafka.bootstrap, scene.suspect, 1)
-    await deny_writing(strict_kafka.bootstrap, scene.suspect)
+    await deny(strict_kafka.bootstrap, scene.suspect, WRITE)
     await scene.publish(*["key", None] * BACKLOG)
     async with running(relay_of(scene.harness, scene.sink)):
         await scene.bystanders_arrive()
@@ -249,7 +250,7 @@ async def test_a_topic_that_may_not_be_written_to_waits_alone(
             await scene.bystanders_arrive(1)
         opened, unfinished = scene.sink.opened, aborted["begun"] - aborted["committed"]
         details = await scene.details()
-        await allow_writing(strict_kafka.bootstrap, scene.suspect)
+        await allow(strict_kafka.bootstrap, scene.suspect, WRITE)
         await scene.heals()
     assert (opened, unfinished) == (1, 0)
     assert details == {f"the Kafka topic {scene.suspect} may not be written to by this user; grant WRITE on it"}

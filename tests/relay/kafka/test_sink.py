@@ -40,8 +40,9 @@ from scripts.servers.kafka import KafkaServer
 from tests.relay.harness import all_carried, relay_harness, relay_of, running
 from tests.relay.kafka.kafka_topic import (
     PROBE,
-    allow_writing,
-    deny_writing,
+    WRITE,
+    allow,
+    deny,
     kafka_admin,
     make_topic,
     read_committed,
@@ -295,11 +296,11 @@ async def test_a_topic_that_we_may_not_write_to_holds_up_no_other(strict_kafka: 
     records = [record(number, (closed, open_)[number % 2], payload=b"%d" % number) for number in range(4)]
     async with opened(options_of(strict_kafka.bootstrap, mode)) as relay:
         await relay.send(record(9, closed, payload=b"9"))
-        await deny_writing(strict_kafka.bootstrap, closed)
+        await deny(strict_kafka.bootstrap, closed, WRITE)
         first = await relay.send(*records)
         others = await relay.carry(*(one for one in records if one.topic == open_ and one not in first.acknowledged))
         second = await relay.send(records[0])
-        await allow_writing(strict_kafka.bootstrap, closed)
+        await allow(strict_kafka.bootstrap, closed, WRITE)
         healed = await relay.carry(records[0], records[2])
     refused = [[(r.record.id, r.scope, r.reason) for r in receipt.refused] for receipt in (first, second)]
     arrived = [await values(strict_kafka.bootstrap, name) for name in (closed, open_)]

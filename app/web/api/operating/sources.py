@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.settings.amqp_source import route_of
 from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
@@ -19,7 +20,7 @@ from app.web.scopes import needs
 from db.errors import Refused
 from db.pool import Row
 from event.identity import format_event_id
-from hub.intake.refusals import NoRefusal, NoSource, Refusals
+from hub.intake.refusals import KeyIsHeld, NoRefusal, NoSource, RefusalOutcome, Refusals
 from relay.source import IntakeRefused
 
 __all__ = ["router"]
@@ -31,6 +32,7 @@ In = Annotated[Context, Depends(context_of)]
 Source = Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,249}$", examples=["stock"])]
 RefusalId = Annotated[str, Path(pattern=r"^refusal_[0-9]{1,18}$", examples=["refusal_7"])]
 _PARTITIONS_MAX = 10_000
+_VALUE_BYTES = 16_384
 _VERB = refusals(
     "not-found", "invalid-parameter", "malformed-json", "unsupported-media-type", "body-too-large", "outcome-unknown"
 )
@@ -43,10 +45,11 @@ _SOURCE: dict[str, Any] = {
 }  # fmt: skip
 _MOVE: dict[str, Any] = {"partition": 0, "next_offset": 4711, "to_offset": 4000}
 _REFUSAL: dict[str, Any] = {
-    "id": "refusal_7", "source": "stock", "partition": 0, "offset": 4708, "reason": "too_large",
+    "id": "refusal_7", "kind": "kafka", "source": "stock", "partition": 0, "offset": 4708, "reason": "too_large",
     "detail": "the value has 2000000 bytes, more than 1048576", "key": "shoe", "bytes": 2_000_004,
-    "record_at": "2026-01-15T09:31:06Z", "refused_at": "2026-01-15T09:31:07.131002Z",
+    "record_at": "2026-01-15T09:31:06Z", "refused_at": "2026-01-15T09:31:07.131002Z", "holds": False,
 }  # fmt: skip
+_SETTLED: dict[str, Any] = {"id": "refusal_7", "events": ["evt_k3v7q2ha_42"], "released": 3, "held_by": None}
 
 
 class PartitionOut(BaseModel):
@@ -78,11 +81,12 @@ class SourceOut(BaseModel):
 
 
 class SourceList(BaseModel):
-    """All sources that were ever read, by name."""
+    """A page of the sources that were ever read, by name."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_SOURCE]}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_SOURCE], "next_cursor": None}]})
 
     items: list[SourceOut]
+    next_cursor: str | None
 
 
 class PausedOut(BaseModel):
@@ -126,20 +130,30 @@ class ResetOut(BaseModel):
 
 
 class RefusalOut(BaseModel):
-    """A record that cannot be an event. ``key`` is text, with other bytes escaped as in Python."""
+    """A record of Kafka or a message of AMQP that cannot be an event. ``key`` is text, with other bytes escaped."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_REFUSAL]})
 
     id: str
-    source: str
-    partition: int
-    offset: int
+    kind: Literal["kafka", "amqp"]
+    source: str = Field(description="The name of the Kafka topic, or of the queue.")
+    partition: int | None = Field(description="null for a message.")
+    offset: int | None
     reason: str
     detail: str
     key: str | None
     bytes: int
     record_at: datetime | None
     refused_at: datetime
+    holds: bool = Field(description="Whether later records of its key are kept behind it.")
+
+
+class RefusalDetail(RefusalOut):
+    """The same with the beginning of its value."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{**_REFUSAL, "value": '{"article": 7}'}]})
+
+    value: str | None = Field(description="Its first 16,384 bytes as text, other bytes escaped; null: a tombstone.")
 
 
 class RefusalPage(BaseModel):
@@ -154,22 +168,28 @@ class RefusalPage(BaseModel):
 class SettledRefusal(BaseModel):
     """The events that a refused record has become; none if it was skipped."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"id": "refusal_7", "events": ["evt_k3v7q2ha_42"]}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [_SETTLED]})
 
     id: str
     events: list[str]
+    released: int = Field(description="Number of records that waited for its key, and are published now.")
+    held_by: str | None = Field(description="The refused record that holds the key now; null if none does.")
 
 
-@router.get("", summary="List Kafka sources")
+@router.get("", summary="List Kafka sources", responses=refusals("invalid-cursor", "invalid-parameter"))
 @needs("read")
-async def list_sources(context: In) -> SourceList:
+async def list_sources(
+    request: Request,
+    response: Response,
+    context: In,
+    cursor: Annotated[str | None, Query(max_length=400)] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_MAX,
+) -> SourceList:
     """Shows how far each partition is taken, and why it waits. Queues of AMQP are in `GET /status`."""
-    rows = await context.database.fetch("source.list", _PARTITIONS_MAX)
-    topics = _topics(context)
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(row["source"], []).append(row)
-    return SourceList(items=[_source(name, topics.get(name), of) for name, of in found.items()])
+    after = read_cursor(cursor, [str]) or [""]
+    found = [one for one in await _sources(context) if one.source > str(after[0])]
+    next_cursor = link_next(request, response, [found[limit - 1].source] if len(found) > limit else None)
+    return SourceList(items=found[:limit], next_cursor=next_cursor)
 
 
 @router.post("/{source}/pause", summary="Pause a source", responses=_VERB)
@@ -216,40 +236,106 @@ async def list_refusals(
     """Oldest first, without their values; `next_cursor` leads to the next page."""
     after = read_cursor(cursor, [int]) or [0]
     rows = await context.database.fetch("source.refusals", source, after[0], limit + 1)
-    next_cursor = link_next(request, response, [rows[limit - 1]["id"]] if len(rows) > limit else None)
-    return RefusalPage.model_validate({"items": [_refusal(row) for row in rows[:limit]], "next_cursor": next_cursor})
+    return _page(rows, limit, request, response)
+
+
+@router.get(
+    "/refusals", summary="List what all sources refused", responses=refusals("invalid-cursor", "invalid-parameter")
+)
+@needs("read")
+async def list_all_refusals(
+    request: Request,
+    response: Response,
+    context: In,
+    cursor: Annotated[str | None, Query(max_length=400)] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
+    source: Annotated[str | None, Query(max_length=255, description="Only of this Kafka topic or queue.")] = None,
+) -> RefusalPage:
+    """Records of Kafka, and messages of AMQP whose queue can have no queue for them. Oldest first, without values."""
+    after, database = read_cursor(cursor, [int]) or [0], context.database
+    if source is None:
+        rows = await database.fetch("source.all_refusals", after[0], limit + 1)
+    else:
+        rows = await database.fetch("source.refusals", source, after[0], limit + 1)
+    return _page(rows, limit, request, response)
+
+
+@router.get(
+    "/refusals/{refusal}", summary="Show a refused record", responses=refusals("not-found", "invalid-parameter")
+)
+@needs("read")
+async def show_refusal(refusal: RefusalId, context: In) -> RefusalDetail:
+    """Shows also the beginning of its value."""
+    row = await context.database.fetchrow("source.shown_refusal", _number(refusal), _VALUE_BYTES)
+    if row is None:
+        raise _gone()
+    value = None if row["value"] is None else row["value"].decode(errors="backslashreplace")
+    return RefusalDetail.model_validate({**_refusal(row), "value": value})
+
+
+@router.get("/{source}", summary="Show a Kafka source", responses=refusals("not-found", "invalid-parameter"))
+@needs("read")
+async def show_source(source: Source, context: In) -> SourceOut:
+    """Shows how far each partition is taken, and why it waits."""
+    for one in await _sources(context):
+        if one.source == source:
+            return one
+    raise Problem("not-found", "There is no such source; it was never read.")
 
 
 @router.post("/refusals/{refusal}/retry", summary="Publish a refused record", responses=_VERB)
 @needs("operate")
 async def retry(refusal: RefusalId, body: Reasoned, request: Request, context: In) -> SettledRefusal:
-    """Reads it again, by the settings and limits of this process. It comes behind later records of its key."""
-    kept = Refusals(context.database, context.incarnation, _topics(context), context.settings.event_bytes_max)
+    """Reads it again, by the settings and limits of this process. If it holds its key, records that waited for it
+    follow in their order; otherwise it comes behind later records of its key.
+    """
     try:
-        numbers = await kept.retry(_number(refusal), actor_of(request), body.reason)
+        settled = await _kept(context).retry(_number(refusal), actor_of(request), body.reason)
     except NoRefusal:
         raise _gone() from None
     except NoSource as missing:
-        raise _still(f"HOOKWIRE_KAFKA_SOURCES of this process does not name {missing}.") from None
+        raise _unknown(missing) from None
+    except KeyIsHeld as held:
+        raise _still(f"{held}; retry or skip that one first.") from None
     except IntakeRefused as refused:
         raise _still(str(refused)) from None
     except Refused as error:
         if not error.is_ours:
             raise
         raise _still(error.message) from None
-    return SettledRefusal(id=refusal, events=[format_event_id(context.incarnation, number) for number in numbers])
+    return _settled(refusal, settled, context)
 
 
 @router.post("/refusals/{refusal}/give-up", summary="Forget a refused record", responses=_VERB)
 @needs("operate")
 async def give_up(refusal: RefusalId, body: Reasoned, request: Request, context: In) -> SettledRefusal:
-    """Deletes the record from the list of refused ones. It stays in Kafka."""
-    kept = Refusals(context.database, context.incarnation, _topics(context), context.settings.event_bytes_max)
+    """Deletes the record from the list of refused ones. It stays in Kafka. Records that waited for it follow."""
     try:
-        await kept.give_up(_number(refusal), actor_of(request), body.reason)
+        settled = await _kept(context).give_up(_number(refusal), actor_of(request), body.reason)
     except NoRefusal:
         raise _gone() from None
-    return SettledRefusal(id=refusal, events=[])
+    except NoSource as missing:
+        raise _unknown(missing) from None
+    return _settled(refusal, settled, context)
+
+
+async def _sources(context: Context) -> list[SourceOut]:
+    topics = _topics(context)
+    found: dict[str, list[Row]] = {}
+    for row in await context.database.fetch("source.list", _PARTITIONS_MAX):
+        found.setdefault(row["source"], []).append(row)
+    return [_source(name, topics.get(name), of) for name, of in sorted(found.items())]
+
+
+def _page(rows: Sequence[Row], limit: int, request: Request, response: Response) -> RefusalPage:
+    next_cursor = link_next(request, response, [rows[limit - 1]["id"]] if len(rows) > limit else None)
+    return RefusalPage.model_validate({"items": [_refusal(row) for row in rows[:limit]], "next_cursor": next_cursor})
+
+
+def _kept(context: Context) -> Refusals:
+    settings = context.settings
+    queues = {route.queue: route for route in map(route_of, settings.amqp_sources)}
+    return Refusals(context.database, context.incarnation, _topics(context), settings.event_bytes_max, queues)
 
 
 async def _pause(source: str, body: Reason, request: Request, context: Context, *, paused: bool) -> PausedOut:
@@ -264,6 +350,16 @@ def _topics(context: Context) -> dict[str, str]:
 
 def _still(detail: str) -> Problem:
     return Problem("invalid-parameter", f"The record still cannot be an event: {detail}", parameter="refusal")
+
+
+def _unknown(missing: NoSource) -> Problem:
+    return _still(f"the sources in the settings of this process do not include {missing}.")
+
+
+def _settled(refusal: str, settled: RefusalOutcome, context: Context) -> SettledRefusal:
+    events = [format_event_id(context.incarnation, number) for number in settled.events]
+    held_by = None if settled.held_by is None else f"refusal_{settled.held_by}"
+    return SettledRefusal(id=refusal, events=events, released=settled.released, held_by=held_by)
 
 
 def _gone() -> Problem:

@@ -275,6 +275,22 @@ ACTS: Final[Mapping[str, Sequence[Act]]] = {
             boxes=(Box("all", "Every record that waits, not only the oldest", "check"), REASON),
         ),
     ),
+    "sources": (
+        verb("pause", "Pause", "It is read no more until it is resumed, in every process. Records wait in Kafka.",
+              "/sources/{}/pause", ("sources", "pause"), applies=is_one_of("paused", False)),
+        verb("resume", "Resume", "It is read again, from the offsets in the database.", "/sources/{}/resume",
+              ("sources", "resume"), applies=is_one_of("paused", True)),
+    ),
+    "refusals": (
+        verb(
+            "retry", "Publish", "It is read again and published. Records that waited for it follow in their order.",
+            "/sources/refusals/{}/retry", ("sources", "retry"),
+        ),
+        verb(
+            "give-up", "Skip", "It is forgotten here; a record stays in Kafka. Records that waited for it are "
+            "published.", "/sources/refusals/{}/give-up", ("sources", "skip"), is_danger=True,
+        ),
+    ),
     "replays": (
         verb("pause", "Pause", "It makes no more deliveries until it is resumed.", "/replays/{}/pause",
               applies=is_one_of("state", "running")),

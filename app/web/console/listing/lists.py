@@ -57,6 +57,12 @@ def _reason(one: Item) -> str:
     return reason_cell(one["state"], one["reason"])
 
 
+def _source_state(one: Item) -> str:
+    """Return why a source does not go on, of its first partition that has a reason."""
+    why = next((part["trouble"] for part in one["partitions"] if part["trouble"]), None)
+    return plain("paused" if one["paused"] else why or "ok")
+
+
 def _answer(one: Item) -> str:
     status = f" ({one['last_status']})" if one["last_status"] else ""
     return plain(f"{one['last_outcome'] or ''}{status}".replace("_", " "))
@@ -169,6 +175,24 @@ _ALL: Final[Sequence[ListView]] = (
         ),
         "oldest first", "hookwire holds list", (Filter("sink", "Sink", _SINKS), Filter("topic", "Topic")),
         "No sink holds back a key or a topic.",
+    ),
+    ListView(
+        "sources", "/sources",
+        (
+            _link("Source", "source", "sources"), _code("Topic", "topic"), _text("#Lag", "lag"),
+            _text("#Refused", "refused"), Column("State", _source_state),
+        ),
+        "by name", "hookwire sources list", empty="No Kafka topic was ever read.",
+    ),
+    ListView(
+        "refusals", "/sources/refusals",
+        (
+            _link("Refusal", "id", "refusals"), _text("Kind", "kind"), _code("Source", "source"),
+            _text("#Partition", "partition"), _text("#Offset", "offset"), _code("Key", "key"),
+            Column("Reason", lambda one: plain(f"{one['reason']}: {one['detail']}")), _when("Refused", "refused_at"),
+        ),
+        "oldest first", "hookwire sources refusals", (Filter("source", "Source"),),
+        "No record of Kafka was refused, and no message of AMQP is kept here.",
     ),
     ListView(
         "replays", "/replays",

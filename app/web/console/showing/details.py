@@ -54,6 +54,11 @@ _ALL: Final = (
     Detail(
         "dead-letters", "Dead letter", "/dead-letters/{}", "hookwire deadletters show {}", (), ACTS["dead-letters"]
     ),
+    Detail(
+        "sources", "Source", "/sources/{}", "",
+        (ShortList("Refused records", "refusals", lambda one: {"source": one["source"]}),), ACTS["sources"],
+    ),
+    Detail("refusals", "Refused record", "/sources/refusals/{}", "", (), ACTS["refusals"]),
     Detail("replays", "Replay", "/replays/{}", "", (), ACTS["replays"]),
     Detail("queues", "Queue", "/queues/{}", "hookwire queues show {}", (), ACTS["queues"]),
     Detail(

@@ -2010,9 +2010,24 @@ class Sources(Noun):
             timeout_seconds=timeout_seconds,
         )
 
-    def list(self, *, timeout_seconds: float | None = None) -> Listed[models.Source]:
+    def list(self, *, limit: int = UNSET, timeout_seconds: float | None = None) -> Iterator[models.Source]:
         """List Kafka sources."""
-        return self._items("GET", "/sources", "sources.list", models.Source, timeout_seconds=timeout_seconds)
+        return self._pages(
+            "GET", "/sources", "sources.list", models.Source, query={"limit": limit}, timeout_seconds=timeout_seconds
+        )
+
+    def list_all_refusals(
+        self, *, limit: int = UNSET, source: str | None = UNSET, timeout_seconds: float | None = None
+    ) -> Iterator[models.Refusal]:
+        """List what all sources refused."""
+        return self._pages(
+            "GET",
+            "/sources/refusals",
+            "sources.list_all_refusals",
+            models.Refusal,
+            query={"limit": limit, "source": source},
+            timeout_seconds=timeout_seconds,
+        )
 
     def list_refusals(
         self, source: str | int, /, *, limit: int = UNSET, timeout_seconds: float | None = None
@@ -2114,6 +2129,22 @@ class Sources(Noun):
             timeout_seconds=timeout_seconds,
         )
 
+    def show_refusal(self, refusal: str | int, /, *, timeout_seconds: float | None = None) -> models.RefusalDetail:
+        """Show a refused record."""
+        return self._model(
+            "GET",
+            f"/sources/refusals/{segment(refusal)}",
+            "sources.show_refusal",
+            models.RefusalDetail,
+            timeout_seconds=timeout_seconds,
+        )
+
+    def show_source(self, source: str | int, /, *, timeout_seconds: float | None = None) -> models.Source:
+        """Show a Kafka source."""
+        return self._model(
+            "GET", f"/sources/{segment(source)}", "sources.show_source", models.Source, timeout_seconds=timeout_seconds
+        )
+
 
 class AsyncSources(AsyncNoun):
     """Kafka topics that are read, and the records that they refused."""
@@ -2139,9 +2170,24 @@ class AsyncSources(AsyncNoun):
             timeout_seconds=timeout_seconds,
         )
 
-    async def list(self, *, timeout_seconds: float | None = None) -> Listed[models.Source]:
+    def list(self, *, limit: int = UNSET, timeout_seconds: float | None = None) -> AsyncIterator[models.Source]:
         """List Kafka sources."""
-        return await self._items("GET", "/sources", "sources.list", models.Source, timeout_seconds=timeout_seconds)
+        return self._pages(
+            "GET", "/sources", "sources.list", models.Source, query={"limit": limit}, timeout_seconds=timeout_seconds
+        )
+
+    def list_all_refusals(
+        self, *, limit: int = UNSET, source: str | None = UNSET, timeout_seconds: float | None = None
+    ) -> AsyncIterator[models.Refusal]:
+        """List what all sources refused."""
+        return self._pages(
+            "GET",
+            "/sources/refusals",
+            "sources.list_all_refusals",
+            models.Refusal,
+            query={"limit": limit, "source": source},
+            timeout_seconds=timeout_seconds,
+        )
 
     def list_refusals(
         self, source: str | int, /, *, limit: int = UNSET, timeout_seconds: float | None = None
@@ -2241,6 +2287,24 @@ class AsyncSources(AsyncNoun):
             idempotency_key=idempotency_key,
             is_keyed=True,
             timeout_seconds=timeout_seconds,
+        )
+
+    async def show_refusal(
+        self, refusal: str | int, /, *, timeout_seconds: float | None = None
+    ) -> models.RefusalDetail:
+        """Show a refused record."""
+        return await self._model(
+            "GET",
+            f"/sources/refusals/{segment(refusal)}",
+            "sources.show_refusal",
+            models.RefusalDetail,
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def show_source(self, source: str | int, /, *, timeout_seconds: float | None = None) -> models.Source:
+        """Show a Kafka source."""
+        return await self._model(
+            "GET", f"/sources/{segment(source)}", "sources.show_source", models.Source, timeout_seconds=timeout_seconds
         )
 
 

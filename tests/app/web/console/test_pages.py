@@ -54,6 +54,12 @@ async def fill(hub: RunningHub, callback: str) -> None:
     await hub.client.post("/jobs", json={"kind": "k", "args": {"text": _HOSTILE}, "key": _HOSTILE})
     await hub.client.put("/services/s", json={})
     await hub.client.post("/keys", json={"name": _HOSTILE, "scopes": ["read"]})
+    await hub.sql("INSERT INTO hookwire.sources (name) VALUES ('stock')")
+    await hub.sql("INSERT INTO hookwire.source_offsets (source, partition, next_offset, trouble)"
+                  " VALUES ('stock', 0, 1, $1)", _HOSTILE)  # fmt: skip
+    await hub.sql("INSERT INTO hookwire.source_refusals (source, partition, record_offset, reason, detail, key, value,"
+                  " headers, bytes) VALUES ('stock', 0, 0, 'r', $1, $2, $2, '[]', 9)",
+                  _HOSTILE, _HOSTILE.encode())  # fmt: skip
     await hub.until("/deliveries?state=retrying", lambda page: page["items"])
     first = (await hub.client.get("/deliveries")).json()["items"][0]["id"]
     await hub.client.post(f"/deliveries/{first}/give-up", json={"reason": _HOSTILE})

@@ -51,6 +51,7 @@ def read(**fields: Any) -> SourceMessage:
     ids=["text", "UTF-8", "control characters", "no text", "none", "empty", "1 MiB"],
 )
 def test_each_key_is_an_ordering_key(key: bytes | None, found: str | None) -> None:
+    """KS-16."""
     assert read(key=key).key == found
 
 
@@ -88,6 +89,7 @@ def test_a_null_value_is_a_tombstone_if_it_has_a_key(key: bytes | None, tombston
     [(0, "1970-01-01T00:00:00Z"), (1_767_225_600_001, "2026-01-01T00:00:00.001000Z"), (-5, None), (2**62, None)],
 )
 def test_a_timestamp_is_a_header_unless_no_calendar_has_it(milliseconds: int, found: str | None) -> None:
+    """KS-17."""
     assert read(timestamp=milliseconds).headers.get("x-kafka-timestamp") == found
 
 
