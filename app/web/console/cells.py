@@ -9,6 +9,7 @@ from html import escape
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+from app.verdict.counts import EXACT_MAX
 from app.web.pages.markup import callback, code, link, moment, pill
 
 __all__ = ["TONES", "address", "body", "bytes_cell", "callback_cell", "link_to", "moment_cell", "plain", "reason_cell",
@@ -88,6 +89,8 @@ def value_cell(name: str, value: Any) -> str:
         return NOTHING
     if isinstance(value, str):
         return _text(name, value)
+    if name == "waiting" and isinstance(value, int) and value >= EXACT_MAX:
+        return f"{value:,} or more"
     if isinstance(value, Mapping):
         return ", ".join(f"{escape(str(key))} {plain(inner)}" for key, inner in list(value.items())[:20])
     if isinstance(value, list):

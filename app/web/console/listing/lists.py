@@ -20,8 +20,8 @@ from app.web.console.cells import (
     value_cell,
 )
 from app.web.console.listing.list_view import Column, Filter, Item, ListView
-from app.web.pages.markup import code
-from webhooks.condition import DeliveryState
+from app.web.pages.markup import code, count
+from webhooks.condition import WAITING_MAX, DeliveryState
 
 __all__ = ["LISTS"]
 
@@ -112,7 +112,8 @@ _ALL: Final[Sequence[ListView]] = (
         (
             _link("Subscription", "id", "subscriptions"), _text("Name", "name"), _code("Topic or pattern", "topic"),
             Column("Callback", _callback), Column("Health", lambda one: reason_cell(one["health"], one["reason"])),
-            _text("#Waiting", "waiting"), _when("Last success", "last_success_at"),
+            Column("#Waiting", lambda one: count(one["waiting"], WAITING_MAX)),
+            _when("Last success", "last_success_at"),
         ),
         "oldest first", "hookwire subscriptions list",
         (
