@@ -2351,15 +2351,20 @@ CREATE TABLE hookwire.replays (
     replayed bigint DEFAULT 0 NOT NULL,
     due_at timestamp with time zone DEFAULT now() NOT NULL,
     erased bigint DEFAULT 0 NOT NULL,
-    CONSTRAINT replays_check CHECK (((subscription_id IS NOT NULL) OR (source = 'dead_letters'::text))),
+    act text DEFAULT 'send'::text NOT NULL,
+    job_kind text,
+    job_state text,
+    last_seq bigint DEFAULT 0 NOT NULL,
+    upper_seq bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT replays_act_check CHECK ((((source = 'events'::text) AND (act = 'send'::text)) OR ((source = 'dead_letters'::text) AND (act = ANY (ARRAY['send'::text, 'purge'::text]))) OR ((source = 'deliveries'::text) AND (act = 'give_up'::text)) OR ((source = 'jobs'::text) AND (act = 'cancel'::text)))),
+    CONSTRAINT replays_check CHECK (((subscription_id IS NOT NULL) OR (source <> 'events'::text))),
     CONSTRAINT replays_rate_per_second_check CHECK ((rate_per_second > 0)),
-    CONSTRAINT replays_source_check CHECK ((source = ANY (ARRAY['events'::text, 'dead_letters'::text]))),
     CONSTRAINT replays_state_check CHECK ((state = ANY (ARRAY['running'::text, 'paused'::text, 'done'::text, 'cancelled'::text])))
 );
 
-COMMENT ON TABLE hookwire.replays IS 'Replays: events or dead letters that are sent again, in steps.';
+COMMENT ON TABLE hookwire.replays IS 'Replays: what is sent again, given up, deleted or cancelled in steps, in the background.';
 
-COMMENT ON COLUMN hookwire.replays.source IS 'events or dead_letters.';
+COMMENT ON COLUMN hookwire.replays.source IS 'events, dead_letters, deliveries or jobs.';
 
 COMMENT ON COLUMN hookwire.replays.kinds IS 'Which kinds of dead letters; NULL: all.';
 
@@ -2381,11 +2386,21 @@ COMMENT ON COLUMN hookwire.replays.upper_event_id IS 'The last event of the rang
 
 COMMENT ON COLUMN hookwire.replays.examined IS 'Events or dead letters that were looked at.';
 
-COMMENT ON COLUMN hookwire.replays.replayed IS 'Deliveries that were made.';
+COMMENT ON COLUMN hookwire.replays.replayed IS 'What was done: deliveries made, dead letters deleted, deliveries given up or jobs cancelled.';
 
 COMMENT ON COLUMN hookwire.replays.due_at IS 'When the next step is made.';
 
 COMMENT ON COLUMN hookwire.replays.erased IS 'Events that it left out because their contents were erased.';
+
+COMMENT ON COLUMN hookwire.replays.act IS 'What is done with each: send, purge, give_up or cancel.';
+
+COMMENT ON COLUMN hookwire.replays.job_kind IS 'Only jobs of this kind; NULL: all.';
+
+COMMENT ON COLUMN hookwire.replays.job_state IS 'Only jobs in this state; NULL: all.';
+
+COMMENT ON COLUMN hookwire.replays.last_seq IS 'Up to this job the range is done.';
+
+COMMENT ON COLUMN hookwire.replays.upper_seq IS 'The last job of the range, fixed at the start.';
 
 ALTER TABLE hookwire.replays ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME hookwire.replays_id_seq

@@ -29,6 +29,7 @@ _FRESH_SECONDS: Final = 1.0
 _KEPT_TIMES: Final = 4.0  # so that all readers together use at most a fifth of one connection
 _OLDER_FRESH_SECONDS: Final = 4.0  # less than the time between two refreshes of a page
 _OLDER_KEPT_TIMES: Final = 400.0  # so that open pages which nobody touches use a four-hundredth of one connection
+_OLDER_KEPT_SECONDS_MAX: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class Overview:
         self._deadline_seconds = deadline_seconds
         self._outage = Outage.UNREACHABLE
         self._cached = CachedQuery(self._answer, fresh_seconds, kept_times)
-        self._older = CachedQuery(self._cached.get, _OLDER_FRESH_SECONDS, _OLDER_KEPT_TIMES)
+        self._older = CachedQuery(self._cached.get, _OLDER_FRESH_SECONDS, _OLDER_KEPT_TIMES, _OLDER_KEPT_SECONDS_MAX)
         self._probe = CachedQuery(lambda: probe_connection(database.options), fresh_seconds, 0.0)
 
     async def get(self) -> Status | Outage:
