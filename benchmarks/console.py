@@ -142,13 +142,13 @@ async def measure_open(harness: Harness, sql: asyncpg.Connection, seconds: float
         async with httpx.AsyncClient(base_url=harness.url, trust_env=False, timeout=60) as client:
             body = {"topic": "cost", "callback": f"http://127.0.0.1:{sink.port}/"}
             (await client.post("/subscriptions", json=body)).raise_for_status()
-        idle = await _window(harness, sql, seconds / 2, 0, 0)
-        watched = await _window(harness, sql, seconds / 2, 0, _CONSOLES)
+        idle = await _window(harness, sql, seconds, 0, 0)
+        watched = await _window(harness, sql, seconds, 0, _CONSOLES)
         alone = await _window(harness, sql, seconds, _RATE, 0)
         beside = await _window(harness, sql, seconds, _RATE, _CONSOLES)
     own = {}
     for query, (calls, _) in watched.items():
-        if calls > 2 * idle.get(query, (0, 0.0))[0] + 1 and query in beside:
+        if calls > 2 * idle.get(query, (0, 0.0))[0] and query in beside:
             more = beside[query][0] - alone.get(query, (0, 0.0))[0]
             own[query] = max(0.0, beside[query][1] * more / beside[query][0])
     whole = sum(time for _, time in beside.values())

@@ -7,6 +7,7 @@ hundredth of the time, and its page says how old the numbers are.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +25,7 @@ EXACT_MAX: Final = 100_000
 _SECONDS: Final = 2.0
 _FRESH_SECONDS: Final = 5.0
 _KEPT_TIMES: Final = 100.0
+_SELDOM_SECONDS: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +54,22 @@ class CurrentCounts:
     ) -> None:
         self._database = database
         self._subscriptions: Sequence[int] = ()
+        self._counted: Counts | None = None
+        self._counted_until = 0.0
         self._cached = CachedQuery(self._count, fresh_seconds, kept_times)
 
-    async def get(self, subscriptions: Sequence[int] = ()) -> Counts | None:
+    async def get(self, subscriptions: Sequence[int] = (), *, is_refresh: bool = False) -> Counts | None:
         """Return the numbers; None if they could not be counted in time.
 
-        ``subscriptions``: whose open deliveries the next count shall have.
+        ``subscriptions``: whose open deliveries the next count shall have. ``is_refresh``: nobody has just
+        opened a page, so numbers of the last minutes will do.
         """
         self._subscriptions = subscriptions
-        return await self._cached.get()
+        if is_refresh and time.monotonic() < self._counted_until:
+            return self._counted
+        self._counted = await self._cached.get()
+        self._counted_until = time.monotonic() + _SELDOM_SECONDS
+        return self._counted
 
     async def _count(self) -> Counts | None:
         most, database = EXACT_MAX + 1, self._database

@@ -83,7 +83,9 @@ class Overview:
         self._deadline_seconds = deadline_seconds
         self._outage = Outage.UNREACHABLE
         self._cached = CachedQuery(self._answer, fresh_seconds, kept_times)
-        self._older = CachedQuery(self._cached.get, _OLDER_FRESH_SECONDS, _OLDER_KEPT_TIMES, _OLDER_KEPT_SECONDS_MAX)
+        self._older = CachedQuery(
+            lambda: self._answer(is_refresh=True), _OLDER_FRESH_SECONDS, _OLDER_KEPT_TIMES, _OLDER_KEPT_SECONDS_MAX
+        )
         self._probe = CachedQuery(lambda: probe_connection(database.options), fresh_seconds, 0.0)
 
     async def get(self) -> Status | Outage:
@@ -101,22 +103,22 @@ class Overview:
         """
         return await classify_outage(error, self._probe.get)
 
-    async def _answer(self) -> Status | None:
+    async def _answer(self, *, is_refresh: bool = False) -> Status | None:
         try:
             async with asyncio.timeout(self._deadline_seconds):
-                return await self._ask()
+                return await self._ask(is_refresh=is_refresh)
         except (Busy, OutcomeUnknown, Unavailable, TimeoutError) as error:
             self._outage = await self.classify_outage(error)
             return None
 
-    async def _ask(self) -> Status:
+    async def _ask(self, *, is_refresh: bool) -> Status:
         verdict = await self._current.get()
         if verdict is None:
             raise self._current.error
         fetch = self._database.fetch
         subscriptions = await fetch("console.last_subscriptions", "default", _ROWS)
         shown = [*verdict.facts.subscriptions, *subscriptions]
-        large = [row["id"] for row in shown if row["waiting"] >= WAITING_MAX][: 2 * _ROWS]
+        large = [row["id"] for row in shown if row["waiting"] >= WAITING_MAX][:_ROWS]
         totals = await self._database.fetchrow("console.totals")
         assert totals is not None, "a row of scalars"
         return Status(
@@ -125,7 +127,7 @@ class Overview:
             incarnation=self._incarnation,
             verdict=verdict,
             totals=totals,
-            counts=await self._counts.get(large),
+            counts=await self._counts.get(large, is_refresh=is_refresh),
             topics_lately=await fetch("console.topics_lately", "default", _ROWS),
             topics=await fetch("topic.list", "default", "", _ROWS, None),
             subscription_counts=await fetch("subscription.count", "default"),

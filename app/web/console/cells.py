@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from app.verdict.counts import EXACT_MAX
-from app.web.pages.markup import callback, code, link, moment, pill
+from app.web.pages.markup import callback, code, lines, link, moment, pill
 
 __all__ = ["TONES", "address", "body", "bytes_cell", "callback_cell", "link_to", "moment_cell", "plain", "reason_cell",
            "state_cell", "value_cell"]  # fmt: skip
@@ -80,7 +80,7 @@ def body(text: str | None) -> str:
     if text is None:
         return NOTHING
     cut = f'\n<span class="soft">… {len(text) - _BODY_MAX:,} more characters</span>' if len(text) > _BODY_MAX else ""
-    return f"<pre>{escape(text[:_BODY_MAX])}{cut}</pre>"
+    return lines(text[:_BODY_MAX], cut)
 
 
 def value_cell(name: str, value: Any) -> str:

@@ -14,6 +14,7 @@ __all__ = [
     "count",
     "exact_count",
     "facts",
+    "lines",
     "link",
     "moment",
     "pill",
@@ -28,6 +29,11 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 def code(text: str) -> str:
     """Return a name as code, unchanged."""
     return f"<code>{escape(text)}</code>"
+
+
+def lines(text: str, more: str = "") -> str:
+    """Return text as it is, line by line; it can be scrolled by the keyboard. ``more`` is markup behind it."""
+    return f'<pre tabindex="0">{escape(text)}{more}</pre>'
 
 
 def link(path: str, text: str) -> str:

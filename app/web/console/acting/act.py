@@ -21,7 +21,7 @@ from typing import Any, Final
 from app.web.console.cells import address
 from app.web.console.inner_api import ApiRequest
 from app.web.console.listing.list_view import Item
-from app.web.pages.markup import section
+from app.web.pages.markup import lines, section
 from app.web.pages.shell import PageFrame, form_fields
 from hub.keys import Scope
 
@@ -114,8 +114,8 @@ def _same(act: Act, identity: str, form: Form, public_url: str) -> str:
     request = f"{ask.method} {public_url}{ask.target}{body}"
     return (
         '<p class="soft">This form stands for the request</p>'
-        f'<pre>{escape(request[:2_000])}</pre><p class="soft">and for the command</p>'
-        f"<pre>{escape(act.command(identity, form)[:2_000])}</pre>"
+        f'{lines(request[:2_000])}<p class="soft">and for the command</p>'
+        f"{lines(act.command(identity, form)[:2_000])}"
     )
 
 

@@ -340,4 +340,4 @@ def _held_key(key: str) -> str:
 
 
 def _empty(words: str, command: str) -> str:
-    return f'<div class="empty"><p class="soft">{escape(words)}</p><pre>{escape(command)}</pre></div>'
+    return f'<div class="empty"><p class="soft">{escape(words)}</p><pre tabindex="0">{escape(command)}</pre></div>'
