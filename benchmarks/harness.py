@@ -110,7 +110,10 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 @asynccontextmanager
 async def running_harness(*roles: str, **settings: str) -> AsyncIterator[Harness]:
-    """Run ``hookwire serve`` in a process of its own, on an embedded database in a temporary folder."""
+    """Run ``hookwire serve`` in a process of its own, on an embedded database in a temporary folder.
+
+    With the setting ``database_url`` it uses that database.
+    """
     folder = Path(tempfile.mkdtemp(prefix="hookwire-bench-"))
     port = free_port()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HOOKWIRE_")}
@@ -128,9 +131,10 @@ async def running_harness(*roles: str, **settings: str) -> AsyncIterator[Harness
     try:
         url = f"http://127.0.0.1:{port}"
         await _ready(url, child, folder / "serve.log")
-        socket_dir = next(iter((folder / "data" / "postgres" / "postmaster.pid").read_text().split("\n")[4:5]))
         more = dict(environment)
-        more["HOOKWIRE_DATABASE_URL"] = f"postgresql://hookwire@/hookwire?host={socket_dir}&port=5432"
+        if "database_url" not in settings:
+            socket_dir = next(iter((folder / "data" / "postgres" / "postmaster.pid").read_text().split("\n")[4:5]))
+            more["HOOKWIRE_DATABASE_URL"] = f"postgresql://hookwire@/hookwire?host={socket_dir}&port=5432"
         yield Harness(url, port, child.pid, more, folder / "data")
     finally:
         _end(child)

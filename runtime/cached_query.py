@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
@@ -14,15 +15,21 @@ T = TypeVar("T")
 
 class CachedQuery(Generic[T]):
     """Asks ``ask`` at most once at a time; ``None`` means no answer. An answer is kept for ``fresh_seconds``, or for
-    ``kept_times`` the time of its query if that is longer. Where a snapshot keeps millions of dead rows, every query
+    ``kept_times`` the time of its query if that is longer, but no longer than ``kept_seconds_max``.
+
+    Where a snapshot keeps millions of dead rows, every query
     reads them all, and readers must not keep the database busy. A missing answer is kept for ``fresh_seconds`` only, so
     that a recovery shows at once.
     """
 
-    def __init__(self, ask: Callable[[], Awaitable[T | None]], fresh_seconds: float, kept_times: float) -> None:
+    def __init__(
+        self, ask: Callable[[], Awaitable[T | None]], fresh_seconds: float, kept_times: float,
+        kept_seconds_max: float = math.inf,
+    ) -> None:  # fmt: skip
         self._ask = ask
         self._fresh_seconds = fresh_seconds
         self._kept_times = kept_times
+        self._kept_seconds_max = kept_seconds_max
         self._asking = asyncio.Lock()
         self._answer: T | None = None
         self._fresh_until = 0.0
@@ -38,6 +45,8 @@ class CachedQuery(Generic[T]):
             if began >= self._fresh_until:
                 self._answer = await self._ask()
                 ended = time.monotonic()
-                kept_seconds = 0.0 if self._answer is None else self._kept_times * (ended - began)
+                kept_seconds = (
+                    0.0 if self._answer is None else min(self._kept_times * (ended - began), self._kept_seconds_max)
+                )
                 self._fresh_until = ended + max(self._fresh_seconds, kept_seconds)
             return self._answer

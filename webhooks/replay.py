@@ -1,4 +1,5 @@
-"""Replay: a background task walks over events or dead letters and makes deliveries of them again (WH-P01..P04).
+"""Replay: a background task walks over events or dead letters and makes deliveries of them again. It also deletes dead
+letters, gives up deliveries and cancels jobs.
 
 ::
 
@@ -9,13 +10,13 @@
                         |   v                ------------------------------> cancelled
                         paused
 
-Each step is one statement that makes deliveries and moves the replay's cursor. So any process can continue a replay
+Each step is one statement that makes its changes and moves the replay's cursor. So any process can continue a replay
 after its last step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 import structlog
@@ -28,6 +29,11 @@ __all__ = ["Replayer"]
 
 _log = structlog.get_logger(__name__)
 _RECORDS = 500  # in one step
+_STEPS: Mapping[str, tuple[str, int]] = {
+    "send": ("replay.step", _RECORDS), "purge": ("bulk.purge", 2_000), "give_up": ("bulk.give_up", 2_000),
+    "cancel": ("bulk.cancel", 200),
+}  # fmt: skip
+"""The statement of each act, and how many records it examines in one step."""
 
 
 class Replayer(Periodic):
@@ -55,7 +61,10 @@ class Replayer(Periodic):
 
     async def step(self) -> bool:
         """Take one step of the replay that is due; return False when none is due."""
-        row = await self._database.fetchrow("replay.step", _RECORDS)
+        act = await self._database.fetchval("bulk.due")
+        if act is None:
+            return False
+        row = await self._database.fetchrow(*_STEPS[act])
         if row is None or row["id"] is None:
             return False
         self._on_due(row["subscriptions"])

@@ -4,7 +4,7 @@
 -- Open, delivered, ended and dead deliveries with the same columns, newest first; keyset on (event_id, subscription_id).
 -- Each branch has its own limit, so that a page does not sort all rows. Dropped deliveries are found by event or by
 -- subscription: otherwise a page of ended ones would read all attempts. $9 are the events of a topic, and $10 is the
--- outcome of the last attempt.
+-- outcome of the last attempt. ($8, $11) is the lowest event and subscription, as delivery.examined returns them.
 SELECT * FROM (
     (SELECT d.event_id, d.subscription_id, d.state, d.attempts, d.last_outcome, d.last_status, d.last_seconds,
             nullif(d.due_at, 'infinity') AS due_at, d.created_at AS at, NULL::text AS kind, NULL::text AS detail, d.parked_at,
@@ -17,7 +17,8 @@ SELECT * FROM (
        AND ($4 IS DISTINCT FROM 'parked' OR d.parked_at IS NOT NULL)
        AND ($4 IS DISTINCT FROM 'sending' OR (d.attempts > 0 AND d.fence IS NOT NULL AND d.parked_at IS NULL))
        AND ($4 IS DISTINCT FROM 'retrying' OR (d.attempts > 0 AND d.fence IS NULL AND d.parked_at IS NULL))
-       AND (d.event_id, d.subscription_id) < ($5, $6) AND d.event_id >= $8
+       AND (d.event_id, d.subscription_id) < ($5, $6) AND (d.event_id, d.subscription_id) >= ($8, $11)
+       AND d.event_id BETWEEN $8 AND $5 -- for the index of one subscription
        AND ($9::bigint[] IS NULL OR d.event_id = ANY ($9)) AND ($10::text IS NULL OR d.last_outcome = $10)
      ORDER BY d.event_id DESC, d.subscription_id DESC LIMIT $7)
     UNION ALL
@@ -26,9 +27,12 @@ SELECT * FROM (
             false
      FROM hookwire.attempts a
      WHERE a.tenant = $1 AND ($2::bigint IS NULL OR a.event_id = $2) AND ($3::bigint IS NULL OR a.subscription_id = $3)
+       -- False at once for other states: no plan would see that from an empty list.
+       AND ($4::text IS NULL OR $4 = 'delivered' OR ($4 = 'ended' AND ($2::bigint IS NOT NULL OR $3::bigint IS NOT NULL)))
        AND a.decision = ANY (CASE WHEN $4::text IS NULL THEN '{delivered,dropped}'::text[] WHEN $4 = 'delivered' THEN '{delivered}'
                                   WHEN $4 = 'ended' AND ($2::bigint IS NOT NULL OR $3::bigint IS NOT NULL) THEN '{dropped}' END)
-       AND (a.event_id, a.subscription_id) < ($5, $6) AND a.event_id >= $8
+       AND (a.event_id, a.subscription_id) < ($5, $6) AND (a.event_id, a.subscription_id) >= ($8, $11)
+       AND a.event_id BETWEEN $8 AND $5 -- for the index of one subscription
        -- Delivered is the outcome of a delivery that was: no other one is looked for among all attempts.
        AND ($9::bigint[] IS NULL OR a.event_id = ANY ($9)) AND ($10::text IS NULL OR ($10 = 'delivered' AND a.outcome = $10))
      ORDER BY a.event_id DESC, a.subscription_id DESC LIMIT $7)
@@ -38,7 +42,8 @@ SELECT * FROM (
      FROM hookwire.dead_letters l
      WHERE l.tenant = $1 AND ($2::bigint IS NULL OR l.event_id = $2) AND ($3::bigint IS NULL OR l.subscription_id = $3)
        AND ($4::text IS NULL OR ($4 = 'dead' AND l.kind NOT IN ('gone', 'erased')) OR ($4 = 'ended' AND l.kind IN ('gone', 'erased')))
-       AND (l.event_id, l.subscription_id) < ($5, $6) AND l.event_id >= $8
+       AND (l.event_id, l.subscription_id) < ($5, $6) AND (l.event_id, l.subscription_id) >= ($8, $11)
+       AND l.event_id BETWEEN $8 AND $5 -- for the index of one subscription
        AND ($9::bigint[] IS NULL OR l.event_id = ANY ($9)) AND ($10::text IS NULL OR l.last_outcome = $10)
      ORDER BY l.event_id DESC, l.subscription_id DESC LIMIT $7)
 ) AS every
@@ -49,6 +54,14 @@ CROSS JOIN LATERAL (
 ) AS s
 ORDER BY every.event_id DESC, every.subscription_id DESC
 LIMIT $7;
+
+-- name: examined
+-- Return the delivery of the attempt that is $6 attempts behind ($3, $4): a page of deliveries looks no further. No row:
+-- there are fewer. Otherwise a page of an endpoint that never answered would read all its attempts.
+SELECT a.event_id, a.subscription_id FROM hookwire.attempts a
+WHERE a.tenant = $1 AND ($2::bigint IS NULL OR a.subscription_id = $2) AND (a.event_id, a.subscription_id) < ($3, $4)
+  AND a.event_id BETWEEN $5 AND $3
+ORDER BY a.event_id DESC, a.subscription_id DESC OFFSET $6 LIMIT 1;
 
 -- name: get
 -- Return one open delivery. is_probing: a delivery that the open breaker let pass is being sent.

@@ -1,11 +1,12 @@
 -- Replays: events or dead letters sent again by a background task that any process may continue.
 
 -- name: create
--- End at the newest event of now, and begin at the first event of the range.
+-- End at the newest event of now, and begin at the first event of the range. $13 says what is done with each.
 WITH made AS (
     INSERT INTO hookwire.replays (tenant, source, subscription_id, topic, kinds, statuses, event_ids, since_at, until_at,
-        rate_per_second, actor, reason, lower_event_id, last_event_id, upper_event_id)
-    SELECT $1, $2, $3, $4, $5::text[], $6::smallint[], $7::bigint[], $8, $9, $10, $11, $12, b.low, b.low, b.high
+        rate_per_second, actor, reason, act, job_kind, job_state, lower_event_id, last_event_id, upper_event_id, upper_seq)
+    SELECT $1, $2, $3, $4, $5::text[], $6::smallint[], $7::bigint[], $8, $9, $10, $11, $12, $13, $14, $15, b.low, b.low, b.high,
+           CASE $2 WHEN 'jobs' THEN coalesce((SELECT j.seq FROM hookwire.jobs j ORDER BY j.seq DESC LIMIT 1), 0) ELSE 0 END
     FROM (SELECT coalesce((SELECT min(n) - 1 FROM unnest($7::bigint[]) AS n), 0) AS low,
                  coalesce((SELECT max(n) FROM unnest($7::bigint[]) AS n), (SELECT last_value FROM hookwire.event_id)) AS high) AS b
     RETURNING id
@@ -72,7 +73,7 @@ FROM (
 -- deliveries. Erased events are left out and counted. The events are locked, so that no erasure begins meanwhile.
 WITH job AS MATERIALIZED (
     SELECT r.*, least($1, coalesce(r.rate_per_second, $1)) AS most FROM hookwire.replays r
-    WHERE r.state = 'running' AND r.due_at <= now() ORDER BY r.due_at LIMIT 1
+    WHERE r.state = 'running' AND r.due_at <= now() AND r.act = 'send' ORDER BY r.due_at LIMIT 1
     FOR UPDATE SKIP LOCKED
 ), seen AS MATERIALIZED (
     SELECT e.id AS event_id, j.subscription_id, e.topic, e.accepted_at AS at, NULL::text AS kind, NULL::smallint AS status
@@ -169,9 +170,9 @@ SELECT $1, $5, $6, 'replay ' || t.id, $7, t.replayed FROM turned t
 RETURNING id;
 
 -- name: list
-SELECT r.id, r.state, r.source, s.public_id AS subscription_id, r.topic, r.kinds, r.statuses, r.since_at, r.until_at,
+SELECT r.id, r.state, r.source, r.act, r.job_kind, r.job_state, s.public_id AS subscription_id, r.topic, r.kinds, r.statuses, r.since_at, r.until_at,
        r.rate_per_second, r.actor, r.reason, r.created_at, r.updated_at, r.examined, r.replayed, r.erased,
-       CASE WHEN r.state = 'done' THEN 1
+       CASE WHEN r.state = 'done' THEN 1 WHEN r.source = 'jobs' THEN r.last_seq::double precision / greatest(r.upper_seq, 1)
             ELSE (r.last_event_id - r.lower_event_id)::double precision / greatest(r.upper_event_id - r.lower_event_id, 1) END AS progress
 FROM hookwire.replays r LEFT JOIN hookwire.subscriptions s ON s.id = r.subscription_id
 WHERE r.tenant = $1 AND ($2::bigint IS NULL OR r.id = $2) AND r.id < $3

@@ -124,6 +124,7 @@ _OWN: dict[str, dict[int, str]] = {
 # of a hot statement's rows.
 _WHOLE = {
     # lists, counts and checks that people ask for, page by page or from end to end
+    "bulk.count_dead", "bulk.count_jobs", "bulk.count_open",
     "console.topics_lately", "hold.list", "hold.page", "job.archived_kinds", "job.kinds",
     "job.live_counts", "job.put_kind", "job.schedules", "job.statistics", "key.list", "ledger.compare",
     "rabbithub.errors", "rabbithub.subscriptions", "request.count", "subscription.count", "subscription.list",

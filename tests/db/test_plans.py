@@ -299,11 +299,11 @@ async def test_a_claim_of_verifications_reads_open_requests_only(sql: asyncpg.Co
 
 _LAST = 2**63 - 1
 _FILTERED: list[tuple[str, tuple[object, ...]]] = [
-    ("delivery.list", ("default", 7, None, None, _LAST, _LAST, 51, 0, None, None)),
-    ("delivery.list", ("default", None, 7, None, _LAST, _LAST, 51, 0, None, None)),
+    ("delivery.list", ("default", 7, None, None, _LAST, _LAST, 51, 0, None, None, 0)),
+    ("delivery.list", ("default", None, 7, None, _LAST, _LAST, 51, 0, None, None, 0)),
     *(
-        ("delivery.list", ("default", None, None, state, _LAST, _LAST, 51, 0, None, None))
-        for state in ("pending", "parked", "sending", "retrying")
+        ("delivery.list", ("default", None, None, state, _LAST, _LAST, 51, 0, None, None, 0))
+        for state in ("pending", "parked", "sending", "retrying", "dead")
     ),
     ("dead_letter.page", ("default", None, 7, None, _LAST, _LAST, "webhooks", 51, 0)),
 ]

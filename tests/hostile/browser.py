@@ -96,9 +96,9 @@ async def serve_site(behind: int | None = None) -> AsyncIterator[Site]:
 async def dom_of(url: str, folder: Path) -> str:
     """What Chromium makes of a page, as HTML."""
     process = await asyncio.create_subprocess_exec(
-        *_command(folder, _FOLLOWED, "--dump-dom", url), stdout=PIPE, stderr=DEVNULL, stdin=DEVNULL
+        *chromium_command(folder, _FOLLOWED, "--dump-dom", url), stdout=PIPE, stderr=DEVNULL, stdin=DEVNULL
     )
-    async with _ended(process), asyncio.timeout(WAIT_SECONDS):
+    async with ended(process), asyncio.timeout(WAIT_SECONDS):
         return (await process.communicate())[0].decode()
 
 
@@ -106,12 +106,12 @@ async def picture_of(url: str, folder: Path, width: int, height: int) -> bytes:
     """A page as Chromium draws it in a window of this size, as PNG."""
     target = folder / "page.png"
     process = await asyncio.create_subprocess_exec(
-        *_command(
+        *chromium_command(
             folder, _FOLLOWED, "--hide-scrollbars", f"--window-size={width},{height}", f"--screenshot={target}", url
         ),
         stdout=DEVNULL, stderr=DEVNULL, stdin=DEVNULL,
     )  # fmt: skip
-    async with _ended(process), asyncio.timeout(WAIT_SECONDS):
+    async with ended(process), asyncio.timeout(WAIT_SECONDS):
         await process.wait()
     return target.read_bytes()
 
@@ -120,13 +120,14 @@ async def picture_of(url: str, folder: Path, width: int, height: int) -> bytes:
 async def browsing(url: str, folder: Path) -> AsyncIterator[None]:
     """Chromium with this page open; names that end in .example lead to loopback. ``folder`` holds its profile."""
     process = await asyncio.create_subprocess_exec(
-        *_command(folder, "--remote-debugging-port=0", url), stdout=DEVNULL, stderr=DEVNULL, stdin=DEVNULL
+        *chromium_command(folder, "--remote-debugging-port=0", url), stdout=DEVNULL, stderr=DEVNULL, stdin=DEVNULL
     )
-    async with _ended(process):
+    async with ended(process):
         yield
 
 
-def _command(folder: Path, *arguments: str) -> list[str]:
+def chromium_command(folder: Path, *arguments: str) -> list[str]:
+    """The command line of Chromium without a screen; raises MissingServerError where there is none."""
     program = shutil.which("chromium")
     if program is None:
         raise MissingServerError("Chromium is missing: run scripts/install-servers.")
@@ -138,7 +139,7 @@ def _command(folder: Path, *arguments: str) -> list[str]:
 
 
 @asynccontextmanager
-async def _ended(process: Process) -> AsyncIterator[None]:
+async def ended(process: Process) -> AsyncIterator[None]:
     """End the process behind the block."""
     try:
         yield

@@ -27,7 +27,7 @@ async def states(harness: Harness) -> list[tuple[int, str]]:
     """Open deliveries as the API shows them."""
     largest = 2**63 - 1
     rows = await harness.database.fetch(
-        "delivery.list", "default", None, None, None, largest, largest, 100, 0, None, None
+        "delivery.list", "default", None, None, None, largest, largest, 100, 0, None, None, 0
     )
     return sorted((row["event_id"], row["state"]) for row in rows)
 

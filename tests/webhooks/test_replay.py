@@ -15,7 +15,11 @@ CALLBACK = "http://127.0.0.1:8000/"
 async def job(harness: Harness, source: str, subscription: int | None, **chosen: Any) -> int:
     names = ("topic", "kinds", "statuses", "event_ids", "since", "until", "rate")
     values = [chosen.get(name) for name in names]
-    return int(await harness.database.fetchval("replay.create", "default", source, subscription, *values, "me", "why"))
+    return int(
+        await harness.database.fetchval(
+            "replay.create", "default", source, subscription, *values, "me", "why", "send", None, None
+        )
+    )
 
 
 async def finish(harness: Harness) -> list[int]:

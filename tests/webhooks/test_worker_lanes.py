@@ -77,7 +77,7 @@ async def test_the_settlement_of_a_head_makes_the_next_one_due(database_url: str
             await harness.settled(3)
         assert await lane(harness) == [(failing, "later"), (last, "blocked")]
         page = await harness.database.fetch(
-            "delivery.list", "default", last, None, "pending", ID_MAX, ID_MAX, 10, 0, None, None
+            "delivery.list", "default", last, None, "pending", ID_MAX, ID_MAX, 10, 0, None, None, 0
         )
         assert [row["due_at"] for row in page] == [None]
 

@@ -9,7 +9,8 @@ from html import escape
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from app.web.pages.markup import callback, code, link, moment, pill
+from app.verdict.counts import EXACT_MAX
+from app.web.pages.markup import callback, code, lines, link, moment, pill
 
 __all__ = ["TONES", "address", "body", "bytes_cell", "callback_cell", "link_to", "moment_cell", "plain", "reason_cell",
            "state_cell", "value_cell"]  # fmt: skip
@@ -79,7 +80,7 @@ def body(text: str | None) -> str:
     if text is None:
         return NOTHING
     cut = f'\n<span class="soft">… {len(text) - _BODY_MAX:,} more characters</span>' if len(text) > _BODY_MAX else ""
-    return f"<pre>{escape(text[:_BODY_MAX])}{cut}</pre>"
+    return lines(text[:_BODY_MAX], cut)
 
 
 def value_cell(name: str, value: Any) -> str:
@@ -88,6 +89,8 @@ def value_cell(name: str, value: Any) -> str:
         return NOTHING
     if isinstance(value, str):
         return _text(name, value)
+    if name == "waiting" and isinstance(value, int) and value >= EXACT_MAX:
+        return f"{value:,} or more"
     if isinstance(value, Mapping):
         return ", ".join(f"{escape(str(key))} {plain(inner)}" for key, inner in list(value.items())[:20])
     if isinstance(value, list):

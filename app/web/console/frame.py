@@ -13,7 +13,7 @@ from app.web.pages.sessions import form_token
 from app.web.pages.shell import PageFrame
 from app.web.pages.sign_in_page import bare_frame
 
-__all__ = ["frame_of"]
+__all__ = ["frame_of", "may_operate"]
 
 
 def frame_of(request: Request) -> PageFrame:
@@ -28,3 +28,9 @@ def frame_of(request: Request) -> PageFrame:
         token=form_token(token) if token else "",
         may_act=bool(token) or not context.settings.needs_keys,
     )
+
+
+def may_operate(request: Request) -> bool:
+    """Return whether the reader's forms on what waits can be accepted."""
+    grant = grant_of(request)
+    return frame_of(request).may_act and (grant is None or grant.has("operate"))

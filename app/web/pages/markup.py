@@ -1,4 +1,4 @@
-"""Small pieces of the pages: escaped text, tables, pills, moments in words (AB-05: untrusted text is escaped)."""
+"""Small pieces of the pages: escaped text, tables, pills, moments in words; untrusted text is escaped."""
 
 from __future__ import annotations
 
@@ -7,7 +7,21 @@ from datetime import datetime
 from html import escape
 from urllib.parse import urlsplit
 
-__all__ = ["ago", "callback", "code", "count", "facts", "link", "moment", "pill", "section", "table", "tile"]
+__all__ = [
+    "ago",
+    "callback",
+    "code",
+    "count",
+    "exact_count",
+    "facts",
+    "lines",
+    "link",
+    "moment",
+    "pill",
+    "section",
+    "table",
+    "tile",
+]
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
@@ -15,6 +29,11 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 def code(text: str) -> str:
     """Return a name as code, unchanged."""
     return f"<code>{escape(text)}</code>"
+
+
+def lines(text: str, more: str = "") -> str:
+    """Return text as it is, line by line; it can be scrolled by the keyboard. ``more`` is markup behind it."""
+    return f'<pre tabindex="0">{escape(text)}{more}</pre>'
 
 
 def link(path: str, text: str) -> str:
@@ -30,6 +49,16 @@ def pill(text: str, tone: str = "") -> str:
 def count(number: int, counted_max: int) -> str:
     """Return a number that was counted up to a bound: ``1,000+`` at it."""
     return f"{counted_max:,}+" if number >= counted_max else f"{number:,}"
+
+
+def exact_count(bounded: int, bound: int, exact: int | None, most: int) -> str:
+    """Return a number that was counted up to ``bound``, and up to ``most`` where that did not suffice.
+
+    ``exact`` above ``most`` stands for any larger number; None: it was not counted. It may be older than ``bounded``.
+    """
+    if bounded < bound or exact is None or exact < bound:
+        return count(bounded, bound)
+    return f"more than {most:,}" if exact > most else f"{exact:,}"
 
 
 def ago(then: datetime | None, now: datetime) -> str:
@@ -52,7 +81,7 @@ def moment(then: datetime | None, now: datetime) -> str:
 
 
 def callback(url: str) -> str:
-    """Return a callback without its query, which may hold a capability (SE-09); a pull subscription has none."""
+    """Return a callback without its query, which may hold a capability; a pull subscription has none."""
     if not url:
         return '<span class="soft">fetched by its subscriber</span>'
     parts = urlsplit(url)

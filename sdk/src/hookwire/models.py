@@ -873,6 +873,9 @@ class Replay(Model):
     id: str
     state: str
     source: str
+    act: str
+    job_kind: str | None
+    job_state: str | None
     subscription_id: str | None
     topic: str | None
     kinds: Sequence[str] | None

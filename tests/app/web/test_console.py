@@ -137,14 +137,18 @@ async def test_the_page_loads_nothing_and_runs_only_its_own_script(running_hub: 
         assert "style=" not in answers[0].text
 
 
-async def test_counts_stop_at_five_thousand(running_hub: RunHub) -> None:
-    """The page costs the same whatever waits."""
+async def test_counts_are_exact_up_to_a_hundred_thousand_and_say_so_above(running_hub: RunHub) -> None:
+    """CN-11, CN-01: and the page says of which moment they are."""
     async with running_hub() as hub:
-        await hub.sql("SELECT hookwire.publish('a', 'x'::bytea) FROM generate_series(1, 4999)")
-        await until(lambda: shows(hub, "4,999 owed to sinks"))
-        await hub.publish("a")
+        await hub.sql("SELECT hookwire.publish('a', 'x'::bytea) FROM generate_series(1, 5001)")
+        await hub.sql(
+            "INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, on_purpose)"
+            " SELECT n, 1, 'default', 'exhausted', 1, true FROM generate_series(1, 100001) AS n"
+        )
+        page = _Page((await hub.client.get("/console")).text)
 
-        await until(lambda: shows(hub, "5,000+ owed to sinks"))
+        found = ("5,001 owed to sinks" in page.text, "more than 100,000 dead letters" in page.text)
+        assert (found, re.search("As of [0-9:]{8} UTC", page.text) is not None) == ((True, True), True)
 
 
 async def test_holds_are_shown_with_their_reason(running_hub: RunHub) -> None:

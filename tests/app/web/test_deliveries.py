@@ -126,3 +126,22 @@ async def test_a_parked_delivery_is_seen_and_decided_about(running_hub: RunHub, 
             "1 parked.", "retried", "given_up", (404, "not-found"),
         )  # fmt: skip
         assert [delivered.body for delivered in receiver.delivered] == [b"1", b"1", b"2"]
+
+
+async def test_a_page_looks_among_so_many_attempts_and_the_next_page_goes_on(running_hub: RunHub) -> None:
+    """CN-10: one event was delivered before 8,000 attempts failed; a page does not read all of these."""
+    async with running_hub() as hub:
+        one = (await hub.subscribe("a", "http://127.0.0.1:9000/"))["id"]
+        await hub.sql(
+            "INSERT INTO hookwire.attempts (event_id, subscription_id, started_at, number, total_seconds, tenant,"
+            " outcome, decision, trigger, worker) SELECT n, s.id, now(), 1, 0.1, 'default', 'timeout',"
+            " CASE n WHEN 1 THEN 'delivered' ELSE 'retry' END, 'first', 'w'"
+            " FROM generate_series(1, 8001) AS n, hookwire.subscriptions s"
+        )
+        pages, path = [], f"/deliveries?state=delivered&subscription_id={one}"
+        while path:
+            answer = await hub.client.get(path)
+            pages.append(len(answer.json()["items"]))
+            path = answer.links.get("next", {}).get("url", "")
+
+        assert pages == [0, 1]

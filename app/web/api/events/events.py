@@ -206,6 +206,7 @@ async def outcome_of(request: Request, row: Row, context: Context) -> dict[str, 
         0,
         None,
         None,
+        0,
     )
     grant = grant_of(request)
     # A callback may be a capability, so a key sees those of subscriptions that it reaches.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -36,6 +37,9 @@ In = Annotated[Context, Depends(context_of)]
 State = DeliveryState
 _LARGEST = 2**63 - 1
 _EXAMINED_MAX = 2_000
+_ATTEMPTS_MAX = 5_000
+"""As many attempts a page examines for delivered ones, so that it costs the same where nearly all have failed."""
+_OPEN_STATES = ("pending", "sending", "retrying", "parked", "dead")
 Seconds = Annotated[float, AfterValidator(lambda seconds: round(seconds, 6))]
 _MISSING = "There is no such delivery."
 _DONE = "No such delivery waits; it is being sent now, or has ended."
@@ -170,8 +174,8 @@ async def list_deliveries(
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> DeliveryPage:
     """Newest event first; `Link: rel="next"` and `next_cursor` lead to the next page. `since` and `until` refer to the
-    event. `state=ended` lists dropped deliveries only with an event or a subscription. With `topic` a page reads 2,000
-    events at most: follow `next_cursor` until it is null.
+    event. `state=ended` lists dropped deliveries only with an event or a subscription. A page reads 5,000 attempts at
+    most, and with `topic` 2,000 events: follow `next_cursor` until it is null.
     """
     event = event_number(event_id, context.incarnation) if event_id is not None else None
     subscription = None
@@ -182,15 +186,26 @@ async def list_deliveries(
     low, high = await id_range(context, since, until)
     before = read_cursor(cursor, [int, int]) or [high, 0 if until is not None else _LARGEST]
     ids = await _events_of(context, topic, low, int(before[0])) if topic is not None else None
+    reads_attempts = event is None and ids is None and state not in _OPEN_STATES and outcome in (None, "delivered")
+    floor = await _examined(context, subscription, before, low) if reads_attempts else None
+    lowest = floor or [low, 0]
     rows = await context.database.fetch_filtered(
-        "delivery.list", "default", event, subscription, state, before[0], before[1], limit + 1, low, ids, outcome
+        "delivery.list", "default", event, subscription, state, *before, limit + 1, lowest[0], ids, outcome, lowest[1]
     )
-    last = [rows[limit - 1]["event_id"], rows[limit - 1]["subscription_id"]] if len(rows) > limit else None
+    last = [rows[limit - 1]["event_id"], rows[limit - 1]["subscription_id"]] if len(rows) > limit else floor
     if last is None and ids is not None and len(ids) == _EXAMINED_MAX:
         last = [ids[-1], 0]  # the topic has earlier events
     next_cursor = link_next(request, response, last)
     items = [delivery_out(row, context.incarnation) for row in rows[:limit]]
     return DeliveryPage.model_validate({"items": items, "next_cursor": next_cursor})
+
+
+async def _examined(context: Context, subscription: int | None, before: Sequence[Any], low: int) -> list[int] | None:
+    """Return the lowest delivery that a page examines, as event and subscription; None where it examines all."""
+    rows = await context.database.fetch_filtered(
+        "delivery.examined", "default", subscription, *before, low, _ATTEMPTS_MAX - 1
+    )
+    return [rows[0]["event_id"], rows[0]["subscription_id"]] if rows else None
 
 
 async def _events_of(context: Context, topic: str, low: int, newest: int) -> list[int]:

@@ -1,9 +1,10 @@
-"""/replays: events or dead letters sent again, in the background."""
+"""/replays: events or dead letters sent again, and other acts on everything that matches, in the background."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
@@ -22,7 +23,7 @@ from app.web.scopes import needs
 from db.pool import Row
 from event.identity import format_event_id
 
-__all__ = ["router"]
+__all__ = ["OpenJobState", "router"]
 
 router = APIRouter(
     prefix="/replays", tags=["replays"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
@@ -30,13 +31,16 @@ router = APIRouter(
 In = Annotated[Context, Depends(context_of)]
 ReplayId = Annotated[str, Path(pattern=r"^replay_[0-9]{1,18}$", examples=["replay_3"])]
 EventId = Annotated[str, Field(max_length=60)]
-_COUNTED_MAX = 100_001
+_COUNTED_MAX = 100_000
 _LARGEST = 2**63 - 1
 _BODY = ("invalid-parameter", "malformed-json", "unsupported-media-type", "body-too-large", "outcome-unknown")
 _EXAMPLE: dict[str, Any] = {
     "id": "replay_3",
     "state": "running",
     "source": "dead_letters",
+    "act": "send",
+    "job_kind": None,
+    "job_state": None,
     "subscription_id": "sub_3f1c0a9be2d45c7780aa",
     "topic": None,
     "kinds": ["exhausted"],
@@ -55,32 +59,45 @@ _EXAMPLE: dict[str, Any] = {
 }
 
 
+Source = Literal["events", "dead_letters", "deliveries", "jobs"]
+OpenJobState = Literal["scheduled", "available", "assigned", "running", "review", "retryable"]
+Act = Literal["send", "purge", "give_up", "cancel"]
+_ACTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "events": ("send",), "dead_letters": ("send", "purge"), "deliveries": ("give_up",), "jobs": ("cancel",),
+}  # fmt: skip
+
+
 class ReplayIn(BaseModel):
-    """Selects events to send again. All given conditions must hold."""
+    """Selects what to send again, to delete, to give up or to cancel. All given conditions must hold."""
 
     model_config = ConfigDict(
         extra="forbid",
         json_schema_extra={"examples": [{"source": "dead_letters", "since": "2026-01-15T00:00:00Z", "dry_run": True}]},
     )
 
-    source: Literal["events", "dead_letters"] = Field(
+    source: Source = Field(
         description="events: every event of the subscription's topic, delivered before or not. dead_letters: only "
-        "deliveries that were given up."
+        "deliveries that were given up. deliveries: open ones. jobs: those that have not ended."
     )
+    act: Act = Field(
+        "send",
+        description="send: events or dead letters again. purge: delete dead letters. give_up: make open deliveries "
+        "dead letters. cancel: jobs, as `POST /jobs/{id}/cancel` does.",
+    )
+    job_kind: str | None = Field(None, max_length=200, pattern=r"^[ -~]+$", description="Only jobs of this kind.")
+    job_state: OpenJobState | None = Field(None, description="Only jobs in this state.")
     subscription_id: str | None = Field(
         None,
         max_length=60,
         pattern=r"^[ -~]*$",
-        description="Required for events; null: the dead letters of all subscriptions.",
+        description="Required for events; null: all subscriptions.",
     )
     topic: str | None = Field(
         None, max_length=249, pattern=r"^[A-Za-z0-9._-]+$", description="Only events of this topic."
     )
     event_ids: Annotated[list[EventId], Field(min_length=1, max_length=1000)] | None = None
-    since: ZonedMoment | None = Field(
-        None, description="Events accepted, or dead letters created, at or after this moment."
-    )
-    until: ZonedMoment | None = Field(None, description="Events accepted, or dead letters created, before this moment.")
+    since: ZonedMoment | None = Field(None, description="Accepted, or created, at or after this moment.")
+    until: ZonedMoment | None = Field(None, description="Accepted, or created, before this moment.")
     kinds: list[Literal["exhausted", "declined", "aborted", "gone", "internal"]] | None = Field(
         None, min_length=1, description="Kinds of dead letters."
     )
@@ -89,7 +106,8 @@ class ReplayIn(BaseModel):
     )
     rate_per_second: int | None = Field(None, ge=1, le=100_000, description="Limit of deliveries; null: no limit.")
     reason: str | None = Field(None, max_length=500, description="The reason, for the audit trail.")
-    dry_run: bool = Field(False, description="Only count the deliveries.")
+    dry_run: bool = Field(False, description="Only count what matches.")
+    count_max: int = Field(_COUNTED_MAX, ge=1, le=_COUNTED_MAX, description="A dry run counts up to this number.")
 
 
 class ReplayOut(BaseModel):
@@ -99,7 +117,10 @@ class ReplayOut(BaseModel):
 
     id: str
     state: Literal["running", "paused", "done", "cancelled"]
-    source: Literal["events", "dead_letters"]
+    source: Source
+    act: Act
+    job_kind: str | None
+    job_state: str | None
     subscription_id: str | None
     topic: str | None
     kinds: list[str] | None
@@ -113,7 +134,10 @@ class ReplayOut(BaseModel):
     updated_at: datetime
     progress: float = Field(description="From 0 to 1: the part of the range that is done.")
     examined: int
-    replayed: int = Field(description="Deliveries made. Open deliveries are not made twice.")
+    replayed: int = Field(
+        description="Deliveries made, dead letters deleted, deliveries given up or jobs cancelled. Open deliveries are "
+        "not made twice."
+    )
     erased: int = Field(description="Deliveries not made, because the contents of their event were erased.")
 
 
@@ -165,26 +189,28 @@ def _number(replay: str) -> int:
     "",
     status_code=201,
     response_model=ReplayOut,
-    summary="Send events or dead letters again",
+    summary="Send again, delete, give up or cancel everything that matches",
     responses={200: {"model": DryRunOut, "description": "A dry run."}, **refusals("not-found", *_BODY)},
 )
 @needs("operate")
 async def create(body: ReplayIn, request: Request, response: Response, context: In) -> ReplayOut | Response:
     """Starts at once, in the background. Deliveries are marked `hookwire-replay: true` and have a new schedule. An
-    ordered subscription gets them after later events.
+    ordered subscription gets them after later events. What is being sent is not given up.
     """
     selection = await _selection(body, context)
     if body.dry_run:
-        return JSONResponse((await _count(selection, context)).model_dump())
+        return JSONResponse((await _count(body, selection, context)).model_dump())
     number = await context.database.fetchval(
-        "replay.create", *selection, body.rate_per_second, actor_of(request), body.reason
-    )
+        "replay.create", *selection, body.rate_per_second, actor_of(request), body.reason, body.act, body.job_kind,
+        body.job_state,
+    )  # fmt: skip
     response.headers["Location"] = f"/replays/replay_{number}"
     return await _get(number, context)
 
 
 async def _selection(body: ReplayIn, context: Context) -> list[object]:
     """Return the first nine parameters of ``replay.create`` and ``replay.count``."""
+    _check(body)
     subscription = None
     if body.subscription_id is not None:
         row = await context.subscriptions.get(body.subscription_id)
@@ -193,8 +219,6 @@ async def _selection(body: ReplayIn, context: Context) -> list[object]:
         subscription = row["id"]
     elif body.source == "events":
         raise Problem("invalid-parameter", "Name the subscription to send events to.", parameter="subscription_id")
-    if body.source == "events" and (body.kinds or body.statuses):
-        raise Problem("invalid-parameter", "kinds and statuses choose among dead letters.", parameter="source")
     numbers = [event_number(event, context.incarnation) for event in body.event_ids] if body.event_ids else None
     return [
         "default",
@@ -209,11 +233,31 @@ async def _selection(body: ReplayIn, context: Context) -> list[object]:
     ]
 
 
-async def _count(selection: list[object], context: Context) -> DryRunOut:
-    row = await context.database.fetchrow("replay.count", *selection, _COUNTED_MAX)
-    assert row is not None, "count gives a row"
+def _check(body: ReplayIn) -> None:
+    """Raise ``Problem`` where the members do not belong together."""
+    if body.act not in _ACTS[body.source]:
+        acts = " or ".join(_ACTS[body.source])
+        raise Problem("invalid-parameter", f"With the source {body.source} the act is {acts}.", parameter="act")
+    if body.source != "dead_letters" and (body.kinds or body.statuses):
+        raise Problem("invalid-parameter", "kinds and statuses choose among dead letters.", parameter="source")
+    if body.source != "jobs" and (body.job_kind or body.job_state):
+        raise Problem("invalid-parameter", "job_kind and job_state choose among jobs.", parameter="source")
+    if body.source == "jobs" and (body.subscription_id or body.topic or body.event_ids):
+        raise Problem("invalid-parameter", "Jobs have no subscription, topic or event.", parameter="source")
+
+
+async def _count(body: ReplayIn, selection: list[object], context: Context) -> DryRunOut:
+    tenant, _, subscription, topic, kinds, statuses, events, since, until = selection
+    asked: dict[str, tuple[str, list[object]]] = {
+        "send": ("replay.count", selection),
+        "purge": ("bulk.count_dead", [tenant, subscription, topic, kinds, statuses, events, since, until]),
+        "give_up": ("bulk.count_open", [tenant, subscription, topic, events, since, until]),
+        "cancel": ("bulk.count_jobs", [tenant, body.job_kind, body.job_state, since, until]),
+    }
+    statement, arguments = asked[body.act]
+    [row] = await context.database.fetch_filtered(statement, *arguments, body.count_max + 1)
     ends = [format_event_id(context.incarnation, n) if n is not None else None for n in (row["oldest"], row["newest"])]
-    more = row["counted"] == _COUNTED_MAX
+    more = row["counted"] > body.count_max
     records = row["records"] - (more and row["records"] > 0)
     return DryRunOut(dry_run=True, records=records, erased=row["erased"], more=more, oldest=ends[0], newest=ends[1])
 

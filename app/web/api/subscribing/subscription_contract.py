@@ -229,7 +229,7 @@ class SubscriptionOut(BaseModel):
     blocked_by: BlockedBy
     failing_since: datetime | None = Field(description="The first failure since the last success.")
     last_success_at: datetime | None = Field(description="Time of the last success. None: no success is known.")
-    waiting: int = Field(description="Open deliveries, counted up to 1,000.")
+    waiting: int = Field(description="Open deliveries, counted up to 1,000; for one subscription up to 100,000.")
     next_attempt_at: NextAttemptAt
     filter: dict[str, Any] | None = Field(description="Filter on content; null: all events.")
     created_at: datetime

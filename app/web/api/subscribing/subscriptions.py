@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
+from app.verdict.counts import EXACT_MAX
 from app.web.api.route.audited import audited
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.known_subscription import find, is_reached, no_such_subscription
@@ -36,7 +37,7 @@ from egress.url import UrlRefused, parse_target
 from event.topic import TopicError, validate_pattern
 from hub.filter import FilterError
 from hub.subscriptions import InUse, NewSubscription, Stale, SubscriptionUpdate
-from webhooks.condition import Health, subscription_condition
+from webhooks.condition import WAITING_MAX, Health, subscription_condition
 from webhooks.custom_header import checked_headers
 
 __all__ = ["find_to_change", "pattern_of", "router", "subscription_out"]
@@ -243,7 +244,10 @@ async def get(request: Request, subscription_id: str, response: Response, contex
     """Shows its present state. Its `ETag` names this version."""
     row = await find(request, subscription_id, context)
     response.headers["ETag"] = etag(row["version"])
-    return subscription_out(row)
+    found = subscription_out(row)
+    if found.waiting >= WAITING_MAX:
+        found.waiting = await context.database.fetchval("console.waiting", row["id"], EXACT_MAX)
+    return found
 
 
 @router.patch(

@@ -2,27 +2,30 @@
 
 ::
 
-    GET  .../{act}   form: what will happen, the fields, the request and the command that do the same
-    POST .../{act}   (where it counts first) the number, and the form again for a confirmation
+    GET  .../{act}   form: what will happen, the fields, the request and the command that do the same; where it counts
+                     first, the number for these fields
+    POST .../{act}   (with other fields than those that were counted) the number, and the form again for a confirmation
     POST .../{act}   the request of the API; a refusal shows the form again, with the reason
 """
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from html import escape
 from typing import Any, Final
 
 from app.web.console.cells import address
 from app.web.console.inner_api import ApiRequest
 from app.web.console.listing.list_view import Item
-from app.web.pages.markup import section
+from app.web.pages.markup import lines, section
 from app.web.pages.shell import PageFrame, form_fields
 from hub.keys import Scope
 
-__all__ = ["REASON", "Act", "Box", "act_content", "done_words"]
+__all__ = ["REASON", "Act", "Box", "act_content", "counted_mark", "done_words"]
 
 Form = Mapping[str, str]
 
@@ -40,6 +43,7 @@ class Box:
     length_max: int = 2_000
 
 
+_UNCOUNTED: Final = frozenset({"reason", "rate_per_second"})
 REASON: Final = Box("reason", "Reason, for the audit trail", length_max=500)
 
 
@@ -73,20 +77,25 @@ def done_words(act: Act) -> str:
 
 def act_content(
     frame: PageFrame, act: Act, where: str, identity: str, form: Form, public_url: str,
-    *, refusal: str = "", count: str | None = None,
+    *, refusal: str = "", count: str | None = None, is_open: bool = False,
 ) -> str:  # fmt: skip
-    """Return the form. ``where`` is its own address; ``count`` is what was counted, and asks for the confirmation."""
+    """Return the form. ``where`` is its own address; ``count`` is what was counted, and asks for the confirmation.
+
+    ``is_open``: the fields can still be changed; then it counts again.
+    """
     told = f'<p class="notice bad" role="alert">{escape(refusal)}</p>' if refusal else ""
     asked = f'<p class="notice" role="status"><strong>{escape(count)}</strong></p>' if count is not None else ""
-    fields = "".join(_hidden(one, form) if count is not None else _field(one, form) for one in act.boxes)
+    is_fixed = count is not None and not is_open
+    fields = "".join(_hidden(one, form) if is_fixed else _field(one, form) for one in act.boxes)
     once = escape(form.get("once", "") or secrets.token_hex(8))
-    mark = '<input type="hidden" name="counted" value="yes">' if count is not None else ""
+    mark = f'<input type="hidden" name="counted" value="{counted_mark(act, form)}">' if count is not None else ""
     label = f"Yes, {act.label.lower()}" if count is not None else act.label
     if act.counts is not None and count is None:
         label = "Count first"
-    back = address(*where.split("/")[:-1])
+    above = where.split("/")[:-1]
+    back = address(*(above[:-1] if not identity and above[-1] == "all" else above))
     buttons = (
-        f'<div class="buttons"><button{_danger(act)}>{escape(label)}</button>'
+        f'<div class="buttons"><button{_danger(act)}>{escape(label)}</button>{_recount(is_open)}'
         f'<a class="button" href="{escape(back)}">Cancel</a></div>'
     )
     content = (
@@ -105,9 +114,26 @@ def _same(act: Act, identity: str, form: Form, public_url: str) -> str:
     request = f"{ask.method} {public_url}{ask.target}{body}"
     return (
         '<p class="soft">This form stands for the request</p>'
-        f'<pre>{escape(request[:2_000])}</pre><p class="soft">and for the command</p>'
-        f"<pre>{escape(act.command(identity, form)[:2_000])}</pre>"
+        f'{lines(request[:2_000])}<p class="soft">and for the command</p>'
+        f"{lines(act.command(identity, form)[:2_000])}"
     )
+
+
+def counted_mark(act: Act, form: Form) -> str:
+    """Return a mark of the fields that decide what is counted. The form carries it, so that other fields are counted
+    again before anything is done.
+    """
+    chosen = [(one.name, _value(one, form)) for one in act.boxes if one.name not in _UNCOUNTED]
+    return sha256(json.dumps(chosen).encode()).hexdigest()[:16]
+
+
+def _value(one: Box, form: Form) -> str:
+    """Return what a browser sends for a field: of a choice, the first one where none is named."""
+    return form.get(one.name) or one.value or (one.choices[0] if one.kind == "choice" else "")
+
+
+def _recount(is_open: bool) -> str:
+    return '<button name="recount" value="yes">Count all</button>' if is_open else ""
 
 
 def _danger(act: Act) -> str:

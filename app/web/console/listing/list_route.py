@@ -8,7 +8,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.web.console.frame import frame_of
+from app.web.console.frame import frame_of, may_operate
 from app.web.console.inner_api import ApiRequest, inner_api_of
 from app.web.console.listing.list_view import ROWS, ListView, list_content
 from app.web.console.listing.lists import LISTS
@@ -38,7 +38,10 @@ def _route_of(view: ListView) -> Callable[[Request], Coroutine[Any, Any, Respons
             if problem.slug not in _TOLD_IN_PLACE:
                 raise
             status, notice = problem.status, problem.detail
-        content = list_content(view, asked, found["items"], found["next_cursor"], notice, may_act=frame.may_act)
+        content = list_content(
+            view, asked, found["items"], found["next_cursor"], notice, may_act=frame.may_act,
+            may_operate=may_operate(request),
+        )  # fmt: skip
         return page(frame, view.title, content, status, is_live=not notice)
 
     return show

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -12,7 +12,7 @@ from app.web.console.cells import address
 from app.web.console.menu import TITLES
 from app.web.pages.markup import section, table
 
-__all__ = ["ROWS", "Column", "Filter", "Item", "ListView", "list_content", "rows_table"]
+__all__ = ["ROWS", "Column", "Filter", "Item", "ListView", "Way", "list_content", "rows_table"]
 
 Item = Mapping[str, Any]
 ROWS: Final = 40
@@ -21,10 +21,14 @@ ROWS: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its head, as ``app.web.pages.markup.table`` reads it, and its cell of a row, as markup."""
+    """A column: its head, as ``app.web.pages.markup.table`` reads it, and its cell of a row, as markup.
+
+    ``is_act``: it has links to acts, for readers who may do them.
+    """
 
     head: str
     cell: Callable[[Item], str]
+    is_act: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +41,27 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
+class Way:
+    """A button to a form that begins with the filters of the list.
+
+    ``knows``: filters that the form has, too, each with the values that it takes; () for any. With another filter
+    there is no button: the form would reach further than the list.
+    """
+
+    address: str
+    label: str
+    knows: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    is_danger: bool = False
+
+    def takes(self, chosen: Mapping[str, str]) -> bool:
+        """Return whether the form has all these filters."""
+        return all(name in self.knows and value in (self.knows[name] or (value,)) for name, value in chosen.items())
+
+
+@dataclass(frozen=True, slots=True)
 class ListView:
     """A list. ``source`` is the path of the API that it reads; ``command`` prints the same; ``order`` says how it is
-    sorted. ``new`` is the address and the label of the page that adds one; its form begins with the filters.
+    sorted. ``ways`` lead to the forms that add one, or that change everything that matches.
     """
 
     name: str
@@ -49,7 +71,7 @@ class ListView:
     command: str
     filters: Sequence[Filter] = ()
     empty: str = "There is none."
-    new: tuple[str, str] | None = None
+    ways: Sequence[Way] = ()
 
     @property
     def title(self) -> str:
@@ -59,29 +81,33 @@ class ListView:
 
 def list_content(
     view: ListView, asked: Mapping[str, str], items: Sequence[Item], next_cursor: str | None, notice: str = "",
-    *, may_act: bool = False,
+    *, may_act: bool = False, may_operate: bool = False,
 ) -> str:  # fmt: skip
     """Return the filters, the rows and the way to the next ones."""
     told = f'<p class="notice bad" role="alert">{escape(notice)}</p>' if notice else ""
-    new = view.new if may_act else None
     chosen = {name: value for name, value in asked.items() if name != "cursor"}
-    where = f"{new[0]}?{urlencode(chosen)}" if new and chosen else new[0] if new else ""
-    button = f'<div class="buttons"><a class="button" href="{escape(where)}">{escape(new[1])}</a></div>' if new else ""
+    buttons = "".join(_button(way, chosen) for way in view.ways if may_act and way.takes(chosen))
+    buttons = f'<div class="buttons">{buttons}</div>' if buttons else ""
     rows = (
-        rows_table(view, items)
+        rows_table(view, items, may_operate=may_operate)
         if items
         else f'<p class="soft">{"" if notice else escape(_none(view, asked, next_cursor))}</p>'
     )
-    content = f"{told}{button}{_filters(view, asked)}{rows}{_ways(view, asked, next_cursor)}"
+    content = f"{told}{buttons}{_filters(view, asked)}{rows}{_ways(view, asked, next_cursor)}"
     aside = f"{escape(view.order)}; <code>{escape(view.command)}</code>"
     return section(view.title, content, aside)
 
 
-def rows_table(view: ListView, items: Sequence[Item]) -> str:
+def _button(way: Way, chosen: Mapping[str, str]) -> str:
+    where = f"{way.address}?{urlencode(chosen)}" if chosen else way.address
+    danger = " danger" if way.is_danger else ""
+    return f'<a class="button{danger}" href="{escape(where)}">{escape(way.label)}</a>'
+
+
+def rows_table(view: ListView, items: Sequence[Item], *, may_operate: bool = False) -> str:
     """Return the rows alone."""
-    return table(
-        [column.head for column in view.columns], [[column.cell(one) for column in view.columns] for one in items]
-    )
+    columns = [column for column in view.columns if may_operate or not column.is_act]
+    return table([column.head for column in columns], [[column.cell(one) for column in columns] for one in items])
 
 
 def _none(view: ListView, asked: Mapping[str, str], next_cursor: str | None) -> str:

@@ -7,6 +7,7 @@ from html import escape
 from typing import Final, get_args
 
 from app.web.api.events.event_search import Outcome
+from app.web.api.operating.replays import OpenJobState
 from app.web.api.work.job_contract import JobState
 from app.web.console.cells import (
     address,
@@ -19,13 +20,17 @@ from app.web.console.cells import (
     state_cell,
     value_cell,
 )
-from app.web.console.listing.list_view import Column, Filter, Item, ListView
-from app.web.pages.markup import code
-from webhooks.condition import DeliveryState
+from app.web.console.listing.list_view import Column, Filter, Item, ListView, Way
+from app.web.pages.markup import code, count
+from webhooks.condition import WAITING_MAX, DeliveryState
 
 __all__ = ["LISTS"]
 
 _SINKS: Final = ("webhooks", "kafka", "amqp")
+_DEAD_KINDS: Final = ("exhausted", "declined", "aborted", "gone", "internal")
+_OF_DEAD: Final = {
+    "sink": ("webhooks",), "subscription_id": (), "kind": _DEAD_KINDS, "since": (), "until": (),
+}  # fmt: skip
 _TIMES: Final = (Filter("since", "Since"), Filter("until", "Until"))
 
 
@@ -93,6 +98,18 @@ def _key_state(one: Item) -> str:
     return f'{state_cell("active")} <a href="{escape(address("keys", one["id"], "revoke"))}">revoke</a>'
 
 
+def _ways_to(kind: str, identity: str) -> str:
+    """Return links to the two acts on what waits."""
+    acts = (("retry", "retry"), ("give-up", "give up"))
+    return " ".join(f'<a href="{escape(address(kind, identity, act))}">{words}</a>' for act, words in acts)
+
+
+def _of_waiting(one: Item) -> str:
+    """Return the acts on a delivery that waits; none for a reader without its id, or for another state."""
+    is_open = one["state"] in ("pending", "retrying", "parked") and one["delivery_id"]
+    return _ways_to("deliveries", one["delivery_id"]) if is_open else plain(None)
+
+
 _ALL: Final[Sequence[ListView]] = (
     ListView(
         "events", "/events",
@@ -118,14 +135,17 @@ _ALL: Final[Sequence[ListView]] = (
         (
             _link("Subscription", "id", "subscriptions"), _text("Name", "name"), _code("Topic or pattern", "topic"),
             Column("Callback", _callback), Column("Health", lambda one: reason_cell(one["health"], one["reason"])),
-            _text("#Waiting", "waiting"), _when("Last success", "last_success_at"),
+            Column("#Waiting", lambda one: count(one["waiting"], WAITING_MAX)),
+            _when("Last success", "last_success_at"),
         ),
         "oldest first", "hookwire subscriptions list",
         (
             Filter("topic", "Exact topic or pattern"),
             Filter("state", "State", ("active", "disabled", "gone", "expired", "denied")),
         ),
-        "There is no subscription yet.", ("subscriptions/new", "New subscription"),
+        "There is no subscription yet.", (
+            Way("subscriptions/new", "New subscription", {"topic": (), "state": ()}),
+        ),
     ),
     ListView(
         "deliveries", "/deliveries",
@@ -146,11 +166,15 @@ _ALL: Final[Sequence[ListView]] = (
         (
             _link("Event", "event_id", "events"), _link("Subscription", "subscription_id", "subscriptions"),
             Column("~Callback", _callback), Column("State", _reason), _text("#Attempts", "attempts"),
-            Column("Last answer", _answer), _when("Next", "next_attempt_at"),
+            Column("Last answer", _answer), _when("Next", "next_attempt_at"), Column("Act", _of_waiting, is_act=True),
         ),
         "accepted, but not delivered", "hookwire undelivered",
         (Filter("outcome", "Outcome", ("waiting", "dead")), Filter("subscription_id", "Subscription")),
         "Everything that was accepted is delivered.",
+        (
+            Way("undelivered/all/give-up", "Give up all that match", {"outcome": ("waiting",), "subscription_id": ()},
+                is_danger=True),
+        ),
     ),
     ListView(
         "dead-letters", "/dead-letters",
@@ -162,9 +186,13 @@ _ALL: Final[Sequence[ListView]] = (
         "newest first", "hookwire deadletters list",
         (
             Filter("sink", "Sink", _SINKS), Filter("subscription_id", "Subscription"),
-            Filter("kind", "Kind", ("refused", "exhausted", "declined", "aborted", "gone", "internal")), *_TIMES,
+            Filter("kind", "Kind", ("refused", *_DEAD_KINDS)), *_TIMES,
         ),
-        "Nothing was given up.", ("replays/new", "Replay dead letters"),
+        "Nothing was given up.",
+        (
+            Way("replays/new", "Replay dead letters", _OF_DEAD),
+            Way("dead-letters/all/purge", "Delete all that match", _OF_DEAD, is_danger=True),
+        ),
     ),
     ListView(
         "holds", "/holds",
@@ -172,6 +200,7 @@ _ALL: Final[Sequence[ListView]] = (
             _link("Hold", "id", "holds"), _text("Sink", "sink"), _code("Topic", "topic"), _text("Scope", "scope"),
             _code("Key", "key"), Column("Reason", lambda one: plain(one["detail"] or one["reason"])),
             _text("#Records", "records"), _when("Since", "since"), _when("Next attempt", "next_attempt_at"),
+            Column("Act", lambda one: _ways_to("holds", one["id"]), is_act=True),
         ),
         "oldest first", "hookwire holds list", (Filter("sink", "Sink", _SINKS), Filter("topic", "Topic")),
         "No sink holds back a key or a topic.",
@@ -197,12 +226,12 @@ _ALL: Final[Sequence[ListView]] = (
     ListView(
         "replays", "/replays",
         (
-            _link("Replay", "id", "replays"), _state("State", "state"), _text("Source", "source"),
+            _link("Replay", "id", "replays"), _state("State", "state"), _text("Source", "source"), _text("Act", "act"),
             _link("Subscription", "subscription_id", "subscriptions"), _code("Topic", "topic"),
-            _text("#Examined", "examined"), _text("#Replayed", "replayed"), _text("Actor", "actor"),
+            _text("#Examined", "examined"), _text("#Done", "replayed"), _text("Actor", "actor"),
             _when("Created", "created_at"),
         ),
-        "newest first", "hookwire replay", empty="Nothing was replayed yet.", new=("replays/new", "New replay"),
+        "newest first", "hookwire replay", empty="Nothing was replayed yet.", ways=(Way("replays/new", "New replay"),),
     ),
     ListView(
         "queues", "/queues",
@@ -234,6 +263,10 @@ _ALL: Final[Sequence[ListView]] = (
         "newest first", "hookwire jobs list",
         (Filter("state", "State", get_args(JobState)), Filter("kind", "Kind"), Filter("assignee", "Assignee")),
         "There is no job.",
+        (
+            Way("jobs/all/cancel", "Cancel all that match", {"state": get_args(OpenJobState), "kind": ()},
+                is_danger=True),
+        ),
     ),
     ListView(
         "services", "/services",
@@ -273,7 +306,7 @@ _ALL: Final[Sequence[ListView]] = (
             Column("Scopes", lambda one: plain(", ".join(one["scopes"]))), Column("Reaches", _patterns),
             Column("State", _key_state), _when("Expires", "expires_at"), _when("Created", "created_at"),
         ),
-        "oldest first", "hookwire keys list", empty="There is no key.", new=("keys/new", "New key"),
+        "oldest first", "hookwire keys list", empty="There is no key.", ways=(Way("keys/new", "New key"),),
     ),
     ListView(
         "audit", "/audit",

@@ -80,9 +80,11 @@ def acts_content(kind: str, identity: str, one: Item, acts: Sequence[Act]) -> st
     return f'<div class="buttons">{buttons}</div>' if buttons else ""
 
 
-def short_content(part: ShortList, query: Mapping[str, str], found: Mapping[str, Any]) -> str:
+def short_content(
+    part: ShortList, query: Mapping[str, str], found: Mapping[str, Any], *, may_operate: bool = False
+) -> str:
     """Return a short list with the way to the whole one."""
     view = LISTS[part.view]
     items = found["items"][:SHORT_ROWS]
-    rows = rows_table(view, items) if items else '<p class="soft">None.</p>'
+    rows = rows_table(view, items, may_operate=may_operate) if items else '<p class="soft">None.</p>'
     return section(part.title, rows, f'<a href="{escape(address(view.name, **query))}">all</a>')

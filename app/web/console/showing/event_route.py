@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from html import escape
 from typing import Final
 from urllib.parse import quote
 
@@ -17,7 +16,7 @@ from app.web.console.inner_api import ApiRequest, inner_api_of
 from app.web.console.listing.list_view import Item
 from app.web.console.page_route import PageRoute
 from app.web.console.showing.detail import Detail, facts_content
-from app.web.pages.markup import code, section, table
+from app.web.pages.markup import code, lines, section, table
 from app.web.pages.shell import page
 from app.web.scopes import needs
 from hub.keys import SCOPES
@@ -90,5 +89,4 @@ def _again(one: Item, public_url: str) -> str:
     named = ["-H", f"Hookwire-Key: {one['key']}"] if one["key"] is not None else []
     curl = shlex.join(["curl", f"{public_url}/topics/{one['topic']}/events", *header, *named, "--data-binary", content])
     command = shlex.join(["hookwire", "publish", one["topic"], content, *key, *kind])
-    lines = f"<pre>{escape(command)}</pre><pre>{escape(curl)}</pre>"
-    return section("The same again, as a new event", lines)
+    return section("The same again, as a new event", lines(command) + lines(curl))

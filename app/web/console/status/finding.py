@@ -12,6 +12,7 @@ from app.web.pages.markup import pill
 __all__ = ["finding_line", "findings_content"]
 
 _TONES = {"trouble": "bad", "attention": "warn", "ok": "good"}
+_WORDS = {"trouble": "bad", "attention": "warn"}
 _FINDINGS_MAX = 10
 _PAGES: Mapping[str, str] = {"subscription": "subscriptions", "queue": "queues", "service": "services"}
 _LISTS_OF_KINDS: Mapping[str, str] = {"task": "tasks", "job": "jobs"}
@@ -21,12 +22,15 @@ def findings_content(word: str, parts: Sequence[Part], more: str = "../status") 
     """Return the verdict, and what has to be looked at, the most urgent first. ``more`` shows all of it."""
     if not parts:
         return f'<p class="verdict">{pill("ok", "good")} Nothing is down, late, held or failing.</p>'
-    first, *others = map(finding_line, parts[:_FINDINGS_MAX])
     left = len(parts) - _FINDINGS_MAX
-    if left > 0:
-        others.append(f'<span class="soft">and {left:,} more: <a href="{more}">/status</a></span>')
-    items = "".join(f"<li>{line}</li>" for line in others)
-    return f'<div class="verdict" data-word="{word}"><p>{first}</p>{f"<ul>{items}</ul>" if items else ""}</div>'
+    items = "".join(f"<li>{finding_line(part)}</li>" for part in parts[:_FINDINGS_MAX])
+    others = f'<p class="soft">and {left:,} more: <a href="{more}">/status</a></p>' if left > 0 else ""
+    number = "1 thing needs" if len(parts) == 1 else f"{len(parts):,} things need"
+    order = "" if len(parts) == 1 else ", the worst first"
+    return (
+        f'<div class="verdict" data-word="{word}"><p>{pill(word, _WORDS[word])} {number} action{order}.</p>'
+        f"<ol>{items}</ol>{others}</div>"
+    )
 
 
 def finding_line(part: Part) -> str:

@@ -8,13 +8,14 @@ from html import escape
 from importlib.resources import files
 from typing import Any, Final
 
+from app.verdict.counts import EXACT_MAX
 from app.verdict.facts import COUNTED_MAX, Row
 from app.verdict.verdict import Part
 from app.web.console.cells import address
 from app.web.console.status.finding import findings_content
 from app.web.outage import Outage
 from app.web.overview import LATEST_MAX, Status
-from app.web.pages.markup import ago, callback, code, count, link, moment, pill, section, table, tile
+from app.web.pages.markup import ago, callback, code, count, exact_count, link, moment, pill, section, table, tile
 from event.identity import format_event_id
 from webhooks.condition import WAITING_MAX, Condition, delivery_condition, subscription_condition
 from webhooks.delivery_id import format_delivery_id
@@ -22,6 +23,7 @@ from webhooks.delivery_id import format_delivery_id
 __all__ = ["delivery_state", "next_attempt", "outage_content", "own_content", "status_content"]
 
 _ROWS: Final = 10
+_WORK_ROWS: Final = 25
 _MEMBERS: Final = ("kind", "name", "state", "reason", "waiting")
 _TONES: Final = {"trouble": "bad", "attention": "warn", "ok": "good"}
 _WORDS: Final = {"order": "in turn", "hold": "held", "pause": "paused", "in_flight": "in flight"}
@@ -82,19 +84,54 @@ def own_content(document: Mapping[str, Any]) -> str:
 
 
 def _tiles(status: Status) -> str:
-    totals, sinks = status.totals, status.verdict.of("sink")
-    backlog = sum(part.waiting for part in sinks)
+    totals, sinks, counts = status.totals, status.verdict.of("sink"), status.counts
     oldest = min((part.oldest_at for part in sinks if part.oldest_at), default=None)
     last_minute = sum(row["last_minute"] for row in status.topics_lately)
     owed = f"owed to sinks, oldest {ago(oldest, status.now)}" if oldest else "owed to sinks"
     tiles = [
         tile(count(last_minute, LATEST_MAX), "events in the last minute"),
         tile(f"{totals['accepted']:,}", "latest event number"),
-        tile(count(backlog, COUNTED_MAX), owed),
-        tile(count(status.verdict.facts.open_deliveries, COUNTED_MAX), "open deliveries"),
-        tile(count(totals["dead_letters"], COUNTED_MAX), "dead letters"),
+        tile(_owed(status), owed),
+        tile(_open_deliveries(status), "open deliveries"),
+        tile(_counted(counts.dead_letters) if counts else "&ndash;", "dead letters"),
     ]
-    return f'<div class="tiles">{"".join(tiles)}</div>'
+    return f'<div class="tiles">{"".join(tiles)}</div>{_age(status)}'
+
+
+def _age(status: Status) -> str:
+    """Return when the numbers were read; large ones are counted more seldom."""
+    at = status.counts.at if status.counts is not None else status.now
+    older = f", counts above {WAITING_MAX:,} {ago(at, status.now)}" if (status.now - at).total_seconds() >= 1 else ""
+    moment = f'<time datetime="{status.now.isoformat()}">{status.now:%H:%M:%S} UTC</time>'
+    return f'<p class="soft">As of {moment}{older}.</p>'
+
+
+def _counted(number: int) -> str:
+    return exact_count(number, 0, number, EXACT_MAX)
+
+
+def _open_deliveries(status: Status) -> str:
+    exact = status.counts.open_deliveries if status.counts is not None else None
+    return exact_count(status.verdict.facts.open_deliveries, COUNTED_MAX, exact, EXACT_MAX)
+
+
+def _of_sink(status: Status, row: Row, member: str) -> str:
+    """Return the number of records that wait for a sink, or that it holds."""
+    exact = None
+    if status.counts is not None:
+        exact = (status.counts.held if member == "held" else status.counts.backlog).get(row["sink"])
+    return exact_count(row[member], COUNTED_MAX, exact, EXACT_MAX)
+
+
+def _owed(status: Status) -> str:
+    """Return what all sinks together owe, backlog and held records."""
+    exact = (
+        sum(status.counts.backlog.values()) + sum(status.counts.held.values()) if status.counts is not None else None
+    )
+    sinks = status.verdict.facts.sinks
+    is_bounded = any(max(row["backlog"], row["held"]) >= COUNTED_MAX for row in sinks)
+    bounded = sum(row["backlog"] + row["held"] for row in sinks)
+    return exact_count(bounded, COUNTED_MAX if is_bounded else bounded + 1, exact, EXACT_MAX)
 
 
 def _sinks(status: Status) -> str:
@@ -106,8 +143,8 @@ def _sinks(status: Status) -> str:
         [
             code(row["sink"]),
             _part_state(parts[row["sink"]], "leading"),
-            count(row["backlog"], COUNTED_MAX),
-            count(row["held"], COUNTED_MAX),
+            _of_sink(status, row, "backlog"),
+            _of_sink(status, row, "held"),
             moment(row["oldest_at"] or held_since.get(row["sink"]), status.now),
             str(row["term"]) if row["term"] is not None else "&ndash;",
             escape(row["owner"] or "") or "&ndash;",
@@ -134,7 +171,8 @@ def _sources(status: Status) -> str:
 
 
 def _work(status: Status) -> str:
-    """Return what waits, runs and died of queues, tasks, jobs and services; nothing without any."""
+    """Return what waits, runs and died of queues, tasks, jobs and services, the worst first; nothing without any."""
+    parts = status.verdict.of("queue", "task", "job", "service")
     rows = [
         [
             escape(part.kind),
@@ -145,10 +183,11 @@ def _work(status: Status) -> str:
             count(part.dead, part.bound),
             moment(part.oldest_at, status.now),
         ]
-        for part in status.verdict.of("queue", "task", "job", "service")
+        for part in parts[:_WORK_ROWS]
     ]
     heads = ["Kind", "Name", "State", "#Waiting", "#In flight", "#Dead", "Oldest"]
-    return section("Queues, tasks, jobs and services", table(heads, rows)) if rows else ""
+    left = f'the first {_WORK_ROWS} of {len(parts)}, <a href="jobs">jobs</a>' if len(parts) > _WORK_ROWS else ""
+    return section("Queues, tasks, jobs and services", table(heads, rows), left) if rows else ""
 
 
 def _topics(status: Status) -> str:
@@ -167,7 +206,8 @@ def _topics(status: Status) -> str:
         ]
         for name, row in known.items()
     ]
-    aside = f'{count(status.totals["topics"], COUNTED_MAX)} in all, <a href="topics">list</a>'
+    number = f"{_counted(status.counts.topics)} in all, " if status.counts is not None else ""
+    aside = f'{number}<a href="topics">list</a>'
     return section("Topics", table(["Topic", "~Last event", "When", "#Last minute"], rows), aside)
 
 
@@ -196,20 +236,21 @@ def _subscriptions(status: Status) -> str:
     told = {part.name for part in status.verdict.of("subscription")}
     troubled = [row for row in status.verdict.facts.subscriptions if row["public_id"] in told]
     shown = {row["id"]: row for row in [*troubled[:_ROWS], *status.subscriptions]}
-    rows = [_subscription(row, status.now) for row in [*shown.values()][:_ROWS]]
+    rows = [_subscription(row, status) for row in [*shown.values()][:_ROWS]]
     heads = ["Subscription", "~Topic or pattern", "Callback", "Health", "Next", "#Waiting"]
     return section("Subscriptions", table(heads, rows), f'{counts}, <a href="subscriptions">list</a>')
 
 
-def _subscription(row: Row, now: datetime) -> list[str]:
+def _subscription(row: Row, status: Status) -> list[str]:
     found = subscription_condition(row)
+    exact = status.counts.waiting.get(row["id"]) if status.counts is not None else None
     return [
         link(f"subscriptions/{row['public_id']}", row["public_id"]),
         code(row["topic"]),
         callback(row["callback"]),
         f'{pill(found.state, _HEALTH_TONES.get(found.state, ""))} <span class="soft">{escape(found.reason)}</span>',
-        next_attempt(found, now),
-        count(row["waiting"], WAITING_MAX),
+        next_attempt(found, status.now),
+        exact_count(row["waiting"], WAITING_MAX, exact, EXACT_MAX),
     ]
 
 
@@ -228,7 +269,7 @@ def _deliveries(status: Status) -> str:
     ]
     (all_open,) = status.verdict.of("deliveries")
     oldest = ago(all_open.oldest_at, status.now)
-    total = count(all_open.waiting, COUNTED_MAX)
+    total = _open_deliveries(status)
     aside = f'the oldest of {total}, created {oldest}, <a href="deliveries">list</a>'
     return section("Open deliveries", table(["Event", "Callback", "State", "#Attempts", "Next"], rows), aside)
 
@@ -299,4 +340,4 @@ def _held_key(key: str) -> str:
 
 
 def _empty(words: str, command: str) -> str:
-    return f'<div class="empty"><p class="soft">{escape(words)}</p><pre>{escape(command)}</pre></div>'
+    return f'<div class="empty"><p class="soft">{escape(words)}</p><pre tabindex="0">{escape(command)}</pre></div>'

@@ -23,6 +23,8 @@ __all__ = ["router"]
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 In = Annotated[Context, Depends(context_of)]
 _PERMANENT: Final = 308
+_REFRESH: Final = "hookwire-refresh"
+"""The header by which the script of a page asks for its content again."""
 
 
 @router.get("/")
@@ -52,14 +54,15 @@ async def former_pair(request: Request) -> Response:
 async def status_page(request: Request, context: In) -> Response:
     """Return what needs action, then the overview; for a key of some topics, what concerns these.
 
-    Requests within a second share one answer.
+    Requests within a second share one answer. Pages that refresh themselves share one that costs less, and is older.
     """
     grant, frame = grant_of(request), frame_of(request)
     if grant is not None and (grant.topics is not None or not grant.has("read")):
         return page(
             frame, "Status", own_content(await inner_api_of(request).ask(request, ApiRequest("GET", "/status")))
         )
-    found = await context.overview.get()
+    is_refresh = _REFRESH in request.headers
+    found = await (context.overview.get_older() if is_refresh else context.overview.get())
     if isinstance(found, Status):
         return page(frame, "Status", status_content(found), is_live=True)
     return page(frame, "Status", outage_content(found, context.relay_states()), 503, is_live=True)

@@ -1630,6 +1630,9 @@ class Replays(Noun):
         self,
         *,
         source: str,
+        act: str = UNSET,
+        job_kind: str | None = UNSET,
+        job_state: str | None = UNSET,
         subscription_id: str | None = UNSET,
         topic: str | None = UNSET,
         event_ids: Sequence[str] | None = UNSET,
@@ -1640,10 +1643,11 @@ class Replays(Noun):
         rate_per_second: int | None = UNSET,
         reason: str | None = UNSET,
         dry_run: bool = UNSET,
+        count_max: int = UNSET,
         idempotency_key: str | None = None,
         timeout_seconds: float | None = None,
     ) -> models.Replay | models.DryRun:
-        """Send events or dead letters again."""
+        """Send again, delete, give up or cancel everything that matches."""
         return self._either(
             "POST",
             "/replays",
@@ -1652,6 +1656,9 @@ class Replays(Noun):
             models.DryRun,
             members={
                 "source": source,
+                "act": act,
+                "job_kind": job_kind,
+                "job_state": job_state,
                 "subscription_id": subscription_id,
                 "topic": topic,
                 "event_ids": event_ids,
@@ -1662,6 +1669,7 @@ class Replays(Noun):
                 "rate_per_second": rate_per_second,
                 "reason": reason,
                 "dry_run": dry_run,
+                "count_max": count_max,
             },
             idempotency_key=idempotency_key,
             is_keyed=True,
@@ -1751,6 +1759,9 @@ class AsyncReplays(AsyncNoun):
         self,
         *,
         source: str,
+        act: str = UNSET,
+        job_kind: str | None = UNSET,
+        job_state: str | None = UNSET,
         subscription_id: str | None = UNSET,
         topic: str | None = UNSET,
         event_ids: Sequence[str] | None = UNSET,
@@ -1761,10 +1772,11 @@ class AsyncReplays(AsyncNoun):
         rate_per_second: int | None = UNSET,
         reason: str | None = UNSET,
         dry_run: bool = UNSET,
+        count_max: int = UNSET,
         idempotency_key: str | None = None,
         timeout_seconds: float | None = None,
     ) -> models.Replay | models.DryRun:
-        """Send events or dead letters again."""
+        """Send again, delete, give up or cancel everything that matches."""
         return await self._either(
             "POST",
             "/replays",
@@ -1773,6 +1785,9 @@ class AsyncReplays(AsyncNoun):
             models.DryRun,
             members={
                 "source": source,
+                "act": act,
+                "job_kind": job_kind,
+                "job_state": job_state,
                 "subscription_id": subscription_id,
                 "topic": topic,
                 "event_ids": event_ids,
@@ -1783,6 +1798,7 @@ class AsyncReplays(AsyncNoun):
                 "rate_per_second": rate_per_second,
                 "reason": reason,
                 "dry_run": dry_run,
+                "count_max": count_max,
             },
             idempotency_key=idempotency_key,
             is_keyed=True,

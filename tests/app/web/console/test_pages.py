@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
+
 import asyncpg
 import httpx
 import pytest
@@ -191,3 +194,31 @@ def test_every_act_names_the_request_and_the_command_that_do_the_same(kind: str,
     ask, line = act.ask("it's", {}), act.command("it's", {})
 
     assert (ask.path.startswith("/"), "'" in ask.path, line.split()[0] in ("hookwire", "curl")) == (True, False, True)
+
+
+async def test_the_first_page_ranks_what_needs_action_each_with_its_reason_and_a_button(running_hub: RunHub) -> None:
+    """CN-01: a held key is worse than dead letters, and these are worse than a paused subscription."""
+    async with running_hub(("api", "relay")) as hub, browsing(hub) as browser:
+        one = (await hub.subscribe("a", "http://127.0.0.1:9000/"))["id"]
+        await hub.client.patch(f"/subscriptions/{one}", json={"state": "disabled"})
+        await hub.sql(
+            "INSERT INTO hookwire.holds (sink, tenant, topic, key, reason, detail, attempts, probe_at)"
+            " VALUES ('kafka', 'default', 'b', 'k', 'unroutable', 'too large', 1, now() + interval '1 min')"
+        )
+        await hub.sql(
+            "INSERT INTO hookwire.relay_dead_letters (sink, event_id, tenant, topic, shard, layout, reason, detail)"
+            " VALUES ('kafka', 1, 'default', 'c', 1, 1, 'too_large', '')"
+        )
+        await hub.until("/status", lambda found: len([part for part in found["parts"] if part["kind"] == "hold"]) == 1)
+        await until(lambda: _has(browser, "3 things need action"))
+        block = (await browser.open("../console")).text.partition('class="verdict"')[2].partition('class="tiles"')[0]
+        states = re.findall(r'class="pill \w+">(\w+)<', block)
+        buttons = [unescape(one) for one in re.findall(r'class="button" href="([^"]+)"', block)]
+        pages = [(await browser.open(one)).status_code for one in buttons]
+
+        assert (states, "kafka b: 1 key is held" in block) == (["trouble", "held", "dead", "disabled"], True)
+        assert (len(buttons), pages) == (3, [200, 200, 200])
+
+
+async def _has(browser: Browser, words: str) -> bool:
+    return words in (await browser.open("../console")).text

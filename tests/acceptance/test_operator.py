@@ -1,0 +1,243 @@
+"""A scripted operator: five breakages, found in the browser. The test mends the cause, the operator recovers the rest.
+
+Nothing but the browser is used to find out and to recover. Clicks are counted from the first page of the console.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aio_pika
+import pytest
+
+from scripts.servers.rabbitmq import RabbitServer
+from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub, running_hub
+from tests.hostile.authority import Authority
+from tests.hostile.chromium import Tab, operated
+from tests.hub.callback import Callbacks, answers, hang, serve_callbacks
+
+__all__ = ["running_hub"]
+
+_CLICKS_MAX = 3
+
+
+@asynccontextmanager
+async def desk(folder: Path, *, width: int = 1280, scripts: bool = True) -> AsyncIterator[Tab]:
+    """The operator's page; no request of it may leave the hub."""
+    async with operated(folder) as browser:
+        tab = await browser.tab()
+        await tab.shaped(width, scripts=scripts)
+        yield tab
+
+
+async def subscribed(hub: RunningHub, topic: str, callback: str, **more: object) -> str:
+    """The id of a subscription to whose first failure a dead letter follows."""
+    found = await hub.subscribe(topic, callback, **{"retry_schedule_seconds": [], "timeout_seconds": 1, **more})
+    return str(found["id"])
+
+
+async def recover(tab: Tab, hub: RunningHub) -> tuple[str, int]:
+    """Find what was given up, from the first page, and send it again; the words of the form, and the clicks."""
+    await tab.open(f"{hub.url}/console")
+    await tab.click("See dead letters", ".verdict")
+    form = await tab.click("Replay dead letters")
+    await tab.click("Yes, replay")
+    return form, tab.clicks
+
+
+class Broken:
+    """A receiver by HTTPS whose certificate can be changed."""
+
+    def __init__(self, authority: Authority) -> None:
+        self.authority = authority
+        self.context = authority.context(days=(-9, -1))
+        self.receiver = Receiver(status=204)
+
+    @asynccontextmanager
+    async def serve(self) -> AsyncIterator[str]:
+        """Its URL."""
+        server = await asyncio.start_server(self.receiver.serve, "127.0.0.1", 0, ssl=self.context)
+        try:
+            yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
+        finally:
+            server.close()
+
+    def mend(self) -> None:
+        """Have a certificate that has not expired."""
+        self.context.load_cert_chain(self.authority.chain())
+
+
+async def found_and_recovered(tab: Tab, hub: RunningHub, callbacks: Callbacks, path: str, words: str) -> None:
+    """An endpoint fails with these words in the list; it is mended, and what it missed arrives."""
+    trace = "500" if "500" in words else "timeout"
+    one = await subscribed(hub, path.strip("/"), callbacks.url(path))
+    event = (await hub.publish(path.strip("/"), b"missed")).json()["id"]
+    await hub.until("/dead-letters", lambda page: page["items"])
+    await tab.open(f"{hub.url}/console")
+    await tab.until_shows("dead letter in the last day")
+    listed = await tab.click("See dead letters", ".verdict")
+    shown = await tab.click(event)
+    seen = tab.clicks
+    callbacks.script[path] = answers(204)
+    form, clicks = await recover(tab, hub)
+    posted = await callbacks.wait_for_posts(2)
+    await hub.until(f"/subscriptions/{one}", lambda found: found["health"] == "healthy")
+
+    assert (words in listed, trace in shown, "1 deliveries would be sent again." in form) == (True, True, True)
+    assert (seen <= _CLICKS_MAX, clicks <= _CLICKS_MAX) == (True, True)
+    assert [body for _, _, body in posted] == [b"missed"] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "scripts"), [(1280, True), (390, False)], ids=["desk", "phone without scripts"])
+async def test_an_endpoint_that_fails_and_one_that_is_slow_are_found_and_recovered(
+    running_hub: RunHub, tmp_path: Path, width: int, scripts: bool
+) -> None:
+    """CN-01, CN-05, CN-07, CN-14: status 500, then an answer that does not come."""
+    async with desk(tmp_path / "profile", width=width, scripts=scripts) as tab:
+        for path, broken, words in (
+            ("/fails", answers(500), "server error (500)"),
+            ("/slow", hang, "no answer within the time allowed"),
+        ):
+            async with running_hub(ALL_ROLES) as hub, serve_callbacks() as callbacks:
+                callbacks.script[path] = broken
+                tab.asked.clear()
+                await found_and_recovered(tab, hub, callbacks, path, words)
+                foreign = [url for url in tab.asked if not url.startswith((f"{hub.url}/console", "data:"))]
+
+                assert (foreign, len(tab.asked) > 0, tab.thrown) == ([], True, [])
+
+
+@pytest.mark.slow
+async def test_a_certificate_that_has_expired_is_found_and_what_was_missed_is_sent_again(
+    running_hub: RunHub, tmp_path: Path
+) -> None:
+    """CN-01, CN-07."""
+    authority = Authority(tmp_path)
+    broken = Broken(authority)
+    async with (
+        broken.serve() as url,
+        running_hub(ALL_ROLES, egress_tls_ca=authority.ca_file) as hub,
+        desk(tmp_path / "profile") as tab,
+    ):
+        await subscribed(hub, "a", url)
+        await hub.publish("a", b"missed")
+        await hub.until("/dead-letters", lambda page: page["items"])
+        await tab.open(f"{hub.url}/console")
+        await tab.until_shows("dead letter in the last day")
+        listed = await tab.click("See dead letters", ".verdict")
+        broken.mend()
+        _, clicks = await recover(tab, hub)
+
+        assert ("the certificate has expired" in listed, clicks <= _CLICKS_MAX) == (True, True)
+        assert [one.body for one in await broken.receiver.wait_for(1)] == [b"missed"]
+
+
+@pytest.mark.slow
+async def test_a_held_key_is_found_and_goes_on_in_order(running_hub: RunHub, tmp_path: Path) -> None:
+    """CN-01: the first event of a key is parked, and another one waits behind it. Three clicks retry it."""
+    async with running_hub(ALL_ROLES) as hub, serve_callbacks() as callbacks, desk(tmp_path / "profile") as tab:
+        callbacks.script["/held"] = answers(500)
+        await subscribed(hub, "a", callbacks.url("/held"), mode="ordered")
+        for body in (b"1", b"2"):
+            await hub.publish("a", body, hookwire_key="k")
+        await hub.until("/deliveries?state=parked", lambda page: page["items"])
+        callbacks.script["/held"] = answers(204)
+        await tab.open(f"{hub.url}/console")
+        await tab.until_shows("failing")
+        page = await tab.click("Open", ".verdict")
+        await tab.click("retry")
+        await tab.click("Retry now")
+        posted = await callbacks.wait_for_posts(3)
+
+        assert ("parked" in page, tab.clicks) == (True, 3)
+        assert [body for _, _, body in posted] == [b"1", b"1", b"2"]
+
+
+@pytest.mark.slow
+async def test_an_event_is_traced_by_one_click_and_a_subscription_paused_by_three(
+    running_hub: RunHub, tmp_path: Path
+) -> None:
+    """CN-05, CN-06: interactions 1 and 5."""
+    async with running_hub(ALL_ROLES) as hub, serve_callbacks() as callbacks, desk(tmp_path / "profile") as tab:
+        one = await subscribed(hub, "a", callbacks.url("/well"))
+        event = (await hub.publish("a", b"1")).json()["id"]
+        await callbacks.wait_for_posts(1)
+        await tab.open(f"{hub.url}/console")
+        await tab.run("text => { document.querySelector('input[type=search]').value = text; }", event)
+        trace = await tab.click("Search")
+        traced = tab.clicks
+        await tab.open(f"{hub.url}/console")
+        await tab.click(one, "main")
+        await tab.click("Pause")
+        await tab.click("Pause", "form.act")
+        found = (await hub.client.get(f"/subscriptions/{one}")).json()
+
+        assert ("Timeline" in trace, "attempt 1 delivered" in trace, traced) == (True, True, 1)
+        assert (found["state"], tab.clicks, tab.thrown) == ("disabled", 3, [])
+
+
+class Wire:
+    """A way to the broker that the test cuts and mends."""
+
+    def __init__(self, port: int) -> None:
+        self.broker = port
+        self.port = 0
+        self.is_cut = True
+        self._server: asyncio.Server | None = None
+
+    async def __aenter__(self) -> Wire:
+        self._server = await asyncio.start_server(self._pass, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.is_cut:
+            writer.transport.abort()
+            return
+        there, back = await asyncio.open_connection("127.0.0.1", self.broker)
+        await asyncio.gather(_copied(reader, back), _copied(there, writer))
+
+
+async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65_536):
+            writer.write(data)
+            await writer.drain()
+    except ConnectionError:
+        pass
+    finally:
+        writer.close()
+
+
+@pytest.mark.slow
+async def test_a_dead_broker_is_told_on_the_first_page_and_its_events_follow_when_it_is_back(
+    running_hub: RunHub, rabbitmq: RabbitServer, tmp_path: Path
+) -> None:
+    """CN-01, CN-02: nothing has to be done; the page says so by itself."""
+    name = f"operator-{secrets.token_hex(4)}"
+    async with Wire(rabbitmq.port) as wire, desk(tmp_path / "profile") as tab:
+        async with await aio_pika.connect(rabbitmq.url) as connection, connection.channel() as channel:
+            exchange = await channel.declare_exchange(name, "topic", durable=True)
+            queue = await channel.declare_queue(name, durable=True)
+            await queue.bind(exchange, "#")
+            url = rabbitmq.url.replace(f":{rabbitmq.port}", f":{wire.port}")
+            async with running_hub(ALL_ROLES, amqp_url=url, amqp_exchange=name) as hub:
+                await hub.publish("a", b"late")
+                await tab.open(f"{hub.url}/console")
+                await tab.until_shows("AMQP does not answer")
+                told = await tab.text()
+                wire.is_cut = False
+                await tab.until_shows("0 owed to sinks")
+                message = await queue.get(timeout=60)
+                await queue.delete(if_unused=False, if_empty=False)
+
+        assert ("sink amqp: AMQP does not answer" in told, tab.clicks, message.body) == (True, 0, b"late")
