@@ -2375,15 +2375,20 @@ CREATE TABLE hookwire.replays (
     replayed bigint DEFAULT 0 NOT NULL,
     due_at timestamp with time zone DEFAULT now() NOT NULL,
     erased bigint DEFAULT 0 NOT NULL,
-    CONSTRAINT replays_check CHECK (((subscription_id IS NOT NULL) OR (source = 'dead_letters'::text))),
+    act text DEFAULT 'send'::text NOT NULL,
+    job_kind text,
+    job_state text,
+    last_seq bigint DEFAULT 0 NOT NULL,
+    upper_seq bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT replays_act_check CHECK ((((source = 'events'::text) AND (act = 'send'::text)) OR ((source = 'dead_letters'::text) AND (act = ANY (ARRAY['send'::text, 'purge'::text]))) OR ((source = 'deliveries'::text) AND (act = 'give_up'::text)) OR ((source = 'jobs'::text) AND (act = 'cancel'::text)))),
+    CONSTRAINT replays_check CHECK (((subscription_id IS NOT NULL) OR (source <> 'events'::text))),
     CONSTRAINT replays_rate_per_second_check CHECK ((rate_per_second > 0)),
-    CONSTRAINT replays_source_check CHECK ((source = ANY (ARRAY['events'::text, 'dead_letters'::text]))),
     CONSTRAINT replays_state_check CHECK ((state = ANY (ARRAY['running'::text, 'paused'::text, 'done'::text, 'cancelled'::text])))
 );
 
-COMMENT ON TABLE hookwire.replays IS 'Replays: events or dead letters that are sent again, in steps.';
+COMMENT ON TABLE hookwire.replays IS 'Replays: what is sent again, given up, deleted or cancelled in steps, in the background.';
 
-COMMENT ON COLUMN hookwire.replays.source IS 'events or dead_letters.';
+COMMENT ON COLUMN hookwire.replays.source IS 'events, dead_letters, deliveries or jobs.';
 
 COMMENT ON COLUMN hookwire.replays.kinds IS 'Which kinds of dead letters; NULL: all.';
 
@@ -2405,11 +2410,21 @@ COMMENT ON COLUMN hookwire.replays.upper_event_id IS 'The last event of the rang
 
 COMMENT ON COLUMN hookwire.replays.examined IS 'Events or dead letters that were looked at.';
 
-COMMENT ON COLUMN hookwire.replays.replayed IS 'Deliveries that were made.';
+COMMENT ON COLUMN hookwire.replays.replayed IS 'What was done: deliveries made, dead letters deleted, deliveries given up or jobs cancelled.';
 
 COMMENT ON COLUMN hookwire.replays.due_at IS 'When the next step is made.';
 
 COMMENT ON COLUMN hookwire.replays.erased IS 'Events that it left out because their contents were erased.';
+
+COMMENT ON COLUMN hookwire.replays.act IS 'What is done with each: send, purge, give_up or cancel.';
+
+COMMENT ON COLUMN hookwire.replays.job_kind IS 'Only jobs of this kind; NULL: all.';
+
+COMMENT ON COLUMN hookwire.replays.job_state IS 'Only jobs in this state; NULL: all.';
+
+COMMENT ON COLUMN hookwire.replays.last_seq IS 'Up to this job the range is done.';
+
+COMMENT ON COLUMN hookwire.replays.upper_seq IS 'The last job of the range, fixed at the start.';
 
 ALTER TABLE hookwire.replays ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME hookwire.replays_id_seq
@@ -2521,8 +2536,8 @@ COMMENT ON COLUMN hookwire.source_offsets.changed_at IS 'When the offset has mov
 CREATE TABLE hookwire.source_refusals (
     id bigint NOT NULL,
     source text NOT NULL,
-    partition integer NOT NULL,
-    record_offset bigint NOT NULL,
+    partition integer,
+    record_offset bigint,
     reason text NOT NULL,
     detail text NOT NULL,
     key bytea,
@@ -2530,16 +2545,19 @@ CREATE TABLE hookwire.source_refusals (
     headers jsonb NOT NULL,
     record_at timestamp with time zone,
     bytes integer NOT NULL,
-    refused_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+    refused_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    held_keys text[],
+    kind text DEFAULT 'kafka'::text NOT NULL,
+    CONSTRAINT source_refusals_kind_check CHECK ((kind = ANY (ARRAY['kafka'::text, 'amqp'::text])))
 );
 
-COMMENT ON TABLE hookwire.source_refusals IS 'Records that cannot become events, as they are in Kafka.';
+COMMENT ON TABLE hookwire.source_refusals IS 'Records of Kafka that cannot become events, as they are there, and messages of AMQP.';
 
-COMMENT ON COLUMN hookwire.source_refusals.source IS 'The Kafka topic of the record.';
+COMMENT ON COLUMN hookwire.source_refusals.source IS 'The Kafka topic of a record; the queue of a message.';
 
-COMMENT ON COLUMN hookwire.source_refusals.partition IS 'Its partition.';
+COMMENT ON COLUMN hookwire.source_refusals.partition IS 'Its partition; NULL for a message.';
 
-COMMENT ON COLUMN hookwire.source_refusals.record_offset IS 'Its offset there.';
+COMMENT ON COLUMN hookwire.source_refusals.record_offset IS 'Its offset there; NULL for a message.';
 
 COMMENT ON COLUMN hookwire.source_refusals.reason IS 'The kind of the cause in one word, as in the metrics.';
 
@@ -2549,13 +2567,17 @@ COMMENT ON COLUMN hookwire.source_refusals.key IS 'Its key; NULL if it has none.
 
 COMMENT ON COLUMN hookwire.source_refusals.value IS 'Its value; NULL for a tombstone.';
 
-COMMENT ON COLUMN hookwire.source_refusals.headers IS 'An array of names and values by turns; the values are Base64.';
+COMMENT ON COLUMN hookwire.source_refusals.headers IS 'Of a record: an array of names and values by turns; the values are Base64. Of a message: an object of its properties, null if they cannot be read.';
 
 COMMENT ON COLUMN hookwire.source_refusals.record_at IS 'Its timestamp; NULL without a usable one.';
 
 COMMENT ON COLUMN hookwire.source_refusals.bytes IS 'Size of key, value and headers.';
 
 COMMENT ON COLUMN hookwire.source_refusals.refused_at IS 'When it was refused.';
+
+COMMENT ON COLUMN hookwire.source_refusals.held_keys IS 'The ordering keys that wait for this record; NULL if it holds none.';
+
+COMMENT ON COLUMN hookwire.source_refusals.kind IS 'kafka for a record; amqp for a message whose queue can have no queue for refused ones.';
 
 ALTER TABLE hookwire.source_refusals ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME hookwire.source_refusals_id_seq
@@ -3143,6 +3165,8 @@ CREATE INDEX requests_waiting ON hookwire.requests USING btree (service, number)
 CREATE INDEX services_made_by ON hookwire.services USING btree (made_by, used_on) WHERE (made_by IS NOT NULL);
 
 CREATE INDEX source_refusals_age ON hookwire.source_refusals USING btree (refused_at);
+
+CREATE INDEX source_refusals_held ON hookwire.source_refusals USING btree (source, partition, id) WHERE (held_keys IS NOT NULL);
 
 CREATE INDEX source_refusals_source ON hookwire.source_refusals USING btree (source, id);
 
