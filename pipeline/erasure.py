@@ -27,10 +27,10 @@ from pyspark.sql.types import StructType
 from pipeline.delta.snapshot import Change, DataFile, Snapshot
 from pipeline.lake import Table
 from pipeline.repair.remnant import Remnant, remnants, remove
+from pipeline.repair.subject import Subject
 from pipeline.rewrite import rewrite
 from pipeline.schema import BRONZE
 from pipeline.storage import LakeStorage, is_uri
-from pipeline.subject import Subject
 
 __all__ = ["Erased", "Subject", "erase", "erased_table", "find", "find_beside", "ids_of", "noted_ids"]
 

@@ -25,8 +25,8 @@ from pyarrow import ArrowException
 
 from pipeline.delta.snapshot import BATCH, Snapshot, folder_values
 from pipeline.lake import Table
+from pipeline.repair.subject import SUBJECT_COLUMNS, Subject
 from pipeline.storage import LakeStorage, StorageError
-from pipeline.subject import SUBJECT_COLUMNS, Subject
 
 __all__ = ["Remnant", "remnants", "remove"]
 

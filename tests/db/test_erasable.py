@@ -165,7 +165,7 @@ migrations: checksum name
 number_marks: sequence
 outbox: sink
 process_states: kind name process reason state
-queues: name owner tenant
+queues: made_by name owner tenant
 rabbithub_resources: exchange_type kind name tenant vhost
 rabbithub_subscriptions: details hub_topic last_error
 relay_batch_numbers: sink
@@ -176,7 +176,7 @@ replays: actor kinds reason source state tenant topic
 request_archive: caller closed_by service state tenant via worker
 request_keys: client digest number
 requests: body caller content_type last_error reply reply_content_type service state tenant via worker
-services: name tenant without_workers
+services: made_by name tenant without_workers
 sinks: name
 source_offsets: last_digest reader source trouble
 source_refusals: detail headers key reason source value
@@ -190,7 +190,7 @@ task_archive: description id kind outcome tenant worker
 task_kinds: compensation_kind kind notify on_crash
 task_rows: description id kind last_error tenant worker
 task_workers: kinds name
-topics: amqp_exchange amqp_exchange_type amqp_routing_key job kafka_topic moved_to name on_refused sinks tenant
+topics: amqp_exchange amqp_exchange_type amqp_routing_key job kafka_topic made_by moved_to name on_refused sinks tenant
   validator_url
 upstreams: given_hub_url given_topic_url hub_url key_id reason sealed self_url state tenant token topic url
 verification_buckets: host tenant

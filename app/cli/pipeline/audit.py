@@ -14,12 +14,12 @@ import typer
 
 from app.cli.entry import Config, Json, run, say, settings_from
 from app.cli.failure import CommandFailed
-from app.cli.pipeline.audit_erasures import judged_erasures
-from app.cli.pipeline.audit_memory import recalled
-from app.cli.pipeline.audit_metrics import write_metrics
-from app.cli.pipeline.audit_recount import recounted
-from app.cli.pipeline.audit_report import AuditReport, print_report
-from app.cli.pipeline.audit_webhooks import names_unaccounted, webhook_findings
+from app.cli.pipeline.auditing.erasures import judged_erasures
+from app.cli.pipeline.auditing.memory import recalled
+from app.cli.pipeline.auditing.metrics import write_metrics
+from app.cli.pipeline.auditing.recount import recounted
+from app.cli.pipeline.auditing.report import AuditReport, print_report
+from app.cli.pipeline.auditing.webhooks import names_unaccounted, webhook_findings
 from app.cli.pipeline.lake import Conf, Lake, lake_of, session, tell, told_failures, with_conf
 from app.settings.settings import Settings
 

@@ -17,8 +17,8 @@ from app.cli.pipeline.lake import Lake, lake_of, session, tell, told_failures
 from app.settings.settings import Settings
 
 if TYPE_CHECKING:
+    from pipeline.repair.subject import Subject
     from pipeline.storage import LakeStorage
-    from pipeline.subject import Subject
 
 __all__ = ["erase"]
 
@@ -57,7 +57,7 @@ def erase(
 
       hookwire pipeline erase --subject customer-17 --event evt_k3v7q2ha_42
     """
-    from pipeline.subject import Subject
+    from pipeline.repair.subject import Subject
 
     settings = settings_from(config)
     named = Subject(tuple(_keys(key, keys_file)), topic, tuple(event or ()), tuple(subject or ()))

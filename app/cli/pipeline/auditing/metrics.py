@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from app.cli.failure import CommandFailed
-from app.cli.pipeline.audit_report import AuditReport
+from app.cli.pipeline.auditing.report import AuditReport
 
 __all__ = ["write_metrics"]
 

@@ -1,4 +1,4 @@
-"""The memory of the audit: days of the lake that it has proved, and that have not changed since (FP-10)."""
+"""The memory of the audit: days of the lake that it has proved, and that have not changed since."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit of webhooks: checks that each subscription has a result for each event, in time (PL-A08)."""
+"""The audit of webhooks: checks that each subscription has a result for each event, in time."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _TakenBack(Exception):
 
 
 async def names_unaccounted(database: Database) -> bool:
-    """Return whether an event without a delivery is named as unaccounted, and one with a delivery is not (PL-A11).
+    """Return whether an event without a delivery is named as unaccounted, and one with a delivery is not.
 
     Both events are planted in one transaction, which is rolled back. Raises ``DatabaseError``.
     """

@@ -1,4 +1,4 @@
-"""The audit of the database: compares its events with those that the ledger has counted (FP-06)."""
+"""The audit of the database: compares its events with those that the ledger has counted."""
 
 from __future__ import annotations
 
