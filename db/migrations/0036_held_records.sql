@@ -2,7 +2,7 @@
 
 ALTER TABLE hookwire.source_refusals ADD COLUMN held_keys text[];
 COMMENT ON COLUMN hookwire.source_refusals.held_keys IS 'The ordering keys that wait for this record; NULL if it holds none.';
-CREATE INDEX source_refusals_held ON hookwire.source_refusals (source, partition, id) WHERE held_keys IS NOT NULL;
+CREATE INDEX IF NOT EXISTS source_refusals_held ON hookwire.source_refusals (source, partition, id) WHERE held_keys IS NOT NULL;
 
 -- The keys that the caller takes for held, and those that a refused record holds. A turn is waited for longer, because a
 -- batch may have more records now.

@@ -172,14 +172,14 @@ relay_batch_numbers: sink
 relay_batches: sink
 relay_members: name sinks
 relay_terms: owner sink
-replays: actor kinds reason source state tenant topic
+replays: act actor job_kind job_state kinds reason source state tenant topic
 request_archive: caller closed_by service state tenant via worker
 request_keys: client digest number
 requests: body caller content_type last_error reply reply_content_type service state tenant via worker
 services: made_by name tenant without_workers
 sinks: name
 source_offsets: last_digest reader source trouble
-source_refusals: detail headers key reason source value
+source_refusals: detail headers held_keys key kind reason source value
 sources: name
 subscription_secrets: key_id sealed tenant
 subscriptions: callback callback_host description filter filter_path format header_names headers_key_id

@@ -138,7 +138,7 @@ def _row(row: tuple[dict[str, Any], dict[str, Any]]) -> tuple[str, ...]:
 
 
 async def _refusals(name: str | None, limit: int, url: str | None, as_json: bool, config: Path | None) -> int:
-    path = "/sources/refusals" if name is None else f"/sources/{segment(name)}/refusals"
+    path = "/source-refusals" if name is None else f"/sources/{segment(name)}/refusals"
     found = await listed(path, {}, limit, url, config)
     print_list(found, _REFUSAL_HEADS, _refusal_row, ("Key", "Reason"), "none: no record was refused", as_json=as_json)
     return int(bool(found))
@@ -174,7 +174,7 @@ async def _settle(
 ) -> int:
     if not refusal.startswith("refusal_"):
         raise CommandFailed(f"{refusal} is no refusal: hookwire sources refusals SOURCE lists them", 2)
-    path, asked = f"/sources/refusals/{segment(refusal)}/{verb}", {"reason": why}
+    path, asked = f"/source-refusals/{segment(refusal)}/{verb}", {"reason": why}
     if as_json:
         return await _act(path, asked, said, url, as_json, config)
     return await _settled(path, asked, said, url, config)

@@ -41,7 +41,7 @@ async def test_a_source_shows_how_far_each_partition_is_taken(running_hub: RunHu
         await refuse(hub, 3, b"x")
         (found,) = (await hub.client.get("/sources?limit=1")).json()["items"]
         alone = (await hub.client.get("/sources/stock")).json()
-        shown = (await hub.client.get("/sources/refusals/refusal_1")).json()
+        shown = (await hub.client.get("/source-refusals/refusal_1")).json()
         missing = [(await hub.client.get(f"/sources/{name}")).status_code for name in ("other", "refusals/refusal_9")]
 
     assert (alone, shown["value"], missing) == (found, "x", [404, 404])
@@ -81,7 +81,7 @@ async def test_a_refused_record_is_published_after_all_or_forgotten(running_hub:
         ids = [one["id"] for one in (await hub.client.get("/sources/stock/refusals")).json()["items"]]
         verbs = ("retry", "retry", "give-up", "give-up")
         answers = [
-            await hub.client.post(f"/sources/refusals/{id_}/{verb}", json={"reason": "why"})
+            await hub.client.post(f"/source-refusals/{id_}/{verb}", json={"reason": "why"})
             for id_, verb in zip([*ids, ids[2]], verbs, strict=True)
         ]
         events = await hub.sql("SELECT topic, key, payload, headers ->> 'colour', headers ->> 'x-kafka-offset', sinks"
@@ -101,7 +101,7 @@ async def test_records_behind_a_settled_one_are_released_and_the_next_holder_is_
         for offset, value in enumerate((b"never", b"fits", b"x" * 101)):
             await refuse(hub, offset, value, "shoe")
         first, second, third = (await hub.client.get("/sources/stock/refusals")).json()["items"]
-        early = await hub.client.post(f"/sources/refusals/{second['id']}/retry")
+        early = await hub.client.post(f"/source-refusals/{second['id']}/retry")
         code, told, _ = await hookwire(hub, "sources", "skip", first["id"])
         events = await hub.sql("SELECT payload FROM hookwire.events WHERE topic = 'stock.level'")
 
@@ -121,10 +121,10 @@ async def test_refused_messages_of_a_queue_are_listed_and_published_after_all(ru
             body = b"?" if content is None else content.body
             await KeptMessages(database).keep(RefusedMessage("in stock", refused, body, content))
         await database.aclose()
-        items = (await hub.client.get("/sources/refusals")).json()["items"]
+        items = (await hub.client.get("/source-refusals")).json()["items"]
         code, told, _ = await hookwire(hub, "sources", "refusals")
-        answers = [await hub.client.post(f"/sources/refusals/{one['id']}/retry") for one in items]
-        skipped = await hub.client.post(f"/sources/refusals/{items[2]['id']}/give-up")
+        answers = [await hub.client.post(f"/source-refusals/{one['id']}/retry") for one in items]
+        skipped = await hub.client.post(f"/source-refusals/{items[2]['id']}/give-up")
         events = await hub.sql("SELECT topic, key, payload, content_type, headers ->> 'colour', sinks"
                                " FROM hookwire.events WHERE topic NOT LIKE 'hookwire.%'")  # fmt: skip
 

@@ -25,9 +25,7 @@ from relay.source import IntakeRefused
 
 __all__ = ["router"]
 
-router = APIRouter(
-    prefix="/sources", tags=["sources"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
-)
+router = APIRouter(tags=["sources"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy"))
 In = Annotated[Context, Depends(context_of)]
 Source = Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,249}$", examples=["stock"])]
 RefusalId = Annotated[str, Path(pattern=r"^refusal_[0-9]{1,18}$", examples=["refusal_7"])]
@@ -176,7 +174,7 @@ class SettledRefusal(BaseModel):
     held_by: str | None = Field(description="The refused record that holds the key now; null if none does.")
 
 
-@router.get("", summary="List Kafka sources", responses=refusals("invalid-cursor", "invalid-parameter"))
+@router.get("/sources", summary="List Kafka sources", responses=refusals("invalid-cursor", "invalid-parameter"))
 @needs("read")
 async def list_sources(
     request: Request,
@@ -192,21 +190,21 @@ async def list_sources(
     return SourceList(items=found[:limit], next_cursor=next_cursor)
 
 
-@router.post("/{source}/pause", summary="Pause a source", responses=_VERB)
+@router.post("/sources/{source}/pause", summary="Pause a source", responses=_VERB)
 @needs("operate")
 async def pause(source: Source, body: Reasoned, request: Request, context: In) -> PausedOut:
     """Its readers stop within a few seconds, in every process. Records wait in Kafka."""
     return await _pause(source, body, request, context, paused=True)
 
 
-@router.post("/{source}/resume", summary="Resume a source", responses=_VERB)
+@router.post("/sources/{source}/resume", summary="Resume a source", responses=_VERB)
 @needs("operate")
 async def resume(source: Source, body: Reasoned, request: Request, context: In) -> PausedOut:
     """Its readers go on at the offsets in the database, within a few seconds."""
     return await _pause(source, body, request, context, paused=False)
 
 
-@router.post("/{source}/reset", summary="Move the offsets of a source", responses=_VERB)
+@router.post("/sources/{source}/reset", summary="Move the offsets of a source", responses=_VERB)
 @needs("operate")
 async def reset(
     source: Source, body: Annotated[ResetIn, Body(default_factory=ResetIn)], request: Request, context: In
@@ -222,7 +220,9 @@ async def reset(
 
 
 @router.get(
-    "/{source}/refusals", summary="List refused records", responses=refusals("invalid-cursor", "invalid-parameter")
+    "/sources/{source}/refusals",
+    summary="List refused records",
+    responses=refusals("invalid-cursor", "invalid-parameter"),
 )
 @needs("read")
 async def list_refusals(
@@ -240,7 +240,9 @@ async def list_refusals(
 
 
 @router.get(
-    "/refusals", summary="List what all sources refused", responses=refusals("invalid-cursor", "invalid-parameter")
+    "/source-refusals",
+    summary="List what all sources refused",
+    responses=refusals("invalid-cursor", "invalid-parameter"),
 )
 @needs("read")
 async def list_all_refusals(
@@ -261,7 +263,7 @@ async def list_all_refusals(
 
 
 @router.get(
-    "/refusals/{refusal}", summary="Show a refused record", responses=refusals("not-found", "invalid-parameter")
+    "/source-refusals/{refusal}", summary="Show a refused record", responses=refusals("not-found", "invalid-parameter")
 )
 @needs("read")
 async def show_refusal(refusal: RefusalId, context: In) -> RefusalDetail:
@@ -273,7 +275,7 @@ async def show_refusal(refusal: RefusalId, context: In) -> RefusalDetail:
     return RefusalDetail.model_validate({**_refusal(row), "value": value})
 
 
-@router.get("/{source}", summary="Show a Kafka source", responses=refusals("not-found", "invalid-parameter"))
+@router.get("/sources/{source}", summary="Show a Kafka source", responses=refusals("not-found", "invalid-parameter"))
 @needs("read")
 async def show_source(source: Source, context: In) -> SourceOut:
     """Shows how far each partition is taken, and why it waits."""
@@ -283,7 +285,7 @@ async def show_source(source: Source, context: In) -> SourceOut:
     raise Problem("not-found", "There is no such source; it was never read.")
 
 
-@router.post("/refusals/{refusal}/retry", summary="Publish a refused record", responses=_VERB)
+@router.post("/source-refusals/{refusal}/retry", summary="Publish a refused record", responses=_VERB)
 @needs("operate")
 async def retry(refusal: RefusalId, body: Reasoned, request: Request, context: In) -> SettledRefusal:
     """Reads it again, by the settings and limits of this process. If it holds its key, records that waited for it
@@ -306,7 +308,7 @@ async def retry(refusal: RefusalId, body: Reasoned, request: Request, context: I
     return _settled(refusal, settled, context)
 
 
-@router.post("/refusals/{refusal}/give-up", summary="Forget a refused record", responses=_VERB)
+@router.post("/source-refusals/{refusal}/give-up", summary="Forget a refused record", responses=_VERB)
 @needs("operate")
 async def give_up(refusal: RefusalId, body: Reasoned, request: Request, context: In) -> SettledRefusal:
     """Deletes the record from the list of refused ones. It stays in Kafka. Records that waited for it follow."""

@@ -284,11 +284,11 @@ ACTS: Final[Mapping[str, Sequence[Act]]] = {
     "refusals": (
         verb(
             "retry", "Publish", "It is read again and published. Records that waited for it follow in their order.",
-            "/sources/refusals/{}/retry", ("sources", "retry"),
+            "/source-refusals/{}/retry", ("sources", "retry"),
         ),
         verb(
             "give-up", "Skip", "It is forgotten here; a record stays in Kafka. Records that waited for it are "
-            "published.", "/sources/refusals/{}/give-up", ("sources", "skip"), is_danger=True,
+            "published.", "/source-refusals/{}/give-up", ("sources", "skip"), is_danger=True,
         ),
     ),
     "replays": (

@@ -214,7 +214,7 @@ _ALL: Final[Sequence[ListView]] = (
         "by name", "hookwire sources list", empty="No Kafka topic was ever read.",
     ),
     ListView(
-        "refusals", "/sources/refusals",
+        "refusals", "/source-refusals",
         (
             _link("Refusal", "id", "refusals"), _text("Kind", "kind"), _code("Source", "source"),
             _text("#Partition", "partition"), _text("#Offset", "offset"), _code("Key", "key"),

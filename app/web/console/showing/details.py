@@ -58,7 +58,7 @@ _ALL: Final = (
         "sources", "Source", "/sources/{}", "",
         (ShortList("Refused records", "refusals", lambda one: {"source": one["source"]}),), ACTS["sources"],
     ),
-    Detail("refusals", "Refused record", "/sources/refusals/{}", "", (), ACTS["refusals"]),
+    Detail("refusals", "Refused record", "/source-refusals/{}", "", (), ACTS["refusals"]),
     Detail("replays", "Replay", "/replays/{}", "", (), ACTS["replays"]),
     Detail("queues", "Queue", "/queues/{}", "hookwire queues show {}", (), ACTS["queues"]),
     Detail(

@@ -2017,7 +2017,7 @@ class Sources(Noun):
         """Forget a refused record."""
         return self._model(
             "POST",
-            f"/sources/refusals/{segment(refusal)}/give-up",
+            f"/source-refusals/{segment(refusal)}/give-up",
             "sources.give_up",
             models.SettledRefusal,
             members={"reason": reason},
@@ -2038,7 +2038,7 @@ class Sources(Noun):
         """List what all sources refused."""
         return self._pages(
             "GET",
-            "/sources/refusals",
+            "/source-refusals",
             "sources.list_all_refusals",
             models.Refusal,
             query={"limit": limit, "source": source},
@@ -2136,7 +2136,7 @@ class Sources(Noun):
         """Publish a refused record."""
         return self._model(
             "POST",
-            f"/sources/refusals/{segment(refusal)}/retry",
+            f"/source-refusals/{segment(refusal)}/retry",
             "sources.retry",
             models.SettledRefusal,
             members={"reason": reason},
@@ -2149,7 +2149,7 @@ class Sources(Noun):
         """Show a refused record."""
         return self._model(
             "GET",
-            f"/sources/refusals/{segment(refusal)}",
+            f"/source-refusals/{segment(refusal)}",
             "sources.show_refusal",
             models.RefusalDetail,
             timeout_seconds=timeout_seconds,
@@ -2177,7 +2177,7 @@ class AsyncSources(AsyncNoun):
         """Forget a refused record."""
         return await self._model(
             "POST",
-            f"/sources/refusals/{segment(refusal)}/give-up",
+            f"/source-refusals/{segment(refusal)}/give-up",
             "sources.give_up",
             models.SettledRefusal,
             members={"reason": reason},
@@ -2198,7 +2198,7 @@ class AsyncSources(AsyncNoun):
         """List what all sources refused."""
         return self._pages(
             "GET",
-            "/sources/refusals",
+            "/source-refusals",
             "sources.list_all_refusals",
             models.Refusal,
             query={"limit": limit, "source": source},
@@ -2296,7 +2296,7 @@ class AsyncSources(AsyncNoun):
         """Publish a refused record."""
         return await self._model(
             "POST",
-            f"/sources/refusals/{segment(refusal)}/retry",
+            f"/source-refusals/{segment(refusal)}/retry",
             "sources.retry",
             models.SettledRefusal,
             members={"reason": reason},
@@ -2311,7 +2311,7 @@ class AsyncSources(AsyncNoun):
         """Show a refused record."""
         return await self._model(
             "GET",
-            f"/sources/refusals/{segment(refusal)}",
+            f"/source-refusals/{segment(refusal)}",
             "sources.show_refusal",
             models.RefusalDetail,
             timeout_seconds=timeout_seconds,

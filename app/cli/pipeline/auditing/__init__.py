@@ -1,0 +1,1 @@
+"""What `hookwire pipeline audit` asks of the database, and what it prints."""
