@@ -24,17 +24,79 @@ SERVER_FIXTURES = frozenset(
 )  # fmt: skip
 """The fixtures of `tests/conftest.py` that boot a server or are given one."""
 
+LONG = {
+    "tests/docs/test_docs.py": (
+        "test_what_a_page_tells_to_type_does_what_it_says[docs/tutorial/office.md]",
+        "test_what_a_page_tells_to_type_does_what_it_says[docs/tutorial/repair.md]",
+    ),
+    "tests/faults/test_amqp_source.py": ("test_a_broker_that_restarts_while_it_is_read_costs_nothing",),
+    "tests/faults/test_brokers.py": (
+        "test_a_rabbitmq_behind_a_proxy_that_accepts_and_closes_ends_nobody_and_gets_all_of_it",
+        "test_what_rabbitmq_had_not_confirmed_is_sent_again_and_what_it_had_is_kept[restart]",
+        "test_with_kafka_down_at_the_start_and_again_later_everything_else_goes_on_and_kafka_gets_all_of_it[3]",
+    ),
+    "tests/faults/test_database.py": (
+        "test_a_database_that_never_answers_is_a_503_within_the_time_out_and_heals_by_itself",
+    ),
+    "tests/faults/test_database_trouble.py": (
+        "test_a_full_disk_costs_nothing_that_was_acknowledged_and_is_nobodys_fault[10]",
+        "test_a_read_only_server_costs_nothing_that_was_acknowledged_and_is_nobodys_fault[10]",
+    ),
+    "tests/faults/test_failover.py": ("test_after_a_switchover_everything_goes_on[name-postgres18]",),
+    "tests/faults/test_failpoints.py": ("test_nothing_is_lost_or_reordered_when_the_service_dies_at_each_step[relay]",),
+    "tests/faults/test_goharvest.py": ("test_relays_that_come_and_go_lose_and_reorder_nothing[neli-2-small]",),
+    "tests/faults/test_neli.py": (
+        "test_a_leader_by_neli_is_succeeded_and_writes_nothing_behind_its_successor[killed]",
+    ),
+    "tests/faults/test_processes.py": (
+        "test_a_leader_that_was_stopped_past_its_lease_writes_nothing_behind_its_successor[3x the lease]",
+    ),
+    "tests/faults/test_prove.py": ("test_prove_prints_its_line_and_leaves_no_process_and_no_folder_behind",),
+    "tests/faults/test_seeded_bugs.py": (
+        "test_a_seeded_bug_breaks_its_promise_and_without_it_the_same_scenario_holds[seeded-no-term-check]",
+    ),
+    "tests/faults/test_services.py": ("test_a_client_that_never_reads_costs_neither_the_others_nor_memory",),
+    "tests/pipeline/test_archive.py": ("test_a_topic_that_was_made_anew_is_named_and_begins_again_only_when_told_to",),
+    "tests/pipeline/test_audit_command.py": ("test_what_is_not_archived_yet_is_not_lost",),
+    "tests/pipeline/test_audit_memory.py": (
+        "test_a_proved_day_is_read_again_only_when_a_byte_of_it_has_changed",
+        "test_what_was_found_wrong_is_not_remembered_as_proved",
+    ),
+    "tests/pipeline/test_command.py": ("test_a_kill_in_the_middle_of_a_batch_loses_and_doubles_nothing",),
+    "tests/pipeline/test_lake.py": ("test_a_long_log_is_read_from_its_checkpoint",),
+    "tests/pipeline/test_tampering.py": ("test_whatever_is_moved_in_time_is_named_wherever_it_went",),
+    "tests/relay/amqp/test_sink.py": ("test_an_alarm_pauses_the_sink_and_healing_it_loses_and_reorders_nothing",),
+    "tests/relay/election/test_neli.py": ("test_a_seat_that_is_held_is_seen_to_be_held",),
+    "tests/relay/kafka/test_destinations.py": (
+        "test_a_topic_that_is_deleted_under_way_waits_alone[idempotent]",
+        "test_a_topic_without_a_leader_waits_alone[under way-idempotent]",
+        "test_a_topic_without_a_leader_waits_alone[under way-transactional]",
+    ),
+    "tests/relay/kafka/test_producer.py": (
+        "test_a_cluster_whose_brokers_are_all_fenced_is_trouble_until_one_is_back[None]",
+    ),
+    "tests/relay/kafka/test_sink.py": (
+        "test_a_broker_that_is_killed_in_the_middle_of_a_drain_costs_nothing_and_no_order[transactional]",
+    ),
+}
+"""Tests that need ten seconds and more, by their files; `make faults` runs them. Each has neighbours that
+show the same in `make test`, at another place or size.
+"""
+
 _STARTS_PROCESSES = re.compile(r"\bsubprocess\b|create_subprocess|\bdb\.embedded\b")
 
 
 def mark_storeys(items: Sequence[pytest.Item]) -> None:
-    """Mark scenarios as `fault`, public clients as `interop`, `soak` as `slow`, and tests without servers as `unit`."""
+    """Mark scenarios as `fault`, public clients as `interop`, `soak` and long ones as `slow`, those without servers as
+    `unit`.
+    """
     for item in items:
         if item.nodeid.startswith("tests/faults/"):
             item.add_marker("fault")
         if item.nodeid.startswith("tests/interop/"):
             item.add_marker("interop")
-        if item.get_closest_marker("soak"):
+        file, _, name = item.nodeid.partition("::")
+        if item.get_closest_marker("soak") or name in LONG.get(file, ()):
             item.add_marker("slow")
         if is_unit(item):
             item.add_marker("unit")

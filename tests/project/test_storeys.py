@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.storeys import LONG
+
 ROOT = Path(__file__).parents[2]
 
 _CONFTEST = """
@@ -78,3 +80,14 @@ def test_a_unit_test_is_one_that_can_reach_no_server(suite: Path) -> None:
         ("tests/relay/test_planted.py", "test_with_a_parameter[large]"),
         ("tests/relay/test_planted.py", "test_on_a_loop"),
     ], found.stdout + found.stderr
+
+
+def test_each_long_test_is_there() -> None:
+    """HO-09: a name that is gone would say that somebody runs it."""
+    missing = [
+        f"{file}::{name}"
+        for file, names in LONG.items()
+        for name in names
+        if f"def {name.partition('[')[0]}(" not in (ROOT / file).read_text(encoding="utf-8")
+    ]
+    assert missing == []

@@ -62,7 +62,7 @@ _TAGS = [
     {"name": "keys", "description": "Keys that permit the use of this API."},
     {"name": "operations", "description": "Health and metrics."},
 ]
-_PREVIEW_TAGS = frozenset({"queues", "tasks", "jobs", "services", "requests"})
+_PREVIEW_TAGS = frozenset({"queues", "tasks", "jobs", "services", "requests", "sources"})
 _FIRST_PATHS = ("/topics/{topic}/events", "/topics/{topic}/batch", "/events/{event_id}")
 _REFUSED_BY_AUTHENTICATION = refusals("unauthorized", "forbidden", "too-many-requests")
 _TOO_LONG = refusals("uri-too-long")

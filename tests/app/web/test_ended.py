@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from app.maintenance.cleanup import Cleanup
 from tests.app.cli.commands.test_services import hookwire, printed
-from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
+from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub, opened
 
 
 async def owed(hub: RunningHub, subscription: str) -> dict[str, Any]:
@@ -22,6 +23,8 @@ async def test_an_event_says_which_subscription_it_matched_although_that_has_exp
         subscription = (await hub.client.post("/subscriptions/pull", json=pull)).json()["id"]
         event = await owed(hub, subscription)
         await hub.sql("UPDATE hookwire.subscriptions SET lease_until = now()")
+        async with opened(hub.database_url) as (database, _):
+            await Cleanup(database, 86_400).once()
         found = await hub.until(f"/events/{event['id']}", lambda event: event["state"] == "ended")
         ended = (await hub.client.get(f"/deliveries?subscription_id={subscription}&state=ended")).json()["items"]
 

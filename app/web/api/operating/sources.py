@@ -251,7 +251,9 @@ async def list_all_refusals(
     context: In,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
-    source: Annotated[str | None, Query(max_length=255, description="Only of this Kafka topic or queue.")] = None,
+    source: Annotated[
+        str | None, Query(max_length=255, pattern=r"^[^\x00]*$", description="Only of this Kafka topic or queue.")
+    ] = None,
 ) -> RefusalPage:
     """Records of Kafka, and messages of AMQP whose queue can have no queue for them. Oldest first, without values."""
     after, database = read_cursor(cursor, [int]) or [0], context.database
