@@ -160,9 +160,11 @@ async def test_a_commit_that_had_begun_when_kafka_was_killed_is_whole_or_nothing
     sinks = [KafkaSink(options) for _ in range(8)]
     acknowledged: set[int] = set()
 
+    async def opens(group: int) -> int | None:
+        return await sinks[group].open(Term("kafka", group, 1, 1, 0))
+
     async def commits(group: int) -> None:
         term = Term("kafka", group, 1, 1, 0)
-        assert await sinks[group].open(term) == 0
         records = [committed_by(group, place, topic) for place in range(RECORDS)]
         try:
             await sinks[group].send(Batch(term, records, number=1))
@@ -179,6 +181,8 @@ async def test_a_commit_that_had_begun_when_kafka_was_killed_is_whole_or_nothing
                 await poll()
 
     try:
+        # All are open before the first one kills the broker.
+        assert await asyncio.gather(*(opens(group) for group in range(len(sinks)))) == [0] * len(sinks)
         await asyncio.gather(*(commits(group) for group in range(len(sinks))))
         starting = asyncio.create_task(asyncio.to_thread(kafka.start))
         markers = await asyncio.gather(*(resumes(group) for group in range(len(sinks))))
