@@ -403,9 +403,7 @@ async def delete_subscription(hub: Hub, resource: Resource, hub_topic: str, call
 
 
 def identity(resource: Resource, hub_topic: str, callback: str) -> bytes:
-    """Return the digest of resource, topic and callback, by which requests and subscriptions belong together
-    .
-    """
+    """Return the digest of resource, topic and callback, by which requests and subscriptions belong together."""
     return hashlib.sha256(f"rabbithub\0{resource.id}\0{hub_topic}\0{matching_text(callback)}".encode()).digest()
 
 

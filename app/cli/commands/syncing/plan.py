@@ -54,9 +54,7 @@ def _owed(count: int, *, is_least: bool) -> str:
 
 
 def summary(steps: Sequence[SyncStep], *, is_done: bool) -> str | None:
-    """Return one sentence about the deliveries that ending subscriptions gives up; None if no subscription ends
-    .
-    """
+    """Return one sentence about the deliveries that ending subscriptions gives up; None if no subscription ends."""
     ended = [step for step in steps if step.action == "end"]
     if not ended:
         return None
