@@ -49,7 +49,6 @@ from app.web.publishing.notice import Notices
 from app.web.readiness import Readiness
 from app.web.server import HttpServer, bind
 from db.direct import Direct, connect_direct
-from db.names import NamesInUse
 from db.pool import Database
 from egress.client import Client, ClientOptions, Outbound
 from egress.guard import GuardPolicy
@@ -348,7 +347,7 @@ class _Builder:
             self._database,
             hub_options(self._settings, self.public_url, self._policy),
             self._storage.secrets,
-            NamesInUse(self._database, "topic"),
+            self._topics.names,
             self._hub_wake.notify,
             self._fetch_wake.notify,
             self._notifications.published_somewhere,

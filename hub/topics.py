@@ -13,10 +13,10 @@ class UnknownTopic(Exception):
 
 
 class Topics:
-    """Admission of topic names, so that a process asks the database once a day per topic."""
+    """Admission of topic names. ``names`` is what the process remembers of them, for callers that create rows, too."""
 
     def __init__(self, database: Database, *, auto_create: bool) -> None:
-        self._names = NamesInUse(database, "topic")
+        self.names = NamesInUse(database, "topic")
         self._auto_create = auto_create
 
     async def admit(self, name: str, key_id: str | None = None) -> None:
@@ -26,10 +26,6 @@ class Topics:
         """
         # Outside every publishing transaction: a topic's row is shared by all its publishers.
         if self._auto_create:
-            await self._names.ensure(name, key_id)
-        elif not await self._names.is_known(name):
+            await self.names.ensure(name, key_id)
+        elif not await self.names.is_known(name):
             raise UnknownTopic(name)
-
-    async def require_room(self, name: str, key_id: str | None = None) -> None:
-        """Raise as :meth:`admit`, for a caller that creates the row itself."""
-        await self._names.require_room(name, key_id)

@@ -27,7 +27,7 @@ from hub.form import FormRefused
 from hub.intake.drafts import drafts_of, without_private
 from hub.publish import IdempotencyConflict, IdempotencyInFlight, KeyBusy, Overloaded, Publisher, PublishRefused
 from hub.rabbithub.exchange import RoutingError, topic_of_key
-from hub.rabbithub.resource import Place, Resource, ensure_topic, find, require_room
+from hub.rabbithub.resource import Place, Resource, ensure_topic, find
 from hub.topics import Topics, UnknownTopic
 from relay.amqp.incoming_header import encode_controls
 from relay.source import IntakeRefused, IntakeResult, IntakeUnavailable, SourceMessage, SourceRoute
@@ -99,9 +99,9 @@ class EventIntake:
             raise IntakeRefused("routing_key", str(error)) from None
         if topic not in self._ensured or not await self._hub.names.is_known(topic):
             try:
-                await require_room(self._hub, topic, None)
-            except FormRefused as refused:
-                raise IntakeRefused("topic", refused.text) from None
+                await self._hub.names.require_room(topic)
+            except TooManyNames as error:
+                raise IntakeRefused("topic", str(error)) from None
             async with self._hub.database.transaction() as session:
                 await ensure_topic(self._hub, session, resource, topic, routing_key)
             if len(self._ensured) >= _TOPICS_KNOWN_MAX:

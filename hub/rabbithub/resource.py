@@ -241,14 +241,6 @@ async def set_mirror(hub: Hub, place: Place, mirror: bool | None) -> None:
     await hub.database.execute("rabbithub.set_mirror", (await find(hub, place)).id, mirror)
 
 
-async def require_room(hub: Hub, topic: str, key_id: str | None) -> None:
-    """Raise ``FormRefused`` where the topic of a message is new, and its publisher may make no more by publishing."""
-    try:
-        await hub.names.require_room(topic, key_id)
-    except TooManyNames as error:
-        raise FormRefused(409, "", str(error)) from None
-
-
 async def ensure_topic(
     hub: Hub, session: Session, resource: Resource, topic: str, routing_key: str, key_id: str | None = None
 ) -> None:
@@ -279,7 +271,10 @@ async def publish(hub: Hub, resource: Resource, message: RabbitHubMessage, key_i
         raise FormRefused(400, "hub.topic", str(error)) from None
     content_type = message.content_type or "application/octet-stream"
     draft = Draft(topic, message.body, None, content_type, {**message.headers, **about})
-    await require_room(hub, topic, key_id)
+    try:
+        await hub.names.require_room(topic, key_id)
+    except TooManyNames as error:
+        raise FormRefused(409, "", str(error)) from None
     async with hub.database.transaction() as session:
         await ensure_topic(hub, session, resource, topic, message.routing_key, key_id)
         number = await store_event(session, hub.tenant, draft)
