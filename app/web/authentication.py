@@ -36,7 +36,7 @@ from app.web.pages.sessions import Sessions, is_of_console, session_token
 from app.web.pages.sign_in_page import refused_page
 from app.web.problem import Problem
 from app.web.route_needs import RouteNeeds
-from app.web.scopes import Need
+from app.web.scopes import Need, grant_in, key_id_in
 from db.errors import DatabaseError
 from event.topic import is_reserved
 from hub.keys import Grant, Keys, visible_part
@@ -47,6 +47,7 @@ __all__ = [
     "Keyring",
     "grant_of",
     "judge_need",
+    "key_id_of",
     "may_reach_kind",
     "may_reach_queue",
     "may_reach_service",
@@ -309,14 +310,12 @@ def _out_of_reach(grant: Grant) -> Problem:
 
 def grant_of(request: Request) -> Grant | None:
     """Return the rights of an authenticated request's key; None without authentication."""
-    grant: Grant | None = getattr(request.state, "grant", None)
-    return grant
+    return grant_in(request.scope)
 
 
 def key_id_of(request: Request) -> str | None:
     """Return the id of an authenticated request's key; None without authentication."""
-    grant = grant_of(request)
-    return grant.key_id if grant is not None else None
+    return key_id_in(request.scope)
 
 
 def require_topic(request: Request, pattern: str, *, hidden: str | None = None) -> None:

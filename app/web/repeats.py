@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.web.api.route.repeat_rules import FORMER, KEPT, REFUSED
 from app.web.problem import Problem, problem_of_database
+from app.web.scopes import key_id_in
 from db.errors import DatabaseError
 from db.pool import Database, Row, Session
 
@@ -86,9 +87,8 @@ class Repeats:
 
     async def _once(self, scope: Scope, receive: Receive, send: Send, key: str, secret: str) -> None:
         body = await _read(receive)
-        grant = scope.get("state", {}).get("grant")
         path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
-        name = (_TENANT, str(grant.key_id) if grant is not None else "", path, key)
+        name = (_TENANT, key_id_in(scope) or "", path, key)
         answer, is_first = _Answer(), False
         try:
             with suppress(_NotKept):

@@ -26,7 +26,19 @@ from starlette.types import Scope
 from hub.keys import Grant
 from hub.keys import Scope as KeyScope
 
-__all__ = ["OPEN", "Declaration", "Need", "Reach", "declaration_of", "default_need", "needs", "needs_by", "open_to_all"]
+__all__ = [
+    "OPEN",
+    "Declaration",
+    "Need",
+    "Reach",
+    "declaration_of",
+    "default_need",
+    "grant_in",
+    "key_id_in",
+    "needs",
+    "needs_by",
+    "open_to_all",
+]
 
 Reach = Literal["all", "topic", "queue", "service", "route"]
 _REACHES: Final[Mapping[str, Callable[[Grant, str], bool]]] = {
@@ -116,3 +128,15 @@ def _declare(declaration: Declaration) -> Callable[[_Endpoint], _Endpoint]:
         return endpoint
 
     return declare
+
+
+def grant_in(scope: Scope) -> Grant | None:
+    """Return the rights of an authenticated request's key; None without authentication."""
+    grant: Grant | None = scope.get("state", {}).get("grant")
+    return grant
+
+
+def key_id_in(scope: Scope) -> str | None:
+    """Return the id of an authenticated request's key; None without authentication."""
+    grant = grant_in(scope)
+    return grant.key_id if grant is not None else None

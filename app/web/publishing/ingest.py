@@ -32,6 +32,7 @@ from app.web.publishing.ndjson import MEDIA_TYPE, PARSED_HERE_BYTES_MAX, lines_o
 from app.web.publishing.notice import Notices, notice_of_size
 from app.web.publishing.publish_problem import PUBLISH_ERRORS, problem_of_publish
 from app.web.publishing.request_log import RequestLog
+from app.web.scopes import grant_in, key_id_in
 from db.errors import DatabaseError
 from db.names import TooManyNames
 from event.attribute import cloudevents_identity
@@ -42,7 +43,6 @@ from event.identity import format_event_id
 from event.strict_json import StrictJsonError, loads
 from event.timestamp import format_timestamp
 from event.tombstone import TOMBSTONE_HEADER, is_tombstone
-from hub.keys import Grant
 from hub.publish import Accepted, Publisher
 from hub.topics import Topics, UnknownTopic
 from runtime.sample import EventSample
@@ -108,7 +108,7 @@ class Ingest:
             self._request_log.write(scope, started, len(body), accepted, len(outcomes) - len(accepted))
         items = [self._item(one, has_outcome=envelope.has_outcomes) for one in outcomes]
         if envelope.matched:
-            items[0]["matched"] = await self._notices.matched(accepted[0].id, scope.get("state", {}).get("grant"))
+            items[0]["matched"] = await self._notices.matched(accepted[0].id, grant_in(scope))
         is_partly = envelope.has_outcomes and len(accepted) < len(outcomes)
         replayed = bool(accepted) and not is_partly and all(one.replayed for one in accepted)
         status = _PARTLY if is_partly else _STORED
@@ -156,9 +156,8 @@ class Ingest:
         return batch
 
     async def _admit(self, topic: str, scope: Scope) -> None:
-        grant: Grant | None = scope.get("state", {}).get("grant")
         try:
-            await self._topics.admit(topic, grant.key_id if grant is not None else None)
+            await self._topics.admit(topic, key_id_in(scope))
         except TooManyNames as error:
             raise Problem("too-many-names", str(error)) from None
         except UnknownTopic:

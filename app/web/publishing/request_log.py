@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import structlog
 from starlette.types import Scope
 
+from app.web.scopes import key_id_in
 from event.identity import format_event_id
 from hub.publish import Accepted
 from runtime.sample import EventSample
@@ -40,7 +41,7 @@ class RequestLog:
             replayed=all(one.replayed for one in accepted),
             keyed=first.key is not None,
             body_bytes=body_bytes,
-            api_key=state["grant"].key_id if state.get("grant") else None,
+            api_key=key_id_in(scope),
             client=scope["client"][0] if scope.get("client") else None,
             total_seconds=round(time.monotonic() - started, 6),
         )

@@ -35,7 +35,7 @@ from app.web.api.rabbithub.path import parts_of
 from app.web.api.rabbithub.words import description, error_record, imported, read_import, read_wish, record
 from app.web.api.route.actor import actor_of
 from app.web.api.route.context import context_of
-from app.web.authentication import key_id_of
+from app.web.authentication import grant_of, key_id_of
 from app.web.header_text import header_text
 from app.web.scopes import OPEN, Need, default_need, needs_by
 from db.errors import DatabaseError
@@ -317,7 +317,7 @@ async def _get(hub: Hub, call: _Call) -> Response:
         accept = call.request.headers.get("accept", "")
         return description(resource, address(hub, call.what, resource.place), as_json="json" in accept)
     if mode == "generate_token":
-        grant = getattr(call.request.state, "grant", None)
+        grant = grant_of(call.request)
         if grant is not None and not grant.has("publish"):
             raise FormRefused(403, "", "a token needs an API key with the scope publish")
         use = call.query.get("hub.intended_use", "")
