@@ -94,6 +94,11 @@ class IntakeRefused(Exception):
         super().__init__(detail)
         self.reason = reason
 
+    @property
+    def detail(self) -> str:
+        """Return the text as a log line and the database take it: 300 characters, without U+0000."""
+        return str(self)[:300].replace("\0", "")
+
 
 BEHIND: Final = "behind"
 """The reason of a record that is kept because an earlier one holds its key."""

@@ -26,7 +26,7 @@ class KeptMessages:
         try:
             is_kept = await self._database.fetchval(
                 "source.keep_message", message.queue, message.refused.reason,
-                str(message.refused)[:300].replace("\0", ""), key, message.body, _text_of(content),
+                message.refused.detail, key, message.body, _text_of(content),
             )  # fmt: skip
         except DatabaseError as error:
             raise IntakeUnavailable(str(error) or type(error).__name__) from error

@@ -46,7 +46,7 @@ from relay.source import (
     Taken,
 )
 
-__all__ = ["RecordIntake", "RecordOptions", "events_of"]
+__all__ = ["RecordIntake", "RecordOptions", "events_of", "refusal_of"]
 
 _TABLE_IS_FULL: Final = "53400"
 _HELD_TRIES: Final = 5
@@ -182,8 +182,7 @@ class RecordIntake:
             if len(records) > 1:
                 half = len(records) // 2
                 return await self._store(place, from_offset, records[half].offset, records[:half])
-            text = error.message if error.is_ours else f"it holds a value that cannot be stored ({error.sqlstate})"
-            judged = await self._judge(place, records, IntakeRefused("refused", text))
+            judged = await self._judge(place, records, refusal_of(error))
             return await self._commit(place, from_offset, to_offset, records, judged)
 
     async def _commit(
@@ -247,6 +246,12 @@ async def events_of(record: SourceRecord, topic: str, own_ids: str) -> tuple[lis
     return [dataclasses.replace(draft, idempotency_key=None) for draft in drafts], message.left_out
 
 
+def refusal_of(error: Refused) -> IntakeRefused:
+    """Return why a record can be no event that the database does not take."""
+    text = error.message if error.is_ours else f"it holds a value that cannot be stored ({error.sqlstate})"
+    return IntakeRefused("refused", text)
+
+
 def _keys(record: SourceRecord, drafts: Sequence[Draft] | None) -> Set[str]:
     """Return the keys of a record's events, which are several for a batch of CloudEvents; without events, its own."""
     keys = [record.key] if drafts is None else [draft.key for draft in drafts]
@@ -274,7 +279,7 @@ def _arguments(
         [draft.payload for draft in drafts],
         [n + 1 for n, _ in refused],
         [one.reason for _, one in refused],
-        [str(one)[:300].replace("\0", "") for _, one in refused],
+        [one.detail for _, one in refused],
         [records[n].raw.key for n, _ in refused],
         [records[n].raw.value for n, _ in refused],
         [_headers_json(records[n].raw) for n, _ in refused],

@@ -21,7 +21,7 @@ from db.pool import Database, Row
 from event.event import Draft
 from hub.intake.kept_messages import content_of
 from hub.intake.messages import events_of_message
-from hub.intake.records import events_of
+from hub.intake.records import events_of, refusal_of
 from relay.kafka.source.incoming import read_record
 from relay.source import IntakeRefused, SourceRoute
 
@@ -191,8 +191,8 @@ class Refusals:
                 await self._publish(row)
                 await savepoint.execute("source.release", row["id"])
         except (IntakeRefused, Refused) as error:
-            reason, text = _why(error)
-            await self._database.execute("source.refuse_again", row["id"], reason, text)
+            refused = error if isinstance(error, IntakeRefused) else refusal_of(error)
+            await self._database.execute("source.refuse_again", row["id"], refused.reason, refused.detail)
             lane.blocked |= keys
             return True
         settled.released += 1
@@ -210,13 +210,6 @@ class _Lane:
     keys: set[str]
     after: int
     blocked: set[str] = field(default_factory=set)
-
-
-def _why(error: IntakeRefused | Refused) -> tuple[str, str]:
-    if isinstance(error, IntakeRefused):
-        return error.reason, str(error)[:300]
-    text = error.message if error.is_ours else f"it holds a value that cannot be stored ({error.sqlstate})"
-    return "refused", text[:300]
 
 
 def _kept(row: Row) -> _Kept:

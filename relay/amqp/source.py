@@ -231,8 +231,8 @@ class AmqpSource:
                 return False
         if await _settled(message.reject(requeue=False) if kept_in is None else message.ack()):
             self._metrics.refused.labels(queue, refused.reason).inc()
-            detail = str(refused)[:300]
-            _log.warning("amqp_source_refused", queue=queue, reason=refused.reason, detail=detail, kept_in=kept_in)
+            told = {"reason": refused.reason, "detail": refused.detail, "kept_in": kept_in}
+            _log.warning("amqp_source_refused", queue=queue, **told)
         return True
 
 

@@ -223,7 +223,7 @@ class PartitionReader:
             if outcome.reason != BEHIND:
                 _log.warning(
                     "kafka_source_refused", source=source, partition=self.place.partition, offset=offset,
-                    reason=outcome.reason, detail=str(outcome)[:300],
+                    reason=outcome.reason, detail=outcome.detail,
                 )  # fmt: skip
         if taken.count:
             self.last_record_at = records[taken.count - 1].raw.at
