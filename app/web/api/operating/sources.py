@@ -234,9 +234,7 @@ async def list_refusals(
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> RefusalPage:
     """Oldest first, without their values; `next_cursor` leads to the next page."""
-    after = read_cursor(cursor, [int]) or [0]
-    rows = await context.database.fetch("source.refusals", source, after[0], limit + 1)
-    return _page(rows, limit, request, response)
+    return await list_all_refusals(request, response, context, cursor, limit, source)
 
 
 @router.get(
@@ -261,7 +259,8 @@ async def list_all_refusals(
         rows = await database.fetch("source.all_refusals", after[0], limit + 1)
     else:
         rows = await database.fetch("source.refusals", source, after[0], limit + 1)
-    return _page(rows, limit, request, response)
+    next_cursor = link_next(request, response, [rows[limit - 1]["id"]] if len(rows) > limit else None)
+    return RefusalPage.model_validate({"items": [_refusal(row) for row in rows[:limit]], "next_cursor": next_cursor})
 
 
 @router.get(
@@ -329,11 +328,6 @@ async def _sources(context: Context) -> list[SourceOut]:
     for row in await context.database.fetch("source.list", _PARTITIONS_MAX):
         found.setdefault(row["source"], []).append(row)
     return [_source(name, topics.get(name), of) for name, of in sorted(found.items())]
-
-
-def _page(rows: Sequence[Row], limit: int, request: Request, response: Response) -> RefusalPage:
-    next_cursor = link_next(request, response, [rows[limit - 1]["id"]] if len(rows) > limit else None)
-    return RefusalPage.model_validate({"items": [_refusal(row) for row in rows[:limit]], "next_cursor": next_cursor})
 
 
 def _kept(context: Context) -> Refusals:
