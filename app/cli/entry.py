@@ -9,14 +9,15 @@ import signal
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import uvloop
 
 from app.cli.failure import CommandFailed
-from app.log import configure_logging
-from app.settings.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from app.settings.settings import Settings
 
 __all__ = ["Config", "Json", "Url", "parsed", "run", "say", "settings_from", "tell", "tune_gc"]
 
@@ -33,7 +34,13 @@ Url = Annotated[
 
 
 def settings_from(config: Path | None) -> Settings:
-    """Return the settings of the environment and the file. Raises ``SettingsRefused``."""
+    """Return the settings of the environment and the file. Raises ``SettingsRefused``.
+
+    Their modules are imported here, because most commands ask a hub and need none: that is half of a start.
+    """
+    from app.log import configure_logging
+    from app.settings.settings import load_settings
+
     settings = load_settings(file=config)
     configure_logging(settings.log_format, settings.log_level)
     return settings

@@ -15,6 +15,8 @@ class CommandFailed(Exception):
 
 def explained(error: Exception) -> CommandFailed | None:
     """Return the message for the user; None for an unexpected error. Import only after a failure."""
+    if isinstance(error, CommandFailed):
+        return error
     from app.assembly.outbox_database import OutboxUnavailable
     from app.checks.check import ChecksRefused
     from app.settings.settings import SettingsRefused
@@ -26,8 +28,6 @@ def explained(error: Exception) -> CommandFailed | None:
     from db.secret_box import SecretBoxError
     from relay.sink import SinkUnavailable
 
-    if isinstance(error, CommandFailed):
-        return error
     told: tuple[tuple[type[Exception], int, str], ...] = (
         (ChecksRefused, 1, "{}"),
         (MigrationRefused, 1, "{}"),

@@ -11,15 +11,35 @@ import asyncio
 import getpass
 import json
 import os
+import ssl
 from collections.abc import Mapping
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
+from typing_extensions import override
 
+from app.cli.entry import settings_from
 from app.cli.failure import CommandFailed
-from app.settings.settings import Settings
+from app.settings.address import LISTEN
+from app.settings.file import are_given
 
-__all__ = ["AS_JSON", "answer_of", "ask", "caller", "connected", "get", "get_all", "hub_url", "post", "refusal_of"]
+if TYPE_CHECKING:
+    from app.settings.settings import Settings
+
+__all__ = [
+    "AS_JSON",
+    "answer_of",
+    "ask",
+    "caller",
+    "connected",
+    "get",
+    "get_all",
+    "hub_of",
+    "hub_url",
+    "post",
+    "refusal_of",
+]
 
 AS_JSON: Final = {"Content-Type": "application/json"}
 """The headers of a JSON body."""
@@ -30,9 +50,23 @@ _PAGE = 500
 _UNREACHABLE_STATUSES = frozenset({502, 503, 504})
 
 
+def hub_of(given: str | None, config: Path | None) -> str:
+    """Return the URL of the hub that is given or that the settings name, without trailing slash.
+
+    Settings are read only where they are needed and some are given. Raise ``CommandFailed`` for a text that is no http
+    URL, and ``SettingsRefused``.
+    """
+    if given or not are_given(config, os.environ):
+        return _checked(given or f"http://{LISTEN}")
+    return hub_url(None, settings_from(config))
+
+
 def hub_url(given: str | None, settings: Settings) -> str:
-    """Return the hub's URL, without trailing slash; raise ``CommandFailed`` for a text that is no http URL."""
-    url = given or settings.public_url or f"http://{settings.listen}"
+    """Return the hub's URL as ``hub_of`` does, where the settings are at hand."""
+    return _checked(given or settings.public_url or f"http://{settings.listen}")
+
+
+def _checked(url: str) -> str:
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, UnicodeError) as error:
@@ -76,7 +110,31 @@ async def post(
 
 def connected() -> httpx.AsyncClient:
     """Return a client for many requests to the hub: connections are kept, and each request has its own deadline."""
-    return httpx.AsyncClient(trust_env=False, timeout=_LONGEST_SECONDS)
+    return httpx.AsyncClient(transport=_Transport(), trust_env=False, timeout=_LONGEST_SECONDS)
+
+
+class _Transport(httpx.AsyncBaseTransport):
+    """httpx's own transport, one for each scheme. Certificates are read at the first https request: that takes as long
+    as a tenth of a command's start.
+    """
+
+    def __init__(self) -> None:
+        self._of_scheme: dict[str, httpx.AsyncHTTPTransport] = {}
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        scheme = request.url.scheme
+        if scheme not in self._of_scheme:
+            # A context without authorities trusts nobody, should TLS ever begin on a plain connection.
+            nobody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            verify = True if scheme == "https" else nobody
+            self._of_scheme[scheme] = httpx.AsyncHTTPTransport(verify=verify, trust_env=False)
+        return await self._of_scheme[scheme].handle_async_request(request)
+
+    @override
+    async def aclose(self) -> None:
+        for transport in self._of_scheme.values():
+            await transport.aclose()
 
 
 async def get(url: str, *, params: dict[str, str] | None = None, deadline_seconds: float = _GET_SECONDS) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.cli.entry import say, settings_from
+from app.cli.entry import say
 
 __all__ = ["empty_words", "listed", "print_list", "print_one"]
 
@@ -16,10 +16,10 @@ async def listed(
     path: str, asked: Mapping[str, str | None], limit: int | None, url: str | None, config: Path | None
 ) -> list[Any]:
     """Return the items of a list, at most ``limit`` if it is given. Parameters that are None are left out."""
-    from app.cli.hub_client import get_all, hub_url
+    from app.cli.hub_client import get_all, hub_of
 
     params = {name: value for name, value in asked.items() if value is not None}
-    return await get_all(f"{hub_url(url, settings_from(config))}{path}", params, limit)
+    return await get_all(f"{hub_of(url, config)}{path}", params, limit)
 
 
 def empty_words(asked: Mapping[str, str | None], nothing: str, no_match: str) -> str:
@@ -44,8 +44,8 @@ def print_list(
 
 async def print_one(path: str, url: str | None, config: Path | None, *, as_json: bool) -> int:
     """Print one object as JSON, with ``as_json`` on one line; return the exit code."""
-    from app.cli.hub_client import get, hub_url
+    from app.cli.hub_client import get, hub_of
 
-    found = await get(f"{hub_url(url, settings_from(config))}{path}")
+    found = await get(f"{hub_of(url, config)}{path}")
     say(json.dumps(found, indent=None if as_json else 2))
     return 0

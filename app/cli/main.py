@@ -9,9 +9,13 @@ import inspect
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     import typer
 
 __all__ = ["application", "main"]
@@ -21,6 +25,38 @@ _HELP: Final = """POST an event once; it reaches every webhook, Kafka topic and 
 Exit codes: 0 done, 1 findings or failures, 2 wrong use, 3 a server is unreachable, 4 not finished: events are still on
 their way, 75 stopped by force, 130 Ctrl-C.
 """
+_PANELS: Final[Mapping[str, Mapping[str, str]]] = {
+    "Run": {
+        "serve": "commands.serve", "relay": "commands.serve", "deliver": "commands.serve", "doctor": "commands.doctor",
+        "migrate": "commands.migrate", "rewrite": "commands.erase", "broker": "commands.broker",
+        "config": "commands.config", "keys": "commands.keys", "layout": "commands.layout",
+    },
+    "Publish and receive": {
+        "publish": "commands.publish", "subscribe": "commands.subscribe", "listen": "commands.listen",
+        "monitor": "commands.monitor", "chat": "commands.chat", "sync": "commands.syncing.sync",
+        "test-filter": "commands.filter_check", "consume": "commands.consume",
+        "subscriptions": "commands.subscriptions", "topics": "commands.topics",
+    },
+    "See and mend": {
+        "status": "commands.status", "attempts": "commands.attempts", "undelivered": "commands.undelivered",
+        "replay": "commands.replay", "erase": "commands.erase", "events": "commands.events", "holds": "commands.holds",
+        "deadletters": "commands.deadletters", "sources": "commands.sources",
+    },
+    "Try": {
+        "quickstart": "commands.quickstart", "seed": "commands.seed", "prove": "commands.prove",
+        "pump": "commands.pump",
+    },
+    "Queues and tasks": {
+        "work": "commands.work", "scale": "commands.scale", "queues": "commands.queues", "jobs": "commands.jobs",
+        "tasks": "commands.tasks",
+    },
+    "Services": {"call": "commands.call", "services": "commands.services", "requests": "commands.requests"},
+    "The lake": {"pipeline": "pipeline.commands"},
+}  # fmt: skip
+"""The commands in each panel of the help, and their modules in this package. A module has the command's name, or names
+the command's function so, with _ for -.
+"""
+_RUN_PROGRAMS: Final = ("consume", "work", "scale")
 _INTERRUPTED: Final = 130
 _STANDARD_ERROR: Final = 2
 
@@ -53,7 +89,7 @@ def _run() -> None:
     from app.cli.failure import explained
 
     try:
-        application()(standalone_mode=True)
+        application(_named(sys.argv[1:]))(standalone_mode=True)
     except SystemExit:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -69,90 +105,44 @@ def _run() -> None:
         sys.exit(failure.code)
 
 
-def application() -> typer.Typer:
-    """Return the list of commands."""
+def application(only: str | None = None) -> typer.Typer:
+    """Return the list of commands; with ``only``, that command alone, so that a start imports no other's modules."""
     import typer
 
-    from app.cli.commands.attempts import attempts
-    from app.cli.commands.broker import broker
-    from app.cli.commands.call import call
-    from app.cli.commands.chat import chat
-    from app.cli.commands.consume import consume
-    from app.cli.commands.doctor import doctor
-    from app.cli.commands.erase import erase, rewrite
-    from app.cli.commands.filter_check import test_filter
-    from app.cli.commands.listen import listen
-    from app.cli.commands.migrate import migrate
-    from app.cli.commands.monitor import monitor
-    from app.cli.commands.prove import prove
-    from app.cli.commands.publish import publish
-    from app.cli.commands.pump import pump
-    from app.cli.commands.quickstart import quickstart
-    from app.cli.commands.replay import replay
-    from app.cli.commands.scale import scale
-    from app.cli.commands.seed import seed
-    from app.cli.commands.serve import deliver, relay, serve
-    from app.cli.commands.status import status
-    from app.cli.commands.subscribe import subscribe
-    from app.cli.commands.syncing.sync import sync
-    from app.cli.commands.undelivered import undelivered
     from app.cli.commands.version import common
-    from app.cli.commands.work import work
 
     commands = typer.Typer(
         name="hookwire", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )  # fmt: skip
     commands.callback()(common)
-    offered = {
-        "Run": (serve, relay, deliver, doctor, migrate, rewrite),
-        "Publish and receive": (publish, subscribe, listen, monitor, chat, sync, test_filter),
-        "See and mend": (status, attempts, undelivered, replay, erase),
-        "Try": (quickstart, seed, prove, pump),
-    }
-    for panel, verbs in offered.items():
-        for verb in verbs:
-            commands.command(rich_help_panel=panel)(verb)
-    commands.command(rich_help_panel="Run")(broker)
-    # Arguments after --exec, or --, belong to the program, in any form.
-    programs = {"allow_extra_args": True, "allow_interspersed_args": False}
-    commands.command(rich_help_panel="Publish and receive", context_settings=programs)(consume)
-    commands.command(rich_help_panel="Queues and tasks", context_settings=programs)(work)
-    commands.command(rich_help_panel="Queues and tasks", context_settings=programs)(scale)
-    commands.command(rich_help_panel="Services")(call)
-    for panel, named in _groups().items():
-        for name, group in named.items():
-            commands.add_typer(group, name=name, rich_help_panel=panel)
+    for panel, offered in _PANELS.items():
+        for name, module in offered.items():
+            if only in (None, name):
+                _add(commands, name, panel, getattr(_imported(module), name.replace("-", "_")))
     _unwrap(commands)
     return commands
 
 
-def _groups() -> dict[str, dict[str, typer.Typer]]:
-    """Return the commands that have commands of their own, by panel."""
-    from app.cli.commands.config import config
-    from app.cli.commands.deadletters import deadletters
-    from app.cli.commands.events import events
-    from app.cli.commands.holds import holds
-    from app.cli.commands.jobs import jobs
-    from app.cli.commands.keys import keys
-    from app.cli.commands.layout import layout
-    from app.cli.commands.queues import queues
-    from app.cli.commands.requests import requests
-    from app.cli.commands.services import services
-    from app.cli.commands.sources import sources
-    from app.cli.commands.subscriptions import subscriptions
-    from app.cli.commands.tasks import tasks
-    from app.cli.commands.topics import topics
-    from app.cli.pipeline.commands import pipeline
+def _imported(module: str) -> ModuleType:
+    return import_module(f"{__package__}.{module}")
 
-    return {
-        "Queues and tasks": {"queues": queues, "jobs": jobs, "tasks": tasks},
-        "Services": {"services": services, "requests": requests},
-        "Run": {"config": config, "keys": keys, "layout": layout},
-        "Publish and receive": {"subscriptions": subscriptions, "topics": topics},
-        "See and mend": {"events": events, "holds": holds, "deadletters": deadletters, "sources": sources},
-        "The lake": {"pipeline": pipeline},
-    }
+
+def _add(commands: typer.Typer, name: str, panel: str, command: Any) -> None:
+    """Add one command, or a group that has commands of its own."""
+    import typer
+
+    if isinstance(command, typer.Typer):
+        commands.add_typer(command, name=name, rich_help_panel=panel)
+    else:
+        # Arguments after --exec, or --, belong to the program, in any form.
+        takes_any = {"allow_extra_args": True, "allow_interspersed_args": False} if name in _RUN_PROGRAMS else None
+        commands.command(rich_help_panel=panel, context_settings=takes_any)(command)
+
+
+def _named(words: Sequence[str]) -> str | None:
+    """Return the command that the words begin with, if it is one. Another first word needs the whole list."""
+    return words[0] if words and any(words[0] in offered for offered in _PANELS.values()) else None
 
 
 def _unwrap(commands: typer.Typer) -> None:

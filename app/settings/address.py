@@ -7,9 +7,12 @@ from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from db.address import addresses, split_url
+from runtime.loopback import at_loopback
 
-__all__ = ["address_of", "check_amqp_url", "check_database_url"]
+__all__ = ["LISTEN", "address_of", "check_amqp_url", "check_database_url"]
 
+LISTEN: Final = at_loopback(8080)
+"""The address of the HTTP API where no setting names another."""
 _ESCAPES: Final = "in user and secret @ is %40, / is %2F, # is %23, ? is %3F, % is %25"
 _WRITABLE: Final = ("read-write", "primary", "any")
 

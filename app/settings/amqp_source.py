@@ -6,9 +6,8 @@ from typing import Any, Final, Literal
 from urllib.parse import parse_qsl, unquote
 
 from pydantic import Field, SecretStr, field_validator
-from pydantic_settings import BaseSettings, NoDecode
-from typing_extensions import Annotated  # noqa: UP035 - one home for it on 3.11
 
+from app.settings.part import SettingsPart
 from event.topic import TopicError, is_reserved, validate_topic
 from relay.amqp.name import NAME_RULE, is_exchange_name, is_queue_name
 from relay.source import SourceRoute
@@ -29,7 +28,7 @@ _NAME_BYTES_MAX = 240
 """AMQP allows 255; the queue for refused messages has a longer name."""
 
 
-class AmqpSourceSettings(BaseSettings):
+class AmqpSourceSettings(SettingsPart):
     """The AMQP queues to read. ``amqp_url`` and its TLS files serve the sink as well."""
 
     amqp_cloudevents_prefix: Literal["cloudEvents_", "ce-", "both"] = Field(
@@ -37,7 +36,7 @@ class AmqpSourceSettings(BaseSettings):
         description="How the sink names headers with CloudEvents attributes. `ce-` is read by the RabbitMQ binding of "
         "the CloudEvents SDK for Python.",
     )
-    amqp_sources: Annotated[tuple[str, ...], NoDecode] = Field(
+    amqp_sources: tuple[str, ...] = Field(
         (),
         description="Queues whose messages become events, comma separated: `QUEUE`, or `QUEUE?exchange=E&key=K` to "
         "bind it; `topic=T` names the topic (else the routing key), `rabbithub=X` an exchange of RabbitHub's URLs; "

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from pydantic import Field, SecretStr, field_validator
-from pydantic_settings import BaseSettings, NoDecode
-from typing_extensions import Annotated  # noqa: UP035 - one home for it on 3.11
 
+from app.settings.part import SettingsPart
 from runtime.loopback import at_loopback
 
 __all__ = ["ChatSettings"]
 
 
-class ChatSettings(BaseSettings):
+class ChatSettings(SettingsPart):
     """The XMPP server's address for components, and the rights of addresses."""
 
     xmpp_component: str = Field(
@@ -24,12 +23,12 @@ class ChatSettings(BaseSettings):
         at_loopback(5347),
         description="Host and port of the XMPP server for components; on this machine, for XEP-0114 has no encryption.",
     )
-    xmpp_readers: Annotated[tuple[str, ...], NoDecode] = Field(
+    xmpp_readers: tuple[str, ...] = Field(
         (),
         description="Addresses that may subscribe, comma separated, each with a pattern of topics: "
         "ada@example.org=orders.#, or *@example.org=# for a whole domain.",
     )
-    xmpp_publishers: Annotated[tuple[str, ...], NoDecode] = Field(
+    xmpp_publishers: tuple[str, ...] = Field(
         (), description="Addresses that may publish by a message to a topic, written as XMPP_READERS are."
     )
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import platformdirs
 from pydantic import AfterValidator, Field, SecretStr, field_validator
-from pydantic_settings import BaseSettings
 from typing_extensions import Annotated  # noqa: UP035 - one home for both on 3.11
 
 from app.settings.address import check_database_url
+from app.settings.part import SettingsPart
 
 __all__ = ["DatabaseSettings"]
 
@@ -31,7 +31,7 @@ def _data_dir() -> Path:
     return local.absolute() if local.is_dir() else Path(platformdirs.user_state_dir("hookwire"))
 
 
-class DatabaseSettings(BaseSettings):
+class DatabaseSettings(SettingsPart):
     """The server, the pool of connections to it, the wait for it, and the folder of the embedded one."""
 
     data_dir: DataFolder = Field(

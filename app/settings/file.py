@@ -1,16 +1,36 @@
-"""The file of settings: TOML, one key for each setting."""
+"""Where settings stand: a TOML file with one key for each, and variables of the environment."""
 
 from __future__ import annotations
 
 import difflib
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["SettingsFile", "SettingsRefused", "hint", "read_file", "unknown_variables"]
+__all__ = [
+    "PREFIX",
+    "SettingsFile",
+    "SettingsRefused",
+    "are_given",
+    "hint",
+    "is_foreign",
+    "read_file",
+    "unknown_variables",
+]
+
+PREFIX: Final = "HOOKWIRE_"
+_PLACE: Final = "HOOKWIRE_CONFIG"
+_FOREIGN: Final = (
+    _PLACE,
+    # Variables of the commands and the git hook, and those that `hookwire consume` gives to its programs.
+    "HOOKWIRE_URL", "HOOKWIRE_TOKEN", "HOOKWIRE_REPOSITORY", "HOOKWIRE_EVENT_ID", "HOOKWIRE_TOPIC",
+    "HOOKWIRE_KEY", "HOOKWIRE_SEQUENCE", "HOOKWIRE_CONTENT_TYPE", "HOOKWIRE_ATTEMPT",
+    "HOOKWIRE_TASK_ID", "HOOKWIRE_TASK_KIND", "HOOKWIRE_MESSAGE_ID",
+)  # fmt: skip
+_FILE: Final = Path("hookwire.toml")
 
 
 class SettingsRefused(Exception):
@@ -40,12 +60,23 @@ class SettingsFile:
                 yield f"{self.place(name)}: unknown setting {name}{nearest}"
 
 
+def are_given(file: Path | None, environment: Mapping[str, str]) -> bool:
+    """Return whether a file or a variable holds settings; without them, all have their defaults."""
+    named = (name for name in environment if name.upper().startswith(PREFIX))
+    return file is not None or _FILE.exists() or any(name == _PLACE or not is_foreign(name) for name in named)
+
+
+def is_foreign(name: str) -> bool:
+    """Return whether a variable with our prefix is no setting."""
+    return name in _FOREIGN or name.startswith(("HOOKWIRE_TEST_", "HOOKWIRE_HEADER_"))
+
+
 def read_file(file: Path | None) -> SettingsFile:
     """Read the file; None: ``hookwire.toml`` in the working directory, if it exists.
 
     Raise :class:`SettingsRefused` for a file that is missing, is no TOML, or cannot be read.
     """
-    path = file or Path("hookwire.toml")
+    path = file or _FILE
     try:
         text = path.read_text(encoding="utf-8")
         return SettingsFile(path, tomllib.loads(text), text)

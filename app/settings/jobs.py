@@ -6,12 +6,13 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, model_validator
-from pydantic_settings import BaseSettings
+
+from app.settings.part import SettingsPart
 
 __all__ = ["JobsSettings"]
 
 
-class JobsSettings(BaseSettings):
+class JobsSettings(SettingsPart):
     """Settings of the rooms `jobs` and `reqrep`."""
 
     temporary_queues_max: int = Field(

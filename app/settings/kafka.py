@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator
-from pydantic_settings import BaseSettings
+
+from app.settings.part import SettingsPart
 
 __all__ = ["KafkaSettings", "check_servers"]
 
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 
 
-class KafkaSettings(BaseSettings):
+class KafkaSettings(SettingsPart):
     """Kafka's address, our identity there, and options of records."""
 
     kafka_bootstrap_servers: str = Field("", description="host:port,host:port; none: no Kafka sink.")

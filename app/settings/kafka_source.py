@@ -7,8 +7,6 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from pydantic import Field, field_validator
-from pydantic_settings import NoDecode
-from typing_extensions import Annotated  # noqa: UP035 - one home for it on 3.11
 
 from app.settings.kafka import KafkaSettings, check_servers
 from event.topic import TopicError, is_reserved, validate_topic
@@ -24,7 +22,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 class KafkaSourceSettings(KafkaSettings):
     """The Kafka topics to read, beside the settings of Kafka, whose TLS files and user serve for them as well."""
 
-    kafka_sources: Annotated[tuple[str, ...], NoDecode] = Field(
+    kafka_sources: tuple[str, ...] = Field(
         (),
         description="Kafka topics whose records become events, comma separated: `TOPIC`, or `TOPIC?topic=T` for "
         "another topic of the hub; `start=earliest` begins with the oldest record (default: `latest`), `group=G` "

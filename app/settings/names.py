@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pydantic import Field
-from pydantic_settings import BaseSettings
+
+from app.settings.part import SettingsPart
 
 __all__ = ["NameSettings"]
 
 
-class NameSettings(BaseSettings):
+class NameSettings(SettingsPart):
     """Settings of names that their first use makes."""
 
     topics_auto_create: bool = Field(True, description="Publishing to an unknown topic creates it.")

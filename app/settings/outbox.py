@@ -7,12 +7,13 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator
-from pydantic_settings import BaseSettings
+
+from app.settings.part import SettingsPart
 
 __all__ = ["OutboxSettings"]
 
 
-class OutboxSettings(BaseSettings):
+class OutboxSettings(SettingsPart):
     """The outbox of ``relay --compat-table`` and ``pump --outbox``, when it is not in PostgreSQL."""
 
     outbox_url: SecretStr | None = Field(

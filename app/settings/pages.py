@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from pydantic import Field, field_validator
-from pydantic_settings import BaseSettings, NoDecode
-from typing_extensions import Annotated  # noqa: UP035 - one home for it on 3.11
+
+from app.settings.part import SettingsPart
 
 __all__ = ["PageSettings"]
 
@@ -15,15 +15,15 @@ _ORIGIN = re.compile(r"https?://([a-z0-9_.-]{1,253}|\[[0-9a-f:.]{2,45}\])(:[0-9]
 _HOST = re.compile(r"[a-z0-9_-][a-z0-9_.-]{0,252}|[0-9a-f:.]{2,45}")
 
 
-class PageSettings(BaseSettings):
+class PageSettings(SettingsPart):
     """Pages that may publish, host names under which the hub answers, and the name of a person behind a proxy."""
 
-    origins: Annotated[tuple[str, ...], NoDecode] = Field(
+    origins: tuple[str, ...] = Field(
         (),
         description="Origins of web pages whose scripts may publish, comma separated, such as https://shop.example; "
         "pages of other sites may change nothing.",
     )
-    hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+    hosts: tuple[str, ...] = Field(
         (),
         description="Without API keys: further host names of this hub, comma separated, besides those "
         "of the public URL, the listen address and loopback.",

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, SecretStr
-from pydantic_settings import BaseSettings
+from pydantic import Field, SecretStr, field_validator
+
+from app.settings.part import SettingsPart
 
 __all__ = ["PipelineSettings", "of_aws"]
 
 
-class PipelineSettings(BaseSettings):
+class PipelineSettings(SettingsPart):
     """The place of the lake, its object store, and the options of Spark.
 
     An S3 setting that is empty is taken from AWS's own variable of the same meaning.
@@ -55,6 +57,16 @@ class PipelineSettings(BaseSettings):
     pipeline_s3_session_token: SecretStr | None = Field(
         None, description="For keys that expire: their token; none: AWS_SESSION_TOKEN."
     )
+
+    @field_validator("pipeline_conf", mode="before")
+    @classmethod
+    def _read_json(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            raise ValueError('must be a JSON object such as {"spark.ui.enabled": "true"}') from None
 
 
 def of_aws(*names: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
-from pydantic_settings import BaseSettings
 
+from app.settings.part import SettingsPart
 from webhooks.custom_header import is_coding, is_ours, is_private
 
 __all__ = ["RabbitHubSettings"]
@@ -14,7 +14,7 @@ __all__ = ["RabbitHubSettings"]
 _HEADER_NAME = r"^([A-Za-z0-9-]{1,100})?$"
 
 
-class RabbitHubSettings(BaseSettings):
+class RabbitHubSettings(SettingsPart):
     """Options in which RabbitHub installations differ."""
 
     rabbithub_mirror: bool = Field(

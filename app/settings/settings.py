@@ -10,21 +10,18 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
-from typing_extensions import Annotated, override  # noqa: UP035 - one home for both on 3.11
+from pydantic import ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
-from app.settings.address import address_of, check_amqp_url
+from app.settings.address import LISTEN, address_of, check_amqp_url
 from app.settings.amqp_source import AmqpSourceSettings, route_of
 from app.settings.chat import ChatSettings
 from app.settings.database import DatabaseSettings
-from app.settings.file import SettingsFile, SettingsRefused, read_file, unknown_variables
+from app.settings.file import PREFIX, SettingsFile, SettingsRefused, is_foreign, read_file, unknown_variables
 from app.settings.jobs import JobsSettings
 from app.settings.kafka_source import KafkaSourceSettings
-from app.settings.logs import LogSettings
 from app.settings.mistake import words_of
 from app.settings.names import NameSettings
 from app.settings.outbox import OutboxSettings
@@ -34,37 +31,26 @@ from app.settings.rabbithub import RabbitHubSettings
 from app.settings.websub import VerificationSettings
 from relay.amqp.name import EXCHANGE_NAME_PATTERN
 from relay.source import SourceRoute
-from runtime.loopback import at_loopback
 
 __all__ = ["PREFIX", "Settings", "SettingsRefused", "load_settings"]
 
-PREFIX = "HOOKWIRE_"
-_FOREIGN = (
-    "HOOKWIRE_CONFIG",
-    # Variables of the commands and the git hook, and those that `hookwire consume` gives to its programs.
-    "HOOKWIRE_URL", "HOOKWIRE_TOKEN", "HOOKWIRE_REPOSITORY", "HOOKWIRE_EVENT_ID", "HOOKWIRE_TOPIC",
-    "HOOKWIRE_KEY", "HOOKWIRE_SEQUENCE", "HOOKWIRE_CONTENT_TYPE", "HOOKWIRE_ATTEMPT",
-    "HOOKWIRE_TASK_ID", "HOOKWIRE_TASK_KIND", "HOOKWIRE_MESSAGE_ID",
-)  # fmt: skip
 _PUBLIC_URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
 
 class Settings(
-    AmqpSourceSettings, ChatSettings, DatabaseSettings, JobsSettings, KafkaSourceSettings, LogSettings, NameSettings,
+    AmqpSourceSettings, ChatSettings, DatabaseSettings, JobsSettings, KafkaSourceSettings, NameSettings,
     OutboxSettings,
     PageSettings, PipelineSettings, RabbitHubSettings, VerificationSettings,
 ):  # fmt: skip
     """All settings. Times are in seconds, sizes in bytes."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, frozen=True, extra="forbid", case_sensitive=False, env_ignore_empty=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, defer_build=False)
 
     profile: Literal["development", "production"] = Field(
         "development", description="development listens on loopback only and allows callbacks to loopback."
     )
     listen: str = Field(
-        at_loopback(8080),
+        LISTEN,
         description="Address and port of the HTTP API; port 0 takes a free one. Default [::1]:8080 without IPv4.",
     )
     metrics_listen: str = Field(
@@ -139,10 +125,10 @@ class Settings(
         description="Make the deliveries of an event in the commit that publishes it, if no earlier event waits.",
     )
     lease_seconds: float = Field(6.0, ge=0.5, le=300, description="Time that a silent relay keeps its lease.")
-    egress_allow_cidrs: Annotated[tuple[str, ...], NoDecode] = Field(
+    egress_allow_cidrs: tuple[str, ...] = Field(
         (), description="Private networks that callbacks may reach, comma separated; empty: public addresses only."
     )
-    egress_allow_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+    egress_allow_hosts: tuple[str, ...] = Field(
         (), description="Host names (exact or *.suffix) that callbacks may reach at any address."
     )
     egress_allow_http: bool = Field(True, description="Callbacks may use http, not only https.")
@@ -191,7 +177,7 @@ class Settings(
         le=31_536_000,
         description="Time of failures after which a subscription is disabled, never WebSub's; 0: never.",
     )
-    retry_schedule_seconds: Annotated[tuple[Annotated[int, Field(ge=0, le=604_800)], ...], NoDecode] = Field(
+    retry_schedule_seconds: tuple[Annotated[int, Field(ge=0, le=604_800)], ...] = Field(
         (5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400),
         description="Pauses between attempts, comma separated; the last failure makes a dead letter.",
     )
@@ -225,7 +211,7 @@ class Settings(
     websub_publish_secret: SecretStr | None = Field(
         None, description="Signs hub.content, which publishers without an API key use to send a topic's content."
     )
-    websub_sha1_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+    websub_sha1_hosts: tuple[str, ...] = Field(
         (), description="Hosts of old WebSub callbacks that check sha1 only, comma separated."
     )
     websub_strict_topic: bool = Field(
@@ -259,7 +245,7 @@ class Settings(
         description="Retention of the data that `hookwire pipeline` stores in the database: metrics, service levels, "
         "backlog. 0: for ever.",
     )
-    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
+    trusted_proxies: tuple[str, ...] = Field(
         (), description="Proxies whose X-Forwarded headers count: addresses and networks, comma separated."
     )
     docs: bool | None = Field(None, description="Serve the page /docs; default on in development, off in production.")
@@ -274,6 +260,13 @@ class Settings(
         None,
         description="Log a line for each publish, delivery and failed attempt (20 of each per second at most); default"
         " on in development, off in production.",
+    )
+    log_sample_share: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Share of the events with a log line for the request that stored them and for each attempt; "
+        "0: none, 1: all. Each process chooses the same events.",
     )
     failpoints: str = Field("", description="For tests: name:kill|hang|error|delay|stall[=seconds][@n or /n],...")
 
@@ -373,18 +366,6 @@ class Settings(
         """Return whether there is a queue or a topic to read."""
         return bool(self.amqp_sources or self.kafka_sources)
 
-    @classmethod
-    @override
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (env_settings, init_settings)
-
 
 def _address(name: str, text: str) -> tuple[str, int]:
     address = address_of(text)
@@ -403,12 +384,12 @@ def load_settings(
     environment = os.environ if environment is None else environment
     named = environment.get("HOOKWIRE_CONFIG")
     found = read_file(file or (Path(named) if named is not None else None))
-    ours = [name for name in environment if name.startswith(PREFIX) and not _is_foreign(name)]
+    ours = [name for name in environment if name.startswith(PREFIX) and not is_foreign(name)]
     known = Settings.model_fields
     mistakes = [*unknown_variables(ours, PREFIX, known), *found.unknown(known)]
     values = {name: value for name, value in found.values.items() if name in known}
     try:
-        settings = Settings(**{**(defaults or {}), **values})
+        settings = Settings(**{**(defaults or {}), **values, **_variables(environment)})
     except ValidationError as error:
         # A misspelt name may be the cause of a contradiction between settings, so it is reported first.
         wrong = [e for e in error.errors() if e["loc"] or not mistakes]
@@ -416,6 +397,12 @@ def load_settings(
     if mistakes:
         raise SettingsRefused("\n".join(mistakes))
     return settings
+
+
+def _variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that variables name; an empty one counts as absent."""
+    names = {f"{PREFIX}{name.upper()}": name for name in Settings.model_fields}
+    return {names[key.upper()]: value for key, value in environment.items() if value and key.upper() in names}
 
 
 def _mistake(location: tuple[int | str, ...], message: str, environment: Mapping[str, str], file: SettingsFile) -> str:
@@ -430,7 +417,3 @@ def _mistake(location: tuple[int | str, ...], message: str, environment: Mapping
     if name in file.values and variable not in environment:
         return f"{file.place(name)}: {name}: {words}"
     return f"{variable}: {words}"
-
-
-def _is_foreign(name: str) -> bool:
-    return name in _FOREIGN or name.startswith(("HOOKWIRE_TEST_", "HOOKWIRE_HEADER_"))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pydantic import Field
-from pydantic_settings import BaseSettings
+
+from app.settings.part import SettingsPart
 
 __all__ = ["VerificationSettings"]
 
 
-class VerificationSettings(BaseSettings):
+class VerificationSettings(SettingsPart):
     """Limits for untrusted requesters (FS-04, FX-07). A requester is an IPv4 address or an IPv6 /64."""
 
     websub_verification_slots: int = Field(

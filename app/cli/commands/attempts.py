@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.data import segment
-from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.entry import Config, Json, Url, run, say
 from app.cli.failure import CommandFailed
 from app.cli.moment import shown_moment
 
@@ -38,11 +38,11 @@ def attempts(thing: Thing, url: Url = None, as_json: Json = False, config: Confi
 
 
 async def _attempts(thing: str, url: str | None, as_json: bool, config: Path | None) -> int:
-    from app.cli.hub_client import ask, connected, get_all, hub_url
+    from app.cli.hub_client import ask, connected, get_all, hub_of
 
     if not thing.startswith(("dlv_", "evt_")):
         raise CommandFailed(f"{thing} is neither a delivery (dlv_...) nor an event (evt_...)", 2)
-    hub = hub_url(url, settings_from(config))
+    hub = hub_of(url, config)
     deliveries = [thing]
     if thing.startswith("evt_"):
         await _require_event(hub, thing)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from app.cli.data import line, read_data, segment
-from app.cli.entry import Config, Json, Url, run, settings_from
+from app.cli.entry import Config, Json, Url, run
 
 __all__ = ["call"]
 
@@ -42,10 +42,10 @@ def call(
 
       hookwire call report --wait 0
     """
-    from app.cli.hub_client import hub_url
+    from app.cli.hub_client import hub_of
     from app.cli.service_reply import asked
 
-    target = f"{hub_url(url, settings_from(config))}/services/{segment(service)}"
+    target = f"{hub_of(url, config)}/services/{segment(service)}"
     headers = {}
     if content_type is not None:
         headers["Content-Type"] = line("--content-type", content_type)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from app.cli.data import segment
-from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.entry import Config, Json, Url, run, say
 from app.cli.failure import CommandFailed
 from app.cli.listing import print_one
 from app.cli.moment import shown_moment
@@ -133,9 +133,9 @@ def _path(thing: str, verb: str = "") -> str:
 async def _list(
     asked: dict[str, str | None], limit: int, each: bool, url: str | None, as_json: bool, config: Path | None
 ) -> int:
-    from app.cli.hub_client import get_all, hub_url
+    from app.cli.hub_client import get_all, hub_of
 
-    hub, params = hub_url(url, settings_from(config)), {name: text for name, text in asked.items() if text}
+    hub, params = hub_of(url, config), {name: text for name, text in asked.items() if text}
     of_sink = {name: text for name, text in params.items() if name == "sink"}
     holds = await get_all(f"{hub}/holds", of_sink, limit) if asked["kind"] is None else []
     dead = await get_all(f"{hub}/dead-letters", params, limit)
@@ -153,9 +153,9 @@ async def _verb(
     thing: str, verb: str, why: str | None, url: str | None, as_json: bool, config: Path | None, *,
     everything: bool = False,
 ) -> int:  # fmt: skip
-    from app.cli.hub_client import AS_JSON, hub_url, post
+    from app.cli.hub_client import AS_JSON, hub_of, post
 
-    address = f"{hub_url(url, settings_from(config))}{_path(thing, verb)}"
+    address = f"{hub_of(url, config)}{_path(thing, verb)}"
     body = json.dumps({"reason": why} | ({"all": True} if everything else {})).encode("ascii")
     done, _ = await post(address, body, AS_JSON, deadline_seconds=60.0)
     if as_json:

@@ -76,9 +76,9 @@ def erase(
 
 
 async def _erase(requests: list[dict[str, Any]], url: str | None, as_json: bool, config: Path | None) -> int:
-    from app.cli.hub_client import AS_JSON, connected, hub_url, post
+    from app.cli.hub_client import AS_JSON, connected, hub_of, post
 
-    hub = hub_url(url, settings_from(config))
+    hub = hub_of(url, config)
     total: Counter[str] = Counter(dict.fromkeys(_COUNTS, 0))
     places: dict[str, None] = {}
     async with connected() as client:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from app.cli.data import segment
-from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.entry import Config, Json, Url, run, say
 from app.cli.listing import listed, print_list
 from app.cli.moment import shown_moment
 from app.cli.one_line import on_one_line
@@ -78,10 +78,10 @@ def _row(one: dict[str, Any]) -> tuple[str, ...]:
 
 
 async def _show(event: str, url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import get, hub_url
+    from app.cli.hub_client import get, hub_of
     from app.cli.table import show as show_table
 
-    found = await get(f"{hub_url(url, settings_from(config))}/events/{segment(event)}")
+    found = await get(f"{hub_of(url, config)}/events/{segment(event)}")
     if as_json:
         say(json.dumps(found))
         return 0
@@ -111,10 +111,10 @@ def trace(event: Id, url: Url = None, as_json: Json = False, config: Config = No
 
 
 async def _trace(event: str, url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import get, hub_url
+    from app.cli.hub_client import get, hub_of
     from app.cli.table import show as show_table
 
-    found = await get(f"{hub_url(url, settings_from(config))}/events/{segment(event)}/timeline")
+    found = await get(f"{hub_of(url, config)}/events/{segment(event)}/timeline")
     if as_json:
         say(json.dumps(found))
         return 0

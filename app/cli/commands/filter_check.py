@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.entry import Config, Json, Url, parsed, run, say, settings_from
+from app.cli.entry import Config, Json, Url, parsed, run, say
 
 __all__ = ["test_filter"]
 
@@ -41,9 +41,9 @@ def test_filter(
 
 
 async def _test(asked: dict[str, Any], url: str | None, timeout: float, as_json: bool, config: Path | None) -> int:
-    from app.cli.hub_client import AS_JSON, hub_url, post
+    from app.cli.hub_client import AS_JSON, hub_of, post
 
-    target = f"{hub_url(url, settings_from(config))}/filters/test"
+    target = f"{hub_of(url, config)}/filters/test"
     verdict, _ = await post(target, json.dumps(asked).encode("ascii"), AS_JSON, deadline_seconds=timeout)
     say(json.dumps(verdict) if as_json else "matches" if verdict["matches"] else "does not match")
     return 0 if verdict["matches"] else 1

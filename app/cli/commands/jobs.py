@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.data import line, segment
-from app.cli.entry import Config, Json, Url, parsed, run, say, settings_from
+from app.cli.entry import Config, Json, Url, parsed, run, say
 from app.cli.listing import listed, print_list
 from app.cli.moment import shown_moment
 from app.cli.named_values import named_values
@@ -308,9 +308,9 @@ async def _list_periodic(url: str | None, config: Any, *, indent: int | None) ->
 async def _enqueue(
     body: dict[str, Any], headers: dict[str, str], url: str | None, config: Any, *, as_json: bool
 ) -> int:
-    from app.cli.hub_client import AS_JSON, hub_url, post
+    from app.cli.hub_client import AS_JSON, hub_of, post
 
-    address = f"{hub_url(url, settings_from(config))}/jobs"
+    address = f"{hub_of(url, config)}/jobs"
     made, _ = await post(address, json.dumps(body).encode(), {**AS_JSON, **headers}, deadline_seconds=60.0)
     say(json.dumps(made) if as_json else made["id"])
     return 0
@@ -320,9 +320,9 @@ async def _ask(
     method: str, path: str, body: dict[str, Any] | None, url: str | None, config: Any, shown: Any, *, as_json: bool
 ) -> int:
     """Ask the hub, and print its answer; where that is empty, what was done, with ``as_json`` as an object."""
-    from app.cli.hub_client import ask, connected, hub_url
+    from app.cli.hub_client import ask, connected, hub_of
 
-    address = f"{hub_url(url, settings_from(config))}{path}"
+    address = f"{hub_of(url, config)}{path}"
     content = json.dumps(body).encode() if body is not None else None
     async with connected() as client:
         made = await ask(client, method, address, content)
@@ -342,10 +342,10 @@ def _row(job: dict[str, Any]) -> tuple[str, ...]:
 
 
 async def _show(job: str, url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import get, hub_url
+    from app.cli.hub_client import get, hub_of
     from app.cli.table import show as show_table
 
-    found = await get(f"{hub_url(url, settings_from(config))}/jobs/{segment(job)}")
+    found = await get(f"{hub_of(url, config)}/jobs/{segment(job)}")
     if as_json:
         say(json.dumps(found))
         return 0
@@ -362,10 +362,10 @@ async def _show(job: str, url: str | None, as_json: bool, config: Any) -> int:
 
 
 async def _stats(days: int, url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import get, hub_url
+    from app.cli.hub_client import get, hub_of
     from app.cli.table import show as show_table
 
-    found = await get(f"{hub_url(url, settings_from(config))}/jobs/statistics", params={"days": str(days)})
+    found = await get(f"{hub_of(url, config)}/jobs/statistics", params={"days": str(days)})
     if as_json:
         say(json.dumps(found))
         return 0

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.entry import Config, Json, Url, parsed, run, settings_from
+from app.cli.entry import Config, Json, Url, parsed, run
 from app.cli.failure import CommandFailed
 
 __all__ = ["listen"]
@@ -48,14 +48,14 @@ def listen(
 
       hookwire listen orders.created --count 1 --json
     """
-    from app.cli.hub_client import hub_url
+    from app.cli.hub_client import hub_of
 
     if forward is not None and not forward.startswith(("http://", "https://")):
         raise CommandFailed(f"--forward: {forward} is no http URL", 2)
     asked: dict[str, Any] = {"topic": topic}
     if filter_ is not None:
         asked["filter"] = parsed("--filter", filter_)
-    hub = hub_url(url, settings_from(config))
+    hub = hub_of(url, config)
     run(_listen(hub, asked, subscription, forward, count, as_json))
 
 

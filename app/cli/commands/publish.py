@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.data import has_waiting_input, is_file, line, read_data, segment
-from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.entry import Config, Json, Url, run, say
 from app.cli.failure import CommandFailed
 
 __all__ = ["publish"]
@@ -46,9 +46,9 @@ def publish(
 
       hookwire publish orders @batch.ndjson --content-type application/x-ndjson
     """
-    from app.cli.hub_client import hub_url
+    from app.cli.hub_client import hub_of
 
-    target = f"{hub_url(url, settings_from(config))}/topics/{segment(topic)}/events"
+    target = f"{hub_of(url, config)}/topics/{segment(topic)}/events"
     named = idempotency_key or f"cli-{secrets.token_hex(8)}"
     headers = {"Idempotency-Key": line("--idempotency-key", named)}
     body = read_data(data)  # read before the event loop runs: under it, Ctrl-C would wait for the end of a read

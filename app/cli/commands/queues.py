@@ -165,9 +165,9 @@ def _row(queue: dict[str, Any]) -> tuple[str, ...]:
 
 
 async def _submit(name: str, body: bytes, headers: dict[str, str], url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import hub_url, post
+    from app.cli.hub_client import hub_of, post
 
-    address = f"{hub_url(url, settings_from(config))}/queues/{segment(name)}/messages"
+    address = f"{hub_of(url, config)}/queues/{segment(name)}/messages"
     made, _ = await post(address, body, headers, deadline_seconds=30.0)
     say(json.dumps(made) if as_json else "\n".join(made["ids"]))
     return 0
@@ -176,9 +176,9 @@ async def _submit(name: str, body: bytes, headers: dict[str, str], url: str | No
 async def _chosen(
     name: str, verb: str, ids: list[str] | None, why: str | None, url: str | None, config: Any, *, as_json: bool
 ) -> int:
-    from app.cli.hub_client import AS_JSON, hub_url, post
+    from app.cli.hub_client import AS_JSON, hub_of, post
 
-    address = f"{hub_url(url, settings_from(config))}/queues/{segment(name)}/{verb}"
+    address = f"{hub_of(url, config)}/queues/{segment(name)}/{verb}"
     body = json.dumps({"ids": ids or None, "reason": why}).encode("ascii")
     done, _ = await post(address, body, AS_JSON, deadline_seconds=60.0)
     say(json.dumps(done) if as_json else f"{len(done['ids'])} done")
@@ -186,9 +186,9 @@ async def _chosen(
 
 
 async def _verb(name: str, verb: str, why: str | None, url: str | None, config: Any, *, as_json: bool) -> int:
-    from app.cli.hub_client import ask, connected, hub_url
+    from app.cli.hub_client import ask, connected, hub_of
 
-    address = f"{hub_url(url, settings_from(config))}/queues/{segment(name)}/{verb}"
+    address = f"{hub_of(url, config)}/queues/{segment(name)}/{verb}"
     async with connected() as client:
         made = await ask(client, "POST", address, json.dumps({"reason": why}).encode("ascii"))
     say(json.dumps(made or {"queue": name, "done": f"{verb}d"}) if as_json else f"{name}: {verb}d")

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.entry import Config, Json, Url, run, say
 from app.cli.failure import CommandFailed
 
 __all__ = ["quickstart"]
@@ -34,9 +34,9 @@ def quickstart(url: Url = None, as_json: Json = False, config: Config = None) ->
 
 
 async def _quickstart(url: str | None, as_json: bool, config: Path | None) -> int:
-    from app.cli.hub_client import ask, connected, hub_url
+    from app.cli.hub_client import ask, connected, hub_of
 
-    hub = hub_url(url, settings_from(config))
+    hub = hub_of(url, config)
     tell_step = (lambda _text: None) if as_json else say
     async with connected() as client:
         asked = {"topic": "quickstart.*", "lifetime_seconds": 60, "on_end": "drop"}

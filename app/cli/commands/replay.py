@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.entry import Config, Json, Url, run, say
 from app.cli.failure import CommandFailed
 
 __all__ = ["replay"]
@@ -68,9 +68,9 @@ def replay(
 
 
 async def _replay(body: dict[str, Any], url: str | None, wait: bool, as_json: bool, config: Path | None) -> int:
-    from app.cli.hub_client import AS_JSON, hub_url, post
+    from app.cli.hub_client import AS_JSON, hub_of, post
 
-    hub = hub_url(url, settings_from(config))
+    hub = hub_of(url, config)
     content = json.dumps(body).encode("ascii")
     made, _ = await post(f"{hub}/replays", content, AS_JSON, deadline_seconds=_DEADLINE_SECONDS)
     if wait and not body["dry_run"]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.data import segment
-from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.entry import Config, Json, Url, run, say
 from app.cli.listing import listed, print_list
 from app.cli.moment import shown_moment
 
@@ -49,10 +49,10 @@ def show(request: Id, wait: Wait = 0, url: Url = None, as_json: Json = False, co
 
       hookwire requests show 6f1e0c7ab5f84e0d9c2b7a51d0e3f482 --wait 60
     """
-    from app.cli.hub_client import hub_url
+    from app.cli.hub_client import hub_of
     from app.cli.service_reply import shown
 
-    address = f"{hub_url(url, settings_from(config))}/requests/{segment(request)}"
+    address = f"{hub_of(url, config)}/requests/{segment(request)}"
     run(shown(address, wait_seconds=wait, as_json=as_json))
 
 
@@ -79,9 +79,9 @@ def _row(one: dict[str, Any]) -> tuple[str, ...]:
 
 
 async def _close(ids: list[str], url: str | None, config: Any, *, as_json: bool) -> int:
-    from app.cli.hub_client import ask, connected, hub_url
+    from app.cli.hub_client import ask, connected, hub_of
 
-    hub = hub_url(url, settings_from(config))
+    hub = hub_of(url, config)
     async with connected() as client:
         for one in ids:
             await ask(client, "DELETE", f"{hub}/requests/{segment(one)}")

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.entry import Config, Json, Url, run, say
 
 __all__ = ["batches", "samples", "seed"]
 
@@ -65,9 +65,9 @@ def batches(count: int, prefix: str) -> Iterator[tuple[str, str, list[dict[str, 
 
 
 async def _seed(count: int, prefix: str, url: str | None, timeout: float, as_json: bool, config: Path | None) -> int:
-    from app.cli.hub_client import connected, hub_url, post
+    from app.cli.hub_client import connected, hub_of, post
 
-    hub, published = hub_url(url, settings_from(config)), Counter[str]()
+    hub, published = hub_of(url, config), Counter[str]()
     async with connected() as client:
         for topic, key, contents in batches(count, prefix):
             headers = {"Content-Type": "application/x-ndjson", "Hookwire-Key": key}

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.data import segment
-from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.entry import Config, Json, Url, run, say
 from app.cli.failure import CommandFailed
 from app.cli.listing import listed, print_list, print_one
 from app.cli.moment import shown_moment
@@ -109,9 +109,9 @@ def _row(service: dict[str, Any]) -> tuple[str, ...]:
 
 
 async def _set(name: str, values: dict[str, Any], url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.hub_client import ask, connected, hub_url
+    from app.cli.hub_client import ask, connected, hub_of
 
-    address = f"{hub_url(url, settings_from(config))}/services/{segment(name)}"
+    address = f"{hub_of(url, config)}/services/{segment(name)}"
     async with connected() as client:
         present = await ask(client, "GET", address, none_for=404)
         before = {one: present[one] for one in _SETTINGS} if present is not None else {}
@@ -121,9 +121,9 @@ async def _set(name: str, values: dict[str, Any], url: str | None, as_json: bool
 
 
 async def _verb(name: str, verb: str, why: str | None, url: str | None, config: Any, *, as_json: bool) -> int:
-    from app.cli.hub_client import ask, connected, hub_url
+    from app.cli.hub_client import ask, connected, hub_of
 
-    address = f"{hub_url(url, settings_from(config))}/services/{segment(name)}/{verb}"
+    address = f"{hub_of(url, config)}/services/{segment(name)}/{verb}"
     async with connected() as client:
         made = await ask(client, "POST", address, json.dumps({"reason": why}).encode("ascii"))
     say(json.dumps(made or {"service": name, "done": f"{verb}d"}) if as_json else f"{name}: {verb}d")

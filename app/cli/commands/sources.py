@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from app.cli.data import segment
-from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.entry import Config, Json, Url, run, say
 from app.cli.failure import CommandFailed
 from app.cli.listing import listed, print_list
 from app.cli.moment import shown_moment
@@ -116,9 +116,9 @@ def skip(refusal: Refusal, why: Why = None, url: Url = None, as_json: Json = Fal
 
 
 async def _list(url: str | None, as_json: bool, config: Path | None) -> int:
-    from app.cli.hub_client import get, hub_url
+    from app.cli.hub_client import get, hub_of
 
-    found = (await get(f"{hub_url(url, settings_from(config))}/sources"))["items"]
+    found = (await get(f"{hub_of(url, config)}/sources"))["items"]
     rows = [(one, part) for one in found for part in one["partitions"]]
     if as_json:
         print_list(found, _HEADS, str, (), "", as_json=True)
@@ -197,8 +197,8 @@ async def _act(path: str, asked: dict[str, Any], said: str, url: str | None, as_
 
 
 async def _post(path: str, asked: dict[str, Any], url: str | None, config: Path | None) -> Any:
-    from app.cli.hub_client import AS_JSON, hub_url, post
+    from app.cli.hub_client import AS_JSON, hub_of, post
 
-    address = f"{hub_url(url, settings_from(config))}{path}"
+    address = f"{hub_of(url, config)}{path}"
     found, _ = await post(address, json.dumps(asked).encode(), AS_JSON, deadline_seconds=60.0)
     return found

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.entry import Config, Json, Url, run, say
 
 __all__ = ["status"]
 
@@ -36,9 +36,9 @@ def status(topic: Topic = None, url: Url = None, as_json: Json = False, config: 
 
 
 async def _status_of(topic: str, url: str | None, as_json: bool, config: Path | None) -> int:
-    from app.cli.hub_client import get_all, hub_url
+    from app.cli.hub_client import get_all, hub_of
 
-    subscriptions = await get_all(f"{hub_url(url, settings_from(config))}/subscriptions", {"topic": topic})
+    subscriptions = await get_all(f"{hub_of(url, config)}/subscriptions", {"topic": topic})
     if as_json:
         say(json.dumps({"subscriptions": subscriptions}))
     else:
@@ -47,9 +47,9 @@ async def _status_of(topic: str, url: str | None, as_json: bool, config: Path | 
 
 
 async def _status(url: str | None, as_json: bool, config: Path | None) -> int:
-    from app.cli.hub_client import get, get_all, hub_url
+    from app.cli.hub_client import get, get_all, hub_of
 
-    hub = hub_url(url, settings_from(config))
+    hub = hub_of(url, config)
     verdict, subscriptions = await get(f"{hub}/status"), await get_all(f"{hub}/subscriptions")
     subscriptions.sort(key=lambda one: _FIRST.index(one["health"]) if one["health"] in _FIRST else len(_FIRST))
     if as_json:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.entry import Config, Json, Url, parsed, run, say, settings_from
+from app.cli.entry import Config, Json, Url, parsed, run, say
 
 __all__ = ["subscribe"]
 
@@ -48,9 +48,9 @@ def subscribe(
 async def _subscribe(
     asked: dict[str, object], url: str | None, timeout: float, as_json: bool, config: Path | None
 ) -> int:
-    from app.cli.hub_client import AS_JSON, hub_url, post
+    from app.cli.hub_client import AS_JSON, hub_of, post
 
-    target = f"{hub_url(url, settings_from(config))}/subscriptions"
+    target = f"{hub_of(url, config)}/subscriptions"
     body = json.dumps(asked).encode("ascii")
     made, _ = await post(target, body, AS_JSON, deadline_seconds=timeout)
     if as_json:

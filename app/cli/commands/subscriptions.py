@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from app.cli.data import segment
-from app.cli.entry import Config, Json, Url, run, say, settings_from, tell
+from app.cli.entry import Config, Json, Url, run, say, tell
 from app.cli.failure import CommandFailed
 from app.cli.listing import listed, print_list
 
@@ -140,9 +140,9 @@ def _row(one: dict[str, Any]) -> tuple[str, ...]:
 async def _asked(
     method: str, subscription: str, verb: str, body: dict[str, Any] | None, url: str | None, config: Any
 ) -> Any:
-    from app.cli.hub_client import ask, connected, hub_url
+    from app.cli.hub_client import ask, connected, hub_of
 
-    address = f"{hub_url(url, settings_from(config))}/subscriptions/{segment(subscription)}{verb}"
+    address = f"{hub_of(url, config)}/subscriptions/{segment(subscription)}{verb}"
     content = json.dumps(body).encode("ascii") if body is not None else None
     async with connected() as client:
         return await ask(client, method, address, content)
@@ -178,10 +178,10 @@ async def _end(subscription: str, url: str | None, config: Any, *, as_json: bool
 
 async def _test(subscription: str, wait: float, url: str | None, as_json: bool, config: Any) -> int:
     from app.cli.attempt_lines import attempt_line
-    from app.cli.hub_client import ask, connected, get, hub_url
+    from app.cli.hub_client import ask, connected, get, hub_of
 
     sent = await _asked("POST", subscription, "/test", None, url, config)
-    hub = hub_url(url, settings_from(config))
+    hub = hub_of(url, config)
     asked = {"event_id": sent["event_id"], "subscription_id": subscription}
     until = asyncio.get_running_loop().time() + wait
     while True:

@@ -183,9 +183,9 @@ def _dead_row(one: dict[str, Any]) -> tuple[str, ...]:
 
 
 async def _cancel(task: str, why: str | None, url: str | None, config: Any, *, as_json: bool) -> int:
-    from app.cli.hub_client import ask, connected, hub_url
+    from app.cli.hub_client import ask, connected, hub_of
 
-    address = f"{hub_url(url, settings_from(config))}/tasks/{segment(task)}/cancel"
+    address = f"{hub_of(url, config)}/tasks/{segment(task)}/cancel"
     async with connected() as client:
         made = await ask(client, "POST", address, json.dumps({"reason": why}).encode("ascii"))
     say(json.dumps(made or {"id": task, "done": "cancelled"}) if as_json else f"{task}: cancelled")
@@ -195,9 +195,9 @@ async def _cancel(task: str, why: str | None, url: str | None, config: Any, *, a
 async def _chosen(
     verb: str, numbers: list[int] | None, why: str | None, url: str | None, config: Any, *, as_json: bool
 ) -> int:
-    from app.cli.hub_client import AS_JSON, hub_url, post
+    from app.cli.hub_client import AS_JSON, hub_of, post
 
-    address = f"{hub_url(url, settings_from(config))}/tasks/dead/{verb}"
+    address = f"{hub_of(url, config)}/tasks/dead/{verb}"
     body = json.dumps({"numbers": numbers or None, "reason": why}).encode("ascii")
     done, _ = await post(address, body, AS_JSON, deadline_seconds=60.0)
     say(json.dumps(done) if as_json else f"{len(done['numbers'])} done")
@@ -205,9 +205,9 @@ async def _chosen(
 
 
 async def _kind(name: str, values: dict[str, Any], url: str | None, config: Any, *, as_json: bool) -> int:
-    from app.cli.hub_client import ask, connected, hub_url
+    from app.cli.hub_client import ask, connected, hub_of
 
-    address = f"{hub_url(url, settings_from(config))}/task-kinds/{segment(name)}"
+    address = f"{hub_of(url, config)}/task-kinds/{segment(name)}"
     async with connected() as client:
         made = await ask(client, "PUT", address, json.dumps(values).encode("ascii"))
     say(json.dumps(made, indent=None if as_json else 2))

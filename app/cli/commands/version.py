@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from typing import Annotated
 
 import typer
@@ -14,6 +13,8 @@ __all__ = ["common"]
 
 def _tell(version: bool) -> None:
     if version:
+        import importlib.metadata
+
         # The version of the server: the distribution `hookwire` is the SDK.
         say(f"hookwire {importlib.metadata.version('hookwire-server')}")
         raise typer.Exit

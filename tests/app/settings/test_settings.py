@@ -288,16 +288,27 @@ def test_a_port_that_does_not_exist_is_refused_with_the_settings(
 
 
 @pytest.mark.parametrize("name", ["database_url", "amqp_url"])
-def test_a_secret_with_an_at_sign_in_it_is_refused_with_how_it_is_written(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_secret_with_an_at_sign_in_it_is_refused_with_how_it_is_written(name: str) -> None:
     """RFC 3986, 3.2.1. Clients differ about which @ ends the secret; one would look for the host ``canary@db``."""
     scheme = "postgresql" if name == "database_url" else "amqp"
-    monkeypatch.setenv(f"HOOKWIRE_{name.upper()}", f"{scheme}://u:a@canary@db/x")
 
-    said = refusal({f"HOOKWIRE_{name.upper()}": ""})
+    said = refusal({f"HOOKWIRE_{name.upper()}": f"{scheme}://u:a@canary@db/x"})
 
     assert ("@ is %40" in said, "canary" in said) == (True, False)
+
+
+def test_an_option_of_spark_that_is_no_json_is_refused() -> None:
+    """It ended in a traceback."""
+    assert "HOOKWIRE_PIPELINE_CONF: must be a JSON object" in refusal({"HOOKWIRE_PIPELINE_CONF": "spark.ui.enabled"})
+
+
+def test_options_of_spark_are_read_from_json() -> None:
+    found = load_settings({"HOOKWIRE_PIPELINE_CONF": '{"spark.ui.enabled": "true"}'}).pipeline_conf
+    assert found == {"spark.ui.enabled": "true"}
+
+
+def test_an_empty_variable_counts_as_absent() -> None:
+    assert load_settings({"HOOKWIRE_LISTEN": "", "hookwire_profile": "production"}).profile == "production"
 
 
 def test_a_database_may_be_named_by_several_servers() -> None:

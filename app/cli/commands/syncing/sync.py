@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.data import segment
-from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.entry import Config, Json, Url, run, say
 from app.cli.failure import CommandFailed
 
 if TYPE_CHECKING:
@@ -69,11 +69,11 @@ async def _sync(
 ) -> int:
     from app.cli.commands.syncing.check import check_wanted
     from app.cli.commands.syncing.plan import plan, read_wanted, summary
-    from app.cli.hub_client import connected, get_all, hub_url
+    from app.cli.hub_client import connected, get_all, hub_of
 
     wanted_topics, wanted_subscriptions = read_wanted(document)
     check_wanted(wanted_topics, wanted_subscriptions)
-    hub = hub_url(url, settings_from(config))
+    hub = hub_of(url, config)
     async with connected() as client:
         topics = {name: await _topic(client, hub, name) for name in wanted_topics}
         steps = plan(wanted_topics, wanted_subscriptions, topics, await get_all(f"{hub}/subscriptions"), prune=prune)

@@ -1,0 +1,52 @@
+"""What the start of a command reads."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from app.cli.main import application
+
+_HEAVY = ("app.settings.settings", "structlog", "fastapi", "asyncpg", "aiokafka", "aio_pika", "app.web")
+_SCRIPT = """
+import json, sys
+from app.cli.main import main
+try:
+    main()
+except SystemExit:
+    pass
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def _modules_of(*words: str) -> set[str]:
+    command = [sys.executable, "-c", _SCRIPT, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("words", ["status", "publish a b", "subscriptions list", "jobs list"])
+def test_a_command_that_asks_a_hub_imports_neither_a_server_nor_another_command(words: str) -> None:
+    """Nothing listens at port 9, so that the failure's own words are among what is imported."""
+    first = words.split(maxsplit=1)[0]
+    found = _modules_of(*words.split(), "--url", "http://127.0.0.1:9")
+    others = {f"app.cli.commands.{name}" for name in ("serve", "work", "status", "publish", "broker")}
+    assert (found & {*_HEAVY}, found & others - {f"app.cli.commands.{first}"}) == (set(), set())
+
+
+def test_settings_are_read_where_a_variable_names_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOKWIRE_LISTEN", "127.0.0.1:9")
+    assert "app.settings.settings" in _modules_of("status")
+
+
+def test_one_command_alone_is_the_same_as_among_all() -> None:
+    alone = application("jobs").registered_groups[0]
+    among = next(group for group in application().registered_groups if group.name == "jobs")
+    assert (alone.name, alone.rich_help_panel, alone.typer_instance) == (
+        "jobs",
+        among.rich_help_panel,
+        among.typer_instance,
+    )
