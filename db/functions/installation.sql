@@ -17,7 +17,10 @@ AS $function$
 DECLARE
     moment timestamptz;
 BEGIN
-    PERFORM count(*) FROM (SELECT n FROM generate_series(1, 20000) AS n ORDER BY hashint4(n)) AS spilled;
+    -- OFFSET 0 makes the wide column before the sort, which then has to write it.
+    PERFORM count(wide) FROM (
+        SELECT repeat(n::text, 300) AS wide FROM generate_series(1, 600) AS n ORDER BY hashint4(n) OFFSET 0
+    ) AS spilled;
     INSERT INTO hookwire.readiness AS r (written_at) VALUES (now())
     ON CONFLICT (singleton) DO UPDATE SET written_at = excluded.written_at
     RETURNING r.written_at INTO moment;
