@@ -38,7 +38,7 @@ async def serve(settings: Settings, roles: Sequence[str] | None = None) -> int:
         if "source" in wanted:
             await refuse_kafka_loops(settings, options)
         _greet(hub, settings, roles or ROLES)
-        await _run(Process(hub.phases, settings.drain_seconds, end_within))
+        await _run(Process(hub.phases, settings.stop_delay_seconds + settings.drain_seconds, end_within))
     return 0
 
 

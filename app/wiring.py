@@ -47,7 +47,7 @@ from app.web.problem import Problems
 from app.web.publishing.ingest import Ingest
 from app.web.publishing.notice import Notices
 from app.web.readiness import Readiness
-from app.web.server import HttpServer, bind
+from app.web.server import HttpServer, ServerLimits, bind
 from db.direct import Direct, connect_direct
 from db.pool import Database
 from egress.client import Client, ClientOptions, Outbound
@@ -70,6 +70,7 @@ from runtime.loop_lag import LoopLag
 from runtime.process import Service, process_name
 from runtime.sample import EventSample
 from runtime.wake import Wake
+from runtime.withdrawal import Withdrawal
 from webhooks.contents import Contents
 from webhooks.fanout import FanOut
 from webhooks.metrics import DeliveryMetrics
@@ -180,7 +181,8 @@ class _Builder:
         if "relay" in roles:
             self.relaying = self._make_relaying()
         await self._configure(roles)
-        phases: list[list[Service]] = []
+        withdrawal = Withdrawal(self._context.withdrawn, self._settings.stop_delay_seconds)
+        phases: list[list[Service]] = [[withdrawal]] if "api" in roles else []
         serves, reads = "api" in roles, "source" in roles and self._settings.reads_sources
         if serves or reads:
             waking = self._wake_relays()
@@ -375,6 +377,7 @@ class _Builder:
             problems=self._problems,
             request_ids=self._request_ids,
             trusted_proxies=self._settings.trusted_proxies,
+            limits=ServerLimits(keep_alive_seconds=self._settings.keep_alive_seconds),
         )
 
     @cached_property

@@ -43,7 +43,7 @@ _TABLE_HEAD = """
 _SECTIONS = {
     "The service": ("profile", "listen", "public_url", "metrics_listen", "access", "hub_access", "actor_header",
                     "hosts", "origins", "trusted_proxies",
-                    "docs", "drain_seconds", "log_"),
+                    "docs", "drain_seconds", "stop_delay_seconds", "keep_alive_seconds", "log_"),
     "Database and keys": ("data_dir", "database_", "secret_keys"),
     "Names": ("topics_auto_create", "queues_auto_create", "kinds_auto_create", "services_auto_create", "names_"),
     "Publishing": ("event_bytes_max", "idempotency_seconds", "sql_notify"),

@@ -252,6 +252,20 @@ class Settings(
     drain_seconds: float = Field(
         6.0, ge=0, le=300, description="Time of a soft stop for work in flight; closing takes 3 s more."
     )
+    stop_delay_seconds: float = Field(
+        0.0,
+        ge=0,
+        le=300,
+        description="Time after SIGTERM in which the hub still takes requests while /readyz answers 503. Let it be two "
+        "periods of the health check of the balancer before the hub.",
+    )
+    keep_alive_seconds: float = Field(
+        75.0,
+        ge=1,
+        le=3600,
+        description="Time that an idle connection waits for another request. Let it be longer than the balancer before "
+        "the hub keeps idle connections.",
+    )
     log_format: Literal["auto", "console", "json"] = Field(
         "auto", description="auto: console on a terminal, else json."
     )

@@ -38,7 +38,8 @@ class ServerLimits:
     None of them runs while this process itself pauses the reading. `write_seconds` is how long a reader may leave its
     full buffer untouched. After a refusal or an early answer up to `linger_bytes_max` bytes are discarded, after a
     refusal for at most `linger_seconds`. So the answer is not lost in a reset. Connections from trusted proxies do not
-    count towards `connections_per_address_max`.
+    count towards `connections_per_address_max`. While more than `crowd` connections are open, one that is idle is ended
+    after `crowd_keep_alive_seconds`.
     """
 
     header_bytes_max: int = 32 * 1024
@@ -51,7 +52,8 @@ class ServerLimits:
     body_seconds: float = 30.0
     body_grace_seconds: float = 1.0
     body_bytes_per_second: int = 1024
-    keep_alive_seconds: float = 5.0
+    keep_alive_seconds: float = 75.0
+    crowd_keep_alive_seconds: float = 5.0
     write_seconds: float = 30.0
     linger_seconds: float = 2.0
     linger_bytes_max: int = 4 * 1024 * 1024
@@ -60,12 +62,21 @@ class ServerLimits:
     backlog_connections: int = 2048
     sweep_seconds: float = 0.25
 
+    @property
+    def crowd(self) -> int:
+        """Return the number of open connections above which idle ones wait less long: half of those allowed."""
+        return self.connections_max // 2
+
 
 class InboundConnection(Protocol):
     """The part of a connection that the sweep uses."""
 
     deadline: float
     write_deadline: float
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether it waits for another request."""
 
     def expire(self, now: float) -> None:
         """Act on a deadline that has passed."""
@@ -88,6 +99,11 @@ class Connections:
         self.refused: Counter[str] = Counter()
         self.clock = 0.0
         self.date_headers: list[tuple[bytes, bytes]] = []
+        self.kept_headers: list[tuple[bytes, bytes]] = []  # of answers after which the connection stays
+        self._keep_alive = (
+            (b"connection", b"keep-alive"),
+            (b"keep-alive", b"timeout=%d" % limits.keep_alive_seconds),
+        )
         self.count = 0
         self.leaving = False
         self.steps = LoopSteps()  # of requests that were sent ahead; other requests do not wait for them
@@ -160,6 +176,11 @@ class Connections:
         self._real = real
         self.clock = self._now + every
         self.date_headers[:] = [(b"date", formatdate(usegmt=True).encode("ascii"))]
+        self.kept_headers[:] = [*self.date_headers, *self._keep_alive]
+        limits = self.limits
+        crowded = self.count > limits.crowd
+        idle_until = self._now + max(0.0, limits.keep_alive_seconds - limits.crowd_keep_alive_seconds)
         for connection in tuple(self._swept):
-            if connection.deadline <= self._now or connection.write_deadline <= self._now:
+            is_late = connection.deadline <= self._now or connection.write_deadline <= self._now
+            if is_late or (crowded and connection.is_idle and connection.deadline <= idle_until):
                 connection.expire(self._now)

@@ -237,6 +237,8 @@ class HookwireProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         if self.last_request:
             self.cycle.keep_alive = False
+        if self.cycle.keep_alive:
+            self.cycle.default_headers = self.shared.kept_headers
         # Trailer fields are dropped: the application has the request already, and its header must not change.
         self.headers = _NOWHERE
         self._head_bytes = self._body_bytes = self._content_bytes = 0
@@ -331,6 +333,11 @@ class HookwireProtocol(HttpToolsProtocol):
         self.parser = httptools.HttpRequestParser(self)
         self._feed(b"".join((*head, b"\r\n", rest)))
 
+    @property
+    def is_idle(self) -> bool:
+        """Return whether the connection waits for another request."""
+        return self.phase is IDLE
+
     # Called by the response cycle
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
@@ -367,6 +374,7 @@ class HookwireProtocol(HttpToolsProtocol):
             self.hang_up()
         elif self.cycle is not None:
             self.cycle.keep_alive = False
+            self.cycle.default_headers = self.shared.date_headers
 
     # Refusing, ending
 

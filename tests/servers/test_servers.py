@@ -354,7 +354,7 @@ def test_a_missing_java_says_what_to_run(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 def test_install_servers_does_nothing_when_all_is_there() -> None:
     done = subprocess.run([ROOT / "scripts" / "install-servers"], capture_output=True, text=True, check=False)
-    all_of_them = "postgres15 mariadb kafka rabbitmq amqp-tools prosody faketime chromium pgbouncer"
+    all_of_them = "postgres15 mariadb kafka rabbitmq amqp-tools prosody faketime chromium pgbouncer haproxy"
     assert (done.returncode, done.stdout) == (0, f"Everything is installed for: {all_of_them}.\n")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -32,6 +34,29 @@ async def test_a_hub_that_can_serve_is_ready(running_hub: RunHub) -> None:
 
         assert ready == {"status": "ok", "database": "ok", "sinks": leading, "verdict": "ok"}
         assert (await hub.client.get("/healthz")).json() == {"status": "ok"}
+
+
+async def test_before_it_stops_a_hub_is_not_ready_and_still_takes_events(database_url: str, tmp_path: Path) -> None:
+    """GW-13: a balancer sends its requests elsewhere before the listener is closed."""
+    settings = {"DATABASE_URL": database_url, "DATA_DIR": str(tmp_path), "STOP_DELAY_SECONDS": "30"}
+    child = Child("hub", tmp_path, settings)
+    await child.start()
+    client = ChaosClient(child.port, 60)
+    try:
+        await until(lambda: _status(client, "/readyz", 200))
+        os.kill(child.pid, signal.SIGTERM)
+        await until(lambda: _status(client, "/readyz", 503))
+        stored = await client.request("POST", "/topics/a/events", b"1")
+        os.kill(child.pid, signal.SIGTERM)  # the second ends it without the delay
+        ended = await child.ended(20)
+    finally:
+        client.close()
+        await child.end()
+    assert (stored.status, ended) == (202, 0)
+
+
+async def _status(client: ChaosClient, path: str, status: int) -> bool:
+    return (await client.request("GET", path)).status == status
 
 
 async def test_metrics_count_what_was_relayed(running_hub: RunHub) -> None:

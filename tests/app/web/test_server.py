@@ -509,6 +509,34 @@ async def test_nothing_is_accepted_after_stop_accepting_and_what_has_begun_is_fi
     assert (idle_ended, answer.status, answer.headers["connection"], ended) == (True, 200, "close", True)
 
 
+async def test_an_answer_says_how_long_its_connection_is_kept() -> None:
+    """RFC 9112 section 9.3, and the field Keep-Alive of RFC 2068 section 19.7.1, which clients still read."""
+    kept = replace(QUICK, keep_alive_seconds=75.0)
+    async with serving(Echo(), kept) as server, connected(server.port) as (reader, writer):
+        await until(lambda: server.connection_count == 1)
+        writer.write(GET)
+        answer = await read_answer(reader)
+        last = await ask(server.port, GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+    found = [[one.headers.get(name) for name in ("connection", "keep-alive")] for one in (answer, last)]
+    assert found == [["keep-alive", "timeout=75"], ["close", None]]
+
+
+async def test_idle_connections_end_sooner_in_a_crowd() -> None:
+    """Whoever waits for a request must not keep others out."""
+    limits = replace(QUICK, keep_alive_seconds=3600.0, crowd_keep_alive_seconds=0.1, connections_max=4)
+    async with (
+        serving(Echo(), limits) as server,
+        connected(server.port) as (first, one), connected(server.port) as (second, two),
+        connected(server.port) as (third, three),
+    ):  # fmt: skip
+        for reader, writer in ((first, one), (second, two), (third, three)):
+            writer.write(GET)
+            await read_answer(reader)
+        async with asyncio.timeout(30):
+            ended = [await has_ended(reader) for reader in (first, second)]
+    assert ended == [True, True]
+
+
 async def test_a_request_half_read_at_the_soft_stop_is_still_served() -> None:
     """SV-04: what has begun is finished."""
     async with serving(Echo()) as server, connected(server.port) as (reader, writer):

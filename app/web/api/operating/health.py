@@ -47,7 +47,7 @@ class Ready(BaseModel):
         }
     )
 
-    status: Literal["ok", "degraded", "unavailable"]
+    status: Literal["ok", "degraded", "unavailable", "stopping"]
     database: Literal["ok", "slow", "full", "failing", "unreachable"] = Field(
         description="slow: its server accepts connections, but did not answer a simple query within two seconds. "
         "full: its server takes no more connections. failing: its server answers and cannot store anything, "
@@ -69,14 +69,18 @@ async def healthz() -> Alive:
     summary="Check that the hub can serve",
     response_model=Ready,
     responses={
-        503: {"model": Ready, "description": "The database cannot be reached, is full, is too slow, or cannot write."}
+        503: {
+            "model": Ready,
+            "description": "The database cannot be reached, is full, is too slow, or cannot write; or the hub stops.",
+        }
     },
 )
 @open_to_all
 async def readyz(context: In) -> JSONResponse:
     """Ready means that publishing works: the hub tests a write to the database, at most once in five seconds.
 
-    A broker that is down leaves the hub ready, and is named.
+    A broker that is down leaves the hub ready, and is named. Before it stops, the hub is not ready for
+    HOOKWIRE_STOP_DELAY_SECONDS, and still takes requests.
     """
     sinks: dict[str, Any] = {}
     for name, (state, error) in context.relay_states().items():
@@ -86,7 +90,10 @@ async def readyz(context: In) -> JSONResponse:
     degraded = any(sink["state"] in _ILL for sink in sinks.values())
     verdict = await context.verdict.get_older()
     word = "trouble" if verdict is None else verdict.word
-    return JSONResponse({"status": "degraded" if degraded else "ok", "database": "ok", "sinks": sinks, "verdict": word})
+    stops = context.withdrawn.is_set()
+    status = "stopping" if stops else "degraded" if degraded else "ok"
+    answer = {"status": status, "database": "ok", "sinks": sinks, "verdict": word}
+    return JSONResponse(answer, 503 if stops else 200)
 
 
 @router.get(

@@ -59,6 +59,7 @@ class ServicesContext:
 class Context:
     """The dependencies of all routes; one object per process. ``relay_states`` returns state and last error of each
     sink that this process relays. ``leaving`` is set as soon as the process stops: who waits is answered then.
+    ``withdrawn`` is set before, when the process begins to take leave of its balancer.
     """
 
     settings: Settings
@@ -82,6 +83,7 @@ class Context:
     readiness: Readiness
     relay_states: Callable[[], dict[str, tuple[str, str]]]
     leaving: asyncio.Event = field(default_factory=asyncio.Event)
+    withdrawn: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 def context_of(request: Request) -> Context:
