@@ -36,7 +36,9 @@ Sink = Annotated[str | None, typer.Option("--sink", help="kafka, amqp or webhook
 Kind = Annotated[
     str | None,
     typer.Option(
-        "--kind", help="refused, exhausted, declined, aborted or internal; or what ended by itself: gone, erased."
+        "--kind",
+        help="refused, exhausted, too_late, declined, aborted, given_up or internal; or what ended by itself: gone, "
+        "erased.",
     ),
 ]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of holds, and of dead letters.")]
@@ -183,10 +185,10 @@ def _print_holds(holds: list[dict[str, Any]]) -> None:
 def _print_each(dead: list[dict[str, Any]]) -> None:
     from app.cli.table import show
 
-    rows = [(d["id"], *_group(d), d["key"] or "", shown_moment(d["died_at"])) for d in dead]
-    heads = ("Id", "For", "Topic", "Kind", "Last answer", "Key", "Since")
+    rows = [(d["id"], *_group(d)[:2], d["key"] or "", shown_moment(d["died_at"]), d["reason"]) for d in dead]
+    heads = ("Id", "For", "Topic", "Key", "Since", "Reason")
     if rows:
-        show(heads, rows, ("For", "Topic", "Key"), "Dead letters: given up")
+        show(heads, rows, ("For", "Topic", "Key", "Reason"), "Dead letters")
 
 
 def _print_groups(dead: list[dict[str, Any]]) -> None:
@@ -201,7 +203,7 @@ def _print_groups(dead: list[dict[str, Any]]) -> None:
         for group, ones in sorted(groups.items(), key=lambda found: -len(found[1]))
     ]
     heads = ("Count", "For", "Topic", "Kind", "Last answer", "Latest", "For example")
-    show(heads, rows, ("For", "Topic"), "Dead letters: given up; each of them: --each")
+    show(heads, rows, ("For", "Topic"), "Dead letters; each of them: --each")
 
 
 def _group(one: dict[str, Any]) -> tuple[str, ...]:

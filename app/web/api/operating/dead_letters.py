@@ -21,6 +21,7 @@ from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
 from event.identity import format_event_id
+from webhooks.condition import DeadKind, dead_letter_reason
 from webhooks.delivery_id import format_delivery_id, parse_delivery_id
 
 __all__ = ["router"]
@@ -30,7 +31,7 @@ router = APIRouter(
     responses=refusals("database-unavailable", "busy"),
 )  # fmt: skip
 In = Annotated[Context, Depends(context_of)]
-Kind = Literal["refused", "exhausted", "declined", "aborted", "gone", "internal", "erased"]
+Kind = Literal["refused", DeadKind]
 _RECORD = re.compile(r"dead_(kafka|amqp)_([0-9]{1,18})")
 _LARGEST = 2**63 - 1
 _STATEMENTS = {
@@ -54,6 +55,7 @@ _EXAMPLE: dict[str, Any] = {
     "last_status": 500,
     "last_outcome": "server_error",
     "detail": None,
+    "reason": "given up: its attempts are used up: the last attempt failed: server_error 500",
     "died_at": "2026-01-18T13:06:07.131002Z",
 }
 
@@ -70,11 +72,15 @@ class DeadLetterOut(BaseModel):
     key: str | None
     subscription_id: str | None
     callback: str | None
-    kind: Kind = Field(description="refused: by the broker, then given up. The other kinds are those of webhooks.")
+    kind: Kind = Field(
+        description="refused: by the broker, and not sent again by its policy. given_up: by a person. The other kinds "
+        "are those of webhooks."
+    )
     attempts: int
     last_status: int | None
     last_outcome: str | None
     detail: str | None
+    reason: str = Field(description="How it ended, in one sentence.")
     died_at: datetime
 
 
@@ -109,6 +115,7 @@ def _out(row: Row, incarnation: str) -> DeadLetterOut:
             "event_id": format_event_id(incarnation, row["event_id"]),
             "subscription_id": row["subscription_id"],
             "callback": row["callback"],
+            "reason": dead_letter_reason(row),
         }
     )
 

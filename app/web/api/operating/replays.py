@@ -98,7 +98,7 @@ class ReplayIn(BaseModel):
     event_ids: Annotated[list[EventId], Field(min_length=1, max_length=1000)] | None = None
     since: ZonedMoment | None = Field(None, description="Accepted, or created, at or after this moment.")
     until: ZonedMoment | None = Field(None, description="Accepted, or created, before this moment.")
-    kinds: list[Literal["exhausted", "declined", "aborted", "gone", "internal"]] | None = Field(
+    kinds: list[Literal["exhausted", "too_late", "declined", "aborted", "given_up", "internal", "gone"]] | None = Field(
         None, min_length=1, description="Kinds of dead letters."
     )
     statuses: Annotated[list[Annotated[int, Field(ge=100, le=599)]], Field(min_length=1, max_length=100)] | None = (

@@ -15,11 +15,12 @@ from app.web.console.inner_api import ApiRequest
 from app.web.console.listing.list_view import Item
 from app.web.pages.markup import facts
 from hub.keys import SCOPES
+from webhooks.condition import LETTER_KINDS
 
 __all__ = ["ACTS", "NEW"]
 
 _DIGITS_MAX: Final = 10
-_KINDS: Final = ("exhausted", "declined", "aborted", "gone", "internal")
+_KINDS: Final = (*LETTER_KINDS, "gone")
 _HOURS: Final = ("", "3600", "86400", "604800")
 
 
