@@ -163,11 +163,13 @@ def _why_dead(row: Row) -> str:
     answer = _answer(row["last_outcome"], row["last_status"])
     tried = f"the last attempt failed: {answer}" if answer and row["last_outcome"] not in _UNTRIED else None
     words, detail = _DEAD[row["kind"]], row["detail"]
+    if row["kind"] == "exhausted" and not detail and answer:
+        return f"{words}; the last one: {answer}"
     if row["kind"] == "given_up":
         return "; ".join(filter(None, (detail or words, tried)))
     if row["kind"] == "too_late":
         return "; ".join(filter(None, (f"{words}: {detail}" if detail else words, tried)))
-    return ": ".join(filter(None, (words, detail or tried)))
+    return ": ".join(filter(None, (words, detail or answer)))
 
 
 def _why_record_dead(row: Row) -> str:

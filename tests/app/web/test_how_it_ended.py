@@ -10,12 +10,12 @@ from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
 BY_ME = "given up by 127.0.0.1; the last attempt failed: server_error 500"
 STORED = (
     ("exhausted", "server_error", 503, None,
-     "given up: its attempts are used up: the last attempt failed: server_error 503"),
+     "given up: its attempts are used up; the last one: server_error 503"),
     ("too_late", "expired", None, "its time to live has ended", "given up: it is too late: its time to live has ended"),
     ("too_late", "timeout", None, "the next attempt is after the age limit of 100 s",
      "given up: it is too late: the next attempt is after the age limit of 100 s; the last attempt failed: timeout"),
     ("declined", "client_error", 400, None,
-     "given up: the answer of the receiver is final: the last attempt failed: client_error 400"),
+     "given up: the answer of the receiver is final: client_error 400"),
     ("aborted", "rejected", None, "no such order",
      "given up: the receiver asked for no other attempt: no such order"),
     ("internal", "unknown", None, "its worker ended before the outcome was stored; it may have arrived",

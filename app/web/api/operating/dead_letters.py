@@ -55,7 +55,7 @@ _EXAMPLE: dict[str, Any] = {
     "last_status": 500,
     "last_outcome": "server_error",
     "detail": None,
-    "reason": "given up: its attempts are used up: the last attempt failed: server_error 500",
+    "reason": "given up: its attempts are used up; the last one: server_error 500",
     "died_at": "2026-01-18T13:06:07.131002Z",
 }
 
