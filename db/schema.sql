@@ -1056,12 +1056,12 @@ CREATE TABLE hookwire.dead_letters (
     detail text,
     died_at timestamp with time zone DEFAULT now() NOT NULL,
     on_purpose boolean DEFAULT false NOT NULL,
-    CONSTRAINT dead_letters_kind_check CHECK ((kind = ANY (ARRAY['exhausted'::text, 'declined'::text, 'aborted'::text, 'gone'::text, 'internal'::text, 'erased'::text])))
+    CONSTRAINT dead_letters_kind_check CHECK ((kind = ANY (ARRAY['exhausted'::text, 'too_late'::text, 'declined'::text, 'aborted'::text, 'given_up'::text, 'internal'::text, 'gone'::text, 'erased'::text])))
 );
 
 COMMENT ON TABLE hookwire.dead_letters IS 'Deliveries that were given up; they can be replayed or purged.';
 
-COMMENT ON COLUMN hookwire.dead_letters.kind IS 'Why: exhausted, declined, gone, aborted or internal.';
+COMMENT ON COLUMN hookwire.dead_letters.kind IS 'Why: exhausted, too_late, declined, aborted, given_up or internal. What ended by itself: gone or erased.';
 
 COMMENT ON COLUMN hookwire.dead_letters.last_status IS 'The status of the last answer.';
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from db.pool import Row, Session
-from event.topic import covers, validate_pattern
+from event.topic import compile_pattern, covers, validate_pattern
 
 __all__ = ["SCOPES", "Grant", "Keys", "NewKey", "Scope", "visible_part"]
 
@@ -76,6 +76,13 @@ class Grant:
     def reaches(self, pattern: str) -> bool:
         """Return whether everything that a pattern (or a topic's name) chooses is within the key's own patterns."""
         return self.topics is None or any(covers(own, pattern) for own in self.topics)
+
+    def topics_expression(self) -> str | None:
+        """Return the key's topics as a regular expression for PostgreSQL; None for a key for all topics."""
+        if self.topics is None:
+            return None
+        names = (compile_pattern(one) or rf"\A{one.replace('.', chr(92) + '.')}\Z" for one in self.topics)
+        return "|".join(names) or r"\A\Z"
 
     def reaches_queue(self, queue: str) -> bool:
         """Return whether the key includes this queue."""

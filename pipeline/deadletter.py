@@ -1,4 +1,4 @@
-"""Clusters of dead letters: receiver, kind, times, count, and the action that helps (PL-06)."""
+"""Clusters of dead letters: receiver, kind, times, count, and the action that helps."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ def _action() -> Column:
         F.when(
             F.col("kind") == "refused", F.lit("the broker refuses these records: see detail, then deadletters retry")
         )
+        .when(F.col("kind") == "given_up", F.lit("a person gave these up: nothing is owed"))
+        .when(F.col("kind") == "too_late", F.lit("their time ended first: allow more time, then replay"))
         .when((F.col("kind") == "gone") | status.isin(404, 410), F.lit("the endpoint is gone: correct or delete it"))
         .when(status.isin(401, 403), F.lit("the endpoint wants other credentials: correct it, then replay"))
         .when(status == 413, F.lit("events are larger than the endpoint takes"))

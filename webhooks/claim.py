@@ -16,6 +16,7 @@ import structlog
 
 from db.pool import Database, Row
 from event.event import Event
+from webhooks.condition import DeadKind
 from webhooks.contents import Contents
 from webhooks.lifetime import ttl_seconds
 from webhooks.outcome import Outcome
@@ -163,17 +164,17 @@ class Claimer:
 
 
 def _lost_track(row: Row) -> Result:
-    """Return the result of a delivery that a lost worker may have sent, so that it is never sent again (WH-O06)."""
+    """Return the result of a delivery that a lost worker may have sent, so that it is never sent again."""
     detail = "its worker ended before the outcome was stored; it may have arrived"
     return _unsent(row, Outcome("unknown", None, detail), "internal")
 
 
 def _expired(row: Row) -> Result:
-    """Return the result of a delivery whose event has outlived its publisher's time to live (WH-A04)."""
-    return _unsent(row, Outcome("expired", None, "its time to live has ended"), "exhausted")
+    """Return the result of a delivery whose event has outlived its publisher's time to live."""
+    return _unsent(row, Outcome("expired", None, "its time to live has ended"), "too_late")
 
 
-def _unsent(row: Row, outcome: Outcome, dead_kind: str) -> Result:
+def _unsent(row: Row, outcome: Outcome, dead_kind: DeadKind) -> Result:
     decision = Decision("dead", dead_kind=dead_kind)
     at = datetime.now(UTC)
     return Result(

@@ -19,16 +19,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 __all__ = [
+    "ENDED_KINDS",
+    "LETTER_KINDS",
     "QUEUED",
     "WAITING_MAX",
     "Blocker",
     "Condition",
+    "DeadKind",
     "DeliveryState",
     "EventState",
     "Health",
+    "dead_letter_reason",
     "delivery_condition",
     "event_condition",
     "format_duration",
@@ -45,19 +49,29 @@ EventState = Literal[
 Health = Literal[
     "healthy", "untried", "slow", "behind", "failing", "paused", "disabled", "gone", "expired", "denied", "deleted"
 ]
+DeadKind = Literal["exhausted", "too_late", "declined", "aborted", "given_up", "internal", "gone", "erased"]
 Row = Mapping[str, Any]
+ENDED_KINDS: Final = ("gone", "erased")
+"""Kinds of deliveries that ended with their subscription or their contents. Nobody has to act on them."""
+LETTER_KINDS: Final[Sequence[str]] = tuple(kind for kind in get_args(DeadKind) if kind not in ENDED_KINDS)
+"""Kinds of deliveries that were given up, by the hub, the receiver or a person."""
 WAITING_MAX: Final = 1_000
 """The view ``receivers`` counts the waiting deliveries of a subscription up to this number."""
 
 _SETTINGS: Final = {"kafka": "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS", "amqp": "HOOKWIRE_AMQP_URL"}
 _SENT: Final = {"webhooks": "matched with subscriptions", "jobs": "its job was enqueued"}
 _BY_URGENCY: Final = ("held", "parked", "retrying", "sending", "pending", "dead", "delivered", "ended")
-_DEAD: Final = {
-    "exhausted": "given up: its retry schedule is used up",
+_DEAD: Final[Mapping[str, str]] = {
+    "exhausted": "given up: its attempts are used up",
+    "too_late": "given up: it is too late",
     "declined": "given up: the answer of the receiver is final",
     "aborted": "given up: the receiver asked for no other attempt",
-    "internal": "given up: the hub could not send it",
+    "given_up": "given up by a person",
+    "internal": "given up by the hub",
+    "refused": "given up: the broker refused it",
 }
+_UNTRIED: Final = ("expired", "unknown")
+"""Outcomes of deliveries that ended without an attempt of which the result is known."""
 _OVERDUE_SECONDS: Final = 30.0
 _BEHIND_SECONDS: Final = 60.0
 _NO_WORKER: Final = "no worker has taken it; is `hookwire deliver` running?"
@@ -123,8 +137,7 @@ def delivery_condition(row: Row) -> Condition:
     if state == "delivered":
         return Condition("delivered", f"delivered at {format_moment(row['at'])} by attempt {row['attempts']}")
     if state == "dead":
-        why = row["detail"] or (f"the last attempt failed: {answer}" if answer else None)
-        return Condition("dead", ": ".join(filter(None, (_DEAD[row["kind"]], why))))
+        return Condition("dead", _why_dead(row))
     if state == "ended":
         return Condition("ended", _why_ended(row))
     failed = f"the last attempt failed: {answer}" if answer else None
@@ -133,6 +146,39 @@ def delivery_condition(row: Row) -> Condition:
     # If the schedule is the blocker, the failure comes first.
     parts = (failed, reason) if blocked_by == "schedule" else (reason, failed)
     return Condition(open_state, "; ".join(filter(None, parts)), blocked_by, next_at)
+
+
+def dead_letter_reason(row: Row) -> str:
+    """Return how a dead letter of a subscription or of a broker ended, as ``delivery_condition`` says it.
+
+    The row has ``sink``, ``kind``, ``detail``, ``last_outcome``, ``last_status`` and ``died_at``.
+    """
+    if row["kind"] in ENDED_KINDS:
+        return _why_ended({**row, "at": row["died_at"]})
+    return _why_dead(row) if row["sink"] == "webhooks" else _why_record_dead(row)
+
+
+def _why_dead(row: Row) -> str:
+    """Return why a delivery was given up. A person's name and an ended time stand before what was tried."""
+    answer = _answer(row["last_outcome"], row["last_status"])
+    tried = f"the last attempt failed: {answer}" if answer and row["last_outcome"] not in _UNTRIED else None
+    words, detail = _DEAD[row["kind"]], row["detail"]
+    if row["kind"] == "exhausted" and not detail and answer:
+        return f"{words}; the last one: {answer}"
+    if row["kind"] == "given_up":
+        return "; ".join(filter(None, (detail or words, tried)))
+    if row["kind"] == "too_late":
+        return "; ".join(filter(None, (f"{words}: {detail}" if detail else words, tried)))
+    return ": ".join(filter(None, (words, detail or answer)))
+
+
+def _why_record_dead(row: Row) -> str:
+    """Return why a record of a broker was given up. Its outcome is the kind of refusal."""
+    words, refusal, detail = _DEAD[row["kind"]], row["last_outcome"], row["detail"]
+    if refusal == "purged_with_key":
+        return ": ".join(filter(None, (words, detail)))
+    refused = ": ".join(filter(None, (refusal.replace("_", " "), detail)))
+    return f"{words}: the broker had refused it: {refused}" if row["kind"] == "given_up" else f"{words}: {refused}"
 
 
 def _why_ended(row: Row) -> str:

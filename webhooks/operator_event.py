@@ -1,4 +1,4 @@
-"""Operator events: notices for operators about deliveries (WH-I08, WH-R09, WH-R13, WH-A09).
+"""Operator events: notices for operators about deliveries.
 
 They are published on the topic ``hookwire.operator``, when it has a subscription, and delivered like any event::
 
@@ -18,12 +18,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from webhooks.breaker import FailureStats
+from webhooks.condition import LETTER_KINDS
 from webhooks.result import Result
 
 __all__ = ["RESERVED_PREFIX", "notices_of"]
 
 RESERVED_PREFIX: Final = "hookwire."
 _LEVELS = (50, 70, 90, 100)
+_TOLD: Final = tuple(kind for kind in LETTER_KINDS if kind != "given_up")
+"""Kinds of dead letters that no person made."""
 
 
 def notices_of(results: Sequence[Result], all_stats: Iterable[FailureStats]) -> list[Mapping[str, Any]]:
@@ -66,7 +69,7 @@ def _given_up(results: Iterable[Result]) -> list[Mapping[str, Any]]:
     first: dict[tuple[int, str], Result] = {}
     for result in results:
         decision = result.decision
-        if decision.action == "park" or decision.dead_kind in ("exhausted", "declined", "internal", "aborted"):
+        if decision.action == "park" or decision.dead_kind in _TOLD:
             which = (result.subscription_id, "delivery.parked" if decision.action == "park" else "delivery.exhausted")
             counts[which] += 1
             first.setdefault(which, result)

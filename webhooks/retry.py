@@ -15,13 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from webhooks.condition import DeadKind
 from webhooks.outcome import Outcome
 
 __all__ = ["DELIVERED", "THROTTLE_SECONDS_MIN", "Decision", "RetryPolicy", "decide"]
 
 JITTER = 0.2
 THROTTLE_SECONDS_MIN = 60.0
-"""How long a subscription rests after a 429 that names no time (WH-R07)."""
+"""How long a subscription rests after a 429 that names no time."""
 
 _ANOTHER_TRY_MAY_HELP = (408, 425)
 
@@ -32,10 +33,10 @@ class RetryPolicy:
 
     ``schedule_seconds`` holds the pauses after the first, second, ... attempt; when it is used up the delivery is given
     up. It is also given up when its next attempt would come ``age_seconds_max`` after its creation. ``on_4xx``
-    "give_up": such an answer is final for the delivery (WH-R03). ``on_410`` "as_4xx": it does not end the subscription
-    (WH-R09). ``parks``: an exhausted delivery waits for a person's decision (WH-O03), unless its publisher's time to
-    live has ended (``is_late_final``). ``is_415_final``: 415 is final, as for CloudEvents. ``gives_up``: every answer
-    but a success is final for the delivery (RH-41).
+    "give_up": such an answer is final for the delivery. ``on_410`` "as_4xx": it does not end the subscription.
+    ``parks``: an exhausted delivery waits for a person's decision, unless its publisher's time to live has ended
+    (``is_late_final``). ``is_415_final``: 415 is final, as for CloudEvents. ``gives_up``: every answer but a success is
+    final for the delivery.
     """
 
     schedule_seconds: Sequence[int]
@@ -53,13 +54,13 @@ class Decision:
     """The next step of a delivery. ``retry_seconds`` counts from the settlement; ``dead_kind`` is the kind of the dead
     letter, ``dead_reason`` its reason where the outcome alone does not say it.
 
-    ``pause_seconds`` pauses the whole subscription (WH-R07); ``end_state`` ends it ("gone" or "disabled"), for
+    ``pause_seconds`` pauses the whole subscription; ``end_state`` ends it ("gone" or "disabled"), for
     ``end_reason``.
     """
 
     action: Literal["delivered", "retry", "park", "dead"]
     retry_seconds: float = 0.0
-    dead_kind: str | None = None
+    dead_kind: DeadKind | None = None
     pause_seconds: float | None = None
     end_state: str | None = None
     end_reason: str | None = None
@@ -80,9 +81,9 @@ def decide(
 ) -> Decision:
     """Decide after the attempt at this ``position`` of the schedule (1 = the first).
 
-    ``chance`` in [0, 1) places the pause in its jitter of plus or minus 20 %, upwards only under a Retry-After (WH-R02,
-    WH-R06). ``rest_seconds`` is set for an attempt outside the schedule (new content, DL-8): the rest of the pause that
-    it interrupted. ``age_seconds``: the age of the delivery.
+    ``chance`` in [0, 1) places the pause in its jitter of plus or minus 20 %, upwards only under a Retry-After.
+    ``rest_seconds`` is set for an attempt outside the schedule, such as new content: the rest of the pause that it
+    interrupted. ``age_seconds``: the age of the delivery.
     """
     final = _final(outcome, policy)
     if final is not None:
@@ -92,18 +93,20 @@ def decide(
     wait = _wait_seconds(outcome, policy, position, chance, rest_seconds)
     too_late = None if wait is None else _too_late(outcome, policy, age_seconds, wait)
     if wait is None or too_late is not None:
-        kind = _dead_kind(outcome, policy)
+        kind = _dead_kind(outcome, policy, is_late=too_late is not None)
         if policy.parks and kind != "internal" and not (too_late and policy.is_late_final):
             return Decision("park", 0.0, None, pause, state, reason, too_late)
         return Decision("dead", 0.0, kind, pause, state, reason, too_late)
     return Decision("retry", wait, None, pause, state, reason)
 
 
-def _dead_kind(outcome: Outcome, policy: RetryPolicy) -> str:
-    """Return the kind of the dead letter: our failure (WH-13), a final answer (FT-08), or a used-up schedule."""
+def _dead_kind(outcome: Outcome, policy: RetryPolicy, *, is_late: bool) -> DeadKind:
+    """Return the kind of the dead letter: our failure, a final answer, an ended time, or a used-up schedule."""
     if outcome.kind == "internal":
         return "internal"
-    return "declined" if _is_final_answer(outcome, policy) else "exhausted"
+    if _is_final_answer(outcome, policy):
+        return "declined"
+    return "too_late" if is_late else "exhausted"
 
 
 def _wait_seconds(
@@ -123,7 +126,7 @@ def _wait_seconds(
 def _is_final_answer(outcome: Outcome, policy: RetryPolicy) -> bool:
     if policy.gives_up and outcome.status is not None:
         return True
-    # A repeat would be refused too: the body is as large (DL-6), and its format the same (WH-C15).
+    # A repeat would be refused too: the body is as large, and its format the same.
     if outcome.status == 413 or (outcome.status == 415 and policy.is_415_final):
         return True
     is_4xx = outcome.kind in ("client_error", "gone") and outcome.status not in _ANOTHER_TRY_MAY_HELP
@@ -131,7 +134,7 @@ def _is_final_answer(outcome: Outcome, policy: RetryPolicy) -> bool:
 
 
 def _too_late(outcome: Outcome, policy: RetryPolicy, age: float, wait: float) -> str | None:
-    """Return why the next attempt would exceed the delivery's age limit (WH-R01, WH-R08); None if it would not."""
+    """Return why the next attempt would exceed the delivery's age limit; None if it would not."""
     if age + wait <= policy.age_seconds_max:
         return None
     asked = outcome.retry_after_seconds
@@ -158,7 +161,7 @@ def _final(outcome: Outcome, policy: RetryPolicy) -> Decision | None:
 
 
 def _asked_end(outcome: Outcome) -> tuple[str | None, str | None]:
-    """Apply the receiver's request to disable its subscription, in any answer (WH-R10)."""
+    """Apply the receiver's request to disable its subscription, in any answer."""
     return ("disabled", "asked_by_receiver") if outcome.asked == "disable" else (None, None)
 
 

@@ -1,4 +1,4 @@
-"""Alarm: report dead tasks by a program and by e-mail (JB-33). The database writes the operator events.
+"""Alarm: report dead tasks by a program and by e-mail. The database writes the operator events.
 
 A dead task stays unreported until both are done, so none is lost while the mail server is down. Several processes may
 report the same task at once: then it is reported twice.
@@ -22,6 +22,7 @@ from app.bridges.script import Script
 from app.settings.settings import Settings
 from db.errors import DatabaseError
 from db.pool import Database, Row
+from runtime.counted import counted
 from runtime.pause import pause
 
 __all__ = ["Alarm", "Mail", "alarm_of"]
@@ -140,10 +141,13 @@ def _shown(row: Row) -> dict[str, Any]:
 
 def _subject(dead: Sequence[Mapping[str, Any]]) -> str:
     kinds = ", ".join(sorted({one["kind"] for one in dead}))
-    return f"hookwire: {len(dead)} dead task{'s' * (len(dead) != 1)} ({kinds})"[:200]
+    return f"hookwire: {counted(len(dead), 'dead task')} ({kinds})"[:200]
 
 
 def _text(dead: Sequence[Mapping[str, Any]]) -> str:
-    lines = [f"{one['kind']} {one['id']}: {one['reason']} ({one['attempts']} attempts)" for one in dead[:_LISTED_MAX]]
+    lines = [
+        f"{one['kind']} {one['id']}: {one['reason']} ({counted(one['attempts'], 'attempt')})"
+        for one in dead[:_LISTED_MAX]
+    ]
     more = [f"and {len(dead) - _LISTED_MAX} more"] if len(dead) > _LISTED_MAX else []
     return "\n".join([*lines, *more, "", "hookwire tasks dead lists them; hookwire tasks redrive returns them."])

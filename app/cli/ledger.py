@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from app.cli.entry import say
 from app.settings.settings import Settings
+from runtime.counted import counted
 
 if TYPE_CHECKING:
     from app.checks.ledger import LedgerCell, LedgerReport
@@ -45,9 +46,9 @@ def _print(report: LedgerReport) -> None:
     if report.is_behind:
         console().print("[red]behind[/]: no process has folded the ledger for two hours; let a hookwire process run")
     console().print(
-        f"{report.accepted:,} events accepted in closed hours since {report.since_at:%Y-%m-%d %H:%M} (judged until "
-        f"{report.through_at:%Y-%m-%d %H:%M} UTC): {report.owed:,} owed to sinks, {report.sent:,} sent, "
-        f"{report.dead:,} dead; {report.findings} {'finding' if report.findings == 1 else 'findings'}",
+        f"{counted(report.accepted, 'event')} accepted in closed hours since {report.since_at:%Y-%m-%d %H:%M} (judged "
+        f"until {report.through_at:%Y-%m-%d %H:%M} UTC): {report.owed:,} owed to sinks, {report.sent:,} sent, "
+        f"{report.dead:,} dead; {counted(report.findings, 'finding')}",
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from app.cli.entry import say
+from app.cli.lines.narrow import Narrow
 
 __all__ = ["empty_words", "listed", "print_list", "print_one"]
 
@@ -29,7 +30,7 @@ def empty_words(asked: Mapping[str, str | None], nothing: str, no_match: str) ->
 
 def print_list(
     found: Sequence[Any], heads: Sequence[str], row_of: Callable[[Any], Sequence[str]], folds: Collection[str],
-    empty: str, *, as_json: bool,
+    empty: str, *, as_json: bool, narrow: Narrow | None = None,
 ) -> None:  # fmt: skip
     """Print items as JSON, as a table with a row for each, or the sentence ``empty`` if there are none."""
     from app.cli.table import show
@@ -37,7 +38,7 @@ def print_list(
     if as_json:
         say(json.dumps(found))
     elif found:
-        show(heads, [row_of(one) for one in found], folds)
+        show(heads, [row_of(one) for one in found], folds, narrow=narrow)
     else:
         say(empty)
 

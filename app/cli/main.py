@@ -110,9 +110,10 @@ def application(only: str | None = None) -> typer.Typer:
     import typer
 
     from app.cli.commands.version import common
+    from app.cli.lines.misplaced_option import Group
 
     commands = typer.Typer(
-        name="hookwire", help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False,
+        name="hookwire", cls=Group, help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )  # fmt: skip
     commands.callback()(common)
@@ -146,10 +147,15 @@ def _named(words: Sequence[str]) -> str | None:
 
 
 def _unwrap(commands: typer.Typer) -> None:
-    """Make each paragraph of a help one line: the terminal's width breaks it, not the source's."""
+    """Make each paragraph of a help one line: the terminal's width breaks it, not the source's. Give each group the
+    words about options before a command.
+    """
+    from app.cli.lines.misplaced_option import Group
+
     for command in commands.registered_commands:
         paragraphs = inspect.cleandoc(command.help or getattr(command.callback, "__doc__", None) or "").split("\n\n")
         command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
     for group in commands.registered_groups:
+        group.cls = Group
         if group.typer_instance is not None:
             _unwrap(group.typer_instance)

@@ -1,15 +1,16 @@
 """Tables on standard output: on a terminal they fit its width, anywhere else a row is a line.
 
-A terminal that is too narrow for a table gets two lines or more an item, so that no id and no word is broken.
+A terminal that is too narrow for a table gets two lines or more an item. No id is broken, and no line is wider than the
+terminal.
 """
 
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from app.cli.lines.narrow import Narrow, wrapped
 from app.cli.one_line import on_one_line
 
 if TYPE_CHECKING:
@@ -43,58 +44,61 @@ def table(heads: Sequence[str], folds: Collection[str] = (), title: str | None =
 
 
 def show(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], folds: Collection[str] = (), title: str | None = None
-) -> None:
-    """Print texts as they are, brackets too, except line ends and control characters of a terminal."""
+    heads: Sequence[str], rows: Sequence[Sequence[str]], folds: Collection[str] = (), title: str | None = None,
+    narrow: Narrow | None = None,
+) -> None:  # fmt: skip
+    """Print texts as they are, brackets too, except line ends and control characters of a terminal.
+
+    Where the texts do not fit beside each other, an item has the two lines of ``narrow``, or as many as it needs.
+    """
     from rich.markup import escape
 
     where = console()
     cells = [[on_one_line(cell, is_terminal=where.is_terminal) for cell in row] for row in rows]
-    if _width_min(heads, cells, folds) > where.width:
-        for line in _items(heads, cells, folds, title, where.width):
+    widths = _widths(heads, cells, folds if narrow is None else (), where.width - _GAP * (len(heads) - 1))
+    if widths is None:
+        lines = _items(heads, cells, folds, where.width) if narrow is None else narrow.lines(heads, cells, where.width)
+        for line in (*filter(None, (title,)), *lines):
             where.print(line, markup=False, highlight=False, soft_wrap=True)
         return
     made = table(heads, folds, title)
+    for column, width in zip(made.columns, widths, strict=True):
+        column.width = width  # otherwise Rich takes room from columns in proportion, and breaks words
     for row in cells:
         made.add_row(*map(escape, row))
     where.print(made)
 
 
-def _width_min(heads: Sequence[str], rows: Sequence[Sequence[str]], folds: Collection[str]) -> int:
-    """Return the width of the narrowest table that breaks no word."""
+def _widths(heads: Sequence[str], rows: Sequence[Sequence[str]], folds: Collection[str], room: int) -> list[int] | None:
+    """Return the widths of the columns of a table that breaks no word; None if there is no room for it."""
     from rich.cells import cell_len
 
-    widths = [_GAP * (len(heads) - 1)]
+    whole, least = [], []
     for head, *column in zip(heads, *rows, strict=True):
         width = max(map(cell_len, (head, *column)))
-        if head in folds:
-            words = max((cell_len(word) for cell in column for word in cell.split()), default=0)
-            width = min(width, max(words, _FOLDED_WIDTH_MIN))
-        widths.append(width)
-    return sum(widths)
+        whole.append(width)
+        words = max((cell_len(word) for cell in (head, *column) for word in cell.split()), default=0)
+        least.append(min(width, max(words, _FOLDED_WIDTH_MIN)) if head in folds else width)
+    free = room - sum(least)
+    if free < 0:
+        return None
+    for place, width in enumerate(whole):
+        more = min(free, width - least[place])
+        least[place] += more
+        free -= more
+    return least
 
 
-def _items(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], folds: Collection[str], title: str | None, width: int
-) -> Iterator[str]:
+def _items(heads: Sequence[str], rows: Sequence[Sequence[str]], folds: Collection[str], width: int) -> Iterator[str]:
     """Yield the lines of each row: what it is with the short cells, then each text. All but the first have headings."""
-    if title:
-        yield title
     for row in rows:
         (_, name), *others = zip(heads, row, strict=True)
         short = [f"{head}: {cell}" for head, cell in others if cell and head not in folds]
         if heads[0] in folds:
-            yield from _wrapped(name, width, "", "  ")
-            yield from _wrapped("  ".join(short), width, "    ", "      ")
+            yield from wrapped(name.split(), width, "", "  ")
+            yield from wrapped(short, width, "    ", "      ", "  ")
         else:
-            yield from _wrapped("  ".join(filter(None, (name, *short))), width, "", "  ")
+            yield from wrapped([name, *short], width, "", "  ", "  ")
         for head, cell in others:
             if cell and head in folds:
-                yield from _wrapped(cell, width, f"    {head}: ", "      ")
-
-
-def _wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
-    return textwrap.wrap(
-        text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False,
-        drop_whitespace=True,
-    )  # fmt: skip
+                yield from wrapped([f"{head}:", *cell.split()], width, "    ", "      ")

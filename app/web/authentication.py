@@ -56,6 +56,7 @@ __all__ = [
     "require_every_topic",
     "require_topic",
     "shows_payloads",
+    "topics_expression",
 ]
 
 FRESH_SECONDS: Final = 3.0
@@ -300,12 +301,19 @@ def judge_need(grant: Grant, need: Need) -> None:
         raise Problem("forbidden", f"This needs the scope {' or '.join(missing)}; the key has {held}.")
     if not need.is_reached_by(grant):
         if need.reach in ("all", "topic"):
-            raise _out_of_reach(grant)
+            raise _out_of_reach(grant, need.instead)
         raise Problem("forbidden", f"The key {grant.key_id} is not for the {need.reach} {(need.name or '')[:80]}.")
 
 
-def _out_of_reach(grant: Grant) -> Problem:
-    return Problem("forbidden", f"The key {grant.key_id} is for the topics {', '.join(grant.topics or ())} only.")
+def _out_of_reach(grant: Grant, instead: str = "") -> Problem:
+    topics = f"The key {grant.key_id} is for the topics {', '.join(grant.topics or ())} only."
+    return Problem("forbidden", f"{topics} {instead}".rstrip())
+
+
+def topics_expression(request: Request) -> str | None:
+    """Return the topics of this request's key as a regular expression for PostgreSQL; None: all topics."""
+    grant = grant_of(request)
+    return grant.topics_expression() if grant is not None else None
 
 
 def grant_of(request: Request) -> Grant | None:
@@ -318,12 +326,13 @@ def key_id_of(request: Request) -> str | None:
     return key_id_in(request.scope)
 
 
-def require_topic(request: Request, pattern: str, *, hidden: str | None = None) -> None:
+def require_topic(request: Request, pattern: str | None, *, hidden: str | None = None) -> None:
     """Require that the key reaches this topic or pattern, for routes that declare ``reach="route"``. ``hidden``: the
-    key may not know of the object, so the answer is a not-found problem with this text.
+    key may not know of the object, so the answer is a not-found problem with this text. None: what has no topic is
+    reached by a key for all topics only.
     """
     grant = grant_of(request)
-    if grant is not None and not grant.reaches(pattern):
+    if grant is not None and grant.topics is not None and (pattern is None or not grant.reaches(pattern)):
         raise Problem("not-found", hidden) if hidden is not None else _out_of_reach(grant)
 
 

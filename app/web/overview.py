@@ -129,7 +129,7 @@ class Overview:
             totals=totals,
             counts=await self._counts.get(large, is_refresh=is_refresh),
             topics_lately=await fetch("console.topics_lately", "default", _ROWS),
-            topics=await fetch("topic.list", "default", "", _ROWS, None),
+            topics=await fetch("topic.list", "default", "", _ROWS, None, None),
             subscription_counts=await fetch("subscription.count", "default"),
             subscriptions=subscriptions,
             open_deliveries=await fetch("console.open_deliveries", _ROWS // 2),

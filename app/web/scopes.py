@@ -57,6 +57,8 @@ class Need:
         topic, queue, service   ``name``, the path's parameter of that name or of the name ``parameter``
         route           the route compares its own data (``require_topic``, ``may_reach_queue``, ...)
 
+    ``instead``: a sentence for a key that is refused for its topics: why, and what it may use.
+
     ``websub``: where HOOKWIRE_HUB_ACCESS is open, no key is needed. ``docs``: where the docs page is on, neither.
     """
 
@@ -67,6 +69,7 @@ class Need:
     docs: bool = False
     parameter: str | None = None
     name: str | None = None
+    instead: str = ""
 
     def missing(self, grant: Grant) -> Sequence[KeyScope]:
         """Return the scopes of which the key has none; () when it has enough."""
@@ -96,9 +99,12 @@ def needs(
     websub: bool = False,
     docs: bool = False,
     parameter: str | None = None,
+    instead: str = "",
 ) -> Callable[[_Endpoint], _Endpoint]:
     """Declare the need of the decorated route; write it below ``@router.get(...)``."""
-    return _declare(Need(scopes, payloads=payloads, reach=reach, websub=websub, docs=docs, parameter=parameter))
+    return _declare(
+        Need(scopes, payloads=payloads, reach=reach, websub=websub, docs=docs, parameter=parameter, instead=instead)
+    )
 
 
 def needs_by(find: Callable[[Scope], Need]) -> Callable[[_Endpoint], _Endpoint]:

@@ -123,7 +123,7 @@ WITH job AS MATERIALIZED (
     RETURNING subscription_id
 ), buried AS (
     INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail, on_purpose)
-    SELECT e.event_id, e.subscription_id, e.tenant, 'exhausted', e.attempts, e.last_status, e.last_outcome,
+    SELECT e.event_id, e.subscription_id, e.tenant, 'given_up', e.attempts, e.last_status, e.last_outcome,
            'given up by ' || (SELECT j.actor FROM job j), true
     FROM ended e
     ON CONFLICT DO NOTHING

@@ -23,7 +23,7 @@ SELECT count(*) FROM (SELECT FROM hookwire.deliveries d WHERE d.event_id > 0 ORD
 -- name: dead
 -- Count the dead letters of the list: without those that ended with their subscription or their contents.
 SELECT count(*) FROM (
-    SELECT FROM unnest('{exhausted,declined,aborted,internal}'::text[]) AS k (kind)
+    SELECT FROM unnest('{exhausted,too_late,declined,aborted,given_up,internal}'::text[]) AS k (kind)
     CROSS JOIN LATERAL (SELECT FROM hookwire.dead_letters l WHERE l.kind = k.kind ORDER BY l.kind, l.event_id LIMIT $1) AS few
     UNION ALL
     (SELECT FROM hookwire.relay_dead_letters r WHERE r.event_id > 0 LIMIT $1)
@@ -56,7 +56,7 @@ ORDER BY d.event_id, d.subscription_id;
 
 -- name: last_dead_letters
 -- Return dead letters of the newest events.
-SELECT l.event_id, l.subscription_id, l.kind, l.attempts, l.last_outcome, l.last_status, l.detail, l.died_at,
+SELECT l.event_id, 'webhooks' AS sink, l.subscription_id, l.kind, l.attempts, l.last_outcome, l.last_status, l.detail, l.died_at,
        s.public_id, s.callback, e.topic
 FROM (SELECT * FROM hookwire.dead_letters WHERE kind NOT IN ('gone', 'erased') ORDER BY event_id DESC, subscription_id DESC LIMIT $1) AS l
 CROSS JOIN LATERAL (SELECT x.public_id, x.callback FROM hookwire.subscriptions x WHERE x.id = l.subscription_id LIMIT 1) AS s

@@ -135,7 +135,7 @@ WHERE e.tenant = $1 AND e.topic = $2 AND e.id >= $3 AND e.id <= $4 ORDER BY e.id
 
 -- name: search
 -- Search up to $9 events, newest first, by time of acceptance and by outcome, and return up to $10. Return at least one
--- row, with the number of events read and the last of them. Rows that wait for a sink are looked up per shard.
+-- row, with the number of events read and the last of them. $11 is an expression for topics. Rows that wait for a sink are looked up per shard.
 WITH examined AS MATERIALIZED (
     SELECT x.id, x.topic, x.key, x.content_type, x.accepted_at, x.ordered, x.sinks, octet_length(x.payload) AS bytes,
            x.erased_at
@@ -145,6 +145,7 @@ WITH examined AS MATERIALIZED (
 ), wanted AS (
     SELECT e.* FROM examined e
     WHERE ($6::timestamptz IS NULL OR e.accepted_at >= $6) AND ($7::timestamptz IS NULL OR e.accepted_at < $7)
+      AND ($11::text IS NULL OR e.topic ~ $11)
 ), judged AS (
     SELECT w.id, w.topic, w.key, w.content_type, w.accepted_at, w.ordered, w.bytes, w.erased_at,
            CASE WHEN EXISTS (SELECT FROM hookwire.dead_letters l WHERE l.event_id = w.id AND l.kind NOT IN ('gone', 'erased'))

@@ -16,7 +16,7 @@ ORDER BY q.id;
 
 -- name: open
 -- Return open deliveries, by event.
-SELECT d.event_id, d.subscription_id, s.public_id, s.callback, d.attempts, d.last_outcome, d.last_status,
+SELECT d.event_id, d.subscription_id, s.public_id, s.callback, s.topic, d.attempts, d.last_outcome, d.last_status,
        d.fence IS NOT NULL AS is_claimed, d.parked_at, nullif(d.due_at, 'infinity') AS due_at,
        s.protocol, s.subscription_state, s.state_reason, s.lease_until, s.paused_until, s.breaker_until, s.rate_until, s.now
 FROM (SELECT x.* FROM hookwire.deliveries x WHERE x.tenant = $1 AND (x.event_id, x.subscription_id) > ($2, $3)
@@ -43,7 +43,7 @@ ORDER BY d.due_at, d.event_id;
 
 -- name: dead
 -- Return deliveries that were given up, by event; those that ended with their subscription ask for no action.
-SELECT l.event_id, l.subscription_id, s.public_id, s.callback, l.attempts, l.last_outcome, l.last_status, l.kind, l.detail,
+SELECT l.event_id, l.subscription_id, s.public_id, s.callback, s.topic, l.attempts, l.last_outcome, l.last_status, l.kind, l.detail,
        l.died_at AS at, 'dead' AS state
 FROM (SELECT x.* FROM hookwire.dead_letters x WHERE x.tenant = $1 AND (x.event_id, x.subscription_id) > ($2, $3)
         AND x.event_id >= $5 AND x.event_id < $6

@@ -102,7 +102,7 @@ def test_the_pages_are_followed_from_the_archive_to_the_erasure(
     archived, _, replayed, kept = asyncio.run(walked())
     report = (folder / "report.html").read_text()
     assert ("2 records in 1 batches" in archived, "<svg" in report, ": 1 published" in replayed) == (True, True, True)
-    assert "1 records erased from 1 files" in kept, kept
+    assert "1 record erased from 1 file" in kept, kept
 
 
 def test_each_page_of_the_lake_has_blocks_that_run() -> None:

@@ -86,7 +86,7 @@ def test_the_page_is_followed_with_credentials_in_one_place(
         "HOOKWIRE_PIPELINE_MASTER": "local[2]",
     }  # fmt: skip
     printed = shown(block, settings, tmp_path)
-    expected = ("would read 21 offsets", "20 records in 1 batches", "1 files were checked, 0 damaged", "archive")
+    expected = ("would read 21 offsets", "20 records in 1 batch", "1 file was checked, 0 damaged", "archive")
     assert [words for words in expected if words not in printed] == [], printed
 
 

@@ -127,7 +127,7 @@ FAILED: dict[str, Any] = {"attempts": 3, "last_outcome": "server_error", "last_s
         (
             {"state": "dead", "kind": "declined", "detail": None, "last_outcome": "client_error", "last_status": 400},
             Condition(
-                "dead", "given up: the answer of the receiver is final: the last attempt failed: client_error 400"
+                "dead", "given up: the answer of the receiver is final: client_error 400"
             ),
         ),
         (

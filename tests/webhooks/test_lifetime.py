@@ -68,5 +68,6 @@ async def test_what_is_not_worth_delivering_any_more_is_a_dead_letter(
         async with harness.working(schedule_seconds=(HOUR, HOUR)):
             await harness.drained()
         letters: list[Any] = await harness.sql.fetch("SELECT event_id, kind, detail FROM hookwire.dead_letters")
-        assert [tuple(letter) for letter in letters] == [(one, "exhausted", detail)]
+        kind = "too_late" if detail else "exhausted"
+        assert [tuple(letter) for letter in letters] == [(one, kind, detail)]
         assert [request.header(name) for request in server.requests for name in headers] == [None] * attempts

@@ -94,11 +94,11 @@ def test_after_an_attempt_out_of_turn_the_schedule_goes_on_where_it_was(
     ("age_seconds", "outcome", "decision"),
     [
         (90.0, Outcome("timeout", None), Decision("retry", 10)),
-        (91.0, Outcome("timeout", None), Decision("dead", 0.0, "exhausted", dead_reason="the next attempt is after")),
+        (91.0, Outcome("timeout", None), Decision("dead", 0.0, "too_late", dead_reason="the next attempt is after")),
         (
             50.0,
             Outcome("server_error", 503, retry_after_seconds=60.0),
-            Decision("dead", 0.0, "exhausted", dead_reason="Retry-After names a time after"),
+            Decision("dead", 0.0, "too_late", dead_reason="Retry-After names a time after"),
         ),
         (90.0, Outcome("server_error", 503, retry_after_seconds=4.0), Decision("retry", 10)),
     ],

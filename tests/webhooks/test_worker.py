@@ -252,7 +252,7 @@ async def test_a_delivery_that_is_too_old_for_another_attempt_is_a_dead_letter_w
             await harness.settled(2)
         dead = await harness.sql.fetch("SELECT subscription_id, kind, detail FROM hookwire.dead_letters")
         assert [tuple(letter) for letter in dead] == [
-            (own, "exhausted", "Retry-After names a time after the age limit of 200 s")
+            (own, "too_late", "Retry-After names a time after the age limit of 200 s")
         ]
         assert [row[:2] for row in await harness.deliveries()] == [(event, other)]
 

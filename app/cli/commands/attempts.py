@@ -11,6 +11,7 @@ import typer
 from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say
 from app.cli.failure import CommandFailed
+from app.cli.lines.narrow import Narrow
 from app.cli.moment import shown_moment
 
 __all__ = ["attempts"]
@@ -68,7 +69,7 @@ async def _require_event(hub: str, event: str) -> None:
 
 
 def _print(found: list[dict[str, Any]]) -> None:
-    from app.cli.attempt_lines import outcome_of_attempt, receiver_answer
+    from app.cli.lines.attempt import outcome_of_attempt, receiver_answer
     from app.cli.table import show
 
     rows = [
@@ -80,4 +81,8 @@ def _print(found: list[dict[str, Any]]) -> None:
         say("no attempts are stored")
         return
     heads = ("Delivery", "No.", "Started", "Trigger", "Outcome", "Receiver's answer", "Seconds", "Decision")
-    show(heads, rows, folds=("Outcome", "Receiver's answer"))
+    narrow = Narrow(
+        ("Delivery", "No.:", "Started", "Trigger", "Decision"), ("Outcome", "Receiver's answer", "Seconds:"),
+        cuts=("Outcome", "Receiver's answer"),
+    )  # fmt: skip
+    show(heads, rows, ("Outcome", "Receiver's answer"), narrow=narrow)

@@ -11,6 +11,7 @@ import typer
 from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say
 from app.cli.failure import CommandFailed
+from app.cli.lines.narrow import Narrow
 from app.cli.listing import print_one
 from app.cli.moment import shown_moment
 
@@ -36,7 +37,9 @@ Sink = Annotated[str | None, typer.Option("--sink", help="kafka, amqp or webhook
 Kind = Annotated[
     str | None,
     typer.Option(
-        "--kind", help="refused, exhausted, declined, aborted or internal; or what ended by itself: gone, erased."
+        "--kind",
+        help="refused, exhausted, too_late, declined, aborted, given_up or internal; or what ended by itself: gone, "
+        "erased.",
     ),
 ]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of holds, and of dead letters.")]
@@ -176,17 +179,20 @@ def _print_holds(holds: list[dict[str, Any]]) -> None:
         for h in holds
     ]
     heads = ("Id", "Sink", "Topic", "Key", "Records", "Reason", "Detail")
+    cuts = ("Topic", "Key", "Reason", "Detail")
+    narrow = Narrow(("Id", "Sink", "Records:", "Topic", "Key"), ("Reason", "Detail"), cuts)
     if rows:
-        show(heads, rows, ("Topic", "Key", "Detail"), "Holds: they wait, and are tried again by themselves")
+        show(heads, rows, ("Topic", "Key", "Detail"), "Holds: they wait, and are tried again by themselves", narrow)
 
 
 def _print_each(dead: list[dict[str, Any]]) -> None:
     from app.cli.table import show
 
-    rows = [(d["id"], *_group(d), d["key"] or "", shown_moment(d["died_at"])) for d in dead]
-    heads = ("Id", "For", "Topic", "Kind", "Last answer", "Key", "Since")
+    rows = [(d["id"], *_group(d)[:2], d["key"] or "", shown_moment(d["died_at"]), d["reason"]) for d in dead]
+    heads = ("Id", "For", "Topic", "Key", "Since", "Reason")
+    narrow = Narrow(("Id", "Since", "Topic", "For"), ("Key:", "Reason"), cuts=("Topic", "For", "Key", "Reason"))
     if rows:
-        show(heads, rows, ("For", "Topic", "Key"), "Dead letters: given up")
+        show(heads, rows, ("For", "Topic", "Key", "Reason"), "Dead letters", narrow)
 
 
 def _print_groups(dead: list[dict[str, Any]]) -> None:
@@ -201,7 +207,12 @@ def _print_groups(dead: list[dict[str, Any]]) -> None:
         for group, ones in sorted(groups.items(), key=lambda found: -len(found[1]))
     ]
     heads = ("Count", "For", "Topic", "Kind", "Last answer", "Latest", "For example")
-    show(heads, rows, ("For", "Topic"), "Dead letters: given up; each of them: --each")
+    narrow = Narrow(
+        ("Count", "Kind", "Last answer", "Topic", "For"),
+        ("Latest:", "For example:"),
+        cuts=("Topic", "For", "Last answer"),
+    )
+    show(heads, rows, ("For", "Topic"), "Dead letters; each of them: --each", narrow)
 
 
 def _group(one: dict[str, Any]) -> tuple[str, ...]:

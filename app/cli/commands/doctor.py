@@ -13,6 +13,7 @@ import typer
 
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.settings.settings import Settings
+from runtime.counted import counted
 
 if TYPE_CHECKING:
     from app.checks import Check
@@ -115,4 +116,4 @@ def print_checks(found: Sequence[Check]) -> None:
         checks.add_row(escape(check.subject), _MARKS[check.level], escape(check.detail) + cure)
     console().print(checks)
     findings = sum(check.is_finding for check in found)
-    console().print(f"{len(found)} checks, {findings} {'finding' if findings == 1 else 'findings'}")
+    console().print(f"{counted(len(found), 'check')}, {counted(findings, 'finding')}")

@@ -14,6 +14,7 @@ import typer
 
 from app.cli.entry import Config, Json, Url, run, say, settings_from, tell
 from app.cli.failure import CommandFailed
+from runtime.counted import counted, were
 
 if TYPE_CHECKING:
     from db.pool import Database
@@ -94,7 +95,7 @@ async def _erase(requests: list[dict[str, Any]], url: str | None, as_json: bool,
                 body = first | {"after": done["next_after"]} if done["next_after"] else None
                 if body is not None:
                     unread = f", at most {done['unread']:,} to read" if done["unread"] is not None else ""
-                    tell(f"{total['examined']:,} events read{unread}; {total['events']:,} chosen so far")
+                    tell(f"{counted(total['examined'], 'event')} read{unread}; {total['events']:,} chosen so far")
     is_dry = requests[0]["dry_run"]
     if as_json:
         say(json.dumps({"dry_run": is_dry, **{name: total[name] for name in _COUNTS}, "not_reached": [*places]}))
@@ -106,20 +107,20 @@ async def _erase(requests: list[dict[str, Any]], url: str | None, as_json: bool,
 
 def _lines(total: Counter[str], places: list[str], *, is_dry: bool) -> Iterator[str]:
     """Yield the result in words."""
-    verb = "would be" if is_dry else "were"
+    verb = "would be" if is_dry else were(total["events"])
     yield (
-        f"{total['events']:,} events {verb} erased, with {total['attempts']:,} excerpts of answers and "
-        f"{total['archived_jobs']:,} ended jobs"
+        f"{counted(total['events'], 'event')} {verb} erased, with "
+        f"{counted(total['attempts'], 'excerpt')} of answers and {counted(total['archived_jobs'], 'ended job')}"
     )
     if total["deliveries"] or total["jobs"]:
-        ended = "are open; --force ends them" if is_dry else "were ended"
-        yield f"{total['deliveries']:,} deliveries and {total['jobs']:,} live jobs {ended}"
+        ended = "open; --force ends them" if is_dry else "ended"
+        yield f"{counted(total['deliveries'], 'delivery')} and {counted(total['jobs'], 'live job')} {ended}"
     if total["erased_before"]:
-        yield f"{total['erased_before']:,} events were erased before"
+        yield f"{counted(total['erased_before'], 'event')} {were(total['erased_before'])} erased before"
     if total["unknown"]:
-        yield f"{total['unknown']:,} ids name no event"
+        yield f"{counted(total['unknown'], 'id')} of no event"
     if total["unsent"]:
-        yield f"{total['unsent']:,} events still wait for a sink: repeat this when they have left"
+        yield f"{counted(total['unsent'], 'event')} still in the outbox: repeat this when none is left"
     if places:
         yield "not reached: " + "; ".join(places)
 
@@ -170,8 +171,8 @@ async def _rewrite(dry_run: bool, wait: float, as_json: bool, config: Path | Non
     for one in found:
         stop = "; publishing may wait" if one["stops_publishing"] else ""
         say(f"{one['table']}  {_size(one['bytes'])}{stop}")
-    verb = "would be" if dry_run else "were"
-    say(f"{len(found)} tables {verb} rewritten, for {begun['events']:,} erased events")
+    verb = "would be" if dry_run else were(len(found))
+    say(f"{counted(len(found), 'table')} {verb} rewritten, for {counted(begun['events'], 'erased event')}")
     return 0
 
 

@@ -10,6 +10,7 @@ from app.cli.commands import deadletters
 from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run
 from app.cli.failure import CommandFailed
+from app.cli.lines.narrow import Narrow
 from app.cli.listing import empty_words, listed, print_list, print_one
 from app.cli.moment import shown_moment
 
@@ -25,6 +26,9 @@ Sink = Annotated[str | None, typer.Option("--sink", help="kafka, amqp or webhook
 Topic = Annotated[str | None, typer.Option("--topic", help="This topic alone.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of holds.")]
 _HEADS: Final = ("Hold", "Sink", "Topic", "Key", "Records", "Next", "Reason")
+_NARROW: Final = Narrow(
+    ("Hold", "Sink", "Records:", "Topic", "Key"), ("Next:", "Reason"), cuts=("Topic", "Key", "Reason")
+)
 
 
 @holds.command(name="list")
@@ -86,7 +90,7 @@ def _require_hold(hold: str, verb: str) -> None:
 async def _list(asked: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Any) -> int:
     found = await listed("/holds", asked, limit, url, config)
     empty = empty_words(asked, "none: no sink holds back a key or a topic", "there is no such hold")
-    print_list(found, _HEADS, _row, ("Topic", "Key", "Reason"), empty, as_json=as_json)
+    print_list(found, _HEADS, _row, ("Topic", "Key", "Reason"), empty, as_json=as_json, narrow=_NARROW)
     return int(bool(found))
 
 

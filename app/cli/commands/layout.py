@@ -13,6 +13,7 @@ import typer
 from app.cli.entry import Config, Json, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.settings.settings import Settings
+from runtime.counted import counted
 
 if TYPE_CHECKING:
     from relay.layout import Layout, LayoutPlan
@@ -174,7 +175,7 @@ def _report(plan: LayoutPlan, dry_run: bool, as_json: bool) -> None:
         say(f"  order scope {plan.before.order_scope} -> {plan.after.order_scope}")
     for sink in plan.sinks:
         before, after = plan.before.groups_of(sink), plan.after.groups_of(sink)
-        say(f"  {sink}: {before} -> {after} groups; {plan.waiting[sink]} events waited")
+        say(f"  {sink}: {before} -> {counted(after, 'group')}; {counted(plan.waiting[sink], 'event')} waited")
     say(f"  relays: {', '.join(plan.owners) or 'none is running'}")
 
 

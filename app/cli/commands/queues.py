@@ -12,6 +12,7 @@ from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.listing import listed, print_list, print_one
 from app.cli.moment import shown_moment
+from runtime.counted import counted, were
 
 __all__ = ["queues"]
 
@@ -207,6 +208,6 @@ async def _graduate(name: str, config: Any, *, as_json: bool) -> int:
             raise CommandFailed(refused.message, 2) from None
         while batch := await database.fetchval("queue.graduate_batch", name, 1_000):
             moved += batch
-    words = f"{name} has its own table {table}; {moved} messages were moved"
+    words = f"{name} has its own table {table}; {counted(moved, 'message')} {were(moved)} moved"
     say(json.dumps({"queue": name, "table": table, "moved": moved}) if as_json else words)
     return 0

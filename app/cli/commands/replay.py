@@ -26,7 +26,9 @@ Until = Annotated[str | None, typer.Option("--until", help="The end, in the same
 Kinds = Annotated[
     list[str] | None,
     typer.Option(
-        "--kind", help="Kind of dead letters: exhausted, declined, aborted, gone or internal; may be repeated."
+        "--kind",
+        help="Kind of dead letters: exhausted, too_late, declined, aborted, given_up, internal or gone; may be "
+        "repeated.",
     ),
 ]
 Statuses = Annotated[list[int] | None, typer.Option("--status", help="Status of the last answer; may be repeated.")]

@@ -14,6 +14,7 @@ import typer
 
 from app.cli.entry import Config, run, settings_from, tell
 from app.cli.failure import CommandFailed
+from runtime.counted import counted
 
 if TYPE_CHECKING:
     from app.settings.settings import Settings
@@ -106,7 +107,7 @@ class _Crew:
         while len(self._workers) > wanted:
             self._stop(self._workers.pop())
         if before != wanted:
-            tell(f"{wanted} workers")
+            tell(counted(wanted, "worker"))
 
     async def drain(self) -> None:
         """Stop all workers and wait until their tasks are finished."""

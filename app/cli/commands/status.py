@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.entry import Config, Json, Url, run, say
+from app.cli.lines.narrow import Narrow
 
 __all__ = ["status"]
 
@@ -66,12 +67,13 @@ def _print_verdict(verdict: dict[str, Any]) -> None:
 
     say(verdict["verdict"])
     rows = [
-        (part["state"], f"{part['kind'].replace('_', ' ')} {part['name']}: {part['reason']}".replace(" :", ":"))
+        (part["state"], f"{part['kind'].replace('_', ' ')} {part['name']}".rstrip(), part["reason"])
         for part in verdict["parts"]
         if part["kind"] != "subscription" and (part["kind"] in _ALWAYS or part["state"] != "ok" or _has_work(part))
     ]
     if rows:
-        show(("State", "Part and reason"), rows, folds=("Part and reason",))
+        narrow = Narrow(("State", "Part"), ("Reason",), cuts=("Part",), ends=("Reason",))
+        show(("State", "Part", "Reason"), rows, ("Part", "Reason"), narrow=narrow)
 
 
 def _has_work(part: dict[str, Any]) -> bool:
@@ -86,5 +88,6 @@ def _print(found: list[dict[str, Any]]) -> None:
         return
     counts = Counter(one["health"] for one in found)
     say("subscriptions: " + ", ".join(f"{counts[health]} {health}" for health in _FIRST if counts[health]))
-    rows = [(one["health"], f"{one['id']} {one['topic']}, {one['waiting']} open: {one['reason']}") for one in found]
-    show(("Health", "Subscription and reason"), rows, folds=("Subscription and reason",))
+    rows = [(one["health"], one["id"], str(one["waiting"]), one["topic"], one["reason"]) for one in found]
+    narrow = Narrow(("Health", "Subscription", "Open:", "Topic"), ("Reason",), cuts=("Topic",), ends=("Reason",))
+    show(("Health", "Subscription", "Open", "Topic", "Reason"), rows, ("Topic", "Reason"), narrow=narrow)

@@ -11,6 +11,7 @@ import typer
 from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say, tell
 from app.cli.failure import CommandFailed
+from app.cli.lines.narrow import Narrow
 from app.cli.listing import listed, print_list
 
 __all__ = ["subscriptions"]
@@ -30,6 +31,9 @@ Overlap = Annotated[int, typer.Option("--overlap-seconds", min=0, help="How long
 Wait = Annotated[float, typer.Option("--wait", min=0, max=3600, help="Seconds to wait for the receiver's answer.")]
 _POLL_SECONDS: Final = 0.2
 _HEADS: Final = ("Subscription", "Name", "Topic", "Callback", "Health", "Waiting")
+_NARROW: Final = Narrow(
+    ("Subscription", "Health", "Waiting:", "Topic"), ("Name:", "Callback"), cuts=("Name", "Topic", "Callback")
+)
 
 
 @subscriptions.command(name="list")
@@ -128,7 +132,7 @@ def end(subscription: Id, url: Url = None, as_json: Json = False, config: Config
 async def _list(asked: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Any) -> int:
     found = await listed("/subscriptions", asked, limit, url, config)
     empty = "there is no such subscription; make one with `hookwire subscribe`"
-    print_list(found, _HEADS, _row, ("Name", "Topic", "Callback"), empty, as_json=as_json)
+    print_list(found, _HEADS, _row, ("Name", "Topic", "Callback"), empty, as_json=as_json, narrow=_NARROW)
     return 0
 
 
@@ -177,8 +181,8 @@ async def _end(subscription: str, url: str | None, config: Any, *, as_json: bool
 
 
 async def _test(subscription: str, wait: float, url: str | None, as_json: bool, config: Any) -> int:
-    from app.cli.attempt_lines import attempt_line
     from app.cli.hub_client import ask, connected, get, hub_of
+    from app.cli.lines.attempt import attempt_line
 
     sent = await _asked("POST", subscription, "/test", None, url, config)
     hub = hub_of(url, config)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from app.cli.entry import Config, Json, Url, run
+from app.cli.lines.narrow import Narrow
 from app.cli.listing import empty_words, listed, print_list
 from app.cli.moment import shown_moment
 
@@ -21,6 +22,7 @@ Since = Annotated[str | None, typer.Option("--since", help="2026-01-15T09:00Z, o
 Until = Annotated[str | None, typer.Option("--until", help="The end, in the same form as --since.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of events.")]
 _HEADS: Final = ("Event", "For", "State", "Next", "Reason")
+_NARROW: Final = Narrow(("Event", "State", "Next", "For"), ("Reason",), cuts=("For", "Reason"))
 
 
 def undelivered(
@@ -52,15 +54,23 @@ async def _undelivered(
     found = await listed("/undelivered", asked, limit, url, config)
     nothing = "nothing: every accepted event is delivered to each subscription that wants it"
     empty = empty_words(asked, nothing, "no such event is undelivered")
-    print_list(found, _HEADS, _row, ("For", "Reason"), empty, as_json=as_json)
+    print_list(found, _HEADS, _row, ("For", "Reason"), empty, as_json=as_json, narrow=_NARROW)
     return int(bool(found))
 
 
 def _row(one: dict[str, Any]) -> tuple[str, ...]:
+    next_at = shown_moment(one["next_attempt_at"])
     return (
         one["event_id"],
         one["callback"] or "(fan-out)",
         one["state"],
-        shown_moment(one["next_attempt_at"]),
-        one["reason"],
+        next_at,
+        _beside(one["reason"], next_at),
+    )
+
+
+def _beside(reason: str, next_at: str) -> str:
+    """Return a reason that does not repeat the time of the next attempt beside it."""
+    return (
+        reason.replace(f"is at {next_at}", "is next").replace(f"until {next_at}", "until then") if next_at else reason
     )

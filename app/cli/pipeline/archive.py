@@ -16,6 +16,7 @@ from app.cli.entry import Config, Json, say, settings_from
 from app.cli.pipeline.archive_metrics import ArchiveMetrics
 from app.cli.pipeline.lake import Conf, Lake, lake_of, session, told_failures, with_conf
 from app.settings.settings import Settings
+from runtime.counted import counted
 
 if TYPE_CHECKING:
     from pipeline.archive import Archived, ArchiveOptions
@@ -87,7 +88,8 @@ def archive(
     if as_json:
         say(json.dumps(_as_json(done)))
     else:
-        say(f"{done.rows:,} records in {done.batches} batches; {done.quarantined:,} in quarantine; {place.uri}")
+        read = f"{counted(done.rows, 'record')} in {counted(done.batches, 'batch')}"
+        say(f"{read}; {done.quarantined:,} in quarantine; {place.uri}")
         _say_problems(done.problems)
     raise typer.Exit(1 if done.findings else 0)
 
@@ -196,7 +198,7 @@ def _say_plan(plan: RangePlan, as_json: bool) -> None:
         return
     for of in plan.ranges:
         say(f"{of.topic} {of.partition}: offsets {of.start:,} to {of.until - 1:,}")
-    say(f"would read {plan.size:,} offsets in the next batch, and {plan.waiting:,} after it")
+    say(f"would read {counted(plan.size, 'offset')} in the next batch, and {plan.waiting:,} after it")
     _say_problems(plan.problems)
 
 
@@ -208,5 +210,6 @@ def _say_problems(problems: Sequence[Any]) -> None:
 def _show(done: Archived) -> None:
     """Overwrite the progress line, on a terminal only."""
     if sys.stderr.isatty():
-        text = f"\rarchived {done.rows:,} records in {done.batches} batches, {done.waiting:,} offsets to go "
+        read = f"{counted(done.rows, 'record')} in {counted(done.batches, 'batch')}"
+        text = f"\rarchived {read}, {counted(done.waiting, 'offset')} to go "
         print(text, end="" if done.waiting else "\n", file=sys.stderr, flush=True)  # noqa: T201

@@ -22,6 +22,7 @@ from app.cli.pipeline.auditing.report import AuditReport, print_report
 from app.cli.pipeline.auditing.webhooks import names_unaccounted, webhook_findings
 from app.cli.pipeline.lake import Conf, Lake, lake_of, session, tell, told_failures, with_conf
 from app.settings.settings import Settings
+from runtime.counted import counted
 
 if TYPE_CHECKING:
     from db.pool import Session
@@ -157,13 +158,13 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
             begin = max(since, memory.begin)
             owed = [row for row in owed if row["hour"] >= begin]
         span = f"{begin:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M}"
-        tell(f"ledger: {ledger.findings} findings; reading the lake from {span}")
+        tell(f"ledger: {counted(ledger.findings, 'finding')}; reading the lake from {span}")
         spark = await asyncio.to_thread(session, "audit", settings)
         audit = LakeAudit(spark, storage, incarnation, begin, until, question.late_seconds)
         differences = await asyncio.to_thread(audit.differences_seen, question.examples_max)
         cells = await asyncio.to_thread(audit.compare, owed)
         asked = in_question(cells, contents=question.contents)
-        tell(f"{len(cells)} cells compared, {len(asked)} to compare event by event")
+        tell(f"{counted(len(cells), 'cell')} compared, {len(asked)} to compare event by event")
         # Read before Kafka's ends: an event that leaves the outbox in between is not lost.
         waiting = await _waiting(connection, settings.kafka_topic_prefix, incarnation, asked)
         if unarchived := await asyncio.to_thread(_add_unarchived, settings, audit, asked):

@@ -12,6 +12,7 @@ import typer
 from app.cli.entry import Config, Json, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.pipeline.lake import Lake, lake_of, told_failures
+from runtime.counted import counted, were
 
 if TYPE_CHECKING:
     from pipeline.repair.damage import Inspection
@@ -84,7 +85,8 @@ def check(
     hashed = f"; the log has no hash of {unknown} of them any more" if unknown else ""
     wrong = len(damaged) - len(lost)
     words = (
-        f"{files} files were checked, {len(damaged)} damaged, {len(lost)} of them {verb}, {records:,} records in "
+        f"{counted(files, 'file')} {were(files)} checked, {len(damaged)} damaged, {len(lost)} of them {verb}, "
+        f"{counted(records, 'record')} in "
         f"them; the log is wrong about {wrong}; {len(changed)} commits of other tools changed rows{hashed}"
     )
     _result(done, as_json, "\n".join([*lines, words]))
@@ -154,9 +156,11 @@ def convert(lake: Lake = None, dry_run: DryRun = False, as_json: Json = False, c
                 found = [convert(storage, table, run.id) for table in tables]
                 run.counts = {"tables": sum(one is not None for one in found)}
     done = {one.table: {"files": len(one.files), "rows": one.rows} for one in found if one is not None}
-    lines = [f"{name}: {counts['files']} files, {counts['rows']:,} rows" for name, counts in done.items()]
-    verb = "would be" if dry_run else "were"
-    _result({"tables": done}, as_json, "\n".join([*lines, f"{len(done)} tables {verb} converted"]))
+    lines = [
+        f"{name}: {counted(counts['files'], 'file')}, {counted(counts['rows'], 'row')}" for name, counts in done.items()
+    ]
+    verb = "would be" if dry_run else were(len(done))
+    _result({"tables": done}, as_json, "\n".join([*lines, f"{counted(len(done), 'table')} {verb} converted"]))
 
 
 def _result(done: dict[str, Any], as_json: bool, words: str) -> None:

@@ -15,6 +15,7 @@ from app.cli.entry import Config, Json, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.pipeline.lake import Lake, lake_of, session, tell, told_failures
 from app.settings.settings import Settings
+from runtime.counted import counted, were
 
 if TYPE_CHECKING:
     from pipeline.repair.subject import Subject
@@ -100,8 +101,8 @@ def _plan(spark: Any, storage: LakeStorage, subject: Subject, as_json: bool) -> 
         "remaining": records, "confirmed": 0,
     }  # fmt: skip
     words = (
-        f"{records:,} records in {len(found)} files would be erased, and those in {len(beside)} "
-        f"files beside the table, {unreadable} of which cannot be read and would be deleted"
+        f"{counted(records, 'record')} in {counted(len(found), 'file')} would be erased, and those in "
+        f"{counted(len(beside), 'file')} beside the table, {unreadable} of which cannot be read and would be deleted"
     )
     say(json.dumps(done) if as_json else words)
 
@@ -125,8 +126,9 @@ async def _erase(spark: Any, storage: LakeStorage, subject: Subject, settings: S
         noted.counts = done = {name: getattr(erased, name) for name in erased.__slots__}
     done |= {"confirmed": confirmed}
     words = (
-        f"{erased.records:,} records erased from {erased.files} files, {erased.replaced} older files deleted, "
-        f"{erased.remnants} beside the table cleared; the database confirms {confirmed:,} events"
+        f"{counted(erased.records, 'record')} erased from {counted(erased.files, 'file')}, "
+        f"{counted(erased.replaced, 'older file')} deleted, "
+        f"{erased.remnants} beside the table cleared; the database confirms {counted(confirmed, 'event')}"
     )
     say(json.dumps(done) if as_json else f"{words}; a search of the lake finds {erased.remaining} left")
     return 1 if erased.remaining else 0
@@ -138,7 +140,8 @@ async def _confirm_noted(spark: Any, storage: LakeStorage, settings: Settings, d
     ids = await asyncio.to_thread(noted_ids, spark, storage)
     confirmed = await _confirm(settings, ids) if ids and not dry_run else 0
     done = {"noted": len(ids), "confirmed": confirmed}
-    say(json.dumps(done) if as_json else f"{len(ids):,} events are noted as erased; {confirmed:,} were confirmed")
+    words = f"noted as erased: {counted(len(ids), 'event')}; {confirmed:,} {were(confirmed)} confirmed"
+    say(json.dumps(done) if as_json else words)
     return 0
 
 

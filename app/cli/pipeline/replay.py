@@ -19,6 +19,7 @@ from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.pipeline.lake import Lake, lake_of, session, tell, told_failures
 from app.settings.settings import Settings
+from runtime.counted import counted
 
 if TYPE_CHECKING:
     from app.cli.pipeline.resend import Resender, Sent
@@ -116,7 +117,7 @@ def _count(settings: Settings, storage: LakeStorage, asked: dict[str, Any], as_j
     else:
         counts = count(_selected(settings, storage, asked))
     span = f", from {counts['oldest']} to {counts['newest']}" if counts["oldest"] else ""
-    say(json.dumps(counts) if as_json else f"would send {counts['events']:,} events{span}")
+    say(json.dumps(counts) if as_json else f"would send {counted(counts['events'], 'event')}{span}")
 
 
 async def _replay(

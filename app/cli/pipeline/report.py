@@ -15,6 +15,7 @@ from app.cli.failure import CommandFailed
 from app.cli.pipeline.insight import Since, Until, days_of, insight_of
 from app.cli.pipeline.lake import Lake, told_failures
 from app.settings.settings import Settings
+from runtime.counted import counted
 
 if TYPE_CHECKING:
     from pipeline.report.figures import AttemptCounts, Figures
@@ -85,7 +86,7 @@ async def _report(
     if as_json:
         say(json.dumps({"output": str(output), **summary(found)}, default=lambda moment: moment.isoformat()))
     else:
-        say(f"{output}: {sum(hour.attempts for hour in attempts):,} attempts; open it in a browser")
+        say(f"{output}: {counted(sum(hour.attempts for hour in attempts), 'attempt')}; open it in a browser")
     return 0
 
 

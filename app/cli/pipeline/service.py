@@ -1,4 +1,4 @@
-"""``hookwire pipeline deliveries``, ``metrics`` and ``slo``: compute silver and gold from attempts (PL-02..PL-04)."""
+"""``hookwire pipeline deliveries``, ``metrics`` and ``slo``: compute silver and gold from attempts."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from app.cli.entry import Config, Json, run, say, settings_from
 from app.cli.pipeline.insight import Since, Until, days_of
 from app.cli.pipeline.lake import Lake, lake_of, session, tell, told_failures
 from app.settings.settings import Settings
+from runtime.counted import counted, were
 
 if TYPE_CHECKING:
     from db.pool import Database
@@ -112,9 +113,10 @@ async def _deliveries(
                 for day in days:
                     rows += await _copied(database, service, day)
                     noted.counts = {"days": len(days), "rows": rows}
-                    tell(f"{day}: {rows:,} attempts so far")
+                    tell(f"{day}: {counted(rows, 'attempt')} so far")
     done = {"days": days, "rows": rows}
-    _result(done, as_json, f"{len(days)} days {'would be' if dry_run else 'were'} copied, {rows:,} attempts")
+    verb = "would be" if dry_run else were(len(days))
+    _result(done, as_json, f"{counted(len(days), 'day')} {verb} copied, {counted(rows, 'attempt')}")
     return 0
 
 
@@ -138,7 +140,7 @@ async def _metrics(
 
     if dry_run:
         days = sorted(stale_days(lake, since, until))
-        _result({"days": days}, as_json, f"{len(days)} days would be measured")
+        _result({"days": days}, as_json, f"{counted(len(days), 'day')} would be measured")
         return 0
     async with _database(settings) as database:
         made = await _gold(
@@ -146,8 +148,9 @@ async def _metrics(
         )
         waiting = await _noted_backlog(database)
     done = made | {"waiting": waiting}
-    words = f"{len(made['days'])} days were measured, {made['rows_in_database']:,} rows put into the database"
-    _result(done, as_json, f"{words}; {done['waiting']:,} deliveries wait now")
+    days_made, rows_put = len(made["days"]), counted(made["rows_in_database"], "row")
+    words = f"{counted(days_made, 'day')} {were(days_made)} measured, {rows_put} put into the database"
+    _result(done, as_json, f"{words}; waiting now: {counted(done['waiting'], 'delivery')}")
     return 0
 
 
@@ -177,14 +180,15 @@ async def _slo(
 
     if dry_run:
         days = sorted(measured_days(lake, since, until))
-        _result({"days": days}, as_json, f"{len(days)} days would be judged")
+        _result({"days": days}, as_json, f"{counted(len(days), 'day')} would be judged")
         return 0
     table = slo_table(lake)
     async with _database(settings) as database:
         made = await _gold(settings, lake, database, "slo", table, lambda of: of.refresh_slo(since, until, target))
     found = overdrawn(session("slo", settings), table, made["days"][-1]) if made["days"] else []
     names = ", ".join(row["subscription"] or "all together" for row in found)
-    words = f"{len(made['days'])} days were judged, {made['rows_in_database']:,} rows put into the database"
+    days_made, rows_put = len(made["days"]), counted(made["rows_in_database"], "row")
+    words = f"{counted(days_made, 'day')} {were(days_made)} judged, {rows_put} put into the database"
     _result(made | {"overdrawn": found}, as_json, f"{words}; overdrawn: {names or 'none'}")
     return 1 if found else 0
 
@@ -210,7 +214,7 @@ def _kept_since(days: int) -> datetime:
 
 
 async def _put(database: Database, spark: Any, job: str, table: Table, since: datetime) -> int:
-    """Store the rows of a gold table's commits since ``since`` that the database lacks, in one transaction (PL-X04).
+    """Store the rows of a gold table's commits since ``since`` that the database lacks, in one transaction.
 
     Return the number of rows.
     """

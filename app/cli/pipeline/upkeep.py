@@ -11,6 +11,7 @@ import typer
 from app.cli.entry import Config, Json, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.pipeline.lake import Lake, lake_of, session, tell, told_failures
+from runtime.counted import counted, were
 
 if TYPE_CHECKING:
     from pipeline.compaction import Folder
@@ -66,16 +67,17 @@ def compact(
             tables = lake_tables(storage)
             done["renamed_files"] = sum(rename(storage, each, run.id) for each in tables)
             done["deleted_files"] = sum(each.vacuum(_REPLACED_KEPT_HOURS, unnamed=True) for each in tables)
-    verb = "would be" if dry_run else "were"
+    verb = "would be" if dry_run else were(files)
     words = (
-        f"{files} files of {len(folders)} days and topics {verb} compacted, {rows:,} records; "
-        f"{done['fewer_files']} files fewer, {done['renamed_files']} renamed, {done['deleted_files']} old ones deleted"
+        f"{counted(files, 'file')} of {counted(len(folders), 'folder')} {verb} compacted, {counted(rows, 'record')}; "
+        f"{counted(done['fewer_files'], 'file')} fewer, {done['renamed_files']} renamed, "
+        f"{done['deleted_files']} old ones deleted"
     )
     _result(done, as_json, words)
 
 
 def _tell_folder(folder: Folder) -> None:
-    tell(f"{folder.day} {folder.topic}: {len(folder.files)} files, {folder.rows:,} records")
+    tell(f"{folder.day} {folder.topic}: {counted(len(folder.files), 'file')}, {counted(folder.rows, 'record')}")
 
 
 def retain(
@@ -108,9 +110,14 @@ def retain(
         with told_failures(), recorded_run(storage, "retain", inputs) as run:
             gone = retain(storage, named, before, run.id, topic)
             run.counts = {"files": len(gone)}
-    done = {"before": before.isoformat(), "files": len(gone), "records": sum(file.rows for file in gone)}
-    verb = "would be" if dry_run else "were"
-    _result(done, as_json, f"{done['records']:,} records of before {before} {verb} dropped, in {len(gone)} files")
+    records = sum(file.rows for file in gone)
+    done = {"before": before.isoformat(), "files": len(gone), "records": records}
+    verb = "would be" if dry_run else were(records)
+    _result(
+        done,
+        as_json,
+        f"{counted(records, 'record')} of before {before} {verb} dropped, in {counted(len(gone), 'file')}",
+    )
 
 
 def _result(done: dict[str, Any], as_json: bool, words: str) -> None:

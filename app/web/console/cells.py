@@ -20,9 +20,11 @@ _TEXT_MAX: Final = 300
 _BODY_MAX: Final = 4_000
 TONES: Final = {
     **dict.fromkeys(("delivered", "healthy", "active", "verified", "completed", "sent", "answered", "done"), "good"),
-    **dict.fromkeys(("retrying", "retry", "paused", "disabled", "verifying", "unfetched", "review"), "warn"),
+    **dict.fromkeys(("retrying", "retry", "paused", "disabled", "verifying", "unfetched", "review", "given_up"),
+                    "warn"),
     **dict.fromkeys(("failing", "failed", "dead", "held", "parked", "gone", "denied", "down", "late", "slow", "behind",
-                     "discarded", "exhausted", "declined", "aborted", "internal", "expired"), "bad"),
+                     "discarded", "exhausted", "too_late", "refused", "declined", "aborted", "internal",
+                     "expired"), "bad"),
 }  # fmt: skip
 
 

@@ -209,6 +209,7 @@ class DeadLetter(Model):
     last_status: int | None
     last_outcome: str | None
     detail: str | None
+    reason: str
     died_at: datetime
 
 

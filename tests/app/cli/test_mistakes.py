@@ -141,3 +141,35 @@ def test_input_that_nobody_reads_is_noticed(tmp_path: Path, monkeypatch: pytest.
             monkeypatch.setattr("sys.stdin", opened)
             found.append(has_waiting_input())
     assert found == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("--url http://h:1 status", "status --url http://h:1"),
+        ("--url=http://h:1 --json status --topic a", "status --topic a --url=http://h:1 --json"),
+        ("--json events list --limit 3", "events list --limit 3 --json"),
+        ("events --limit 3 list", "events list --limit 3"),
+        ("pipeline --lake /l runs", "pipeline runs --lake /l"),
+        ("--subscription sub_1 undelivered", "undelivered --subscription sub_1"),
+    ],
+)
+def test_an_option_before_its_command_is_answered_with_the_line_that_was_meant(
+    written: str, meant: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`hookwire --url X status` said only "No such option: --url"."""
+    monkeypatch.setattr("sys.argv", ["hookwire", *written.split()])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    told = capsys.readouterr().err
+    assert (ended.value.code, told.rstrip().endswith(f"stands behind it: hookwire {meant}")) == (2, True), told
+
+
+@pytest.mark.parametrize("written", ["--nonsense status", "--url status", "--version", "--url http://h:1 publsh"])
+def test_another_wrong_option_is_told_as_before(
+    written: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["hookwire", *written.split()])
+    with pytest.raises(SystemExit):
+        main()
+    assert "stands behind it" not in capsys.readouterr().err

@@ -70,7 +70,7 @@ async def test_what_has_not_arrived_is_told_with_its_reason_and_what_has_is_not(
 
         assert places(first) == [("retrying", event, retried["id"]), ("dead", event, dead["id"])]
         assert first[0]["reason"].startswith("the last attempt failed: connect; attempt 2 is at 20")
-        assert first[1]["reason"].startswith("given up: its retry schedule is used up: ")
+        assert first[1]["reason"].startswith("given up: its attempts are used up: ")
         assert [item["reason"] for item in second] == [
             "the subscription is disabled: by request; the last attempt failed: connect"
         ]

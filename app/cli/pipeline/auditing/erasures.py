@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from runtime.counted import counted
+
 if TYPE_CHECKING:
     from db.pool import Session
     from pipeline.audit.inquiry import Cell
@@ -55,13 +57,13 @@ async def judged_erasures(
     differences = []
     if kept:
         differences.append(
-            f"the lake notes {len(kept):,} events as erased, and the database has their contents and knows of no "
+            f"the lake notes {counted(len(kept), 'event')} as erased, and the database has them whole and knows of no "
             f"erasure: {named(kept)}. If you erased them, confirm it with `{_CONFIRM}`; else restore them from Kafka "
             "or a backup"
         )
     if left:
         differences.append(
-            f"the database says that the lake has erased {len(left):,} events, and their records are there: "
+            f"the database says that the lake has erased {counted(len(left), 'event')}, and the records are there: "
             f"{named(left)}. Run the same `hookwire pipeline erase` again"
         )
     return Erasures(len(noted), [format_event_id(incarnation, number) for number in unknown], differences)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from runtime.counted import counted
+
 if TYPE_CHECKING:
     from app.checks.ledger import LedgerReport
     from pipeline.audit.inquiry import Cell, Finding
@@ -81,20 +83,21 @@ def print_report(report: AuditReport) -> None:
         console().print(f"finding: {escape(difference)}")
     if report.unconfirmed:
         console().print(
-            f"unconfirmed: the lake notes {len(report.unconfirmed):,} events as erased, and the database does not know "
-            f"them: {' '.join(report.unconfirmed[:_NAMED_MAX])}. If you erased them, run "
+            f"unconfirmed: the lake notes {counted(len(report.unconfirmed), 'event')} as erased, and the database "
+            f"does not know of that: {' '.join(report.unconfirmed[:_NAMED_MAX])}. If you erased them, run "
             "`hookwire pipeline erase --confirm`",
             markup=False, highlight=False,
         )  # fmt: skip
     hours = f"{report.since:%Y-%m-%d %H:%M} to {report.until:%Y-%m-%d %H:%M} UTC"
     console().print(
-        f"{report.records:,} records in {report.cells:,} cells from {hours}, {report.unequal} of them unequal; "
-        f"{report.remembered:,} records of days that were proved before; "
+        f"{counted(report.records, 'record')} in {counted(report.cells, 'cell')} from {hours}, "
+        f"{report.unequal} of them unequal; "
+        f"{counted(report.remembered, 'record')} of days that were proved before; "
         f"{report.erased:,} erased, {len(report.unconfirmed):,} of them unconfirmed; "
-        f"contents of {report.unproved} unproved; {report.outside:,} records of other hours; "
-        f"deliveries of {report.webhook_hours} hours; "
-        f"{len(report.lake)} findings of the lake's log; "
-        f"{report.ledger.findings} findings of the ledger (hookwire doctor --ledger); {report.count} in all",
+        f"contents of {report.unproved} unproved; {counted(report.outside, 'record')} of other hours; "
+        f"deliveries of {counted(report.webhook_hours, 'hour')}; "
+        f"{counted(len(report.lake), 'finding')} of the lake's log; "
+        f"{counted(report.ledger.findings, 'finding')} of the ledger (hookwire doctor --ledger); {report.count} in all",
     )
 
 

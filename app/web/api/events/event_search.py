@@ -13,7 +13,7 @@ from app.web.api.route.moment import ZonedMoment
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
-from app.web.authentication import require_every_topic, require_topic
+from app.web.authentication import require_topic, topics_expression
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -93,16 +93,18 @@ async def list_events(
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> EventPage:
-    """A page reads 2,000 events at most. Follow `next_cursor` until it is null."""
+    """A page reads 2,000 events at most. Follow `next_cursor` until it is null. A key for some topics gets these
+    topics' events.
+    """
     if any(text is not None and "\x00" in text for text in (topic, key)):
         raise Problem("invalid-parameter", "topic or key holds a NUL character", parameter="topic")
-    if topic is None:
-        require_every_topic(request)
-    else:
+    if topic is not None:
         require_topic(request, topic)
     low, high = await id_range(context, since, until, _ROOM_SECONDS)
     (before,) = read_cursor(cursor, [int]) or [high]
-    examined_max = limit + 1 if outcome is None and since is None and until is None else _EXAMINED_MAX
+    own = topics_expression(request) if topic is None else None
+    is_plain = (outcome, since, until, own) == (None, None, None, None)
+    examined_max = limit + 1 if is_plain else _EXAMINED_MAX
     rows = await context.database.fetch_filtered(
         "event.search",
         "default",
@@ -115,6 +117,7 @@ async def list_events(
         outcome,
         examined_max,
         limit + 1,
+        own,
     )
     found = [row for row in rows if row["id"] is not None]
     last = found[limit - 1]["id"] if len(found) > limit else None

@@ -19,7 +19,7 @@ from app.web.api.route.precondition import IfMatch, etag, version_meant
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.route.user_content import UserContent
-from app.web.authentication import may_reach_topic
+from app.web.authentication import topics_expression
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -149,10 +149,10 @@ async def list_topics(
 ) -> TopicPage:
     """By name; `Link: rel="next"` and `next_cursor` lead to the next page.
 
-    A key for some topics gets these. A page may then hold fewer items, or none.
+    A key for some topics gets these.
     """
-    after = read_cursor(cursor, [str]) or [""]
-    rows = await context.database.fetch("topic.list", "default", after[0], limit + 1, prefix)
+    after, own = read_cursor(cursor, [str]) or [""], topics_expression(request)
+    rows = await context.database.fetch("topic.list", "default", after[0], limit + 1, prefix, own)
     next_cursor = link_next(request, response, [rows[limit - 1]["name"]] if len(rows) > limit else None)
     items = [
         {
@@ -162,7 +162,6 @@ async def list_topics(
             "last_event_id": format_event_id(context.incarnation, row["last_id"]) if row["last_id"] else None,
         }
         for row in rows[:limit]
-        if may_reach_topic(request, row["name"])
     ]
     return TopicPage.model_validate({"items": items, "next_cursor": next_cursor})
 

@@ -57,7 +57,9 @@ class AuditPage(BaseModel):
 
 
 @router.get("", summary="List audit entries", responses=refusals("invalid-cursor", "invalid-parameter"))
-@needs("read")
+@needs(
+    "read", instead="The trail has the acts on all topics. GET /replays, /holds and /dead-letters show those of yours."
+)
 async def list_audit(
     request: Request,
     response: Response,

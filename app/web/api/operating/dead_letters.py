@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -13,14 +14,15 @@ from app.web.api.events.event_search import Since, Until, id_range
 from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.known_subscription import find
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, reached_page, read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
-from app.web.authentication import require_every_topic
+from app.web.authentication import grant_of, require_topic
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
 from event.identity import format_event_id
+from webhooks.condition import DeadKind, dead_letter_reason
 from webhooks.delivery_id import format_delivery_id, parse_delivery_id
 
 __all__ = ["router"]
@@ -30,9 +32,10 @@ router = APIRouter(
     responses=refusals("database-unavailable", "busy"),
 )  # fmt: skip
 In = Annotated[Context, Depends(context_of)]
-Kind = Literal["refused", "exhausted", "declined", "aborted", "gone", "internal", "erased"]
+Kind = Literal["refused", DeadKind]
 _RECORD = re.compile(r"dead_(kafka|amqp)_([0-9]{1,18})")
 _LARGEST = 2**63 - 1
+_MISSING = "There is no such dead letter."
 _STATEMENTS = {
     "get": ("dead_letter.get_delivery", "dead_letter.get_record"),
     "retry": ("dead_letter.retry_delivery", "dead_letter.retry_record"),
@@ -54,6 +57,7 @@ _EXAMPLE: dict[str, Any] = {
     "last_status": 500,
     "last_outcome": "server_error",
     "detail": None,
+    "reason": "given up: its attempts are used up; the last one: server_error 500",
     "died_at": "2026-01-18T13:06:07.131002Z",
 }
 
@@ -70,11 +74,15 @@ class DeadLetterOut(BaseModel):
     key: str | None
     subscription_id: str | None
     callback: str | None
-    kind: Kind = Field(description="refused: by the broker, then given up. The other kinds are those of webhooks.")
+    kind: Kind = Field(
+        description="refused: by the broker, and not sent again by its policy. given_up: by a person. The other kinds "
+        "are those of webhooks."
+    )
     attempts: int
     last_status: int | None
     last_outcome: str | None
     detail: str | None
+    reason: str = Field(description="How it ended, in one sentence.")
     died_at: datetime
 
 
@@ -109,6 +117,7 @@ def _out(row: Row, incarnation: str) -> DeadLetterOut:
             "event_id": format_event_id(incarnation, row["event_id"]),
             "subscription_id": row["subscription_id"],
             "callback": row["callback"],
+            "reason": dead_letter_reason(row),
         }
     )
 
@@ -130,36 +139,48 @@ async def list_dead_letters(
     """Newest event first; `Link: rel="next"` and `next_cursor` lead to the next page. `since` and `until` refer to the
     event. Without `kind`, deliveries that ended with their subscription or their contents are left out.
 
-    A key for some topics names a subscription of these.
+    A key for some topics gets those of subscriptions and records within these. A page may then hold fewer items, or
+    none.
     """
     subscription = None
     if subscription_id is not None:
         subscription = (await find(request, subscription_id, context))["id"]
-    else:
-        require_every_topic(request)
     low, high = await id_range(context, since, until)
     before = read_cursor(cursor, [int, int, str]) or [high, 0 if until is not None else _LARGEST, ""]
-    rows = await context.database.fetch_filtered(
-        "dead_letter.page", "default", sink, subscription, kind, *before, limit + 1, low
-    )
-    last = rows[limit - 1] if len(rows) > limit else None
-    key = [last["event_id"], last["subscription"], last["sink"]] if last else None
-    next_cursor = link_next(request, response, key)
-    return DeadLetterPage(items=[_out(row, context.incarnation) for row in rows[:limit]], next_cursor=next_cursor)
+
+    async def read(after: Sequence[Any], most: int) -> tuple[Sequence[Row], list[str | int] | None]:
+        rows = await context.database.fetch_filtered(
+            "dead_letter.page", "default", sink, subscription, kind, *after, most + 1, low
+        )
+        return rows[:most], _place(rows[most - 1]) if len(rows) > most else None
+
+    rows, last = await reached_page(request, limit, before, read, lambda row: row["pattern"], _place)
+    next_cursor = link_next(request, response, last)
+    return DeadLetterPage(items=[_out(row, context.incarnation) for row in rows], next_cursor=next_cursor)
+
+
+def _place(row: Row) -> list[str | int]:
+    return [row["event_id"], row["subscription"], row["sink"]]
 
 
 @router.get("/{dead_letter}", summary="Get a dead letter", responses=refusals("not-found"))
-@needs("read")
-async def show(dead_letter: str, context: In) -> DeadLetterOut:
+@needs("read", reach="route")
+async def show(dead_letter: str, request: Request, context: In) -> DeadLetterOut:
     """Includes the reason. Its attempts are at `/deliveries/{id}/attempts`."""
+    return _out(await _find(dead_letter, request, context), context.incarnation)
+
+
+async def _find(dead_letter: str, request: Request, context: Context) -> Row:
+    """Return the row of a dead letter that the request's key reaches; else ``Problem``."""
     row = await context.database.fetchrow(*_named(dead_letter, "get"))
     if row is None:
-        raise Problem("not-found", "There is no such dead letter.")
-    return _out(row, context.incarnation)
+        raise Problem("not-found", _MISSING)
+    require_topic(request, row["pattern"], hidden=_MISSING)
+    return row
 
 
 @router.post("/{dead_letter}/retry", summary="Retry a dead letter", responses=_VERB)
-@needs("operate")
+@needs("operate", reach="route")
 async def retry(dead_letter: str, body: Reasoned, request: Request, context: In) -> DeadLetterDone:
     """Sends it again, marked as a replay, with a new schedule. It comes later than events that followed it."""
     await _do(dead_letter, "retry", body, request, context)
@@ -167,7 +188,7 @@ async def retry(dead_letter: str, body: Reasoned, request: Request, context: In)
 
 
 @router.post("/{dead_letter}/purge", summary="Delete a dead letter", responses=_VERB)
-@needs("operate")
+@needs("operate", reach="route")
 async def purge(dead_letter: str, body: Reasoned, request: Request, context: In) -> DeadLetterDone:
     """Deletes the dead letter. The event itself stays until its retention ends, and can still be replayed."""
     await _do(dead_letter, "purge", body, request, context)
@@ -175,6 +196,9 @@ async def purge(dead_letter: str, body: Reasoned, request: Request, context: In)
 
 
 async def _do(dead_letter: str, verb: str, body: Reason, request: Request, context: Context) -> None:
+    grant = grant_of(request)
+    if grant is not None and grant.topics is not None:
+        await _find(dead_letter, request, context)
     done = await context.database.fetchval(*_named(dead_letter, verb), actor_of(request), body.reason)
     if done is None:
         raise Problem("not-found", "There is no such dead letter, or its event is gone or erased.")
@@ -187,4 +211,4 @@ def _named(dead_letter: str, verb: str) -> tuple[str, str, int, int | str]:
         return of_delivery, "default", *delivery
     if match := _RECORD.fullmatch(dead_letter):
         return of_record, "default", int(match[2]), match[1]
-    raise Problem("not-found", "There is no such dead letter.")
+    raise Problem("not-found", _MISSING)

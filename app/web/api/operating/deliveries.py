@@ -17,7 +17,7 @@ from app.web.api.route.condition import BlockedBy, ConditionReason, NextAttemptA
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.event_ids import event_number
 from app.web.api.route.known_subscription import find
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, reached_page, read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.authentication import require_every_topic, require_topic, shows_payloads
@@ -176,28 +176,40 @@ async def list_deliveries(
     """Newest event first; `Link: rel="next"` and `next_cursor` lead to the next page. `since` and `until` refer to the
     event. `state=ended` lists dropped deliveries only with an event or a subscription. A page reads 5,000 attempts at
     most, and with `topic` 2,000 events: follow `next_cursor` until it is null.
+
+    A key for some topics gets the deliveries of subscriptions within these.
     """
     event = event_number(event_id, context.incarnation) if event_id is not None else None
+    if topic is not None:
+        require_topic(request, topic)
     subscription = None
     if subscription_id is not None:
         subscription = (await find(request, subscription_id, context))["id"]
-    else:
-        require_every_topic(request)
     low, high = await id_range(context, since, until)
     before = read_cursor(cursor, [int, int]) or [high, 0 if until is not None else _LARGEST]
-    ids = await _events_of(context, topic, low, int(before[0])) if topic is not None else None
-    reads_attempts = event is None and ids is None and state not in _OPEN_STATES and outcome in (None, "delivered")
-    floor = await _examined(context, subscription, before, low) if reads_attempts else None
-    lowest = floor or [low, 0]
-    rows = await context.database.fetch_filtered(
-        "delivery.list", "default", event, subscription, state, *before, limit + 1, lowest[0], ids, outcome, lowest[1]
-    )
-    last = [rows[limit - 1]["event_id"], rows[limit - 1]["subscription_id"]] if len(rows) > limit else floor
-    if last is None and ids is not None and len(ids) == _EXAMINED_MAX:
-        last = [ids[-1], 0]  # the topic has earlier events
+
+    async def read(before: Sequence[Any], most: int) -> tuple[Sequence[Row], Sequence[str | int] | None]:
+        ids = await _events_of(context, topic, low, int(before[0])) if topic is not None else None
+        reads_attempts = event is None and ids is None and state not in _OPEN_STATES and outcome in (None, "delivered")
+        floor = await _examined(context, subscription, before, low) if reads_attempts else None
+        lowest = floor or [low, 0]
+        rows = await context.database.fetch_filtered(
+            "delivery.list", "default", event, subscription, state, *before, most + 1, lowest[0], ids, outcome,
+            lowest[1],
+        )  # fmt: skip
+        last = _place(rows[most - 1]) if len(rows) > most else floor
+        if last is None and ids is not None and len(ids) == _EXAMINED_MAX:
+            last = [ids[-1], 0]  # the topic has earlier events
+        return rows[:most], last
+
+    rows, last = await reached_page(request, limit, before, read, lambda row: row["topic"], _place)
     next_cursor = link_next(request, response, last)
-    items = [delivery_out(row, context.incarnation) for row in rows[:limit]]
+    items = [delivery_out(row, context.incarnation) for row in rows]
     return DeliveryPage.model_validate({"items": items, "next_cursor": next_cursor})
+
+
+def _place(row: Row) -> list[str | int]:
+    return [row["event_id"], row["subscription_id"]]
 
 
 async def _examined(context: Context, subscription: int | None, before: Sequence[Any], low: int) -> list[int] | None:

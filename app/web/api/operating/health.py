@@ -1,4 +1,4 @@
-"""/healthz, /readyz, /metrics: for operators and their tools (EC-H02)."""
+"""/healthz, /readyz, /metrics: for operators and their tools."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def readyz(context: In) -> JSONResponse:
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Counters and gauges."}},
 )
-@needs("read")
+@needs("read", instead="Metrics count all topics. GET /status shows your own.")
 async def metrics(context: In) -> Response:
     """Answers in the exposition format. Counts of waiting rows need the database; without it the other metrics are
     still there.

@@ -1,7 +1,8 @@
-"""/holds: keys and topics of a broker that wait because a record was refused (RO-08)."""
+"""/holds: keys and topics of a broker that wait because a record was refused."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -10,9 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.context import Context, context_of
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, reached_page, read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
+from app.web.authentication import grant_of, require_topic
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -26,6 +28,7 @@ router = APIRouter(
 In = Annotated[Context, Depends(context_of)]
 HoldId = Annotated[str, Path(pattern=r"^hold_[0-9]{1,18}$", examples=["hold_3"])]
 _GIVE_UP_BATCH = 5_000
+_MISSING = "There is no such hold; it may have been lifted."
 _VERB = refusals(
     "not-found", "invalid-parameter", "malformed-json", "unsupported-media-type", "body-too-large", "outcome-unknown"
 )
@@ -110,7 +113,7 @@ def _number(hold: str) -> int:
 
 
 @router.get("", summary="List holds", responses=refusals("invalid-cursor", "invalid-parameter"))
-@needs("read")
+@needs("read", reach="route")
 async def list_holds(
     request: Request,
     response: Response,
@@ -120,36 +123,59 @@ async def list_holds(
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> HoldPage:
-    """Oldest first; `Link: rel="next"` and `next_cursor` lead to the next page."""
-    after = read_cursor(cursor, [int]) or [0]
-    rows = await context.database.fetch("hold.page", "default", sink, topic, after[0], limit + 1)
-    next_cursor = link_next(request, response, [rows[limit - 1]["id"]] if len(rows) > limit else None)
-    return HoldPage.model_validate({"items": [_out(row) for row in rows[:limit]], "next_cursor": next_cursor})
+    """Oldest first; `Link: rel="next"` and `next_cursor` lead to the next page.
+
+    A key for some topics gets those of these topics. A page may then hold fewer items, or none.
+    """
+
+    async def read(after: Sequence[Any], most: int) -> tuple[Sequence[Row], list[str | int] | None]:
+        rows = await context.database.fetch("hold.page", "default", sink, topic, after[0], most + 1)
+        return rows[:most], [rows[most - 1]["id"]] if len(rows) > most else None
+
+    rows, last = await reached_page(
+        request, limit, read_cursor(cursor, [int]) or [0], read, lambda row: row["topic"], lambda row: [row["id"]]
+    )
+    next_cursor = link_next(request, response, last)
+    return HoldPage.model_validate({"items": [_out(row) for row in rows], "next_cursor": next_cursor})
 
 
 @router.get("/{hold}", summary="Get a hold", responses=refusals("not-found", "invalid-parameter"))
-@needs("read")
-async def show(hold: HoldId, context: In) -> HoldDetail:
+@needs("read", reach="route")
+async def show(hold: HoldId, request: Request, context: In) -> HoldDetail:
     """Shows the reason and the oldest events that wait."""
-    row = await context.database.fetchrow("hold.get", "default", _number(hold))
-    if row is None:
-        raise Problem("not-found", "There is no such hold; it may have been lifted.")
+    row = await _find(hold, request, context)
     oldest = [format_event_id(context.incarnation, number) for number in row["oldest"]]
     return HoldDetail.model_validate(_out(row) | {"oldest": oldest})
 
 
+async def _find(hold: str, request: Request, context: Context) -> Row:
+    """Return the row of a hold that the request's key reaches; else ``Problem``."""
+    row = await context.database.fetchrow("hold.get", "default", _number(hold))
+    if row is None:
+        raise Problem("not-found", _MISSING)
+    require_topic(request, row["topic"], hidden=_MISSING)
+    return row
+
+
+async def _require_reach(hold: str, request: Request, context: Context) -> None:
+    grant = grant_of(request)
+    if grant is not None and grant.topics is not None:
+        await _find(hold, request, context)
+
+
 @router.post("/{hold}/retry", summary="Retry a hold now", responses=_VERB)
-@needs("operate")
+@needs("operate", reach="route")
 async def retry(hold: HoldId, body: Reasoned, request: Request, context: In) -> VerbOut:
     """Sends its oldest record at once. When the broker accepts it, the others follow in order."""
+    await _require_reach(hold, request, context)
     done = await context.database.fetchval("hold.retry", "default", _number(hold), actor_of(request), body.reason)
     if done is None:
-        raise Problem("not-found", "There is no such hold; it may have been lifted.")
+        raise Problem("not-found", _MISSING)
     return VerbOut(id=hold, dead_letters=0)
 
 
 @router.post("/{hold}/give-up", summary="Give up the oldest record of a hold, or all", responses=_VERB)
-@needs("operate")
+@needs("operate", reach="route")
 async def give_up(
     hold: HoldId, body: Annotated[GiveUpIn, Body(default_factory=GiveUpIn)], request: Request, context: In
 ) -> VerbOut:
@@ -164,17 +190,19 @@ async def give_up(
 
 
 @router.post("/{hold}/skip", include_in_schema=False)  # the former name (ADR 51)
-@needs("operate")
+@needs("operate", reach="route")
 async def skip(hold: HoldId, body: Reasoned, request: Request, context: In) -> VerbOut:
     """Give up the oldest record."""
+    await _require_reach(hold, request, context)
     row = await _give_up(hold, body, request, context, 1)
     return VerbOut(id=hold, dead_letters=_there(row)["records"])
 
 
 @router.post("/{hold}/purge", include_in_schema=False)  # the former name (ADR 51)
-@needs("operate")
+@needs("operate", reach="route")
 async def purge(hold: HoldId, body: Reasoned, request: Request, context: In) -> VerbOut:
     """Give up every record."""
+    await _require_reach(hold, request, context)
     row = _there(await _give_up(hold, body, request, context, _GIVE_UP_BATCH))
     given_up: int = row["records"]
     while row["chosen"] == _GIVE_UP_BATCH:
@@ -199,5 +227,5 @@ async def _give_up(
 
 def _there(row: Row | None) -> Row:
     if row is None:
-        raise Problem("not-found", "There is no such hold; it may have been lifted.")
+        raise Problem("not-found", _MISSING)
     return row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
@@ -15,9 +15,10 @@ from app.web.api.route.context import Context, context_of
 from app.web.api.route.event_ids import event_number
 from app.web.api.route.known_subscription import no_such_subscription
 from app.web.api.route.moment import ZonedMoment
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, reached_page, read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
+from app.web.authentication import require_topic
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -33,6 +34,7 @@ ReplayId = Annotated[str, Path(pattern=r"^replay_[0-9]{1,18}$", examples=["repla
 EventId = Annotated[str, Field(max_length=60)]
 _COUNTED_MAX = 100_000
 _LARGEST = 2**63 - 1
+_MISSING: Final = "There is no such replay."
 _BODY = ("invalid-parameter", "malformed-json", "unsupported-media-type", "body-too-large", "outcome-unknown")
 _EXAMPLE: dict[str, Any] = {
     "id": "replay_3",
@@ -98,7 +100,7 @@ class ReplayIn(BaseModel):
     event_ids: Annotated[list[EventId], Field(min_length=1, max_length=1000)] | None = None
     since: ZonedMoment | None = Field(None, description="Accepted, or created, at or after this moment.")
     until: ZonedMoment | None = Field(None, description="Accepted, or created, before this moment.")
-    kinds: list[Literal["exhausted", "declined", "aborted", "gone", "internal"]] | None = Field(
+    kinds: list[Literal["exhausted", "too_late", "declined", "aborted", "given_up", "internal", "gone"]] | None = Field(
         None, min_length=1, description="Kinds of dead letters."
     )
     statuses: Annotated[list[Annotated[int, Field(ge=100, le=599)]], Field(min_length=1, max_length=100)] | None = (
@@ -192,7 +194,7 @@ def _number(replay: str) -> int:
     summary="Send again, delete, give up or cancel everything that matches",
     responses={200: {"model": DryRunOut, "description": "A dry run."}, **refusals("not-found", *_BODY)},
 )
-@needs("operate")
+@needs("operate", instead="To send its events again, use POST /subscriptions/{id}/replay.")
 async def create(body: ReplayIn, request: Request, response: Response, context: In) -> ReplayOut | Response:
     """Starts at once, in the background. Deliveries are marked `hookwire-replay: true` and have a new schedule. An
     ordered subscription gets them after later events. What is being sent is not given up.
@@ -265,12 +267,12 @@ async def _count(body: ReplayIn, selection: list[object], context: Context) -> D
 async def _get(number: int, context: Context) -> ReplayOut:
     row = await context.database.fetchrow("replay.list", "default", number, _LARGEST, 1)
     if row is None:
-        raise Problem("not-found", "There is no such replay.")
+        raise Problem("not-found", _MISSING)
     return _out(row)
 
 
 @router.get("", summary="List replays", responses=refusals("invalid-cursor", "invalid-parameter"))
-@needs("read")
+@needs("read", reach="route")
 async def list_replays(
     request: Request,
     response: Response,
@@ -278,18 +280,33 @@ async def list_replays(
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> ReplayPage:
-    """Newest first; `Link: rel="next"` and `next_cursor` lead to the next page."""
-    before = read_cursor(cursor, [int]) or [_LARGEST]
-    rows = await context.database.fetch("replay.list", "default", None, before[0], limit + 1)
-    next_cursor = link_next(request, response, [rows[limit - 1]["id"]] if len(rows) > limit else None)
-    return ReplayPage(items=[_out(row) for row in rows[:limit]], next_cursor=next_cursor)
+    """Newest first; `Link: rel="next"` and `next_cursor` lead to the next page.
+
+    A key for some topics gets the replays of a subscription, or without one of a topic, within these. A page may then
+    hold fewer items, or none.
+    """
+
+    async def read(before: Sequence[Any], most: int) -> tuple[Sequence[Row], list[str | int] | None]:
+        rows = await context.database.fetch("replay.list", "default", None, before[0], most + 1)
+        return rows[:most], [rows[most - 1]["id"]] if len(rows) > most else None
+
+    rows, last = await reached_page(
+        request, limit, read_cursor(cursor, [int]) or [_LARGEST], read, lambda row: row["pattern"],
+        lambda row: [row["id"]],
+    )  # fmt: skip
+    next_cursor = link_next(request, response, last)
+    return ReplayPage(items=[_out(row) for row in rows], next_cursor=next_cursor)
 
 
 @router.get("/{replay}", summary="Get the progress of a replay", responses=refusals("not-found", "invalid-parameter"))
-@needs("read")
-async def get(replay: ReplayId, context: In) -> ReplayOut:
+@needs("read", reach="route")
+async def get(replay: ReplayId, request: Request, context: In) -> ReplayOut:
     """Repeat the request until its state is `done`."""
-    return await _get(_number(replay), context)
+    row = await context.database.fetchrow("replay.list", "default", _number(replay), _LARGEST, 1)
+    if row is None:
+        raise Problem("not-found", _MISSING)
+    require_topic(request, row["pattern"], hidden=_MISSING)
+    return _out(row)
 
 
 @router.post("/{replay}/pause", summary="Pause a replay", responses=refusals("not-found", "replay-over", *_BODY))

@@ -15,6 +15,7 @@ from app.web.api.route.context import Context, context_of
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
+from app.web.authentication import grant_of
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.errors import Refused
@@ -30,6 +31,7 @@ In = Annotated[Context, Depends(context_of)]
 Source = Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,249}$", examples=["stock"])]
 RefusalId = Annotated[str, Path(pattern=r"^refusal_[0-9]{1,18}$", examples=["refusal_7"])]
 _PARTITIONS_MAX = 10_000
+_NO_TOPIC = "What was refused has no topic yet. GET /sources counts it for the sources of your topics."
 _VALUE_BYTES = 16_384
 _VERB = refusals(
     "not-found", "invalid-parameter", "malformed-json", "unsupported-media-type", "body-too-large", "outcome-unknown"
@@ -175,7 +177,7 @@ class SettledRefusal(BaseModel):
 
 
 @router.get("/sources", summary="List Kafka sources", responses=refusals("invalid-cursor", "invalid-parameter"))
-@needs("read")
+@needs("read", reach="route")
 async def list_sources(
     request: Request,
     response: Response,
@@ -183,11 +185,20 @@ async def list_sources(
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_MAX,
 ) -> SourceList:
-    """Shows how far each partition is taken, and why it waits. Queues of AMQP are in `GET /status`."""
+    """Shows how far each partition is taken, and why it waits. Queues of AMQP are in `GET /status`.
+
+    A key for some topics gets the sources of these.
+    """
     after = read_cursor(cursor, [str]) or [""]
-    found = [one for one in await _sources(context) if one.source > str(after[0])]
+    found = [one for one in await _sources(context) if one.source > str(after[0]) and _is_reached(request, one)]
     next_cursor = link_next(request, response, [found[limit - 1].source] if len(found) > limit else None)
     return SourceList(items=found[:limit], next_cursor=next_cursor)
+
+
+def _is_reached(request: Request, source: SourceOut) -> bool:
+    """Return whether the request's key reaches the topic; a source without one is for keys for all topics."""
+    grant = grant_of(request)
+    return grant is None or grant.topics is None or (source.topic is not None and grant.reaches(source.topic))
 
 
 @router.post("/sources/{source}/pause", summary="Pause a source", responses=_VERB)
@@ -224,7 +235,7 @@ async def reset(
     summary="List refused records",
     responses=refusals("invalid-cursor", "invalid-parameter"),
 )
-@needs("read")
+@needs("read", instead=_NO_TOPIC)
 async def list_refusals(
     source: Source,
     request: Request,
@@ -242,7 +253,7 @@ async def list_refusals(
     summary="List what all sources refused",
     responses=refusals("invalid-cursor", "invalid-parameter"),
 )
-@needs("read")
+@needs("read", instead=_NO_TOPIC)
 async def list_all_refusals(
     request: Request,
     response: Response,
@@ -266,7 +277,7 @@ async def list_all_refusals(
 @router.get(
     "/source-refusals/{refusal}", summary="Show a refused record", responses=refusals("not-found", "invalid-parameter")
 )
-@needs("read")
+@needs("read", instead=_NO_TOPIC)
 async def show_refusal(refusal: RefusalId, context: In) -> RefusalDetail:
     """Shows also the beginning of its value."""
     row = await context.database.fetchrow("source.shown_refusal", _number(refusal), _VALUE_BYTES)
@@ -277,11 +288,11 @@ async def show_refusal(refusal: RefusalId, context: In) -> RefusalDetail:
 
 
 @router.get("/sources/{source}", summary="Show a Kafka source", responses=refusals("not-found", "invalid-parameter"))
-@needs("read")
-async def show_source(source: Source, context: In) -> SourceOut:
+@needs("read", reach="route")
+async def show_source(source: Source, request: Request, context: In) -> SourceOut:
     """Shows how far each partition is taken, and why it waits."""
     for one in await _sources(context):
-        if one.source == source:
+        if one.source == source and _is_reached(request, one):
             return one
     raise Problem("not-found", "There is no such source; it was never read.")
 

@@ -12,10 +12,9 @@ from app.web.api.events.event_search import Since, Until, id_range
 from app.web.api.route.condition import BlockedBy, ConditionReason, NextAttemptAt
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.known_subscription import find
-from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
+from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, reached_page, read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
-from app.web.authentication import require_every_topic
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -106,43 +105,57 @@ async def list_undelivered(
 ) -> UndeliveredPage:
     """If an accepted event is not in this list, each subscription that wanted it has answered with 2xx, or has ended.
     `since` and `until` refer to the event.
+
+    A key for some topics gets events and subscriptions within these. A page may then hold fewer items, or none.
     """
-    subscription = None
-    if subscription_id is not None:
-        subscription = (await find(request, subscription_id, context))["id"]
-    else:
-        require_every_topic(request)
+    chosen = await find(request, subscription_id, context) if subscription_id is not None else None
+    subscription = chosen["id"] if chosen is not None else None
     span = await id_range(context, since, until)
-    items: list[dict[str, Any]] = []
-    places: list[Place] = []
-    for place in _begin(cursor):
-        if place[0] in _OUTCOMES[outcome] and len(items) <= limit:
-            found = await _read(context, place, subscription, limit + 1 - len(items), span)
-            items += [item for item, _ in found]
-            places += [where for _, where in found]
-    more = places[limit - 1] if len(items) > limit else None
-    next_cursor = link_next(request, response, more)
-    return UndeliveredPage.model_validate({"items": items[:limit], "next_cursor": next_cursor})
+
+    async def read(after: Sequence[Any], most: int) -> tuple[Sequence[Row], Place | None]:
+        rows: list[Row] = []
+        for place in _from((after[0], after[1], after[2], after[3])):
+            if place[0] in _OUTCOMES[outcome] and len(rows) <= most:
+                rows += await _read(context, place, subscription, most + 1 - len(rows), span)
+        return rows[:most], rows[most - 1]["place"] if len(rows) > most else None
+
+    rows, last = await reached_page(
+        request, limit, _begin(cursor), read, lambda row: row["topic"] if chosen is None else chosen["topic"], _place
+    )
+    next_cursor = link_next(request, response, last)
+    return UndeliveredPage.model_validate({"items": [row["item"] for row in rows], "next_cursor": next_cursor})
 
 
-def _begin(cursor: str | None) -> list[Place]:
-    """Return the remaining parts, the first from behind the cursor."""
+def _begin(cursor: str | None) -> Place:
+    """Return the place behind which the page begins."""
     part, due_us, event, subscription = read_cursor(cursor, [str, int, int, int]) or ("queued", 0, 0, 0)
     if part not in _PARTS or int(due_us) > _NEVER_US:
         raise Problem("invalid-cursor")
-    later = _PARTS[_PARTS.index(str(part)) + 1 :]
-    return [(str(part), int(due_us), int(event), int(subscription)), *((one, 0, 0, 0) for one in later)]
+    return str(part), int(due_us), int(event), int(subscription)
+
+
+def _from(place: Place) -> list[Place]:
+    """Return a place and the beginnings of the later parts."""
+    return [place, *((part, 0, 0, 0) for part in _PARTS[_PARTS.index(place[0]) + 1 :])]
+
+
+def _place(row: Row) -> Place:
+    place: Place = row["place"]
+    return place
 
 
 async def _read(
     context: Context, place: Place, subscription: int | None, most: int, span: tuple[int, int]
-) -> list[tuple[dict[str, Any], Place]]:
-    """Return at most ``most`` items of one part after a place, of events in ``span``, each with its own place."""
+) -> list[Row]:
+    """Return at most ``most`` rows of one part after a place, of events in ``span``.
+
+    Each has the ``item`` of the answer, its ``place``, and the ``topic`` of the event or of the subscription.
+    """
     part, due_us, event, last = place
     fetch, tenant = context.database.fetch, "default"
     if part == "queued":
         rows = await fetch("undelivered.queued", tenant, subscription, event, most, *span)
-        return [(_queued(row, context.incarnation), (part, 0, row["event_id"], 0)) for row in rows]
+        return [_row(row, _queued(row, context.incarnation), (part, 0, row["event_id"], 0)) for row in rows]
     if subscription is None:
         name = "undelivered.open" if part == "waiting" else "undelivered.dead"
         rows = await fetch(name, tenant, event, last, most, *span)
@@ -150,10 +163,15 @@ async def _read(
         rows = await fetch("undelivered.open_of", tenant, subscription, due_us, event, _NEVER_US, most, *span)
     else:
         rows = await fetch("undelivered.dead_of", tenant, subscription, event, most, *span)
-    return [
-        (_out(row, context.incarnation), (part, row.get("due_us", 0), row["event_id"], row["subscription_id"]))
-        for row in rows
-    ]
+    return [_row(row, _out(row, context.incarnation), _place_in(part, row)) for row in rows]
+
+
+def _place_in(part: str, row: Row) -> Place:
+    return part, row.get("due_us", 0), row["event_id"], row["subscription_id"]
+
+
+def _row(row: Row, item: dict[str, Any], place: Place) -> Row:
+    return {"item": item, "place": place, "topic": row.get("topic")}
 
 
 def _queued(row: Row, incarnation: str) -> dict[str, Any]:

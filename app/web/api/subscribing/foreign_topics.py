@@ -1,4 +1,4 @@
-"""/foreign-topics: topics of other publishers that are fetched here; /hub/pairs: the status of a subscriber (UD-12)."""
+"""/foreign-topics: topics of other publishers that are fetched here; /hub/pairs: the status of a subscriber."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from app.web.api.route.context import Context, context_of
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
+from app.web.authentication import require_topic
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -113,7 +114,7 @@ async def register(body: ForeignTopicIn, context: In) -> ForeignTopicOut:
 
 
 @router.get("/foreign-topics", summary="List topics of other publishers", responses=refusals("invalid-cursor"))
-@needs("read")
+@needs("read", instead="Topics of other publishers are URLs, and belong to no key's topics.")
 async def list_foreign_topics(
     request: Request,
     response: Response,
@@ -183,14 +184,17 @@ class PairOut(BaseModel):
 @router.get(
     "/hub/pairs", summary="Get the status of a subscriber", responses=refusals("invalid-parameter", "uri-too-long")
 )
-@needs("read")
+@needs("read", reach="route")
 async def pair(
+    request: Request,
     context: In,
     topic: Annotated[str, Query(max_length=2048, description="The topic's URL, as in `hub.topic`.")],
     callback: Annotated[str, Query(max_length=2048, description="The callback, as in `hub.callback`.")],
 ) -> PairOut:
     """Shows the status of a topic and a callback: request, subscription, lease, verification, deliveries."""
-    return PairOut.model_validate(_pair(await _row(context, *pair_of(context, topic, callback))))
+    name, identity_ = pair_of(context, topic, callback)
+    require_topic(request, name)
+    return PairOut.model_validate(_pair(await _row(context, name, identity_)))
 
 
 def pair_of(context: Context, topic: str, callback: str) -> tuple[str, bytes]:

@@ -1,4 +1,4 @@
-"""/upstreams: topics of other publishers that their hubs deliver here (WS-87..WS-99)."""
+"""/upstreams: topics of other publishers that their hubs deliver here."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def subscribe(body: UpstreamIn, context: In) -> UpstreamIn:
 
 
 @router.get("", summary="List topics that other hubs deliver here", responses=refusals("invalid-cursor"))
-@needs("read")
+@needs("read", instead="Topics of other hubs are URLs, and belong to no key's topics.")
 async def list_upstreams(
     request: Request,
     response: Response,

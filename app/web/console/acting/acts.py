@@ -15,11 +15,13 @@ from app.web.console.inner_api import ApiRequest
 from app.web.console.listing.list_view import Item
 from app.web.pages.markup import facts
 from hub.keys import SCOPES
+from runtime.counted import counted
+from webhooks.condition import LETTER_KINDS
 
 __all__ = ["ACTS", "NEW"]
 
 _DIGITS_MAX: Final = 10
-_KINDS: Final = ("exhausted", "declined", "aborted", "gone", "internal")
+_KINDS: Final = (*LETTER_KINDS, "gone")
 _HOURS: Final = ("", "3600", "86400", "604800")
 
 
@@ -98,8 +100,8 @@ def _replay_line(identity: str, form: Form) -> str:
 
 def _counted(answer: Mapping[str, Any]) -> str:
     if answer["more"]:
-        return f"More than {answer['records']:,} deliveries would be sent again."
-    return f"{answer['records']:,} deliveries would be sent again."
+        return f"More than {counted(answer['records'], 'delivery')} would be sent again."
+    return f"{counted(answer['records'], 'delivery')} would be sent again."
 
 
 _REPLAY_BOXES: Final = (

@@ -10,6 +10,7 @@ from app.web.console.acting.act import REASON, Act, Box, Form
 from app.web.console.acting.verb import curl, reason_of
 from app.web.console.cells import address
 from app.web.console.inner_api import ApiRequest
+from webhooks.condition import LETTER_KINDS
 
 __all__ = ["BULK"]
 
@@ -64,8 +65,7 @@ BULK: Final[Mapping[str, Sequence[Act]]] = {
             "Dead letters of subscriptions are deleted in the background. Their events stay until their retention "
             "ends. Dead letters of Kafka and AMQP stay. This cannot be undone.",
             "dead_letters", "purge", "dead letters", "deleted",
-            (*_OF_SUBSCRIPTION, Box("kind", "Only of this kind", "choice", ("", "exhausted", "declined", "aborted",
-                                                                            "gone", "internal"))),
+            (*_OF_SUBSCRIPTION, Box("kind", "Only of this kind", "choice", ("", *LETTER_KINDS, "gone"))),
             _dead,
         ),
     ),

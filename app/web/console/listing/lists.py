@@ -22,12 +22,12 @@ from app.web.console.cells import (
 )
 from app.web.console.listing.list_view import Column, Filter, Item, ListView, Way
 from app.web.pages.markup import code, count
-from webhooks.condition import WAITING_MAX, DeliveryState
+from webhooks.condition import LETTER_KINDS, WAITING_MAX, DeliveryState
 
 __all__ = ["LISTS"]
 
 _SINKS: Final = ("webhooks", "kafka", "amqp")
-_DEAD_KINDS: Final = ("exhausted", "declined", "aborted", "gone", "internal")
+_DEAD_KINDS: Final = (*LETTER_KINDS, "gone")
 _OF_DEAD: Final = {
     "sink": ("webhooks",), "subscription_id": (), "kind": _DEAD_KINDS, "since": (), "until": (),
 }  # fmt: skip
@@ -82,7 +82,7 @@ def _sinks(one: Item) -> str:
 
 
 def _dead_reason(one: Item) -> str:
-    return reason_cell(one["kind"], one["detail"]) if one["detail"] else f"{state_cell(one['kind'])} {_answer(one)}"
+    return reason_cell(one["kind"], one["reason"])
 
 
 def _patterns(one: Item) -> str:

@@ -17,7 +17,7 @@ from app.web.outage import Outage
 from app.web.overview import LATEST_MAX, Status
 from app.web.pages.markup import ago, callback, code, count, exact_count, link, moment, pill, section, table, tile
 from event.identity import format_event_id
-from webhooks.condition import WAITING_MAX, Condition, delivery_condition, subscription_condition
+from webhooks.condition import WAITING_MAX, Condition, dead_letter_reason, delivery_condition, subscription_condition
 from webhooks.delivery_id import format_delivery_id
 
 __all__ = ["delivery_state", "next_attempt", "outage_content", "own_content", "status_content"]
@@ -287,11 +287,6 @@ def delivery_state(found: Condition) -> str:
     return f'{pill(found.state, tone)} <span class="soft">{escape(found.reason)}</span>'
 
 
-def _outcome(row: Row) -> str:
-    status = f" ({row['last_status']})" if row["last_status"] else ""
-    return escape(f"{row['last_outcome'] or ''}{status}".replace("_", " "))
-
-
 def _dead_letters(status: Status) -> str:
     if not status.dead_letters:
         return section("Dead letters", '<p class="soft">None. Nothing was given up.</p>')
@@ -300,7 +295,7 @@ def _dead_letters(status: Status) -> str:
             _event_link(status, row["event_id"]),
             code(row["topic"] or ""),
             callback(row["callback"]),
-            f'{pill(row["kind"], "bad")} <span class="soft">{escape(row["detail"] or "") or _outcome(row)}</span>',
+            f'{pill(row["kind"], "bad")} <span class="soft">{escape(dead_letter_reason(row))}</span>',
             link(
                 f"deliveries/{format_delivery_id(row['event_id'], row['subscription_id'])}",
                 str(row["attempts"]),

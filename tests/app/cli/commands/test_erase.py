@@ -95,7 +95,7 @@ async def test_a_subject_is_found_by_reading_all_events_in_steps(
         erased = [bool((await hub.client.get(f"/events/{event}")).json()["erased_at"]) for event in ids]
         [entry] = (await hub.client.get("/audit?limit=1")).json()["items"]
 
-    assert (of_one[1].splitlines()[0].split(",")[0], of_one[2]) == ("1 events would be erased", "")
+    assert (of_one[1].splitlines()[0].split(",")[0], of_one[2]) == ("1 event would be erased", "")
     assert (of_all[0], of_all[2]) == (0, "hookwire: 2 events read, at most 1 to read; 1 chosen so far\n")
     assert (erased, entry["subject"]) == ([True, False, True], "a subject")
 
