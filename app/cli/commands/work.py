@@ -169,6 +169,8 @@ async def _work_queue(
     from db.sdk_pool import SdkPool
 
     async with _opened(settings, command, timeout) as (database, script):
+        if await database.fetchrow("queue.get", queue) is None:
+            tell(f"nobody has used or made the queue {queue} yet; check its name")
         return await _work_messages(SdkPool(database), script, queue, slots, count, lease, grace)
 
 
