@@ -27,7 +27,7 @@ pipeline-newest: dev-environment ## The pipeline's tests on the newest Spark tha
 	@scripts/pipeline-newest
 
 .PHONY: mysql-tests
-mysql-tests: dev-environment ## The tests of an outbox in MariaDB on a real MySQL 8 (fetches 34 MB once)
+mysql-tests: dev-environment ## The tests of an outbox and of queues in MariaDB on a real MySQL 8 (fetches 34 MB once)
 	@scripts/install-servers kafka
 	@scripts/mysql-tests
 

@@ -17,12 +17,12 @@ NAMES = (
     "publish", "deliver", "hub", "latency", "isolation", "standing", "footprint", "idle", "gap", "outbound", "relay",
     "backlog", "sustained", "mariadb", "amqp", "pipeline", "commits", "archive", "services", "services_flood",
     "titanic", "calls", "queues", "jobs", "pickup", "depth", "cost", "answers", "destinations", "verdict", "client",
-    "intake", "kafka_source", "console",
+    "intake", "kafka_source", "console", "mysql_queue",
 )  # fmt: skip
 _WITH_OWN_COMMAND = (
     "standing", "idle", "gap", "outbound", "relay", "backlog", "sustained", "mariadb", "amqp", "pipeline", "commits",
     "archive", "services", "services_flood", "titanic", "queues", "jobs", "pickup", "depth", "cost", "answers",
-    "destinations", "verdict", "intake", "kafka_source", "console",
+    "destinations", "verdict", "intake", "kafka_source", "console", "mysql_queue",
 )  # fmt: skip
 
 

@@ -676,6 +676,7 @@ CREATE TABLE hookwire.task_rows (
     attempts integer DEFAULT 0 NOT NULL,
     last_error text,
     releases smallint DEFAULT 0 NOT NULL,
+    is_unique boolean,
     CONSTRAINT task_rows_description_check CHECK ((octet_length(description) <= 1048576)),
     CONSTRAINT task_rows_id_check CHECK ((((octet_length(id) >= 1) AND (octet_length(id) <= 200)) AND (id !~ '[\x01-\x1f\x7f]'::text))),
     CONSTRAINT task_times_are_in_the_years_1_to_9999 CHECK (((LEAST(start_time, finish_time, created_at, due_at, notify_at, lease_until) >= '0001-01-01 00:00:00+00'::timestamp with time zone) AND (GREATEST(start_time, finish_time, created_at, due_at, notify_at, lease_until) <= '9999-12-31 23:59:59.999999+00'::timestamp with time zone)))
@@ -701,6 +702,8 @@ COMMENT ON COLUMN hookwire.task_rows.claim IS 'The fence of the worker that has 
 COMMENT ON COLUMN hookwire.task_rows.lease_until IS 'When it counts as crashed.';
 
 COMMENT ON COLUMN hookwire.task_rows.releases IS 'How often in a row it was released without an attempt.';
+
+COMMENT ON COLUMN hookwire.task_rows.is_unique IS 'Whether no other live task has its kind and description; NULL: enqueued before there was this mark.';
 
 CREATE TABLE hookwire.task_kinds (
     kind text NOT NULL COLLATE pg_catalog."C",
@@ -2015,6 +2018,21 @@ COMMENT ON COLUMN hookwire.message_log.xid IS 'The transaction that submitted it
 
 COMMENT ON COLUMN hookwire.message_log.type IS 'As in messages.';
 
+CREATE VIEW hookwire.message_queue AS
+ SELECT NULL::bigint AS id,
+    NULL::text AS queue,
+    NULL::text AS payload,
+    NULL::bytea AS payload_bytes,
+    NULL::text AS content_type,
+    NULL::jsonb AS headers,
+    NULL::text AS type,
+    NULL::text AS key,
+    NULL::integer AS priority,
+    NULL::double precision AS delay_seconds
+  WHERE false;
+
+COMMENT ON VIEW hookwire.message_queue IS 'INSERT here to submit messages in your transaction; see docs/reference/sql.md';
+
 CREATE TABLE hookwire.migrations (
     version integer NOT NULL,
     name text NOT NULL,
@@ -3214,6 +3232,8 @@ CREATE INDEX task_rows_lease ON hookwire.task_rows USING btree (lease_until) WHE
 
 CREATE INDEX task_rows_notify ON hookwire.task_rows USING btree (notify_at) WHERE ((start_time IS NULL) AND (due_at IS NULL) AND (notify_at IS NOT NULL));
 
+CREATE UNIQUE INDEX task_rows_once ON hookwire.task_rows USING btree (kind, sha256((replace(description, '\'::text, '\\'::text))::bytea)) WHERE (is_unique AND (finish_time IS NULL));
+
 CREATE INDEX task_rows_waiting ON hookwire.task_rows USING btree (kind, seq) WHERE ((start_time IS NULL) AND (due_at IS NULL));
 
 CREATE INDEX task_rows_worker ON hookwire.task_rows USING btree (worker) WHERE (worker IS NOT NULL);
@@ -3238,6 +3258,8 @@ CREATE TRIGGER note_former_audience AFTER UPDATE ON hookwire.subscriptions FOR E
 
 CREATE TRIGGER publish INSTEAD OF INSERT ON hookwire.stash FOR EACH ROW EXECUTE FUNCTION hookwire.stash_row();
 
+CREATE TRIGGER submit INSTEAD OF INSERT ON hookwire.message_queue FOR EACH ROW EXECUTE FUNCTION hookwire.submit_row();
+
 ALTER TABLE ONLY hookwire.console_sessions
     ADD CONSTRAINT console_sessions_key_id_fkey FOREIGN KEY (key_id) REFERENCES hookwire.api_keys(id) ON DELETE CASCADE;
 
@@ -3258,6 +3280,8 @@ ALTER TABLE ONLY hookwire.source_offsets
 
 ALTER TABLE ONLY hookwire.subscription_secrets
     ADD CONSTRAINT subscription_secrets_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES hookwire.subscriptions(id) ON DELETE CASCADE;
+
+GRANT SELECT,INSERT ON TABLE hookwire.message_queue TO PUBLIC;
 
 GRANT SELECT,INSERT ON TABLE hookwire.stash TO PUBLIC;
 

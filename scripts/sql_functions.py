@@ -40,7 +40,7 @@ _NAMES = {
         "accept accept_claim accept_copies accept_held adopt_transaction_ids browse check_filter check_messages "
         "check_queue_name extend extend_held graduate graduate_batch held_messages is_queue_name message_count "
         "pick_filtered queue_settings reap_messages receive receive_copies refuse_stale register_consumer reject "
-        "reject_held release_copies submit submit_batch take_copies take_messages"
+        "reject_held release_copies submit submit_batch submit_row take_copies take_messages"
     ),
     "rabbithub": "ensure_built_in_exchanges",
     "relay": "assert_origin groups_of last_batch_no note_batch_no origin scope_of",

@@ -30,7 +30,8 @@ CHAT_FORMATS: Final = ("slack", "mattermost")
 TEMPLATE_MAX: Final = 2_000
 _TEXT_MAX = 4_000
 """The length of a message that Slack shows without folding; Mattermost accepts four times as much."""
-_USUAL: Final = {"slack": "*{topic}* {content}", "mattermost": "**{topic}** {content}", "xmpp": "*{topic}* {content}"}
+# XMPP has plain text: clients differ in whether they show asterisks as bold.
+_USUAL: Final = {"slack": "*{topic}* {content}", "mattermost": "**{topic}** {content}", "xmpp": "{topic}: {content}"}
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """Characters that XML 1.0 cannot carry in any form: they would end the stream."""
 _NAMES: Final = ("id", "topic", "key", "time", "content")

@@ -1,6 +1,7 @@
 """Operator events: notices for operators about deliveries.
 
-They are published on the topic ``hookwire.operator``, when it has a subscription, and delivered like any event::
+They are published on the topic ``hookwire.operator``, if it has a subscription or a sink of its own, and delivered like
+any event::
 
     subscription.failing     50, 70, 90, 100 failures in a row, by all workers together; .recovered ends that
     subscription.ended       it was answered 410, or disabled by its receiver or for failing

@@ -299,7 +299,10 @@ BEGIN
         EXISTS (SELECT FROM hookwire.subscriptions x
                 WHERE x.tenant = 'default' AND x.state = 'active' AND x.topic_regex IS NULL AND x.topic = 'hookwire.operator')
         OR EXISTS (SELECT FROM hookwire.subscriptions x
-                   WHERE x.tenant = 'default' AND x.state = 'active' AND x.topic_regex IS NOT NULL AND x.topic LIKE 'hookwire.%')) THEN
+                   WHERE x.tenant = 'default' AND x.state = 'active' AND x.topic_regex IS NOT NULL AND x.topic LIKE 'hookwire.%')
+        OR EXISTS (SELECT FROM hookwire.topics t
+                   WHERE t.tenant = 'default' AND t.name = 'hookwire.operator'
+                     AND cardinality(array_remove(t.sinks, 'webhooks')) > 0)) THEN
         PERFORM hookwire.publish_batch(
             'default', array_fill(1, size), array_fill('hookwire.operator'::text, size), array_fill(NULL::text, size),
             array_fill('application/json'::text, size), array_fill('{}'::text, size),
@@ -311,5 +314,6 @@ BEGIN
 END
 $function$;
 COMMENT ON FUNCTION hookwire.tell_operators(jsonb[]) IS
-'Publish notices for operators on the topic hookwire.operator, if a subscription asks for the hub''s own topics.';
+'Publish notices for operators on the topic hookwire.operator, if a subscription asks for the hub''s own topics, or if
+the topic''s own settings name another sink than webhooks.';
 REVOKE EXECUTE ON FUNCTION hookwire.tell_operators(jsonb[]) FROM PUBLIC;

@@ -755,6 +755,29 @@ COMMENT ON FUNCTION hookwire.submit_batch(text,bytea[],text[],jsonb[],text[],tex
 'Submit messages in the caller''s transaction. Return their ids in the order of the payloads. NULL for an array stands
 for its default in each place. The shared lock lets `register_consumer` wait for open submissions.';
 
+CREATE OR REPLACE FUNCTION hookwire.submit_row()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+BEGIN
+    IF NEW.payload IS NOT NULL AND NEW.payload_bytes IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = 'hookwire.message_queue: give payload (text) or payload_bytes, not both';
+    END IF;
+    IF NEW.payload IS NOT NULL THEN
+        NEW.content_type := coalesce(NEW.content_type, 'text/plain; charset=utf-8');
+        NEW.payload_bytes := convert_to(NEW.payload, 'UTF8');
+    END IF;
+    NEW.id := hookwire.submit(NEW.queue, coalesce(NEW.payload_bytes, ''::bytea), NEW.content_type, coalesce(NEW.headers, '{}'),
+                              NEW.type, NEW.key, coalesce(NEW.priority, 0), coalesce(NEW.delay_seconds, 0));
+    RETURN NEW;
+END
+$function$;
+COMMENT ON FUNCTION hookwire.submit_row() IS
+'Submit a row that is inserted into the view `hookwire.message_queue`. It runs as the role that inserts.';
+REVOKE EXECUTE ON FUNCTION hookwire.submit_row() FROM PUBLIC;
+
 CREATE OR REPLACE FUNCTION hookwire.take_copies(queue text, name text, count integer, lease_seconds double precision, filter jsonb, bytes_max bigint DEFAULT hookwire.answer_bytes_max())
  RETURNS TABLE(id bigint, claim bigint, deliveries integer, lease_until timestamp with time zone, created_at timestamp with time zone, content_type text, headers jsonb, payload bytea, type text, key text, priority smallint)
  LANGUAGE plpgsql

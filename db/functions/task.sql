@@ -228,7 +228,9 @@ BEGIN
                 HINT = 'Make it with PUT /tasks/kinds/{kind}, or set HOOKWIRE_KINDS_AUTO_CREATE.';
         END IF;
         policy := hookwire.task_policy(NEW.kind);
-        -- The first message may merely be queued: nothing is notified again before two intervals are over (JB-31).
+        NEW.id := coalesce(NEW.id, gen_random_uuid()::text);
+        NEW.is_unique := coalesce(NEW.is_unique, policy.is_unique);
+        -- The first message may merely be queued: nothing is notified again before two intervals are over.
         NEW.notify_at := CASE WHEN policy.notify <> 'nobody' THEN clock_timestamp() + make_interval(secs => 2 * policy.cleanup_seconds) END;
         IF NEW.start_time IS NOT NULL THEN           -- an application has begun it already: it crashes like any other
             NEW.claim := coalesce(NEW.claim, nextval('hookwire.lease_fence'));
@@ -247,11 +249,11 @@ END
 $function$;
 COMMENT ON FUNCTION hookwire.complete_task() IS
 'Complete a row that an application inserts itself. Its kind is that of the row, or its description if that is a word,
-or `default`.';
+or `default`. An id that is left out is made.';
 REVOKE EXECUTE ON FUNCTION hookwire.complete_task() FROM PUBLIC;
 
 CREATE OR REPLACE FUNCTION hookwire.enqueue_task(kind text, args jsonb DEFAULT '{}'::jsonb, delay_seconds double precision DEFAULT 0, is_unique boolean DEFAULT NULL::boolean)
- RETURNS uuid
+ RETURNS text
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -263,7 +265,8 @@ AS $function$
 DECLARE
     in_kind CONSTANT text := enqueue_task.kind;
     unique_now CONSTANT boolean := coalesce(enqueue_task.is_unique, (hookwire.task_policy(in_kind)).is_unique);
-    made uuid;
+    made text;
+    living text;
 BEGIN
     IF args IS NULL OR octet_length(args::text) > 1048576 THEN
         RAISE EXCEPTION USING ERRCODE = CASE WHEN args IS NULL THEN '22023' ELSE 'HW003' END,
@@ -273,17 +276,33 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'hookwire.enqueue_task: delay_seconds is 0 to 315360000';
     END IF;
     made := CASE WHEN unique_now
-                 THEN encode(substring(sha256(convert_to(in_kind || E'\n' || args::text, 'UTF8')) FOR 16), 'hex')::uuid
-                 ELSE gen_random_uuid() END;
-    INSERT INTO hookwire.task_rows (id, description, kind, due_at)
-    VALUES (made::text, args::text, in_kind, CASE WHEN delay_seconds > 0 THEN clock_timestamp() + make_interval(secs => delay_seconds) END)
-    ON CONFLICT (id) DO NOTHING;
-    RETURN made;
+                 THEN encode(substring(sha256(convert_to(in_kind || E'\n' || args::text, 'UTF8')) FOR 16), 'hex')::uuid::text
+                 ELSE gen_random_uuid()::text END;
+    LOOP
+        INSERT INTO hookwire.task_rows (id, description, kind, due_at, is_unique)
+        VALUES (made, args::text, in_kind, CASE WHEN delay_seconds > 0 THEN clock_timestamp() + make_interval(secs => delay_seconds) END,
+                unique_now)
+        ON CONFLICT DO NOTHING;
+        IF FOUND THEN
+            RETURN made;
+        END IF;
+        -- The same task lives under another id, or under this one since before tasks were marked.
+        SELECT t.id INTO living FROM hookwire.task_rows t
+        WHERE t.kind = in_kind AND sha256(replace(t.description, '\', '\\')::bytea) = sha256(convert_to(args::text, 'UTF8'))
+          AND t.is_unique AND t.finish_time IS NULL;
+        IF NOT FOUND THEN
+            SELECT t.id INTO living FROM hookwire.task_rows t WHERE t.id = made AND t.finish_time IS NULL;
+        END IF;
+        IF FOUND THEN
+            RETURN living;
+        END IF;
+        made := gen_random_uuid()::text; -- it has ended meanwhile, and waits for the archive
+    END LOOP;
 END
 $function$;
 COMMENT ON FUNCTION hookwire.enqueue_task(text,jsonb,double precision,boolean) IS
 'Enqueue a task in the caller''s transaction. Return its id. The same kind and arguments are the same task while it is
-live, unless the kind or the call says otherwise.';
+live, unless the kind or the call says otherwise: then the id of the living one is returned.';
 
 CREATE OR REPLACE FUNCTION hookwire.fail_task(task_id text, of_claim bigint, why text, dead boolean DEFAULT false)
  RETURNS text

@@ -160,6 +160,13 @@ class MariaDatabase:
         async with self._cursor(name, values) as cursor:
             return Done(cursor.rowcount, cursor.lastrowid or 0)
 
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[Any]:
+        """Lend a connection of the driver, with its errors translated. Any failure closes it."""
+        async with self._connection() as connection:
+            with _translated(sent=True):
+                yield connection
+
     async def aclose(self) -> None:
         """Close the connections. No task may use one any more."""
         self._close_free()
@@ -190,7 +197,7 @@ class MariaDatabase:
             except BaseException as error:
                 connection.close()
                 if isinstance(error, Unavailable | OutcomeUnknown):
-                    self._close_free()  # the server may have become read-only, or another one the primary (HA-02)
+                    self._close_free()  # the server may have become read-only, or another one the primary
                 raise
             self._free.append(connection)
         finally:

@@ -1,7 +1,7 @@
--- Operator events: notices for operators, on the topic hookwire.operator (WH-I08, WH-A09).
+-- Operator events: notices for operators, on the topic hookwire.operator.
 
 -- name: notify
--- Publish these notices, a JSON array of {subscription, ...}, if a subscription to the hub's own topics exists.
+-- Publish these notices, a JSON array of {subscription, ...}, if a subscription to the hub's own topics exists, or the topic's own settings name another sink.
 WITH told AS MATERIALIZED (
     SELECT array_agg(1) AS units, array_agg('hookwire.operator'::text) AS topics, array_agg(NULL::text) AS keys,
            array_agg('application/json'::text) AS types, array_agg('{}'::text) AS headers,
@@ -17,6 +17,8 @@ WITH told AS MATERIALIZED (
                   WHERE x.tenant = s.tenant AND x.state = 'active' AND x.topic_regex IS NULL AND x.topic = 'hookwire.operator')
        OR EXISTS (SELECT FROM hookwire.subscriptions x
                   WHERE x.tenant = s.tenant AND x.state = 'active' AND x.topic_regex IS NOT NULL AND x.topic LIKE 'hookwire.%')
+       OR EXISTS (SELECT FROM hookwire.topics o
+                  WHERE o.tenant = s.tenant AND o.name = 'hookwire.operator' AND cardinality(array_remove(o.sinks, 'webhooks')) > 0)
 )
 SELECT count(p.event_id) FROM told t CROSS JOIN LATERAL hookwire.publish_batch(
     'default', t.units, t.topics, t.keys, t.types, t.headers, t.payloads, t.keys, array_fill(NULL::bytea, ARRAY[cardinality(t.units)]), true) AS p

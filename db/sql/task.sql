@@ -71,7 +71,7 @@ SELECT d.number, d.kind FROM hookwire.dead_tasks d WHERE $1::bigint[] IS NULL OR
 ORDER BY d.number LIMIT 500;
 
 -- name: redrive
--- Move dead tasks back under their old ids, and count their attempts anew. A task whose id is live again stays dead.
+-- Move dead tasks back under their old ids, and count their attempts anew. A task that is live again stays dead.
 -- NULL: the oldest 500.
 WITH chosen AS MATERIALIZED (
     SELECT d.number, d.id FROM hookwire.dead_tasks d WHERE $1::bigint[] IS NULL OR d.number = ANY ($1)
@@ -80,7 +80,7 @@ WITH chosen AS MATERIALIZED (
     INSERT INTO hookwire.task_rows (id, description, kind, created_at)
     SELECT DISTINCT ON (d.id) d.id, d.description, d.kind, d.created_at FROM hookwire.dead_tasks d
     WHERE d.number = ANY (ARRAY(SELECT c.number FROM chosen c)) ORDER BY d.id, d.number
-    ON CONFLICT (id) DO NOTHING RETURNING id
+    ON CONFLICT DO NOTHING RETURNING id
 ), gone AS (
     DELETE FROM hookwire.dead_tasks d
     WHERE d.number = ANY (ARRAY(SELECT min(c.number) FROM chosen c JOIN added a ON a.id = c.id GROUP BY c.id)) RETURNING d.number

@@ -18,7 +18,7 @@ from hookwire.jobs.task_worker import TaskOptions, TaskWorker
 from tests.waiting import until
 
 WAIT_SECONDS = 60.0
-INSERT = "INSERT INTO hookwire.tasks (id, description, start_time) VALUES ($1, 'mytask', NULL)"
+INSERT = "INSERT INTO hookwire.tasks (id, kind, description) VALUES ($1, 'mytask', 'mytask ' || $1)"
 
 
 class Ran:

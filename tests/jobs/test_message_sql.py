@@ -75,6 +75,23 @@ async def test_a_submission_belongs_to_its_transaction(sql: asyncpg.Connection, 
     assert (unseen, bodies(await receive(other, 9))) == ([], ["beside it"])
 
 
+async def test_queuing_is_a_row_insertion(sql: asyncpg.Connection, other: asyncpg.Connection) -> None:
+    """JB-02: a plain INSERT, in its transaction, with the rules of the function."""
+    transaction = sql.transaction()
+    await transaction.start()
+    insert = "INSERT INTO hookwire.message_queue (queue, payload) VALUES ('q', 'plain \\n') RETURNING id"
+    made = await sql.fetchval(insert)
+    unseen = await receive(other)
+    await transaction.commit()
+    late = "INSERT INTO hookwire.message_queue (queue, payload_bytes, delay_seconds) VALUES ('q', '\\xff', 3600)"
+    await sql.execute(late)
+    with pytest.raises(asyncpg.InvalidParameterValueError):
+        await sql.execute("INSERT INTO hookwire.message_queue (queue, payload) VALUES ('a b', 'x')")
+    [(number, _, payload)] = await receive(other, 9)
+
+    assert (unseen, number, payload, await count(sql)) == ([], made, b"plain \\n", 0)
+
+
 async def test_a_batch_keeps_the_order_of_its_payloads(sql: asyncpg.Connection) -> None:
     """JB-02, JB-03."""
     ids = [row[0] for row in await sql.fetch("SELECT hookwire.submit_batch('q', $1)", [b"c", b"a", b"b"])]

@@ -108,6 +108,60 @@ async def test_the_same_description_is_the_same_task_while_it_lives(sql: asyncpg
     assert (first == second == again, len({first, other, str(forced)}), len(many)) == (True, 3, 2)
 
 
+async def test_a_description_has_one_live_task_however_it_came_in(sql: asyncpg.Connection) -> None:
+    """JB-20: a duplicate by plain INSERT is 23505; kinds stay apart; a finished task may come again."""
+    await settings(sql, "many", is_unique=False)
+    await sql.execute(INSERT, "i3")
+    with pytest.raises(asyncpg.UniqueViolationError, match="task_rows_once"):
+        await sql.execute(INSERT, "i4")
+    made = await sql.fetchval("INSERT INTO hookwire.tasks (kind, description) VALUES ('other', 'mytask') RETURNING id")
+    await sql.execute("INSERT INTO hookwire.tasks (id, description) VALUES ('m1', 'many'), ('m2', 'many')")
+    await sql.execute(
+        "INSERT INTO hookwire.tasks (id, description) VALUES ('\\x41', '\\x41'), ('A', 'A'), ('é', 'é\\')"
+    )
+    await sql.execute("UPDATE hookwire.tasks SET start_time = now(), finish_time = now() WHERE id = 'i3'")
+    await sql.execute(INSERT, "i5")
+
+    assert (len(made), await sql.fetchval("SELECT count(*) FROM hookwire.tasks")) == (36, 8)
+
+
+async def test_enqueueing_merges_with_a_task_that_was_inserted(sql: asyncpg.Connection) -> None:
+    """JB-20: the living id comes back; a finished row that waits for the archive is no living task."""
+    await sql.execute("INSERT INTO hookwire.tasks (id, kind, description) VALUES ('i3', 'k', '{\"n\": 1}')")
+    merged = await enqueue(sql, n=1)
+    first = await enqueue(sql, n=2)
+    await sql.execute("UPDATE hookwire.tasks SET start_time = now(), finish_time = now()")
+    again = [await enqueue(sql, n=1), await enqueue(sql, n=2)]
+    living = await sql.fetch("SELECT id FROM hookwire.tasks WHERE finish_time IS NULL ORDER BY created_at")
+
+    assert (merged, "i3" in again, first in again) == ("i3", False, False)
+    assert [row["id"] for row in living] == again
+
+
+async def test_rows_of_before_the_mark_run_and_are_merged_by_their_id(sql: asyncpg.Connection) -> None:
+    """JB-20: the migration marks nothing, so duplicates of an older release stay."""
+    task = await enqueue(sql, n=1)
+    await sql.execute("INSERT INTO hookwire.task_rows (id, kind, description) VALUES ('twice', 'k', '{\"n\": 2}')")
+    await sql.execute("UPDATE hookwire.task_rows SET is_unique = NULL")
+    merged = await enqueue(sql, n=1)
+    claimed = await sql.fetch("SELECT id FROM hookwire.claim_tasks(NULL, 9, 'w')")
+
+    assert (merged, {row["id"] for row in claimed}) == (task, {task, "twice"})
+
+
+async def test_a_dead_task_stays_dead_while_its_description_lives(sql: asyncpg.Connection) -> None:
+    """JB-20, JB-33: returning it would run it twice."""
+    task = await enqueue(sql)
+    _, fence = await claim(sql, task)
+    await sql.execute("SELECT hookwire.fail_task($1, $2, 'no', true)", task, fence)
+    await sql.execute("INSERT INTO hookwire.tasks (id, kind, description) VALUES ('living', 'k', '{}')")
+    redriven = [await sql.fetch(STATEMENTS["task.redrive"], None, "test", None)]
+    await sql.execute("DELETE FROM hookwire.tasks WHERE id = 'living'")
+    redriven.append(await sql.fetch(STATEMENTS["task.redrive"], None, "test", None))
+
+    assert [len(rows) for rows in redriven] == [0, 1]
+
+
 async def test_a_batch_is_claimed_oldest_first_by_kind(sql: asyncpg.Connection) -> None:
     """JB-64."""
     tasks = [await enqueue(sql, kind, n=n) for n, kind in enumerate(["a", "b", "a", "c"])]
@@ -335,3 +389,21 @@ async def test_of_two_dead_tasks_with_one_id_a_redrive_returns_one_and_keeps_the
     live = await sql.fetch("SELECT description FROM hookwire.task_rows")
     dead = await sql.fetch("SELECT description FROM hookwire.dead_tasks")
     assert ([row[0] for row in live], [row[0] for row in dead]) == (["first"], ["second"])
+
+
+async def test_a_notice_is_stored_where_the_topics_own_settings_name_a_sink(sql: asyncpg.Connection) -> None:
+    """JB-33: without a subscription; an installation with AMQP alone stores none."""
+    await sql.execute("UPDATE hookwire.sinks SET configured = true WHERE name = 'amqp'")
+    found = []
+    for own in (None, "{webhooks}", "{amqp}"):
+        await sql.execute(
+            "INSERT INTO hookwire.topics (name, sinks) VALUES ('hookwire.operator', $1)"
+            " ON CONFLICT (tenant, name) DO UPDATE SET sinks = excluded.sinks",
+            own and own.strip("{}").split(),
+        )
+        task = await enqueue(sql, own=own)
+        _, fence = await claim(sql, task)
+        await sql.execute("SELECT hookwire.fail_task($1, $2, 'no', true)", task, fence)
+        found.append(await sql.fetchval("SELECT count(*) FROM hookwire.events WHERE topic = 'hookwire.operator'"))
+
+    assert found == [0, 0, 1]

@@ -114,6 +114,7 @@ TOUR = (
     "SELECT hookwire.numbers(), hookwire.set_numbers_forward()",
     "SELECT hookwire.publish('t', 'x', key => 'k', headers => '{\"a\": \"b\"}')",
     "SELECT hookwire.publish('t', '{}'::pg_catalog.jsonb), hookwire.publish('t', '\\x00'::pg_catalog.bytea)",
+    "INSERT INTO hookwire.message_queue (queue, key, payload) VALUES ('q', 'k', 'x') RETURNING id",
     "INSERT INTO hookwire.stash (topic, key, payload) VALUES ('t', 'k', 'x') RETURNING event_id",
     "SELECT hookwire.submit('q', n) FROM pg_catalog.unnest('{a,b,c,d,e,f,g}'::pg_catalog.text[]) AS n",
     "SELECT hookwire.submit('q', '{}'::pg_catalog.jsonb), hookwire.submit('q', '\\x00'::pg_catalog.bytea)",

@@ -50,8 +50,8 @@ PUBLIC = {
 }
 """The functions that every role with USAGE on the schema may execute, and why."""
 
-PUBLIC_RELATIONS = {"stash": {"SELECT", "INSERT"}, "tasks": {"INSERT"}}
-"""`stash` has no rows."""
+PUBLIC_RELATIONS = {"stash": {"SELECT", "INSERT"}, "message_queue": {"SELECT", "INSERT"}, "tasks": {"INSERT"}}
+"""`stash` and `message_queue` have no rows."""
 
 ARGUMENTS = {
     "text", "bytea", "jsonb", "uuid", "boolean", "smallint", "integer", "bigint", "double precision",
@@ -265,30 +265,36 @@ def lured(definers: list[Row], types: list[str]) -> Iterator[tuple[Row, int, int
 
 
 async def test_a_row_with_values_of_a_strangers_types_is_cast_as_the_stranger(outsider: Stranger) -> None:
-    """GS-01: the two views that take an INSERT of every role."""
+    """GS-01: the three views that take an INSERT of every role."""
     for view, column in (
         ("stash", "topic"),
         ("stash", "key"),
         ("tasks", "id"),
         ("tasks", "description"),
         ("tasks", "worker"),
+        ("message_queue", "queue"),
+        ("message_queue", "key"),
     ):
-        row = {"topic": "'t'", "payload": "'x'"} if view == "stash" else {"id": f"'{column}'", "description": "'d'"}
+        row = {
+            "stash": {"topic": "'t'", "payload": "'x'"},
+            "tasks": {"id": f"'{column}'", "description": f"'{column}'"},
+            "message_queue": {"queue": "'q'", "payload": "'x'"},
+        }[view]
         row[column] = f"ROW('{column}')::traps.word"
         await outsider.run(f"INSERT INTO hookwire.{view} ({', '.join(row)}) SELECT {', '.join(row.values())}")
-    assert (outsider.escalated, len(outsider.told)) == ([], 5)
+    assert (outsider.escalated, len(outsider.told)) == ([], 7)
 
 
 async def test_a_stranger_reads_no_relation_and_draws_from_no_sequence(
     owner: asyncpg.Connection, outsider: Stranger
 ) -> None:
-    """GS-01: but `stash`, which has no rows."""
+    """GS-01: but the two views that have no rows."""
     await owner.execute("SELECT hookwire.publish('t', 'x')")
     relations = await owner.fetch(
         "SELECT relname FROM pg_class WHERE relnamespace = 'hookwire'::regnamespace AND relkind IN ('r', 'p', 'v', 'S')"
     )
     codes = {name: await outsider.outcome(f"TABLE hookwire.{name}") for (name,) in relations}
-    assert {name for name, code in codes.items() if code != "42501"} == {"stash"}
+    assert {name for name, code in codes.items() if code != "42501"} == {"stash", "message_queue"}
 
 
 def test_the_tour_calls_each_function_that_a_role_may_be_granted(definers: list[Row]) -> None:

@@ -63,7 +63,7 @@ BLOCKING_SLEEPERS = {
 SQL_FOR_PEOPLE = {
     "app/checks/database.py": "a finding names the statement with which the operator cures it",
     "sdk/src/hookwire/outbox.py": "one call of the published function, in each driver's way of writing a parameter",
-    "sdk/src/hookwire/jobs/message_queue.py": "calls of the published functions, as in outbox.py",
+    "sdk/src/hookwire/jobs/messages/message_queue.py": "calls of the published functions, as in outbox.py",
     "sdk/src/hookwire/jobs/job.py": "a call of the published function, as in outbox.py",
     "sdk/src/hookwire/jobs/sql_jobs.py": "calls of the published functions, as in outbox.py",
     "sdk/src/hookwire/jobs/sql_tasks.py": "calls of the published functions, and the row of a worker that is present",

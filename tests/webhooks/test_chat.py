@@ -87,7 +87,7 @@ def test_a_template_that_names_what_no_event_has_is_refused(template: str) -> No
 def test_over_xmpp_a_line_has_no_character_that_xml_cannot_carry() -> None:
     """It would end the stream; XML 1.0, 2.2."""
     made = event(topic="orders.paid", payload="\x00\x0b tea\n<&@ \uffff".encode())
-    assert chat_line("xmpp", None, made) == "*orders.paid* \ufffd\ufffd tea\n<&@ \ufffd"
+    assert chat_line("xmpp", None, made) == "orders.paid: \ufffd\ufffd tea\n<&@ \ufffd"
 
 
 async def test_a_room_gets_a_line_and_its_answer_counts(database_url: str) -> None:

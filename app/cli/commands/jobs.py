@@ -36,6 +36,24 @@ Priority = Annotated[
     int | None, typer.Option("--priority", min=-1000, max=1000, help="A job with a higher priority is claimed earlier.")
 ]
 Delay = Annotated[float | None, typer.Option("--delay", min=0, help="Seconds before the job is available.")]
+Attempts = Annotated[
+    int | None,
+    typer.Option("--attempts", min=1, max=1_000_000, help="The number of attempts before it fails for good."),
+]
+RunSeconds = Annotated[float | None, typer.Option("--timeout", min=0.05, help="Seconds that one attempt may take.")]
+Deadline = Annotated[
+    float | None, typer.Option("--deadline", min=0.05, help="Seconds from now after which it fails, done or not.")
+]
+OnStatus = Annotated[
+    str | None, typer.Option("--on-status", help="A kind: such a job is enqueued with every change of state.")
+]
+OnComplete = Annotated[str | None, typer.Option("--on-complete", help="A kind: such a job is enqueued on success.")]
+OnRetry = Annotated[
+    str | None, typer.Option("--on-retry", help="A kind: such a job is enqueued for each failed attempt but the last.")
+]
+OnFail = Annotated[
+    str | None, typer.Option("--on-fail", help="A kind: such a job is enqueued once, after the last failed attempt.")
+]
 To = Annotated[str | None, typer.Option("--to", help="The person. Default: yourself.")]
 Until = Annotated[
     str, typer.Option("--until", help="A time such as 2026-07-01T09:00: local in --zone, or with an offset.")
@@ -57,17 +75,24 @@ _HEADS = ("Id", "Kind", "State", "Assignee", "Worker", "Attempts", "Due")
 @jobs.command()
 def enqueue(
     kind: KindName, args: Args = "{}", uniq: Uniq = None, key: Key = None, priority: Priority = None,
-    delay: Delay = None, assignee: To = None, idempotency_key: IdempotencyKey = None, url: Url = None,
-    as_json: Json = False, config: Config = None,
+    delay: Delay = None, attempts: Attempts = None, timeout: RunSeconds = None, deadline: Deadline = None,
+    on_status: OnStatus = None, on_complete: OnComplete = None, on_retry: OnRetry = None, on_fail: OnFail = None,
+    assignee: To = None, idempotency_key: IdempotencyKey = None, url: Url = None, as_json: Json = False,
+    config: Config = None,
 ) -> None:  # fmt: skip
-    """Enqueue a job and print its id.
+    """Enqueue a job and print its id. Values that are left out are those of the kind.
 
-    Example:
+    Examples:
 
       hookwire jobs enqueue invoice.check '{"invoice": 4711}' --uniq 4711
+
+      hookwire jobs enqueue video.cut --attempts 3 --timeout 600 --deadline 7200 --on-fail ops.call
     """
+    callbacks = {"on_status": on_status, "on_complete": on_complete, "on_retry": on_retry, "on_fail": on_fail}
+    named_callbacks = {name: value for name, value in callbacks.items() if value is not None}
     draft = {"kind": kind, "args": parsed("ARGS", args), "uniq": uniq, "key": key, "priority": priority,
-             "delay_seconds": delay, "assignee": assignee}  # fmt: skip
+             "delay_seconds": delay, "attempts_max": attempts, "run_seconds": timeout, "deadline_seconds": deadline,
+             "callbacks": named_callbacks or None, "assignee": assignee}  # fmt: skip
     asked = {name: value for name, value in draft.items() if value is not None}
     named = {"Idempotency-Key": line("--idempotency-key", idempotency_key)} if idempotency_key is not None else {}
     run(_enqueue(asked, named, url, config, as_json=as_json))

@@ -25,36 +25,70 @@ Limit = Annotated[int, typer.Option("--limit", min=1, max=500, help="The largest
 Ids = Annotated[
     list[str] | None, typer.Option("--id", help="A message such as msg_7; may be repeated. Default: the oldest 500.")
 ]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--database", help="A MariaDB or MySQL with queues instead of the hub: mysql://user:password@host/db."
+    ),
+]
 Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
 _HEADS = ("Queue", "Available", "Claimed", "Delayed", "Dead", "Oldest", "State")
 
 
 @queues.command(name="list")
-def list_all(url: Url = None, as_json: Json = False, config: Config = None) -> None:
+def list_all(database: Database = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """List queues with their counts.
 
     Example:
 
       hookwire queues list
     """
+    if database is not None:
+        from app.cli.working.mysql_queues import listed_queues
+
+        run(listed_queues(database, as_json=as_json))
     run(_list(url, as_json, config))
 
 
 @queues.command()
-def show(name: Name, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+def create(
+    name: Name, database: Annotated[str, typer.Option("--database", help="The MariaDB or MySQL.")],
+    deliveries_max: Annotated[
+        int, typer.Option("--deliveries-max", min=1, max=1000, help="A message is dead after as many deliveries.")
+    ] = 5,
+    archive: Annotated[bool, typer.Option("--archive", help="Keep accepted messages in NAME_archive.")] = False,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Make a queue in MariaDB or MySQL: a table of its name. In PostgreSQL the first use makes a queue.
+
+    Example:
+
+      hookwire queues create mail --database mysql://shop:secret@127.0.0.1/shop
+    """
+    from app.cli.working.mysql_queues import created
+
+    run(created(database, name, deliveries_max, archive=archive, as_json=as_json))
+
+
+@queues.command()
+def show(name: Name, database: Database = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
     """Print the settings and counts of a queue as JSON; with --json on one line.
 
     Example:
 
       hookwire queues show mail
     """
+    if database is not None:
+        from app.cli.working.mysql_queues import printed
+
+        run(printed(database, name, as_json=as_json))
     run(print_one(f"/queues/{segment(name)}", url, config, as_json=as_json))
 
 
 @queues.command()
 def submit(
-    name: Name, payload: Payload = "-", content_type: ContentType = None, delay: Delay = 0.0, url: Url = None,
-    as_json: Json = False, config: Config = None,
+    name: Name, payload: Payload = "-", content_type: ContentType = None, delay: Delay = 0.0,
+    database: Database = None, url: Url = None, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
     """Submit one message.
 
@@ -65,54 +99,82 @@ def submit(
     headers = {"Content-Type": line("--content-type", content_type)} if content_type else {}
     headers |= {"Hookwire-Delay-Seconds": str(delay)} if delay else {}
     body = read_data(payload)  # before the event loop runs, which would keep Ctrl-C from ending the read
+    if database is not None:
+        from app.cli.working.mysql_queues import submitted
+
+        run(submitted(database, name, body, headers.get("Content-Type"), delay, as_json=as_json))
     run(_submit(name, body, headers, url, as_json, config))
 
 
 @queues.command()
-def peek(name: Name, limit: Limit = 10, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+def peek(
+    name: Name, limit: Limit = 10, database: Database = None, url: Url = None, as_json: Json = False,
+    config: Config = None,
+) -> None:  # fmt: skip
     """Print available messages as JSON, with --json on one line; nothing is changed.
 
     Example:
 
       hookwire queues peek mail --limit 1
     """
+    if database is not None:
+        from app.cli.working.mysql_queues import printed_messages
+
+        run(printed_messages(database, name, limit, dead=False, as_json=as_json))
     run(print_one(f"/queues/{segment(name)}/messages?limit={limit}", url, config, as_json=as_json))
 
 
 @queues.command()
-def dead(name: Name, limit: Limit = 100, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+def dead(
+    name: Name, limit: Limit = 100, database: Database = None, url: Url = None, as_json: Json = False,
+    config: Config = None,
+) -> None:  # fmt: skip
     """Print dead letters of a queue as JSON; with --json on one line.
 
     Example:
 
       hookwire queues dead mail
     """
+    if database is not None:
+        from app.cli.working.mysql_queues import printed_messages
+
+        run(printed_messages(database, name, limit, dead=True, as_json=as_json))
     run(print_one(f"/queues/{segment(name)}/dead?limit={limit}", url, config, as_json=as_json))
 
 
 @queues.command()
 def redrive(
-    name: Name, ids: Ids = None, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None
-) -> None:
+    name: Name, ids: Ids = None, why: Why = None, database: Database = None, url: Url = None, as_json: Json = False,
+    config: Config = None,
+) -> None:  # fmt: skip
     """Return dead letters to their old places in the queue.
 
     Example:
 
       hookwire queues redrive mail --why 'template mended'
     """
+    if database is not None:
+        from app.cli.working.mysql_queues import acted
+
+        run(acted(database, name, "redrive", ids, as_json=as_json))
     run(_chosen(name, "dead/redrive", ids, why, url, config, as_json=as_json))
 
 
 @queues.command()
 def purge(
-    name: Name, ids: Ids = None, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None
-) -> None:
+    name: Name, ids: Ids = None, why: Why = None, database: Database = None, url: Url = None, as_json: Json = False,
+    config: Config = None,
+) -> None:  # fmt: skip
     """Delete dead letters of a queue.
 
     Example:
 
       hookwire queues purge mail --id msg_7
     """
+    if database is not None:
+        from app.cli.working.mysql_queues import acted
+
+        run(acted(database, name, "purge", ids, as_json=as_json))
     run(_chosen(name, "dead/purge", ids, why, url, config, as_json=as_json))
 
 

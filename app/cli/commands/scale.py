@@ -47,7 +47,7 @@ def scale(
 
     if not context.args:
         raise CommandFailed("name the worker after --, such as: hookwire scale -- hookwire work -- ./program", 2)
-    from app.cli.program_handler import check_program
+    from app.cli.working.program_handler import check_program
 
     check_program(context.args)
     try:

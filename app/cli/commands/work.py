@@ -31,6 +31,10 @@ Kinds = Annotated[
 ]
 Queue = Annotated[str | None, typer.Option("--queue", help="Messages of this queue instead of tasks.")]
 Jobs = Annotated[bool, typer.Option("--jobs", help="Jobs instead of tasks, of the kinds in --kind.")]
+QueueDatabase = Annotated[
+    str | None,
+    typer.Option("--database", help="With --queue: a queue in MariaDB or MySQL, mysql://user:password@host/db."),
+]
 Slots = Annotated[
     int, typer.Option("--concurrency", min=1, max=500, help="The largest number of programs that run at once.")
 ]
@@ -57,7 +61,7 @@ Presence = Annotated[
 def work(
     context: typer.Context, kind: Kinds = None, jobs: Jobs = False, queue: Queue = None, concurrency: Slots = 1,
     count: Count = None, timeout: Timeout = 3600.0, lease: Lease = 60.0, grace: Grace = 10.0, presence: Presence = 15.0,
-    config: Config = None,
+    database: QueueDatabase = None, config: Config = None,
 ) -> None:  # fmt: skip
     """Run a program for each task, job or message. Exit code 0 means success, 100 a final failure, any other a failure.
 
@@ -76,12 +80,18 @@ def work(
       hookwire work --jobs --kind invoice.check -- ./check-invoice
 
       hookwire work --queue thumbnails --concurrency 4 -- ./thumbnail
+
+      hookwire work --queue mail --database mysql://shop:secret@127.0.0.1/shop -- ./send-mail
     """
     if not context.args:
         raise CommandFailed("name the program after --, such as: hookwire work --kind mail.send -- ./send-mail", 2)
-    from app.cli.program_handler import check_program
+    from app.cli.working.program_handler import check_program
 
     check_program(context.args)
+    if database is not None:
+        if queue is None or jobs or kind:
+            raise CommandFailed("--database is for messages of a queue there: name it by --queue", 2)
+        run(_work_mysql(database, queue, context.args, concurrency, count, timeout, lease, grace))
     settings = settings_from(config)
     if queue is not None:
         if jobs:
@@ -99,7 +109,7 @@ async def _work_tasks(
     timeout: float, grace: float, presence: float,
 ) -> int:  # fmt: skip
     from app.bridges.work_log import report_of
-    from app.cli.program_handler import ProgramHandler
+    from app.cli.working.program_handler import ProgramHandler
     from db.sdk_pool import SdkPool
     from hookwire.jobs.job_worker import worker_name
     from hookwire.jobs.sql_tasks import SqlTasks
@@ -136,7 +146,7 @@ async def _work_jobs(
     timeout: float, lease: float, grace: float,
 ) -> int:  # fmt: skip
     from app.bridges.work_log import report_of
-    from app.cli.program_handler import ProgramHandler
+    from app.cli.working.program_handler import ProgramHandler
     from db.sdk_pool import SdkPool
     from hookwire.jobs.job_worker import worker_name
     from hookwire.jobs.leased_jobs import LeasedJobs
@@ -156,19 +166,42 @@ async def _work_queue(
     settings: Settings, queue: str, command: Sequence[str], slots: int, count: int | None, timeout: float,
     lease: float, grace: float,
 ) -> int:  # fmt: skip
-    from app.bridges.work_log import report_of
-    from app.cli.program_handler import ProgramHandler
     from db.sdk_pool import SdkPool
-    from hookwire.jobs.job_worker import worker_name
-    from hookwire.jobs.leased_messages import LeasedMessages
-    from hookwire.jobs.leasing.leasing import LeaseOptions, Leasing
 
     async with _opened(settings, command, timeout) as (database, script):
-        source = LeasedMessages(SdkPool(database), queue, lease, worker_name())
-        options = LeaseOptions(slots, lease, _MESSAGE_POLL_SECONDS, grace, held_max=slots, count=count)
-        worker = Leasing(source, ProgramHandler(script).run_message, options, report_of("message"))
-        await _run(worker, script, f"works on messages of {queue}")
-        tell(f"accepted {worker.tally.done}, rejected {worker.tally.failed}")
+        if await database.fetchrow("queue.get", queue) is None:
+            tell(f"nobody has used or made the queue {queue} yet; check its name")
+        return await _work_messages(SdkPool(database), script, queue, slots, count, lease, grace)
+
+
+async def _work_mysql(
+    url: str, queue: str, command: Sequence[str], slots: int, count: int | None, timeout: float, lease: float,
+    grace: float,
+) -> int:  # fmt: skip
+    from app.bridges.script import Script
+    from app.cli.working.mysql_queues import check_queue, opened_queues
+    from db.mariadb.sdk_pool import MariaSdkPool
+
+    async with opened_queues(url) as database:
+        await check_queue(database, queue)
+        script = Script(command, timeout_seconds=timeout)
+        return await _work_messages(MariaSdkPool(database), script, queue, slots, count, lease, grace)
+
+
+async def _work_messages(
+    pool: Any, script: Script, queue: str, slots: int, count: int | None, lease: float, grace: float
+) -> int:
+    from app.bridges.work_log import report_of
+    from app.cli.working.program_handler import ProgramHandler
+    from hookwire.jobs.job_worker import worker_name
+    from hookwire.jobs.leasing.leasing import LeaseOptions, Leasing
+    from hookwire.jobs.messages.leased_messages import LeasedMessages
+
+    source = LeasedMessages(pool, queue, lease, worker_name())
+    options = LeaseOptions(slots, lease, _MESSAGE_POLL_SECONDS, grace, held_max=slots, count=count)
+    worker = Leasing(source, ProgramHandler(script).run_message, options, report_of("message"))
+    await _run(worker, script, f"works on messages of {queue}")
+    tell(f"accepted {worker.tally.done}, rejected {worker.tally.failed}")
     return 0
 
 

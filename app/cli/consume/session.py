@@ -101,6 +101,7 @@ class ConsumeSession:
                 await queue.consume(inbox.put)
         end_if_cancelled()
         self.ready = True
+        self._say(f"consumes {queue.name}: messages can arrive")
         room = None if self._options.count is None else asyncio.Semaphore(self._options.count - self._memory.count)
         async with asyncio.TaskGroup() as workers:
             for _ in range(self._options.concurrency):
@@ -196,7 +197,7 @@ class ConsumeSession:
             await self._print(line)
 
     async def _print(self, text: str | bytes) -> ScriptOutcome:
-        """Write one line to standard output; without a reader the session ends (B-52)."""
+        """Write one line to standard output; without a reader the session ends."""
         raw = text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
         try:
             async with self._printing:

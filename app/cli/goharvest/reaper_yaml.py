@@ -1,4 +1,6 @@
-"""Read ``reaper.yaml``, goharvest's configuration: each key becomes a setting, or is refused (RO-12, RG-09).
+"""Read ``reaper.yaml``, goharvest's configuration: each key becomes a setting, or is refused.
+
+Both forms are read: the reaper's, with the key ``harvest``, and that of the library's Config, without it.
 
 No key is ignored silently. A key is taken, has no meaning here (and the report says why), or is refused. One refusal
 refuses the file. goharvest's own rules hold too: an unknown key and a reserved client property are errors.
@@ -87,13 +89,13 @@ def import_reaper(path: Path) -> Imported:
     """Read the file; raises SettingsRefused when it is no YAML mapping. The report judges its contents."""
     document = _read(path)
     if not isinstance(document, _Mapping):
-        raise SettingsRefused(f"{path}: a mapping with the key harvest is expected")
+        raise SettingsRefused(f"{path}: a mapping is expected: the key harvest, or the keys of goharvest's Config")
     imported = Imported()
     imported.settings["database_url"] = postgres_url(
         "host=localhost port=5432 user=postgres dbname=postgres sslmode=disable"
     )
     imported.settings["kafka_bootstrap_servers"] = "localhost:9092"
-    _walk(imported, "", document, _TOP)
+    _walk(imported, "", document, _TOP if "harvest" in document else _LIBRARY)
     return imported
 
 
@@ -331,10 +333,12 @@ _TOP: Mapping[str, Any] = {
             "markBackoff": _option("poll_seconds_min", lambda value: max(_seconds(value), 0.001)),
             "maxInFlightRecords": _take_batch,
             "sendConcurrency": "one producer sends to all partitions at once",
-            "sendBuffer": "it has no effect in goharvest either (RL-01)",
+            "sendBuffer": "it has no effect in goharvest either",
             "markQueryRecords": _take_batch,
             "minMetricsInterval": _take_meter,
         },
     },
     "logging": {"level": _take_level},
 }  # fmt: skip
+_LIBRARY: Mapping[str, Any] = {**_TOP["harvest"], "logging": _TOP["logging"], "harvest": _TOP["harvest"]}
+"""The form of a program that embeds goharvest: its Config has these keys at the top."""

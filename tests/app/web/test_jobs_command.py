@@ -34,10 +34,16 @@ async def test_an_office_by_the_command(running_hub: RunHub, database_url: str, 
             await jobs("approve", job),
         ]
         await jobs("kind", "check", "--set", "automation=automatic")
-        other = await jobs("enqueue", "check", '{"invoice": 4712}')
+        limits = ("--attempts", "3", "--timeout", "60", "--deadline", "600")
+        follow_ups = ("--on-status", "a", "--on-complete", "b", "--on-retry", "c", "--on-fail", "d")
+        other = await jobs("enqueue", "check", '{"invoice": 4712}', *limits, *follow_ups)
+        kept = await hub.sql(
+            "SELECT j.attempts_max, j.run_seconds, j.deadline_at > now() + interval '9 min', r.callbacks::text"
+            f" FROM hookwire.jobs j JOIN hookwire.job_requests r ON r.job_id = j.id WHERE j.id = '{other}'"
+        )
         words = ("work", "--jobs", "--kind", "check", "--count", "1", "--", str(program))
         worked = await command(*words, database_url=database_url)
-        listed = json.loads(await jobs("list", "--json"))
+        listed = json.loads(await jobs("list", "--kind", "check", "--json"))
         shown = await jobs("show", job)
         stats = json.loads(await jobs("stats", "--json"))
         await jobs("periodic", "set", "morning", "30 6 * * mon-fri", "check")
@@ -47,4 +53,8 @@ async def test_an_office_by_the_command(running_hub: RunHub, database_url: str, 
     assert [step.rpartition(" ")[2] for step in steps] == states
     assert (worked[0], {found["id"]: found["state"] for found in listed}) == (0, {job: "completed", other: "completed"})
     assert ("one page is missing" in shown, '{"invoice": 4711}' in shown) == (True, True)
+    [(attempts, seconds, has_deadline, callbacks)] = kept
+    assert (attempts, seconds, has_deadline, json.loads(callbacks)) == (
+        3, 60.0, True, {"on_status": "a", "on_complete": "b", "on_retry": "c", "on_fail": "d"},
+    )  # fmt: skip
     assert (len(stats["ended"]), periodic[0]["name"]) == (2, "morning")

@@ -315,6 +315,18 @@ async def test_an_unknown_queue_is_made_or_refused_as_the_setting_says(running_h
         assert answer.status_code == (201 if known else 404)
 
 
+async def test_a_receive_from_a_queue_that_nobody_knows_says_so(running_hub: RunHub) -> None:
+    """JB-16: an empty answer may be a wrong name; of a known queue it is none."""
+    async with running_hub() as hub:
+        await hub.client.put("/queues/mail", json={})
+        answers = [await hub.client.post(f"/queues/{name}/receive", json={}) for name in ("mial", "mail")]
+
+    assert [(one.status_code, one.json(), one.headers.get("Hookwire-Notice")) for one in answers] == [
+        (200, {"items": []}, "nobody has used or made the queue mial yet; check its name"),
+        (200, {"items": []}, None),
+    ]
+
+
 async def test_what_was_accepted_is_listed_where_its_queue_keeps_history(running_hub: RunHub) -> None:
     """JB-07: the latest first, page by page; a cursor beyond the calendar is no server's trouble."""
     async with running_hub() as hub:

@@ -16,8 +16,8 @@ from db.pool import PoolOptions, open_database
 from db.sdk_pool import SdkPool
 from hookwire.jobs import Handlers, Job, JobWorker, Message, Queue, SqlJobs, Worker, enqueue, enqueue_task
 from hookwire.jobs.leased_jobs import LeasedJobs
-from hookwire.jobs.leased_messages import LeasedMessages
 from hookwire.jobs.leasing.leasing import LeaseOptions, Leasing
+from hookwire.jobs.messages.leased_messages import LeasedMessages
 from hookwire.jobs.sql_tasks import SqlTasks, Task
 from hookwire.jobs.task_worker import TaskOptions, TaskWorker
 from tests.contract.workers.harness import GOOD, Hands, Seen, WorkerKind

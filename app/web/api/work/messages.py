@@ -246,7 +246,22 @@ async def browse(
         )
 
 
-@router.post("/{queue}/receive", summary="Receive messages", response_model=ReceivedList, responses=refusals(*_BODY))
+_RECEIVED_HEADERS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "headers": {
+            "Hookwire-Notice": {
+                "schema": {"type": "string"},
+                "description": "With an empty answer: nobody has used or made this queue yet; check its name.",
+            }
+        }
+    }
+}
+
+
+@router.post(
+    "/{queue}/receive", summary="Receive messages", response_model=ReceivedList,
+    responses={**_RECEIVED_HEADERS, **refusals(*_BODY)},
+)  # fmt: skip
 @needs("work", reach="queue")
 async def receive(request: Request, queue: Queue, body: ReceiveIn, context: In) -> Response:
     """Oldest first. Settle each within its lease, by `accept` or `reject`; after that it is handed out again.
@@ -263,7 +278,10 @@ async def receive(request: Request, queue: Queue, body: ReceiveIn, context: In) 
                 lambda: share.fetch(lambda room: _receive_now(request, name, body, wanted, context, room)),
                 lambda: context.jobs.waiting.wait(name, until - time.monotonic(), body.consumer),
             )
-        return await share.list_of(found, _received_out, lambda one: len(one.message.payload))
+        answer = await share.list_of(found, _received_out, lambda one: len(one.message.payload))
+    if not found and await context.database.fetchrow("queue.get", name) is None:
+        answer.headers["Hookwire-Notice"] = f"nobody has used or made the queue {name} yet; check its name"
+    return answer
 
 
 @router.post("/{queue}/accept", summary="Accept messages", responses=refusals(*_BODY))

@@ -15,6 +15,8 @@
 Every function takes a connection of asyncpg, psycopg 3, SQLAlchemy or Django. Await the result if the connection is
 asynchronous. The rules are SQL functions of the schema ``hookwire``, so a failure is an exception of the driver. Its
 SQLSTATE is 22023 (invalid argument), 42704 (unknown queue or kind), HW001 (stale receipt) or HW003 (too large).
+
+A :class:`Queue` also takes a connection of pymysql or aiomysql. Then it is a table in MariaDB or MySQL.
 """
 
 from hookwire.call import NotInTransaction
@@ -22,7 +24,8 @@ from hookwire.jobs.handlers import Handlers
 from hookwire.jobs.http_jobs import HttpJobs
 from hookwire.jobs.job import Failed, Job, Snoozed, enqueue
 from hookwire.jobs.job_worker import JobWorker
-from hookwire.jobs.message_queue import Message, Queue
+from hookwire.jobs.messages.message import Message
+from hookwire.jobs.messages.message_queue import Queue
 from hookwire.jobs.sql_jobs import SqlJobs
 from hookwire.jobs.task import enqueue_task
 from hookwire.jobs.worker import Refused, Worker

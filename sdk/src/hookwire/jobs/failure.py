@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from hookwire.jobs.mysql_errors import may_pass
 from hookwire.jobs.primary import TAKES_NO_WRITES
 
 __all__ = ["is_refusal", "passes", "reason_of"]
@@ -18,7 +19,9 @@ _CHARACTERS_MAX: Final = 2000
 def passes(error: Exception) -> bool:
     """Return whether another try may help: the connection, the server or a lock failed."""
     state = _sqlstate_of(error)
-    return isinstance(error, OSError | TimeoutError) or state[:2] in _PASSING or state == TAKES_NO_WRITES
+    if isinstance(error, OSError | TimeoutError) or state[:2] in _PASSING or state == TAKES_NO_WRITES:
+        return True
+    return may_pass(error)
 
 
 def is_refusal(error: Exception) -> bool:

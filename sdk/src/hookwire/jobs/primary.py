@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from hookwire.jobs.mysql_errors import takes_no_writes
+
 __all__ = ["TAKES_NO_WRITES", "following"]
 
 TAKES_NO_WRITES: Final = "25006"
@@ -13,13 +15,15 @@ TAKES_NO_WRITES: Final = "25006"
 
 @asynccontextmanager
 async def following(pool: Any) -> AsyncIterator[None]:
-    """Let an asyncpg pool open new connections after an error that shows that its server became a standby.
+    """Let a pool open new connections after an error that shows that its server takes no writes any more.
 
-    Otherwise the pool would lend the old connections for as long as they are used.
+    Otherwise the pool, of asyncpg or of aiomysql, would lend the old connections for as long as they are used.
     """
     try:
         yield
     except Exception as error:
         if getattr(error, "sqlstate", None) == TAKES_NO_WRITES:
             await pool.expire_connections()
+        elif takes_no_writes(error):
+            await pool.clear()
         raise

@@ -1,4 +1,4 @@
-"""Wake-up: NOTIFY of the database shortens the wait of an idle worker; polling finds everything without it (JB-65)."""
+"""Wake-up: NOTIFY of the database shortens the wait of an idle worker; polling finds everything without it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _RETRY_SECONDS: Final = 1.0
 async def listen(pool: Any, payload: str, wake: Callable[[], None]) -> None:
     """Call ``wake`` at each notification with this payload, until cancelled. Listen again where the connection ends.
 
-    It keeps a connection of an asyncpg pool. Return at once where the pool has fewer than three.
+    It keeps a connection of an asyncpg pool. Return at once where the pool has fewer than three, and for a pool of
+    another driver: MariaDB and MySQL have no notifications.
     """
-    if pool.get_max_size() < _CONNECTIONS_MIN:
+    if not hasattr(pool, "get_max_size") or pool.get_max_size() < _CONNECTIONS_MIN:
         return
     while True:
         try:

@@ -1,4 +1,4 @@
-"""A worker for messages of a queue, on an asyncpg pool: it runs a coroutine for each message (JB-64, JB-78).
+"""A worker for messages of a queue, on a pool of asyncpg or aiomysql: it runs a coroutine for each message.
 
 It claims a batch at a time. A message is accepted as soon as its handler returns; acceptances within the same few
 milliseconds share a statement. After :meth:`Worker.stop` the worker stops claiming and finishes the messages it holds.
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from hookwire.jobs.leased_messages import LeasedMessages, Refused
 from hookwire.jobs.leasing.leasing import LeaseOptions, Leasing
 from hookwire.jobs.leasing.source import log_of
-from hookwire.jobs.message_queue import Message
+from hookwire.jobs.messages.leased_messages import LeasedMessages, Refused
+from hookwire.jobs.messages.message import Message
 
 __all__ = ["Refused", "Worker"]
 

@@ -112,7 +112,7 @@ async def test_a_topic_is_a_contact_that_sends_its_events_and_takes_messages(
             left = await hub.until("/subscriptions", lambda page: not page["items"])
         stored = [await received(hub, f"{topic}.{word}{more}") for topic, more in (("chat", ".said"), ("other", ""))]
 
-    assert sorted(person.lines) == [f"*chat.{word}.new* from a program", f"*chat.{word}.said* from a person"]
+    assert sorted(person.lines) == [f"chat.{word}.new: from a program", f"chat.{word}.said: from a person"]
     assert (stored, person.errors, left["items"]) == ([[b"from a person"], []], ["forbidden", "forbidden"], [])
 
 

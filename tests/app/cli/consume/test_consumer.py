@@ -101,6 +101,11 @@ class Corner:
         listed = await asyncio.to_thread(self.server.ctl, "list_queues", "name", "durable")
         return f"{self.name}\ttrue" in listed.splitlines()
 
+    @property
+    def ready(self) -> bytes:
+        """What the command says when messages can arrive."""
+        return f"hookwire: consumes {self.name}: messages can arrive\n".encode()
+
     async def start(self, *arguments: str, **changes: Any) -> asyncio.subprocess.Process:
         """The command in a process of its own."""
         program = (
@@ -246,7 +251,7 @@ async def test_a_soft_stop_finishes_the_run_and_acknowledges_it(corner: Corner, 
     os.killpg(stopped.pid, number)  # as Ctrl-C at a terminal: the program is not in our group
     (corner.folder / "go").touch()
     _, errors = await stopped.communicate()
-    assert (stopped.returncode, errors, corner.log()) == (0, b"", ["begun evt_1", "done"])
+    assert (stopped.returncode, errors, corner.log()) == (0, corner.ready, ["begun evt_1", "done"])
     assert [message.message_id for message in await corner.left()] == ["evt_2"]
 
 
@@ -364,7 +369,7 @@ async def test_bodies_are_printed_and_then_acknowledged(corner: Corner):
     await corner.publish("evt_1", body=b"one")
     await corner.publish("evt_2", body=b"\xff")
     printing = await corner.start(print_bodies=True, count=2)
-    assert (await printing.communicate(), printing.returncode) == ((b"one\n\xff\n", b""), 0)
+    assert (await printing.communicate(), printing.returncode) == ((b"one\n\xff\n", corner.ready), 0)
 
 
 async def test_json_lines_tell_what_was_printed(corner: Corner):

@@ -77,6 +77,17 @@ def test_every_key_that_goharvest_knows_is_taken_or_explained(read: Read) -> Non
     }  # fmt: skip
 
 
+def test_the_form_of_the_library_is_read_as_that_of_the_reaper(read: Read) -> None:
+    """RO-12: a program that embeds goharvest has the keys at the top."""
+    harvest, _, logging = WHOLE.partition("logging:")
+    library = read(re.sub("^  ", "", harvest.replace("harvest:\n", ""), flags=re.MULTILINE) + "logging:" + logging)
+    reaper = read(WHOLE)
+
+    assert (library.refused, library.settings, library.options, library.table) == (
+        [], reaper.settings, reaper.options, "shop.outbox",
+    )  # fmt: skip
+
+
 def test_what_is_taken_has_its_effect(read: Read) -> None:
     """RT-04, RL-01: every key that is taken shows in what the relay is given."""
     imported = read(WHOLE)
@@ -217,8 +228,8 @@ def test_sasl_and_tls_become_the_clients_security(read: Read, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", ": a mapping with the key harvest"),
-        ("- a", ": a mapping with the key harvest"),
+        ("", ": a mapping is expected"),
+        ("- a", ": a mapping is expected"),
         ("harvest: [\n", ", line 2: expected the node content"),
         ("harvest:\n  a: b: c", ", line 2: mapping values are not allowed"),
         ("harvest: &a {limits: *a}", ", line 1: found unconstructable recursive node"),

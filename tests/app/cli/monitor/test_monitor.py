@@ -150,7 +150,7 @@ async def test_an_address_gets_them_too_by_direct_tls(running_hub: RunHub, place
         await until(lambda: len(reader.lines) >= 1)
         kept = (await hub.client.get("/subscriptions")).json()["items"]
         assert (finished.code, finished.stderr, len(kept)) == (0, "", 1)
-    assert reader.lines == ["*orders.new* tea"]
+    assert reader.lines == ["orders.new: tea"]
 
 
 def test_without_its_library_it_names_the_extra(tmp_path: Path) -> None:
@@ -369,7 +369,7 @@ async def test_what_is_too_much_is_summed_up_in_a_line_and_acknowledged_with_it(
                 await watching
         left = await owed(hub)
     assert (lines, owed_then, left) == (
-        ["*orders.new* 0", "*orders.new* 1", "… 6 more events left out: orders.paid 4, orders.new 2"], [7, 6, 6], 0,
+        ["orders.new: 0", "orders.new: 1", "… 6 more events left out: orders.paid 4, orders.new 2"], [7, 6, 6], 0,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Messages of a queue as the source of a leasing worker, on an asyncpg pool."""
+"""Messages of a queue as the source of a leasing worker, on a pool of asyncpg or aiomysql."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from hookwire.jobs.failure import reason_of
-from hookwire.jobs.message_queue import Message, Queue
+from hookwire.jobs.messages.message import Message
+from hookwire.jobs.messages.message_queue import Queue
 from hookwire.jobs.primary import following
 from hookwire.jobs.wake_up import listen
 
@@ -45,7 +46,7 @@ class LeasedMessages:
         after, until = self._after
         if time.monotonic() >= until:
             after, until = 0, time.monotonic() + _RESET_SECONDS
-        asked = {"lease_seconds": self._lease_seconds, "after_id": after, "receiver": self._receiver}
+        asked = {"lease_seconds": self._lease_seconds, "after_id": after, "receiver": self._receiver, "in_order": False}
         found: list[Message] = await self._run(self._queue.receive, most, **asked)
         self._after = (found[-1].id, until) if len(found) == most else (0, 0.0)
         return found

@@ -1,0 +1,1 @@
+"""What commands need of the SDK: programs as handlers, and queues in MariaDB or MySQL."""

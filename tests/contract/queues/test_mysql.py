@@ -1,0 +1,203 @@
+"""What only a queue in MariaDB or MySQL has: plain SQL, the article's mark, and the faults of such a server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import aiomysql
+import pymysql
+import pytest
+
+from hookwire.jobs import Message, NotInTransaction, Queue, Refused, Worker
+from hookwire.jobs.failure import passes
+from hookwire.jobs.messages.mysql.verbs import MysqlQueue, queue_names
+from scripts.servers.mariadb import MariaServer
+from tests.contract.queues.places import ByAiomysql, ByPymysql, Place, address, done
+from tests.waiting import until
+
+
+@pytest.fixture
+async def place(mariadb_url: str) -> AsyncIterator[Place]:
+    async with AsyncExitStack() as connections:
+        place = ByAiomysql(mariadb_url, connections)
+        await place.prepare(deliveries_max=2, archive=True)
+        yield place
+
+
+async def rows(connection: aiomysql.Connection, text: str) -> list[tuple[Any, ...]]:
+    async with connection.cursor() as cursor:
+        await cursor.execute(text)
+        return list(await cursor.fetchall())
+
+
+async def test_queuing_is_a_row_insertion(place: Place) -> None:
+    """JB-86, JB-02: the article's INSERT of the payload alone, and one that waits."""
+    await place.run(place.sql, "INSERT INTO q (payload) VALUES ('plain')")
+    await place.run(
+        place.sql, "INSERT INTO q (payload, claim, lease_until) VALUES ('later', 0, UTC_TIMESTAMP() + INTERVAL 1 HOUR)"
+    )
+    received = await place.receive(9)
+    counts = await MysqlQueue("q").counts(place.sql)
+
+    assert [(one.payload, one.content_type, one.headers) for one in received] == [(b"plain", None, {})]
+    assert counts == {"available": 0, "claimed": 1, "delayed": 1, "dead": 0, "oldest_at": None}
+
+
+async def test_a_claim_asks_for_a_connection_without_a_transaction(place: Place) -> None:
+    """An open transaction would read an old snapshot and keep other receivers waiting."""
+    await place.begin(place.sql)
+    with pytest.raises(RuntimeError, match=r"receive\(\) commits by itself"):
+        await place.receive()
+    await place.run(place.sql, "ROLLBACK")
+    with pytest.raises(NotInTransaction, match=r"before submit\(\)"):
+        await done(place.queue.submit(place.sql, "x"))
+
+
+async def test_a_driver_without_autocommit_sees_what_was_submitted_meanwhile(place: Place) -> None:
+    """A loop that polls on such a connection keeps no snapshot open."""
+    polling = ByPymysql(place.url, place.connections)
+    connection = await polling.connect()
+    found = [place.queue.receive(connection), place.queue.count(connection)]
+    await place.submit("x")
+    found += [place.queue.count(connection), len(place.queue.receive(connection))]
+
+    assert found == [[], 0, 1, 1]
+
+
+async def test_the_archive_and_the_dead_letters_are_told_apart(place: Place) -> None:
+    """JB-07, JB-08: with times, receiver and reason; a dead letter returns to its place, or is deleted."""
+    queue = MysqlQueue("q")
+    await place.submit("kept", "bad", "worse")
+    [kept, bad, worse] = await place.receive(3, receiver="r1")
+    await place.accept([kept])
+    await place.reject([bad, worse], dead=True, reason="no use")
+    archived = await rows(
+        place.sql,
+        "SELECT payload, receiver, deliveries, created_at <= claimed_at AND claimed_at <= accepted_at FROM q_archive",
+    )
+    letters = await queue.dead(place.sql, 9)
+    acts = [await queue.redrive(place.sql, [bad.id]), await queue.purge(place.sql, [bad.id, worse.id])]
+
+    assert archived == [(b"kept", "r1", 1, 1)]
+    assert [(one.payload, one.reason, one.deliveries) for one in letters] == [
+        (b"bad", "no use", 1),
+        (b"worse", "no use", 1),
+    ]
+    assert (acts, [one.payload for one in await place.receive(9)]) == ([1, 1], [b"bad"])
+
+
+async def test_what_no_statement_can_carry_is_refused_before_it_is_sent(place: Place) -> None:
+    """The server would end the connection; so the transaction stays open and commits the rest."""
+    [[most]] = await rows(place.sql, "SELECT @@max_allowed_packet")
+    await place.begin(place.sql)
+    await done(place.queue.submit(place.sql, "small"))
+    with pytest.raises(ValueError, match="max_allowed_packet of the server is"):
+        await done(place.queue.submit(place.sql, b"x" * (most // 2)))
+    await place.run(place.sql, "COMMIT")
+
+    assert await place.count() == 1
+
+
+async def test_wrong_values_are_refused(place: Place) -> None:
+    """A name is no SQL; a filter names a column."""
+    refused = []
+    for act in (
+        lambda: Queue("q`; DROP TABLE q; --").count(place.sql),
+        lambda: Queue("x" * 57).count(place.sql),
+        lambda: place.queue.receive(place.sql, filter={"type` = 1 OR `type": "x"}),
+        lambda: place.queue.receive(place.sql, 0),
+        lambda: place.queue.receive(place.sql, lease_seconds=float("nan")),
+        lambda: place.queue.submit(place.sql, "x", priority=1),
+        lambda: Queue("r").create(place.sql, deliveries_max=0),
+    ):
+        with pytest.raises(ValueError, match=r"invalid queue|names columns|is 1 to|is 0 to|no priority") as error:
+            await done(act())
+        refused.append(str(error.value)[:13])
+
+    assert (len(refused), await queue_names(place.sql)) == (7, ["q"])
+
+
+async def test_a_deadlock_undoes_a_settlement_which_may_be_tried_again(place: Place) -> None:
+    """The other session has changed more, so the server ends ours."""
+    other = await place.connect()
+    await place.submit(*["x"] * 30)
+    held = await place.receive(2)
+    await place.begin(other)
+    await place.run(other, f"UPDATE q SET type = 'changed' WHERE id >= {held[1].id}")
+    accepting = asyncio.create_task(done(place.queue.accept(place.sql, held)))
+
+    async def is_waiting() -> bool:
+        return bool(await rows(other, "SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"))
+
+    await until(is_waiting, poll_seconds=0.2)  # the server renews this table only where nobody has just read it
+    await place.run(other, f"UPDATE q SET type = 'changed' WHERE id = {held[0].id}")
+    with pytest.raises(pymysql.err.OperationalError) as error:
+        await accepting
+    await place.run(other, "ROLLBACK")
+
+    assert (error.value.args[0], passes(error.value)) == (1213, True)
+    assert await place.accept(held) == [one.id for one in held]
+
+
+async def test_a_worker_outlives_a_restart_and_a_read_only_server(servers_folder: Path) -> None:
+    """Every message is accepted: what was held through the outages too; a refused one is dead."""
+    server = MariaServer("queueing", servers_folder / "queueing-mariadb")
+    await asyncio.to_thread(server.start)
+    try:
+        with closing(pymysql.connect(**address(server.url), autocommit=True)) as admin, admin.cursor() as cursor:
+            for text in ("CREATE DATABASE w", "CREATE USER u IDENTIFIED BY 'p'", "GRANT ALL ON w.* TO u"):
+                cursor.execute(text)
+        named = {**address(server.url), "user": "u", "password": "p", "db": "w"}
+        pool = await aiomysql.create_pool(minsize=1, maxsize=3, **named)
+        queue, seen, gate = Queue("mail"), set[str](), asyncio.Event()
+
+        async def submit(*payloads: str) -> None:
+            connection = await aiomysql.connect(**named)
+            await queue.submit_many(connection, payloads)
+            await connection.commit()
+            connection.close()
+
+        async def handle(message: Message) -> None:
+            seen.add(message.payload.decode())
+            if message.payload == b"refused":
+                raise Refused("no use", dead=True)
+            if message.payload.startswith(b"held"):
+                await gate.wait()
+
+        async with pool.acquire() as connection:
+            await queue.create(connection)
+        worker = Worker(pool, "mail", handle, batch=10)
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(worker.run())
+            await submit("refused", "held by a restart")
+            await until(lambda: len(seen) == 2)
+            await asyncio.to_thread(server.restart)
+            gate.set()
+            await until(lambda: worker.accepted == 1)
+            gate.clear()
+            await submit("held by a standby")
+            await until(lambda: len(seen) == 3)
+            with closing(pymysql.connect(**address(server.url))) as admin, admin.cursor() as cursor:
+                cursor.execute("SET GLOBAL read_only = 1")
+                gate.set()
+                with pytest.raises(pymysql.err.OperationalError, match="read-only"):
+                    await submit("not now")
+                cursor.execute("SET GLOBAL read_only = 0")
+            await submit("last")
+            await until(lambda: worker.accepted == 3)
+            worker.stop()
+            await running
+        async with pool.acquire() as connection:
+            letters = [(one.payload, one.reason) for one in await MysqlQueue("mail").dead(connection, 9)]
+            left = await queue.count(connection)
+        pool.close()
+        await pool.wait_closed()
+    finally:
+        await asyncio.to_thread(server.discard)
+
+    assert (left, letters) == (0, [(b"refused", "no use")])
+    assert seen == {"refused", "held by a restart", "held by a standby", "last"}

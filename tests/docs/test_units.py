@@ -1,0 +1,37 @@
+"""Unit files of systemd in the examples: valid, with commands and options that exist."""
+
+from __future__ import annotations
+
+import configparser
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from app.cli.main import application
+
+UNITS = sorted((Path(__file__).parents[2] / "examples").rglob("*.service"))
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_a_unit_starts_a_command_that_exists(unit: Path) -> None:
+    """`systemd-analyze verify` says nothing, where the machine has it; each option is one of the command."""
+    parsed = configparser.ConfigParser(interpolation=None, strict=False)
+    parsed.optionxform = str  # type: ignore[assignment, method-assign]
+    parsed.read(unit)
+    words = shlex.split(parsed["Service"]["ExecStart"])
+    ours = words[: words.index("--")] if "--" in words else words
+    group: Any = get_command(application())
+    command = group.commands[ours[2]]
+    options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    verify = shutil.which("systemd-analyze")
+    said = subprocess.run([verify, "verify", unit], capture_output=True, text=True, check=False) if verify else None
+
+    assert (ours[:2], [word for word in ours if word.startswith("--") and word not in options]) == (
+        ["/usr/bin/env", "hookwire"], [],
+    )  # fmt: skip
+    assert said is None or unit.name not in said.stderr, said
