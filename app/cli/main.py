@@ -139,7 +139,7 @@ def _groups() -> dict[str, dict[str, typer.Typer]]:
     from app.cli.commands.queues import queues
     from app.cli.commands.requests import requests
     from app.cli.commands.services import services
-    from app.cli.commands.sources import sources
+    from app.cli.commands.sources.commands import sources
     from app.cli.commands.subscriptions import subscriptions
     from app.cli.commands.tasks import tasks
     from app.cli.commands.topics import topics
