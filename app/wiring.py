@@ -19,6 +19,7 @@ from app.assembly.delivery_options import worker_options
 from app.assembly.hub_options import hub_options
 from app.assembly.jobs import JobsAssembly
 from app.assembly.notifications import ProcessNotifications
+from app.assembly.publishing import doors_context, publishing_apps
 from app.assembly.relays import Relaying
 from app.assembly.services import ServicesAssembly
 from app.assembly.sinks import configured_sinks
@@ -44,8 +45,6 @@ from app.web.front import Front
 from app.web.limits import RequestIds
 from app.web.overview import Overview
 from app.web.problem import Problems
-from app.web.publishing.ingest import Ingest
-from app.web.publishing.notice import Notices
 from app.web.readiness import Readiness
 from app.web.server import HttpServer, ServerLimits, bind
 from db.direct import Direct, connect_direct
@@ -68,7 +67,6 @@ from relay.metrics import RelayMetrics
 from relay.observer import Handler
 from runtime.loop_lag import LoopLag
 from runtime.process import Service, process_name
-from runtime.sample import EventSample
 from runtime.wake import Wake
 from runtime.withdrawal import Withdrawal
 from webhooks.contents import Contents
@@ -191,7 +189,10 @@ class _Builder:
                 direct=self._direct_path(roles),
             )  # fmt: skip
             self._notifications.order_scope.connect(publisher.order_across_topics)
-            front = [self._front(publisher, sockets), *self._jobs.waits, self._services.waiting] if serves else []
+            front = (
+                [self._front(publisher, sockets), *self._jobs.waits, self._services.waiting, self._context.doors.latest]
+                if serves else []
+            )  # fmt: skip
             inside = [publisher, *(self._subscribing() if serves else [])]
             if reads:
                 arguments = self._settings, self._database, self._hub, publisher, self._topics, self._registry
@@ -358,11 +359,8 @@ class _Builder:
 
     def _front(self, publisher: Publisher, sockets: Sequence[socket.socket]) -> Front:
         settings, context = self._settings, self._context
-        ingest = Ingest(
-            publisher, context.topics, Notices(self._database), self._storage.incarnation, settings.event_bytes_max,
-            EventSample(settings.log_sample_share), has_kafka=bool(settings.kafka_bootstrap_servers),
-        )  # fmt: skip
-        web = build_web(context, ingest, self._problems, self._request_ids, self._agent)
+        apps = publishing_apps(settings, context, publisher)
+        web = build_web(context, *apps, self._problems, self._request_ids, self._agent)
         # HTTP gets half of the time, so that a slow client does not shorten the soft stop of relays and workers.
         return Front("http", self._server(web, sockets), settings.drain_seconds / 2, context.leaving)
 
@@ -392,6 +390,7 @@ class _Builder:
             topics=self._topics,
             subscriptions=Subscriptions(self._database, self._storage.secrets),
             signing_keys=SigningKeys(self._database, self._storage.secrets),
+            doors=doors_context(self._database, self._storage.secrets),
             hub=self._hub,
             policy=self._policy,
             outbound=self._outbound,

@@ -1491,6 +1491,88 @@ COMMENT ON COLUMN hookwire.idempotency_keys.fingerprint IS 'A hash of the draft:
 
 COMMENT ON COLUMN hookwire.idempotency_keys.ordered IS 'As in events, for the answer.';
 
+CREATE TABLE hookwire.inbound_requests (
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    source text NOT NULL,
+    outcome text NOT NULL,
+    arrived_at timestamp with time zone NOT NULL,
+    address text NOT NULL,
+    bytes integer NOT NULL,
+    delivery_id text,
+    event_id bigint,
+    topic text,
+    reason text,
+    detail text,
+    body bytea,
+    CONSTRAINT inbound_requests_outcome_check CHECK ((outcome = ANY (ARRAY['accepted'::text, 'refused'::text])))
+);
+
+COMMENT ON TABLE hookwire.inbound_requests IS 'The last requests at each door, 20 accepted and 20 refused, for people who look for a fault.';
+
+COMMENT ON COLUMN hookwire.inbound_requests.source IS 'The door.';
+
+COMMENT ON COLUMN hookwire.inbound_requests.outcome IS 'accepted or refused.';
+
+COMMENT ON COLUMN hookwire.inbound_requests.arrived_at IS 'When it was judged, by the clock of the process.';
+
+COMMENT ON COLUMN hookwire.inbound_requests.address IS 'The address of the sender, or of the proxy before the hub.';
+
+COMMENT ON COLUMN hookwire.inbound_requests.bytes IS 'Size of the body.';
+
+COMMENT ON COLUMN hookwire.inbound_requests.delivery_id IS 'The delivery id of the sender; NULL before the signature was right.';
+
+COMMENT ON COLUMN hookwire.inbound_requests.event_id IS 'The event of an accepted request; NULL for a handshake.';
+
+COMMENT ON COLUMN hookwire.inbound_requests.topic IS 'The topic of this event.';
+
+COMMENT ON COLUMN hookwire.inbound_requests.reason IS 'Why it was refused, in one word, as in the metrics.';
+
+COMMENT ON COLUMN hookwire.inbound_requests.detail IS 'The same for people.';
+
+COMMENT ON COLUMN hookwire.inbound_requests.body IS 'The beginning of a refused body.';
+
+CREATE TABLE hookwire.inbound_secrets (
+    source text NOT NULL,
+    number integer NOT NULL,
+    key_id text NOT NULL,
+    sealed bytea NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    expires_at timestamp with time zone
+);
+
+COMMENT ON TABLE hookwire.inbound_secrets IS 'The secrets of doors, encrypted as those of subscriptions are; two at most.';
+
+COMMENT ON COLUMN hookwire.inbound_secrets.source IS 'The door.';
+
+COMMENT ON COLUMN hookwire.inbound_secrets.number IS 'Rises with each secret of the door.';
+
+COMMENT ON COLUMN hookwire.inbound_secrets.key_id IS 'The key of the secret box that sealed it.';
+
+COMMENT ON COLUMN hookwire.inbound_secrets.sealed IS 'AES-GCM ciphertext, bound to door and number.';
+
+COMMENT ON COLUMN hookwire.inbound_secrets.expires_at IS 'When it ends, because another secret has replaced it; NULL: not at all.';
+
+CREATE TABLE hookwire.inbound_sources (
+    name text NOT NULL,
+    preset text NOT NULL,
+    settings jsonb NOT NULL,
+    remember_seconds integer NOT NULL,
+    rate_per_minute integer,
+    changed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE hookwire.inbound_sources IS 'Doors for webhooks that others send, by name.';
+
+COMMENT ON COLUMN hookwire.inbound_sources.preset IS 'The sender, as presets.json names it.';
+
+COMMENT ON COLUMN hookwire.inbound_sources.settings IS 'What replaces parts of the preset: topic, references, headers, scheme.';
+
+COMMENT ON COLUMN hookwire.inbound_sources.remember_seconds IS 'How long delivery ids are kept: longer than this sender repeats.';
+
+COMMENT ON COLUMN hookwire.inbound_sources.rate_per_minute IS 'Verified requests that are taken in a minute; NULL: any number.';
+
+COMMENT ON COLUMN hookwire.inbound_sources.changed_at IS 'When its settings have changed last.';
+
 CREATE TABLE hookwire.installation (
     singleton boolean DEFAULT true NOT NULL,
     incarnation text NOT NULL,
@@ -2857,6 +2939,15 @@ ALTER TABLE ONLY hookwire.id_watermarks
 ALTER TABLE ONLY hookwire.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (tenant, topic, key);
 
+ALTER TABLE ONLY hookwire.inbound_requests
+    ADD CONSTRAINT inbound_requests_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY hookwire.inbound_secrets
+    ADD CONSTRAINT inbound_secrets_pkey PRIMARY KEY (source, number);
+
+ALTER TABLE ONLY hookwire.inbound_sources
+    ADD CONSTRAINT inbound_sources_pkey PRIMARY KEY (name);
+
 ALTER TABLE ONLY hookwire.installation
     ADD CONSTRAINT installation_pkey PRIMARY KEY (singleton);
 
@@ -3084,6 +3175,12 @@ CREATE INDEX holds_due ON hookwire.holds USING btree (probe_at);
 
 CREATE INDEX idempotency_keys_age ON hookwire.idempotency_keys USING btree (accepted_at);
 
+CREATE INDEX idempotency_keys_of_doors ON hookwire.idempotency_keys USING btree (split_part(key, ':'::text, 1), accepted_at) WHERE ("right"(key, 3) = 'in'::text);
+
+CREATE INDEX idempotency_keys_of_publishers ON hookwire.idempotency_keys USING btree (accepted_at) WHERE ("right"(key, 3) <> 'in'::text);
+
+CREATE INDEX inbound_requests_latest ON hookwire.inbound_requests USING btree (source, outcome, arrived_at);
+
 CREATE INDEX intents_decided ON hookwire.intents USING btree (decided_at) WHERE (decided_at IS NOT NULL);
 
 CREATE INDEX intents_due ON hookwire.intents USING btree (due_at) WHERE (state = ANY (ARRAY['requested'::text, 'verifying'::text]));
@@ -3262,6 +3359,12 @@ CREATE TRIGGER submit INSTEAD OF INSERT ON hookwire.message_queue FOR EACH ROW E
 
 ALTER TABLE ONLY hookwire.console_sessions
     ADD CONSTRAINT console_sessions_key_id_fkey FOREIGN KEY (key_id) REFERENCES hookwire.api_keys(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY hookwire.inbound_requests
+    ADD CONSTRAINT inbound_requests_source_fkey FOREIGN KEY (source) REFERENCES hookwire.inbound_sources(name) ON DELETE CASCADE;
+
+ALTER TABLE ONLY hookwire.inbound_secrets
+    ADD CONSTRAINT inbound_secrets_source_fkey FOREIGN KEY (source) REFERENCES hookwire.inbound_sources(name) ON DELETE CASCADE;
 
 ALTER TABLE ONLY hookwire.rabbithub_resources
     ADD CONSTRAINT rabbithub_resources_source_fkey FOREIGN KEY (source) REFERENCES hookwire.subscriptions(id);

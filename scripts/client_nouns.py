@@ -32,7 +32,7 @@ NOUNS = {
     "dead_letters": "Deliveries and records that were given up.",
     "replays": "Events sent again, in the background.",
     "holds": "Keys and topics of a broker that wait because a record was refused.",
-    "sources": "Kafka topics that are read, and the records that they refused.",
+    "sources": "Kafka topics that are read, the records that they refused, and doors for webhooks of others.",
     "erasures": "Contents of events that are removed.",
     "upstreams": "Topics of other publishers that this hub subscribes to.",
     "keys": "Keys that permit the use of the API.",
@@ -69,6 +69,7 @@ PLACES = {
 LEFT_OUT = {
     "events_publish": "Hookwire.publish",
     "events_publish_batch": "Hookwire.publish_many",
+    "inbound_receive": "for senders of webhooks, which sign in their own ways",
     "subscriptions_agree": "for people, who open the address of a handshake",
     "subscriptions_agree_by_post": "for people, who open the address of a handshake",
     "websub_pair": "for hookwire's own diagnosis of WebSub subscribers",

@@ -40,7 +40,7 @@ _PANELS: Final[Mapping[str, Mapping[str, str]]] = {
     "See and mend": {
         "status": "commands.status", "attempts": "commands.attempts", "undelivered": "commands.undelivered",
         "replay": "commands.replay", "erase": "commands.erase", "events": "commands.events", "holds": "commands.holds",
-        "deadletters": "commands.deadletters", "sources": "commands.sources",
+        "deadletters": "commands.deadletters", "sources": "commands.sources.commands",
     },
     "Try": {
         "quickstart": "commands.quickstart", "seed": "commands.seed", "prove": "commands.prove",

@@ -43,6 +43,7 @@ class Cleanup(Periodic):
         await self._in_batches(
             lambda: self._database.execute("event.purge_idempotency_keys", self._idempotency_seconds)
         )
+        await self._in_batches(lambda: self._database.execute("event.purge_delivery_ids", self._idempotency_seconds))
         await self._in_batches(lambda: self._database.execute("answer.purge", self._idempotency_seconds))
         await self._in_batches(lambda: self._database.execute("sign_in.purge"))
         await self._database.execute("pull.expire_idle")

@@ -27,7 +27,7 @@ _FOREIGN: Final = (
     _PLACE,
     # Variables of the commands and the git hook, and those that `hookwire consume` gives to its programs.
     "HOOKWIRE_URL", "HOOKWIRE_TOKEN", "HOOKWIRE_REPOSITORY", "HOOKWIRE_EVENT_ID", "HOOKWIRE_TOPIC",
-    "HOOKWIRE_KEY", "HOOKWIRE_SEQUENCE", "HOOKWIRE_CONTENT_TYPE", "HOOKWIRE_ATTEMPT",
+    "HOOKWIRE_KEY", "HOOKWIRE_SEQUENCE", "HOOKWIRE_CONTENT_TYPE", "HOOKWIRE_ATTEMPT", "HOOKWIRE_SOURCE_SECRET",
     "HOOKWIRE_TASK_ID", "HOOKWIRE_TASK_KIND", "HOOKWIRE_MESSAGE_ID",
 )  # fmt: skip
 _FILE: Final = Path("hookwire.toml")

@@ -17,6 +17,7 @@ from app.web.api.operating import (
     audit,
     dead_letters,
     deliveries,
+    doors,
     erasures,
     health,
     holds,
@@ -51,6 +52,8 @@ from app.web.pages import install_problem_pages
 from app.web.pages.sessions import Sessions
 from app.web.problem import Problem, Problems, install_problem_handlers, problem_of_database, request_id_of
 from app.web.publishing.envelope import is_publish
+from app.web.publishing.inbound import Inbound
+from app.web.publishing.inbound_path import is_inbound
 from app.web.publishing.ingest import Ingest
 from app.web.repeats import Repeats
 from app.web.route_needs import RouteNeeds
@@ -94,6 +97,7 @@ _ROUTERS: Sequence[APIRouter] = (
     job_assignment.router,
     holds.router,
     sources.router,
+    doors.router,
     dead_letters.router,
     replays.router,
     erasures.router,
@@ -125,6 +129,7 @@ def build_api(problems: Problems) -> FastAPI:
 def build_web(
     context: Context,
     ingest: Ingest,
+    inbound: Inbound,
     problems: Problems,
     request_ids: RequestIds,
     own_agent: str,
@@ -138,7 +143,9 @@ def build_web(
     settings = context.settings
     event_bytes_max = settings.event_bytes_max
     limits = RequestLimits(events_bytes_max=event_bytes_max, batch_bytes_max=max(4 * MIB, event_bytes_max))
-    inside: ASGIApp = _Fork(ingest, Repeats(api, context.database, _tell(context.hub)), context.readiness.doubt)
+    inside: ASGIApp = _Fork(
+        ingest, inbound, Repeats(api, context.database, _tell(context.hub)), context.readiness.doubt
+    )
     needs = RouteNeeds(api.routes) if settings.needs_keys else None
     api.state.inner_api = InnerApi(inside, needs)
     api.state.keyring = None
@@ -177,20 +184,28 @@ def _tell(hub: Hub) -> Callable[[], None]:
 
 
 class _Fork:
-    """Sends publishing to the ingest, everything else to the routes. ``doubt`` is called if the database refused."""
+    """Sends publishing to the ingest, webhooks to their doors, the rest to the routes. ``doubt`` is called if the
+    database refused.
+    """
 
-    def __init__(self, ingest: Ingest, api: ASGIApp, doubt: Callable[[], None]) -> None:
+    def __init__(self, ingest: Ingest, inbound: Inbound, api: ASGIApp, doubt: Callable[[], None]) -> None:
         self._ingest = ingest
+        self._inbound = inbound
         self._api = api
         self._doubt = doubt
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await (self._ingest if is_publish(scope) else self._api)(scope, receive, send)
+            await self._app_of(scope)(scope, receive, send)
         except Problem as problem:
             if problem.slug == "database-unavailable":
                 self._doubt()
             raise
+
+    def _app_of(self, scope: Scope) -> ASGIApp:
+        if is_publish(scope):
+            return self._ingest
+        return self._inbound if is_inbound(scope) else self._api
 
 
 def _install_database_handlers(api: FastAPI, problems: Problems) -> None:

@@ -84,6 +84,8 @@ class RequestLimits:
         takes_bodies |= path.startswith("/requests/") and path.endswith("/reply")
         if path.endswith("/batch") and path.startswith("/topics/"):
             return self.batch_bytes_max
+        if path.startswith("/in/"):
+            return self.events_bytes_max
         if takes_bodies or path.startswith(("/rabbithub/", "/hub/content", "/hub/callback/")):
             return self.batch_bytes_max if content_type.lower().startswith(_BATCH_TYPES) else self.events_bytes_max
         if path.startswith("/jobs/") and path.endswith("/complete"):

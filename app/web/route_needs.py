@@ -13,7 +13,8 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Scope
 
 from app.web.publishing.envelope import is_publish, need_of_publish
-from app.web.scopes import Declaration, Need, declaration_of, default_need
+from app.web.publishing.inbound_path import is_inbound
+from app.web.scopes import OPEN, Declaration, Need, declaration_of, default_need
 
 __all__ = ["RouteNeeds"]
 
@@ -28,6 +29,8 @@ class RouteNeeds:
         """Return the need of this request. A HEAD needs the same as its GET."""
         if is_publish(scope):
             return need_of_publish(scope)
+        if is_inbound(scope):
+            return OPEN
         method, path = scope["method"], scope["path"]
         asked = "GET" if method == "HEAD" else method
         for route, declaration in self._routes:

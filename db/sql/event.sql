@@ -86,8 +86,30 @@ ORDER BY s.sink;
 DELETE FROM hookwire.idempotency_keys
 WHERE ctid = ANY (ARRAY(
     SELECT k.ctid FROM hookwire.idempotency_keys k
-    WHERE k.accepted_at < now() - make_interval(secs => $1::double precision)
+    WHERE k.accepted_at < now() - make_interval(secs => $1::double precision) AND right(k.key, 3) <> E'\x1fin'
     ORDER BY k.accepted_at LIMIT 5000));
+
+-- name: purge_delivery_ids
+-- Delete the delivery ids of inbound sources, each after the time of its source, but not before $1 seconds. The sources
+-- are found in the index, because one that is removed has ids, too.
+WITH RECURSIVE door(name) AS (
+    (SELECT split_part(k.key, ':', 1) FROM hookwire.idempotency_keys k WHERE right(k.key, 3) = E'\x1fin'
+     ORDER BY split_part(k.key, ':', 1) LIMIT 1)
+    UNION ALL
+    SELECT (SELECT split_part(k.key, ':', 1) FROM hookwire.idempotency_keys k
+            WHERE right(k.key, 3) = E'\x1fin' AND split_part(k.key, ':', 1) > d.name
+            ORDER BY split_part(k.key, ':', 1) LIMIT 1)
+    FROM door d WHERE d.name IS NOT NULL
+)
+DELETE FROM hookwire.idempotency_keys
+WHERE ctid = ANY (ARRAY(
+    SELECT o.ctid FROM door d CROSS JOIN LATERAL (
+        SELECT k.ctid FROM hookwire.idempotency_keys k
+        WHERE right(k.key, 3) = E'\x1fin' AND split_part(k.key, ':', 1) = d.name
+          AND k.accepted_at < now() - make_interval(secs => greatest($1::double precision, (
+              SELECT s.remember_seconds FROM hookwire.inbound_sources s WHERE s.name = d.name)))
+        ORDER BY k.accepted_at LIMIT 5000) AS o
+    LIMIT 5000));
 
 -- name: pump
 -- Publish the load of `hookwire pump`, in its order. The headers are seq and run.

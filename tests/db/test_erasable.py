@@ -54,6 +54,8 @@ ELSEWHERE = {
         (
             "api_keys",
             "former_audiences",
+            "inbound_secrets",
+            "inbound_sources",
             "installation",
             "intents",
             "job_kinds",
@@ -123,6 +125,7 @@ ELSEWHERE = {
     "holds": _WAITING,
     "audit": "who did what and why; a hold's entry names its key, until HOOKWIRE_HISTORY_RETENTION_DAYS are over",
     "foreign_topics": "digests of entries of another publisher's feed",
+    "inbound_requests": "the last 20 refused bodies of a door, which never became events; later requests replace them",
     "source_refusals": "records and messages that never became events; they end by a person or by age",
     "job_requests": "who asked for a job over the API; a job of an event has no such row",
     "kept_answers": "answers to POSTs other than publishing, until HOOKWIRE_IDEMPOTENCY_SECONDS are over",
@@ -143,6 +146,9 @@ foreign_topics: digest entries etag hub_url last_error last_modified self_url te
 former_audiences: filter_path tenant topic topic_regex
 held: key sink tenant topic
 holds: detail key reason sink tenant topic
+inbound_requests: address body delivery_id detail outcome reason source topic
+inbound_secrets: key_id sealed source
+inbound_sources: name preset settings
 installation: incarnation server
 intents: callback callback_host denial identity key_id mode rabbithub reason requester requester_network sealed
   signature_method stage state tenant topic topic_url verify verify_token

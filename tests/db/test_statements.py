@@ -110,6 +110,9 @@ async def test_every_table_of_users_data_carries_the_tenant(database_url: str) -
     without = {
         "console_sessions",
         "id_watermarks",
+        "inbound_requests",
+        "inbound_secrets",
+        "inbound_sources",
         "installation",
         "job_kinds",
         "job_rates",

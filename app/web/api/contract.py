@@ -15,6 +15,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
+from app.web.api.events.inbound_contract import INBOUND_OPERATION, INBOUND_PATH, INBOUND_SCHEMAS
 from app.web.api.events.publish_contract import PUBLISH_PATHS, PUBLISH_SCHEMAS
 from app.web.api.rabbithub.contract import RABBITHUB_PATHS
 from app.web.api.route.refusals import PROBLEM_SCHEMA, refusals
@@ -52,7 +53,7 @@ _TAGS = [
         "name": "dead letters",
         "description": "Deliveries and records that were given up, for a broker or a subscription.",
     },
-    {"name": "sources", "description": "Kafka topics that the hub reads, and the records that it refused."},
+    {"name": "sources", "description": "What the hub takes from others: Kafka topics, and webhooks; what it refused."},
     {"name": "replays", "description": "Events sent again, in the background."},
     {"name": "erasures", "description": "Contents of events that go, on behalf of a person."},
     {"name": "audit", "description": "Actions on holds, dead letters and replays, with their actors."},
@@ -94,9 +95,10 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
         routes=api.routes, tags=_tags(), servers=[{"url": "/", "description": "This hub."}],
         contact={"name": "The makers of hookwire"}, license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
     )  # fmt: skip
-    paths = deepcopy({**PUBLISH_PATHS, **document["paths"], **HUB_PATHS, **RABBITHUB_PATHS})
+    doors = {INBOUND_PATH: {"post": INBOUND_OPERATION, **document["paths"].get(INBOUND_PATH, {})}}
+    paths = deepcopy({**PUBLISH_PATHS, **document["paths"], **doors, **HUB_PATHS, **RABBITHUB_PATHS})
     document["paths"] = {path: paths[path] for path in dict.fromkeys((*_FIRST_PATHS, *paths))}
-    schemas = document["components"]["schemas"] | PUBLISH_SCHEMAS | {"Problem": PROBLEM_SCHEMA}
+    schemas = document["components"]["schemas"] | PUBLISH_SCHEMAS | INBOUND_SCHEMAS | {"Problem": PROBLEM_SCHEMA}
     document["components"]["schemas"] = {
         name: schemas[name] for name in sorted(schemas) if name not in _FRAMEWORK_SCHEMAS
     }

@@ -23,6 +23,15 @@ ROWS: Final = (
         "Use a key with the scope and the topics that the detail names; operators create one: `hookwire keys create`.",
     ),
     ProblemKind(
+        "signature-refused",
+        403,
+        "There is no such source, or the signature is wrong",
+        "A webhook came to a door of an inbound source. No source has this name, or the request is not signed with a "
+        "secret of the source, or it was signed too long ago. The answer does not say which.",
+        "The operator sees the reason: GET /in/{source}, or `hookwire sources show`. Compare the secret at the sender "
+        "with the one of the source, and send the body byte for byte.",
+    ),
+    ProblemKind(
         "foreign-page",
         403,
         "A page of another site may not do this",

@@ -24,6 +24,7 @@ from event.cloudevents import BATCH_TYPE
 from event.hops import HOPS_MAX, hops_of
 from event.tombstone import TOMBSTONE_HEADER
 from event.topic import TopicError, is_reserved, validate_key, validate_topic
+from hub.inbound.preset import SENDER_HEADERS
 
 __all__ = [
     "CARRIED", "LINES_TYPE", "Envelope", "is_publish", "key_of", "line_of", "need_of_publish", "read_envelope",
@@ -64,7 +65,9 @@ def need_of_publish(scope: Scope) -> Need:
 
 @dataclasses.dataclass(slots=True)
 class Envelope:
-    """The part of the event in the request line and headers. ``asks_batch``: the path is that of batches."""
+    """The part of the event in the request line and headers. ``asks_batch``: the path is that of batches. ``dropped``
+    are headers by which a sender of webhooks is known, which only a door reads.
+    """
 
     topic: str
     content_type: str | None = None
@@ -78,6 +81,7 @@ class Envelope:
     asks_batch: bool = False
     carried: dict[str, str] = dataclasses.field(default_factory=dict)
     own: dict[str, str] = dataclasses.field(default_factory=dict)
+    dropped: list[bytes] = dataclasses.field(default_factory=list)
 
     @property
     def is_batch(self) -> bool:
@@ -116,6 +120,8 @@ def read_envelope(scope: Scope) -> Envelope:
             add_own_header(envelope.own, name, value)
         elif name.startswith(b"ce-"):
             envelope.cloudevent = True
+        elif name in SENDER_HEADERS:
+            envelope.dropped.append(name)
     if scope["query_string"]:
         take_query(envelope, scope["query_string"])
     if envelope.partial and envelope.media_type != MEDIA_TYPE:

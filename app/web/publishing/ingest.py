@@ -29,7 +29,7 @@ from app.web.publishing.envelope import Envelope, read_envelope
 from app.web.publishing.event_line import elements_of, read_element, read_line
 from app.web.publishing.line_store import LineStore, Outcome
 from app.web.publishing.ndjson import MEDIA_TYPE, PARSED_HERE_BYTES_MAX, lines_of
-from app.web.publishing.notice import Notices, notice_of_size
+from app.web.publishing.notice import Notices, notice_of_dropped, notice_of_size
 from app.web.publishing.publish_problem import PUBLISH_ERRORS, problem_of_publish
 from app.web.publishing.request_log import RequestLog
 from app.web.scopes import grant_in, key_id_in
@@ -96,7 +96,7 @@ class Ingest:
         else:
             batch = self._read_batch(envelope, scope, body)
         await self._admit(envelope.topic, scope)
-        notice = (self._has_kafka and notice_of_size(batch.drafts)) or _notice_of_body(envelope, body) or None
+        notice = self._notice_at_once(envelope, batch, body)
         if notice is None and batch.drafts and not self._notices.has_receiver(envelope.topic):
             outcomes, notice = await asyncio.gather(self._store(batch), self._notices.of(envelope.topic))
         else:
@@ -113,6 +113,11 @@ class Ingest:
         replayed = bool(accepted) and not is_partly and all(one.replayed for one in accepted)
         status = _PARTLY if is_partly else _STORED
         await self._answer(send, items, notice, status, is_batch=envelope.is_batch, replayed=replayed)
+
+    def _notice_at_once(self, envelope: Envelope, batch: _Batch, body: bytes) -> str | None:
+        """Return the notice that no query is needed for."""
+        size = notice_of_size(batch.drafts) if self._has_kafka else None
+        return notice_of_dropped(envelope.dropped) or size or _notice_of_body(envelope, body)
 
     def _read_batch(self, envelope: Envelope, scope: Scope, body: bytes) -> _Batch:
         """Return the events of a body, and where lines are judged alone the reasons of refused ones, by position."""

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from db.errors import DatabaseError
 from db.pool import Database, Row
 from event.event import Draft
+from hub.inbound.preset import SENDER_HEADERS
 from hub.keys import Grant
 
-__all__ = ["Notices", "notice_of", "notice_of_size"]
+__all__ = ["Notices", "notice_of", "notice_of_dropped", "notice_of_size"]
 
 _PAUSE_SECONDS = 0.01
 _PATIENCE_SECONDS = 0.25
@@ -49,6 +50,15 @@ def notice_of_size(drafts: Sequence[Draft]) -> str | None:
         if len(draft.payload) + headers + len(draft.key or "") + _KAFKA_FRAMING_BYTES > _KAFKA_BYTES_MAX:
             return "with its headers the event is too large for a Kafka topic whose max.message.bytes is the default"
     return None
+
+
+def notice_of_dropped(dropped: Sequence[bytes]) -> str | None:
+    """Return the notice for headers of a sender of webhooks that the event does not have; None: there are none."""
+    if not dropped:
+        return None
+    names = ", ".join(sorted({name.decode() for name in dropped}))
+    preset = SENDER_HEADERS[dropped[0]]
+    return f"dropped: {names}; an inbound source (preset {preset}) checks the signature and keeps type and delivery id"
 
 
 @dataclass(frozen=True, slots=True)

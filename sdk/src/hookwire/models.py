@@ -26,6 +26,11 @@ __all__ = [
     "DeadTask",
     "Delivery",
     "DeliveryDone",
+    "DoorDetail",
+    "DoorPut",
+    "DoorRequest",
+    "DoorSecret",
+    "DoorTested",
     "DryRun",
     "Ended",
     "Erasure",
@@ -65,6 +70,7 @@ __all__ = [
     "Request",
     "Reset",
     "Schedule",
+    "Scheme",
     "Service",
     "ServiceCounts",
     "ServiceRequest",
@@ -282,6 +288,114 @@ class DeliveryDone(Model):
     id: str
     done: str
     reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scheme(Model):
+    """How the sender signs."""
+
+    kind: str
+    header: str
+    separator: str
+    prefix: str
+    algorithm: str
+    encoding: str
+    signed: str
+    id_header: str | None
+    timestamp_header: str | None
+    timestamp_item: str | None
+    window_seconds: int
+    key_form: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoorSecret(Model):
+    """A secret that is valid now; its text is not shown."""
+
+    moments: ClassVar[frozenset[str]] = frozenset({"created_at", "expires_at"})
+    number: int
+    created_at: datetime
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoorRequest(Model):
+    """A request at a door."""
+
+    moments: ClassVar[frozenset[str]] = frozenset({"arrived_at"})
+    arrived_at: datetime
+    address: str
+    bytes: int
+    delivery_id: str | None
+    event_id: str | None
+    topic: str | None
+    reason: str | None
+    detail: str | None
+    body: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoorDetail(Model):
+    """An inbound source with its last requests, newest first."""
+
+    nested: ClassVar[Mapping[str, type[Model]]] = {
+        "scheme": Scheme,
+        "secrets": DoorSecret,
+        "accepted": DoorRequest,
+        "refused": DoorRequest,
+    }
+    moments: ClassVar[frozenset[str]] = frozenset({"changed_at"})
+    source: str
+    preset: str
+    url: str
+    topic: str
+    id: Sequence[str]
+    type: Sequence[str]
+    key: str | None
+    headers: Sequence[str]
+    scheme: Scheme
+    remember_seconds: int
+    rate_per_minute: int | None
+    secrets: Sequence[DoorSecret]
+    changed_at: datetime
+    accepted: Sequence[DoorRequest]
+    refused: Sequence[DoorRequest]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoorPut(Model):
+    """An inbound source, with a secret that was made for it."""
+
+    nested: ClassVar[Mapping[str, type[Model]]] = {"scheme": Scheme, "secrets": DoorSecret}
+    moments: ClassVar[frozenset[str]] = frozenset({"changed_at"})
+    source: str
+    preset: str
+    url: str
+    topic: str
+    id: Sequence[str]
+    type: Sequence[str]
+    key: str | None
+    headers: Sequence[str]
+    scheme: Scheme
+    remember_seconds: int
+    rate_per_minute: int | None
+    secrets: Sequence[DoorSecret]
+    changed_at: datetime
+    secret: str | None = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoorTested(Model):
+    """A signed example of this sender, and the event that it makes."""
+
+    source: str
+    headers: Mapping[str, Any]
+    body: str
+    topic: str
+    key: str | None
+    delivery_id: str | None
+    event_headers: Mapping[str, Any]
+    event_id: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1012,15 +1126,20 @@ class SigningKeyMade(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class Source(Model):
-    """A Kafka topic that is read."""
+    """A Kafka topic that is read, or an inbound source, which takes webhooks of others."""
 
     nested: ClassVar[Mapping[str, type[Model]]] = {"partitions": Partition}
+    moments: ClassVar[frozenset[str]] = frozenset({"accepted_at", "refused_at"})
     source: str
+    kind: str
     topic: str | None
     paused: bool
     lag: int
     refused: int
     partitions: Sequence[Partition]
+    preset: str | None
+    accepted_at: datetime | None
+    refused_at: datetime | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from tests.app.web.test_authentication import authorized, bearer
 
 _TABLE = {
     "no key": [
-        "GET /healthz", "GET /readyz", "GET /handshakes/{token}", "POST /handshakes/{token}",
+        "GET /healthz", "GET /readyz", "GET /handshakes/{token}", "POST /handshakes/{token}", "POST /in/{source}",
         "GET /hub/callback/{token}", "POST /hub/callback/{token}",
     ],
     "publish": [
@@ -44,6 +44,7 @@ _TABLE = {
         "GET /deliveries", "GET /deliveries/{delivery_id}/attempts",
         "GET /undelivered", "GET /topics", "GET /topics/{topic}/settings", "GET /foreign-topics",
         "GET /hub/pairs", "GET /upstreams",
+        "GET /in/{source}",
         "GET /sources", "GET /sources/{source}", "GET /sources/{source}/refusals", "GET /source-refusals",
         "GET /source-refusals/{refusal}",
         "GET /keys", "GET /holds", "GET /holds/{hold}", "GET /dead-letters", "GET /dead-letters/{dead_letter}",
@@ -58,7 +59,8 @@ _TABLE = {
     ],
     "read and payloads": ["GET /topics/{topic}"],
     "operate": [
-        "POST /sources/{source}/pause", "POST /sources/{source}/resume", "POST /sources/{source}/reset",
+        "POST /in/{source}/test", "POST /sources/{source}/pause", "POST /sources/{source}/resume",
+        "POST /sources/{source}/reset",
         "POST /source-refusals/{refusal}/retry", "POST /source-refusals/{refusal}/give-up",
         "POST /deliveries/{delivery_id}/retry", "POST /holds/{hold}/give-up",
         "POST /deliveries/{delivery_id}/give-up", "POST /holds/{hold}/retry",
@@ -87,6 +89,7 @@ _TABLE = {
     ],
     "admin": [
         "PUT /topics/{topic}/settings", "PUT /foreign-topics", "PUT /upstreams", "DELETE /upstreams", "POST /keys",
+        "PUT /in/{source}", "DELETE /in/{source}",
         "DELETE /keys/{key_id}", "PUT /rabbithub/endpoint/{kind}/{name}", "DELETE /rabbithub/endpoint/{kind}/{name}",
         "DELETE /rabbithub/subscribe/{kind}/{name}", "POST /rabbithub/subscriptions", "PUT /queues/{queue}",
         "DELETE /queues/{queue}", "PUT /task-kinds/{kind}", "PUT /services/{name}",

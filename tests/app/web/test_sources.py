@@ -47,7 +47,9 @@ async def test_a_source_shows_how_far_each_partition_is_taken(running_hub: RunHu
     assert (alone, shown["value"], missing) == (found, "x", [404, 404])
     parts = [(one["partition"], one["next_offset"], one["lag"], one["reader"]) for one in found.pop("partitions")]
     assert parts == [(0, 0, 5, "hub-1"), (1, 10, 5, "hub-1")]
-    assert found == {"source": "stock", "topic": "stock.level", "paused": False, "lag": 10, "refused": 1}
+    of_doors = dict.fromkeys(("preset", "accepted_at", "refused_at"))
+    known = {"source": "stock", "kind": "kafka", "topic": "stock.level", "paused": False, "lag": 10, "refused": 1}
+    assert found == known | of_doors
 
 
 @pytest.mark.parametrize(

@@ -237,7 +237,8 @@ _HEADERS: dict[str, Any] = {
         "schema": {"type": "string", "enum": ["true"]},
     },
     "Hookwire-Notice": {
-        "description": "The event has no receiver: the topic goes to no configured broker and matches no subscription.",
+        "description": "The event has no receiver: the topic goes to no configured broker and matches no subscription. "
+        "Or it was stored without something that was sent: the notice names it.",
         "schema": {"type": "string"},
     },
 }

@@ -1,7 +1,8 @@
-"""/sources: Kafka topics that are read, how far, and the records that were refused."""
+"""/sources: what is taken from others: Kafka topics, how far they are read, and what was refused; inbound sources."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -31,6 +32,7 @@ In = Annotated[Context, Depends(context_of)]
 Source = Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,249}$", examples=["stock"])]
 RefusalId = Annotated[str, Path(pattern=r"^refusal_[0-9]{1,18}$", examples=["refusal_7"])]
 _PARTITIONS_MAX = 10_000
+_DOORS_MAX = 10_000
 _NO_TOPIC = "What was refused has no topic yet. GET /sources counts it for the sources of your topics."
 _VALUE_BYTES = 16_384
 _VERB = refusals(
@@ -41,7 +43,8 @@ _PARTITION: dict[str, Any] = {
     "last_record_at": "2026-01-15T09:31:07Z", "reader": "hub-1-7", "trouble": None,
 }  # fmt: skip
 _SOURCE: dict[str, Any] = {
-    "source": "stock", "topic": "stock.level", "paused": False, "lag": 9, "refused": 0, "partitions": [_PARTITION],
+    "source": "stock", "kind": "kafka", "topic": "stock.level", "paused": False, "lag": 9, "refused": 0,
+    "partitions": [_PARTITION], "preset": None, "accepted_at": None, "refused_at": None,
 }  # fmt: skip
 _MOVE: dict[str, Any] = {"partition": 0, "next_offset": 4711, "to_offset": 4000}
 _REFUSAL: dict[str, Any] = {
@@ -68,16 +71,22 @@ class PartitionOut(BaseModel):
 
 
 class SourceOut(BaseModel):
-    """A Kafka topic that is read."""
+    """A Kafka topic that is read, or an inbound source, which takes webhooks of others."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_SOURCE]})
 
-    source: str = Field(description="The name of the Kafka topic.")
+    source: str = Field(description="The name of the Kafka topic, or of the inbound source.")
+    kind: Literal["kafka", "webhooks"] = Field(description="webhooks: `GET /in/{source}` shows more.")
     topic: str | None = Field(description="The topic of its events; null if the settings of this process lack it.")
     paused: bool
     lag: int
-    refused: int = Field(description="Number of refused records that are kept, counted up to 10,000.")
+    refused: int = Field(
+        description="Number of refused records that are kept, counted up to 10,000; of an inbound source always 0."
+    )
     partitions: list[PartitionOut]
+    preset: str | None = Field(description="Of an inbound source: its sender.")
+    accepted_at: datetime | None = Field(description="Of an inbound source: its last accepted request.")
+    refused_at: datetime | None = Field(description="Of an inbound source: its last refused request.")
 
 
 class SourceList(BaseModel):
@@ -176,7 +185,7 @@ class SettledRefusal(BaseModel):
     held_by: str | None = Field(description="The refused record that holds the key now; null if none does.")
 
 
-@router.get("/sources", summary="List Kafka sources", responses=refusals("invalid-cursor", "invalid-parameter"))
+@router.get("/sources", summary="List sources", responses=refusals("invalid-cursor", "invalid-parameter"))
 @needs("read", reach="route")
 async def list_sources(
     request: Request,
@@ -185,13 +194,16 @@ async def list_sources(
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_MAX,
 ) -> SourceList:
-    """Shows how far each partition is taken, and why it waits. Queues of AMQP are in `GET /status`.
+    """Shows how far each partition of a Kafka topic is taken, and why it waits; and the inbound sources. Queues of AMQP
+    are in `GET /status`.
 
     A key for some topics gets the sources of these.
     """
-    after = read_cursor(cursor, [str]) or [""]
-    found = [one for one in await _sources(context) if one.source > str(after[0]) and _is_reached(request, one)]
-    next_cursor = link_next(request, response, [found[limit - 1].source] if len(found) > limit else None)
+    after = tuple(map(str, read_cursor(cursor, [str, str]) or ["", ""]))
+    reached = [one for one in await _all_sources(context) if _is_reached(request, one)]
+    found = [one for one in reached if (one.source, one.kind) > after]
+    last = found[limit - 1] if len(found) > limit else None
+    next_cursor = link_next(request, response, None if last is None else [last.source, last.kind])
     return SourceList(items=found[:limit], next_cursor=next_cursor)
 
 
@@ -287,11 +299,13 @@ async def show_refusal(refusal: RefusalId, context: In) -> RefusalDetail:
     return RefusalDetail.model_validate({**_refusal(row), "value": value})
 
 
-@router.get("/sources/{source}", summary="Show a Kafka source", responses=refusals("not-found", "invalid-parameter"))
+@router.get("/sources/{source}", summary="Show a source", responses=refusals("not-found", "invalid-parameter"))
 @needs("read", reach="route")
 async def show_source(source: Source, request: Request, context: In) -> SourceOut:
-    """Shows how far each partition is taken, and why it waits."""
-    for one in await _sources(context):
+    """Shows how far each partition is taken, and why it waits. Of a Kafka topic and an inbound source of one name, it
+    shows the Kafka topic.
+    """
+    for one in await _all_sources(context):
         if one.source == source and _is_reached(request, one):
             return one
     raise Problem("not-found", "There is no such source; it was never read.")
@@ -331,6 +345,19 @@ async def give_up(refusal: RefusalId, body: Reasoned, request: Request, context:
     except NoSource as missing:
         raise _unknown(missing) from None
     return _settled(refusal, settled, context)
+
+
+async def _all_sources(context: Context) -> list[SourceOut]:
+    rows = await context.database.fetch("inbound.list", "", _DOORS_MAX)
+    return sorted([*await _sources(context), *map(_of_door, rows)], key=lambda one: (one.source, one.kind))
+
+
+def _of_door(row: Row) -> SourceOut:
+    template = json.loads(row["settings"]).get("topic") or "{source}.{type}"
+    return SourceOut(
+        source=row["name"], kind="webhooks", topic=template.replace("{source}", row["name"]), paused=False, lag=0,
+        refused=0, partitions=[], preset=row["preset"], accepted_at=row["accepted_at"], refused_at=row["refused_at"],
+    )  # fmt: skip
 
 
 async def _sources(context: Context) -> list[SourceOut]:
@@ -384,8 +411,9 @@ def _source(name: str, topic: str | None, rows: Sequence[Row]) -> SourceOut:
         PartitionOut.model_validate({**row, "lag": _lag(row)}) for row in rows if row["partition"] is not None
     ]
     return SourceOut(
-        source=name, topic=topic, paused=rows[0]["is_paused"], lag=sum(one.lag or 0 for one in partitions),
-        refused=rows[0]["refused"], partitions=partitions,
+        source=name, kind="kafka", topic=topic, paused=rows[0]["is_paused"],
+        lag=sum(one.lag or 0 for one in partitions), refused=rows[0]["refused"], partitions=partitions,
+        preset=None, accepted_at=None, refused_at=None,
     )  # fmt: skip
 
 

@@ -19,6 +19,9 @@ from db.pool import Database
 from egress.client import Outbound
 from egress.guard import GuardPolicy
 from hub.acceptance import Hub
+from hub.inbound.doors import Doors
+from hub.inbound.known_doors import KnownDoors
+from hub.inbound.latest import LatestRequests
 from hub.signing_keys import SigningKeys
 from hub.subscriptions import Subscriptions
 from hub.topics import Topics
@@ -32,7 +35,16 @@ from reqrep.bridge.requests import Requests
 from reqrep.bridge.waiting import ServiceWaiting
 from webhooks.pull import Pull
 
-__all__ = ["Context", "JobsContext", "ServicesContext", "context_of"]
+__all__ = ["Context", "DoorsContext", "JobsContext", "ServicesContext", "context_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class DoorsContext:
+    """The doors of inbound sources: their store, those that were used recently, their last requests."""
+
+    doors: Doors
+    known: KnownDoors
+    latest: LatestRequests
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +81,7 @@ class Context:
     topics: Topics
     subscriptions: Subscriptions
     signing_keys: SigningKeys
+    doors: DoorsContext
     hub: Hub
     policy: GuardPolicy
     outbound: Outbound

@@ -87,6 +87,8 @@ _TAKE = "takes work under a lease, which ends without a settlement"
 _ASK = "makes nothing"
 SAFE: Final[Mapping[str, str]] = {
     "/filters/test": _ASK,
+    "/in/{source}": "the sender's delivery id makes a repeat safe, in a header of its own",
+    "/in/{source}/test": "makes at most an example",
     "/subscriptions/{subscription_id}/handshake": _ASK,
     "/handshakes/{token}": "its token counts once",
     "/subscriptions/{subscription_id}/dequeue": _TAKE,

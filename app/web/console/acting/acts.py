@@ -13,7 +13,7 @@ from app.web.console.acting.verb import curl, is_one_of, json_request, line, ver
 from app.web.console.cells import address
 from app.web.console.inner_api import ApiRequest
 from app.web.console.listing.list_view import Item
-from app.web.pages.markup import facts
+from app.web.pages.markup import code, facts, lines, section
 from hub.keys import SCOPES
 from runtime.counted import counted
 from webhooks.condition import LETTER_KINDS
@@ -31,6 +31,16 @@ def _secret(title: str, name: str, words: str) -> Any:
         return f'<p class="notice" role="status">{escape(words)}</p>{facts(rows)}'
 
     return show
+
+
+def _tested(answer: Mapping[str, Any]) -> str:
+    """Return the example that an inbound source was tried with, and the event that it makes."""
+    event = answer["event_id"]
+    said = f"Published as {event}." if event else "The signature is right. Nothing was published."
+    told = [(name, code(str(answer[name]))) for name in ("topic", "key", "delivery_id") if answer[name]]
+    sent = "\n".join(f"{name}: {value}" for name, value in answer["headers"].items())
+    example = f"{sent}\n\n{answer['body']}"
+    return f'<p class="notice" role="status">{escape(said)}</p>{facts(told)}{section("The example", lines(example))}'
 
 
 # --- subscriptions -------------------------------------------------------------------------------------------------
@@ -282,6 +292,16 @@ ACTS: Final[Mapping[str, Sequence[Act]]] = {
               "/sources/{}/pause", ("sources", "pause"), applies=is_one_of("paused", False)),
         verb("resume", "Resume", "It is read again, from the offsets in the database.", "/sources/{}/resume",
               ("sources", "resume"), applies=is_one_of("paused", True)),
+    ),
+    "inbound": (
+        Act(
+            "test", "Try it", "An example of this sender is signed with the newest secret, and judged as if it had "
+            "come from outside.", ("operate",),
+            lambda name, form: json_request("POST", "/in/{}/test", name, {"publish": bool(form.get("publish"))}),
+            lambda name, form: line("sources", "test", name, *(["--publish"] if form.get("publish") else [])),
+            (Box("publish", "Publish the example: subscribers get it", "check"),),
+            shows=_tested,
+        ),
     ),
     "refusals": (
         verb(

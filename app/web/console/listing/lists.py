@@ -62,8 +62,16 @@ def _reason(one: Item) -> str:
     return reason_cell(one["state"], one["reason"])
 
 
+def _source_link(one: Item) -> str:
+    return link_to("inbound" if one["kind"] == "webhooks" else "sources", one["source"])
+
+
 def _source_state(one: Item) -> str:
-    """Return why a source does not go on, of its first partition that has a reason."""
+    """Return why a source does not go on, of its first partition that has a reason; the last webhook of a door."""
+    if one["kind"] == "webhooks":
+        return (
+            f"{plain(one['preset'])}, {moment_cell(one['accepted_at'])}" if one["accepted_at"] else plain(one["preset"])
+        )
     why = next((part["trouble"] for part in one["partitions"] if part["trouble"]), None)
     return plain("paused" if one["paused"] else why or "ok")
 
@@ -208,10 +216,10 @@ _ALL: Final[Sequence[ListView]] = (
     ListView(
         "sources", "/sources",
         (
-            _link("Source", "source", "sources"), _code("Topic", "topic"), _text("#Lag", "lag"),
+            Column("Source", _source_link), _text("Kind", "kind"), _code("Topic", "topic"), _text("#Lag", "lag"),
             _text("#Refused", "refused"), Column("State", _source_state),
         ),
-        "by name", "hookwire sources list", empty="No Kafka topic was ever read.",
+        "by name", "hookwire sources list", empty="No Kafka topic was ever read, and there is no door for webhooks.",
     ),
     ListView(
         "refusals", "/source-refusals",

@@ -7,12 +7,14 @@ from html import escape
 from typing import Final
 
 from app.web.console.acting.acts import ACTS
-from app.web.console.cells import address, moment_cell, plain
+from app.web.console.cells import address, link_to, moment_cell, plain
 from app.web.console.listing.list_view import Item
 from app.web.console.showing.detail import Detail, ShortList
 from app.web.pages.markup import code, section, table
 
 __all__ = ["DETAILS"]
+
+_BODY_SHOWN: Final = 200
 
 
 def _attempts(one: Item) -> str:
@@ -27,6 +29,25 @@ def _trail(one: Item) -> str:
         for step in one["trail"]
     ]
     return section("Trail", table(["When", "Actor", "Act", "Reason"], rows)) if rows else ""
+
+
+def _requests(one: Item) -> str:
+    """Return the last requests at an inbound source."""
+    accepted = [
+        [moment_cell(row["arrived_at"]), code(row["address"]), plain(row["bytes"]), plain(row["delivery_id"]),
+         link_to("events", row["event_id"]) if row["event_id"] else plain("handshake")]
+        for row in one["accepted"]
+    ]  # fmt: skip
+    refused = [
+        [moment_cell(row["arrived_at"]), code(row["address"]), plain(row["bytes"]), plain(row["delivery_id"]),
+         plain(f"{row['reason']}: {row['detail']}"), code(row["body"][:_BODY_SHOWN]) if row["body"] else plain(None)]
+        for row in one["refused"]
+    ]  # fmt: skip
+    nothing = '<p class="soft">None.</p>'
+    heads = ["Arrived", "From", "#Bytes", "Delivery id"]
+    return section("Last accepted requests", table([*heads, "Event"], accepted) if accepted else nothing) + section(
+        "Last refused requests", table([*heads, "Reason", "Body"], refused) if refused else nothing
+    )
 
 
 _ALL: Final = (
@@ -57,6 +78,10 @@ _ALL: Final = (
     Detail(
         "sources", "Source", "/sources/{}", "",
         (ShortList("Refused records", "refusals", lambda one: {"source": one["source"]}),), ACTS["sources"],
+    ),
+    Detail(
+        "inbound", "Inbound source", "/in/{}", "hookwire sources show {}", (), ACTS["inbound"],
+        ("url", "preset", "topic", "id", "type", "key"), frozenset({"accepted", "refused", "source"}), _requests,
     ),
     Detail("refusals", "Refused record", "/source-refusals/{}", "", (), ACTS["refusals"]),
     Detail("replays", "Replay", "/replays/{}", "", (), ACTS["replays"]),

@@ -2003,7 +2003,7 @@ class AsyncHolds(AsyncNoun):
 
 
 class Sources(Noun):
-    """Kafka topics that are read, and the records that they refused."""
+    """Kafka topics that are read, the records that they refused, and doors for webhooks of others."""
 
     def give_up(
         self,
@@ -2027,7 +2027,7 @@ class Sources(Noun):
         )
 
     def list(self, *, limit: int = UNSET, timeout_seconds: float | None = None) -> Iterator[models.Source]:
-        """List Kafka sources."""
+        """List sources."""
         return self._pages(
             "GET", "/sources", "sources.list", models.Source, query={"limit": limit}, timeout_seconds=timeout_seconds
         )
@@ -2078,6 +2078,50 @@ class Sources(Noun):
             is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
+
+    def put_door(
+        self,
+        source: str | int,
+        /,
+        *,
+        preset: str,
+        secret: str | None = UNSET,
+        overlap_seconds: int = UNSET,
+        topic: str | None = UNSET,
+        id: Sequence[str] | None = UNSET,
+        type: Sequence[str] | None = UNSET,
+        key: str | None = UNSET,
+        headers: Sequence[str] | None = UNSET,
+        scheme: Mapping[str, Any] | None = UNSET,
+        remember_seconds: int | None = UNSET,
+        rate_per_minute: int | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.DoorPut:
+        """Set an inbound source."""
+        return self._model(
+            "PUT",
+            f"/in/{segment(source)}",
+            "sources.put_door",
+            models.DoorPut,
+            members={
+                "preset": preset,
+                "secret": secret,
+                "overlap_seconds": overlap_seconds,
+                "topic": topic,
+                "id": id,
+                "type": type,
+                "key": key,
+                "headers": headers,
+                "scheme": scheme,
+                "remember_seconds": remember_seconds,
+                "rate_per_minute": rate_per_minute,
+            },
+            timeout_seconds=timeout_seconds,
+        )
+
+    def remove_door(self, source: str | int, /, *, timeout_seconds: float | None = None) -> None:
+        """Remove an inbound source."""
+        self._none("DELETE", f"/in/{segment(source)}", "sources.remove_door", timeout_seconds=timeout_seconds)
 
     def reset(
         self,
@@ -2145,6 +2189,12 @@ class Sources(Noun):
             timeout_seconds=timeout_seconds,
         )
 
+    def show_door(self, source: str | int, /, *, timeout_seconds: float | None = None) -> models.DoorDetail:
+        """Show an inbound source."""
+        return self._model(
+            "GET", f"/in/{segment(source)}", "sources.show_door", models.DoorDetail, timeout_seconds=timeout_seconds
+        )
+
     def show_refusal(self, refusal: str | int, /, *, timeout_seconds: float | None = None) -> models.RefusalDetail:
         """Show a refused record."""
         return self._model(
@@ -2156,14 +2206,27 @@ class Sources(Noun):
         )
 
     def show_source(self, source: str | int, /, *, timeout_seconds: float | None = None) -> models.Source:
-        """Show a Kafka source."""
+        """Show a source."""
         return self._model(
             "GET", f"/sources/{segment(source)}", "sources.show_source", models.Source, timeout_seconds=timeout_seconds
         )
 
+    def test_door(
+        self, source: str | int, /, *, publish: bool = UNSET, timeout_seconds: float | None = None
+    ) -> models.DoorTested:
+        """Try an inbound source."""
+        return self._model(
+            "POST",
+            f"/in/{segment(source)}/test",
+            "sources.test_door",
+            models.DoorTested,
+            members={"publish": publish},
+            timeout_seconds=timeout_seconds,
+        )
+
 
 class AsyncSources(AsyncNoun):
-    """Kafka topics that are read, and the records that they refused."""
+    """Kafka topics that are read, the records that they refused, and doors for webhooks of others."""
 
     async def give_up(
         self,
@@ -2187,7 +2250,7 @@ class AsyncSources(AsyncNoun):
         )
 
     def list(self, *, limit: int = UNSET, timeout_seconds: float | None = None) -> AsyncIterator[models.Source]:
-        """List Kafka sources."""
+        """List sources."""
         return self._pages(
             "GET", "/sources", "sources.list", models.Source, query={"limit": limit}, timeout_seconds=timeout_seconds
         )
@@ -2238,6 +2301,50 @@ class AsyncSources(AsyncNoun):
             is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
+
+    async def put_door(
+        self,
+        source: str | int,
+        /,
+        *,
+        preset: str,
+        secret: str | None = UNSET,
+        overlap_seconds: int = UNSET,
+        topic: str | None = UNSET,
+        id: Sequence[str] | None = UNSET,
+        type: Sequence[str] | None = UNSET,
+        key: str | None = UNSET,
+        headers: Sequence[str] | None = UNSET,
+        scheme: Mapping[str, Any] | None = UNSET,
+        remember_seconds: int | None = UNSET,
+        rate_per_minute: int | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.DoorPut:
+        """Set an inbound source."""
+        return await self._model(
+            "PUT",
+            f"/in/{segment(source)}",
+            "sources.put_door",
+            models.DoorPut,
+            members={
+                "preset": preset,
+                "secret": secret,
+                "overlap_seconds": overlap_seconds,
+                "topic": topic,
+                "id": id,
+                "type": type,
+                "key": key,
+                "headers": headers,
+                "scheme": scheme,
+                "remember_seconds": remember_seconds,
+                "rate_per_minute": rate_per_minute,
+            },
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def remove_door(self, source: str | int, /, *, timeout_seconds: float | None = None) -> None:
+        """Remove an inbound source."""
+        await self._none("DELETE", f"/in/{segment(source)}", "sources.remove_door", timeout_seconds=timeout_seconds)
 
     async def reset(
         self,
@@ -2305,6 +2412,12 @@ class AsyncSources(AsyncNoun):
             timeout_seconds=timeout_seconds,
         )
 
+    async def show_door(self, source: str | int, /, *, timeout_seconds: float | None = None) -> models.DoorDetail:
+        """Show an inbound source."""
+        return await self._model(
+            "GET", f"/in/{segment(source)}", "sources.show_door", models.DoorDetail, timeout_seconds=timeout_seconds
+        )
+
     async def show_refusal(
         self, refusal: str | int, /, *, timeout_seconds: float | None = None
     ) -> models.RefusalDetail:
@@ -2318,9 +2431,22 @@ class AsyncSources(AsyncNoun):
         )
 
     async def show_source(self, source: str | int, /, *, timeout_seconds: float | None = None) -> models.Source:
-        """Show a Kafka source."""
+        """Show a source."""
         return await self._model(
             "GET", f"/sources/{segment(source)}", "sources.show_source", models.Source, timeout_seconds=timeout_seconds
+        )
+
+    async def test_door(
+        self, source: str | int, /, *, publish: bool = UNSET, timeout_seconds: float | None = None
+    ) -> models.DoorTested:
+        """Try an inbound source."""
+        return await self._model(
+            "POST",
+            f"/in/{segment(source)}/test",
+            "sources.test_door",
+            models.DoorTested,
+            members={"publish": publish},
+            timeout_seconds=timeout_seconds,
         )
 
 

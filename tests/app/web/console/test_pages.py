@@ -63,6 +63,9 @@ async def fill(hub: RunningHub, callback: str) -> None:
     await hub.sql("INSERT INTO hookwire.source_refusals (source, partition, record_offset, reason, detail, key, value,"
                   " headers, bytes) VALUES ('stock', 0, 0, 'r', $1, $2, $2, '[]', 9)",
                   _HOSTILE, _HOSTILE.encode())  # fmt: skip
+    await hub.client.put("/in/door", json={"preset": "github"})
+    await hub.client.post("/in/door", content=_HOSTILE.encode())
+    await hub.until("/in/door", lambda found: found["refused"])
     await hub.until("/deliveries?state=retrying", lambda page: page["items"])
     first = (await hub.client.get("/deliveries")).json()["items"][0]["id"]
     await hub.client.post(f"/deliveries/{first}/give-up", json={"reason": _HOSTILE})

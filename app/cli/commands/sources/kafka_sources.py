@@ -17,7 +17,9 @@ from app.cli.moment import shown_moment
 __all__ = ["sources"]
 
 sources = typer.Typer(
-    help="Kafka sources: list, pause, resume, reset; refusals, retry and skip of refused records.", no_args_is_help=True
+    help="Webhooks of others: add, show, test, remove. Kafka sources: list, pause, resume, reset; refusals, retry and "
+    "skip of refused records.",
+    no_args_is_help=True,
 )
 Name = Annotated[str, typer.Argument(help="The source, which is the name of its Kafka topic.")]
 AnyName = Annotated[str | None, typer.Argument(help="The source; default: all, also queues of AMQP.")]
@@ -33,7 +35,7 @@ _REFUSAL_HEADS: Final = ("Refusal", "Place", "Key", "Bytes", "Refused", "Reason"
 
 @sources.command(name="list")
 def list_all(url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """List the partitions of all sources. Exit code 1: one of them waits, or records were refused.
+    """List all sources, each partition of a Kafka source. Exit code 1: one of them waits, or records were refused.
 
     Example:
 
@@ -119,16 +121,27 @@ async def _list(url: str | None, as_json: bool, config: Path | None) -> int:
     from app.cli.hub_client import get, hub_of
 
     found = (await get(f"{hub_of(url, config)}/sources"))["items"]
-    rows = [(one, part) for one in found for part in one["partitions"]]
+    rows = [(one, part) for one in found for part in one["partitions"] or [None]]
     if as_json:
         print_list(found, _HEADS, str, (), "", as_json=True)
     else:
-        print_list(rows, _HEADS, _row, ("Topic", "State"), "none: no Kafka topic was ever read", as_json=False)
-    return int(any(one["refused"] or part["trouble"] for one, part in rows))
+        print_list(
+            rows,
+            _HEADS,
+            _row,
+            ("Topic", "State"),
+            "none: no Kafka topic was ever read, and there is no door for webhooks",
+            as_json=False,
+        )
+    return int(any(one["refused"] or (part and part["trouble"]) for one, part in rows))
 
 
-def _row(row: tuple[dict[str, Any], dict[str, Any]]) -> tuple[str, ...]:
+def _row(row: tuple[dict[str, Any], dict[str, Any] | None]) -> tuple[str, ...]:
     one, part = row
+    if part is None:
+        last = one["accepted_at"]
+        state = f"{one['preset']}, last {shown_moment(last)}" if last else one["preset"] or "ok"
+        return (one["source"], one["topic"] or "?", "", "", "", str(one["refused"]), state)
     lag = "?" if part["lag"] is None else str(part["lag"])
     state = "paused" if one["paused"] else part["trouble"] or "ok"
     return (

@@ -1,0 +1,206 @@
+"""POST /in/{source}: webhooks of others, from the signature to the event, and what operators see of it (GW-07)."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from app.maintenance.cleanup import Cleanup
+from app.web.problem import Problem
+from app.web.publishing.inbound_places import Places, Rates
+from db.pool import PoolOptions, open_database
+from hub.keys import Keys, NewKey, Scope
+from tests.app.cli.commands.test_services import hookwire
+from tests.app.conftest import RunHub, RunningHub
+from tests.waiting import until
+
+SECRET = "It's a Secret to Everybody"
+BODY = b'{"ref":"refs/heads/main","repository":{"full_name":"octocat/hello"}}'
+
+
+def signed(body: bytes = BODY, secret: str = SECRET, **more: str) -> dict[str, str]:
+    """The headers with which GitHub sends a body."""
+    digest = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    named = {name.replace("_", "-"): value for name, value in more.items()}
+    return {"x-github-event": "push", "x-github-delivery": "72d3", "x-hub-signature-256": f"sha256={digest}"} | named
+
+
+async def put(hub: RunningHub, name: str = "github", **more: Any) -> dict[str, Any]:
+    answer = await hub.client.put(f"/in/{name}", json={"preset": "github", "secret": SECRET, **more})
+    assert answer.status_code in (200, 201), answer.text
+    return answer.json()
+
+
+async def send(hub: RunningHub, headers: dict[str, str], body: bytes = BODY, name: str = "github") -> httpx.Response:
+    return await hub.client.post(f"/in/{name}", content=body, headers=headers)
+
+
+async def test_a_webhook_of_github_becomes_one_event_however_often_it_comes(running_hub: RunHub) -> None:
+    """GW-07. Its type, delivery id and headers were dropped with 202, and its repeat was a second event."""
+    async with running_hub() as hub:
+        await put(hub, topic="git.{type}", key="body:repository.full_name")
+        first = (await send(hub, signed())).json()
+        again = (await send(hub, signed(x_github_hook_id="7", user_agent="GitHub-Hookshot/2"))).json()
+        (event,) = await hub.sql("SELECT topic, key, payload, headers::text FROM hookwire.events")
+        plain = await hub.client.post("/topics/git.push/events", content=BODY, headers=signed())
+
+    assert (first["topic"], again) == ("git.push", {**first, "replayed": True})
+    assert plain.headers["hookwire-notice"] == (
+        "dropped: x-github-delivery, x-github-event, x-hub-signature-256; an inbound source (preset github) checks the "
+        "signature and keeps type and delivery id"
+    )
+    headers = {"x-github-event": "push", "x-github-delivery": "72d3"}
+    assert (*event[:3], json.loads(event[3])) == ("git.push", "octocat/hello", BODY, headers)
+
+
+async def test_who_cannot_sign_is_answered_as_at_a_door_that_does_not_exist(running_hub: RunHub) -> None:
+    async with running_hub() as hub:
+        await put(hub)
+        answers = [
+            await send(hub, headers, body, name)
+            for name in ("github", "no-such-door", "a door")
+            for headers, body in ((signed(secret="another one"), BODY), ({}, BODY), (signed(), BODY[1:]), ({}, b""))
+        ]
+        events = await hub.sql("SELECT count(*) FROM hookwire.events")
+
+    found = {(one.status_code, json.dumps({**one.json(), "request_id": ""})) for one in answers}
+    assert (len(found), answers[0].status_code, events) == (1, 403, [(0,)])
+
+
+async def test_a_door_needs_no_key_and_its_settings_need_one(running_hub: RunHub) -> None:
+    async with running_hub(access="keys") as hub:
+        await hub.sql(
+            "INSERT INTO hookwire.inbound_sources (name, preset, settings, remember_seconds)"
+            " VALUES ('github', 'github', '{}', 60)"
+        )
+        refused = [
+            (await hub.client.request(method, f"/in/github{verb}", json={"preset": "github"})).status_code
+            for method, verb in (("PUT", ""), ("GET", ""), ("DELETE", ""), ("POST", "/test"))
+        ]
+        unsigned = await send(hub, {})
+
+    assert (refused, unsigned.status_code) == ([401] * 4, 403)
+
+
+async def test_both_secrets_are_valid_in_a_rotation_and_no_third(running_hub: RunHub) -> None:
+    async with running_hub() as hub:
+        for number in range(3):
+            found = await put(hub, secret=f"secret number {number}")
+        again = await put(hub, secret="secret number 2")
+        statuses = [
+            (await send(hub, signed(secret=f"secret number {number}"))).status_code for number in range(3)
+        ]  # fmt: skip
+        stored = await hub.sql("SELECT position('secret'::bytea in sealed) FROM hookwire.inbound_secrets")
+
+    ends = [one["expires_at"] is not None for one in found["secrets"]]
+    assert (statuses, ends, again["secrets"] == found["secrets"]) == ([403, 200, 200], [False, True], True)
+    assert stored == [(0,), (0,)]
+
+
+async def test_a_refused_request_is_shown_with_its_reason(running_hub: RunHub) -> None:
+    """Also a body under a delivery id that was another one's, and a signed one that is no event."""
+    async with running_hub() as hub:
+        made = await put(hub)
+        await send(hub, signed())
+        await send(hub, signed(secret="another one"), b"forged")
+        await send(hub, signed(b"{}"), b"{}")
+        await send(hub, signed(b"{}", x_github_delivery="a" * 2000), b"{}")
+        shown = await hub.until("/in/github", lambda found: len(found["refused"]) == 3)
+        (listed,) = (await hub.client.get("/sources")).json()["items"]
+        code, out, err = await hookwire(hub, "sources", "show", "github")
+
+    reasons = [(one["reason"], one["body"]) for one in reversed(shown["refused"])]
+    assert reasons == [("wrong_signature", "forged"), ("idempotency-key-reused", "{}"), ("header", "{}")]
+    assert [one["topic"] for one in shown["accepted"]] == ["github.push"]
+    assert (listed["kind"], listed["preset"], listed["refused_at"]) == (
+        "webhooks", "github", shown["refused"][0]["arrived_at"],
+    )  # fmt: skip
+    assert (code, made["url"] in out, err) == (1, True, "")
+
+
+async def test_bodies_are_shown_with_the_scope_payloads_alone(running_hub: RunHub) -> None:
+    async with running_hub(access="keys") as hub:
+        admin, reader = [await key(hub, scope) for scope in ("admin", "read")]
+        await hub.client.put("/in/github", json={"preset": "github", "secret": SECRET}, headers=admin)
+        await send(hub, {}, b"body of a stranger")
+
+        async def refused(headers: dict[str, str]) -> list[dict[str, Any]]:
+            return (await hub.client.get("/in/github", headers=headers)).json()["refused"]
+
+        async def is_written() -> bool:
+            return bool(await refused(admin))
+
+        await until(is_written, 60)
+        shown = [[one["body"] for one in await refused(headers)] for headers in (admin, reader)]
+
+    assert shown == [["body of a stranger"], [None]]
+
+
+async def key(hub: RunningHub, scope: Scope) -> dict[str, str]:
+    """The header of a new API key."""
+    database = await open_database(PoolOptions(hub.database_url))
+    try:
+        _, text = await Keys(database).create(NewKey("test", [scope]))
+    finally:
+        await database.aclose()
+    return {"Authorization": f"Bearer {text}"}
+
+
+async def test_the_commands_make_try_and_remove_a_door(running_hub: RunHub) -> None:
+    async with running_hub() as hub:
+        added = await hookwire(hub, "sources", "add", "github", "--topic", "git.{type}")
+        tried = await hookwire(hub, "sources", "test", "github", "--publish")
+        events = await hub.sql("SELECT topic FROM hookwire.events")
+        listed = await hookwire(hub, "sources", "list")
+        removed = await hookwire(hub, "sources", "remove", "github")
+        stripe = await hookwire(hub, "sources", "add", "stripe")
+        audited = await hub.sql("SELECT action FROM hookwire.audit WHERE action LIKE 'source.%' ORDER BY id")
+
+    assert [one[0] for one in (added, tried, listed, removed, stripe)] == [0, 0, 0, 0, 2], (added, tried, stripe)
+    assert ("secret, shown only now: " in added[1], events, "git.{type}" in listed[1]) == (True, [("git.push",)], True)
+    assert "Stripe makes the secret" in stripe[2]
+    assert audited == [("source.put",), ("source.test",), ("source.remove",)]
+
+
+async def test_delivery_ids_are_kept_for_the_time_of_their_door(running_hub: RunHub) -> None:
+    """Stripe repeats for three days; an Idempotency-Key of a publisher is known for one."""
+    async with running_hub() as hub:
+        await put(hub, remember_seconds=259_200)
+        for delivery in ("one", "two"):
+            await send(hub, signed(x_github_delivery=delivery))
+        await hub.publish("orders", idempotency_key="one")
+        await hub.sql(
+            "UPDATE hookwire.idempotency_keys SET accepted_at = now() - CASE WHEN key LIKE 'github:two%'"
+            " THEN interval '73 hours' ELSE interval '71 hours' END"
+        )
+        database = await open_database(PoolOptions(hub.database_url))
+        await Cleanup(database, 86_400).once()
+        await database.aclose()
+        kept = await hub.sql("SELECT split_part(key, E'\\x1f', 1) FROM hookwire.idempotency_keys")
+
+    assert kept == [("github:one",)]
+
+
+async def test_the_rate_counts_verified_requests_alone(running_hub: RunHub) -> None:
+    async with running_hub() as hub:
+        await put(hub, rate_per_minute=1)
+        statuses = [(await send(hub, headers)).status_code for headers in ({}, {}, signed(), signed(), {})]
+
+    assert statuses == [403, 403, 200, 429, 403]
+
+
+def test_one_address_cannot_take_all_places_of_a_door() -> None:
+    places, rates = Places(of_door=2, of_address=1, in_all=3), Rates()
+    with places.take("a", "one"):
+        with pytest.raises(Problem, match="busy"), places.take("a", "one"):
+            pass
+        with places.take("a", "two"), pytest.raises(Problem, match="busy"), places.take("a", "three"):
+            pass
+        with places.take("b", "two"):
+            pass
+    assert (places, rates.admits("a", None)) == (places, True)

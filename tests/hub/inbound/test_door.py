@@ -1,0 +1,106 @@
+"""What a verified request becomes: topic, key, headers, delivery id, or the answer to a handshake (GW-07)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from event.event import Draft
+from hub.inbound.door import EventRefused, HandshakeAnswer, InboundEvent, InboundSource
+
+GITHUB = {"x-github-event": "push", "x-github-delivery": "72d3", "content-type": "application/json"}
+
+
+def take(preset: str, sent: dict[str, str], body: bytes, **settings: Any) -> HandshakeAnswer | InboundEvent:
+    given = {name: [value.encode()] for name, value in sent.items()}
+    return InboundSource.made("shop", preset, settings).take(given, body)
+
+
+def draft(preset: str, sent: dict[str, str], body: bytes, **settings: Any) -> Draft:
+    taken = take(preset, sent, body, **settings)
+    assert isinstance(taken, InboundEvent)
+    return taken.draft
+
+
+def test_type_id_key_and_named_headers_become_parts_of_the_event() -> None:
+    body = b'{"repository":{"full_name":"octocat/hello"}}'
+    settings = {"topic": "git.{type}", "key": "body:repository.full_name", "headers": ["X-GitHub-Event"]}
+    assert draft("github", GITHUB | {"cookie": "a"}, body, **settings) == Draft(
+        "git.push", body, "octocat/hello", "application/json", {"x-github-event": "push"}, "shop:72d3\x1fin"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "topic"),
+    [
+        ("invoice.paid", "shop.invoice.paid"), ("orders/create", "shop.orders.create"), ("Push Hook", "shop.Push_Hook"),
+        ("..", "shop.unknown"), ("", "shop.unknown"), ("ünï", "shop._n_"), ("a" * 900, "shop." + "a" * 244),
+        ("hookwire.test", "shop.hookwire.test"),
+    ],
+    ids=["words", "slash", "blank", "dots", "none", "letters", "long", "reserved word"],
+)  # fmt: skip
+def test_an_event_type_becomes_words_of_the_topic(kind: str, topic: str) -> None:
+    assert draft("shopify", {"x-shopify-topic": kind}, b"{}").topic == topic
+
+
+def test_a_type_cannot_reach_the_topics_of_the_hub() -> None:
+    with pytest.raises(EventRefused):
+        take("shopify", {"x-shopify-topic": "wire.jobs"}, b"{}", topic="hook{type}")
+
+
+@pytest.mark.parametrize(
+    ("preset", "headers", "body", "answer"),
+    [
+        ("slack", {}, b'{"type":"url_verification","challenge":"3eZbrw"}', "3eZbrw"),
+        ("slack", {}, b'{"type":"url_verification"}', ""),
+        ("github", {"x-github-event": "ping"}, b'{"zen":"Keep it simple."}', "ok"),
+    ],
+    ids=["slack", "slack without a challenge", "github"],
+)
+def test_a_handshake_is_answered_and_makes_no_event(
+    preset: str, headers: dict[str, str], body: bytes, answer: str
+) -> None:
+    assert take(preset, headers, body) == HandshakeAnswer(answer)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b"nul", b'{"id":', b'{"id":{"a":1}}', b'{"id":true}', b'{"id":null}', b"\xff", b"[" * 100_000],
+    ids=range(9),
+)
+def test_a_signed_body_without_type_and_id_is_an_event_nevertheless(body: bytes) -> None:
+    found = draft("stripe", {}, body)
+    assert (found.topic, found.payload, found.idempotency_key) == ("shop.unknown", body, None)
+
+
+def test_a_repeat_has_the_same_fingerprint_whatever_its_headers_say() -> None:
+    """A repeat has another signature and another retry header."""
+    body = json.dumps({"event_id": "Ev1", "event": {"type": "message"}}).encode()
+    first, again = (take("slack", {"x-slack-retry-num": number}, body) for number in ("0", "1"))
+    assert isinstance(first, InboundEvent)
+    assert isinstance(again, InboundEvent)
+    assert (first.fingerprint, first.draft.idempotency_key) == (again.fingerprint, again.draft.idempotency_key)
+
+
+@pytest.mark.parametrize("identity", ["a" * 300, "a\tb", "\x1f"], ids=["long", "tab", "separator"])
+def test_a_delivery_id_of_any_form_is_a_key_of_bounded_length(identity: str) -> None:
+    key = draft("github", GITHUB | {"x-github-delivery": identity}, b"{}", headers=[]).idempotency_key
+    assert key is not None
+    assert (len(key), key.count("\x1f"), key[:5]) == (72, 1, "shop:")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"x-github-event": "a" * 2000},
+        {"x-github-hook-id": "a\x00b"},
+        {"content-type": "a" * 300},
+        {"hookwire-hops": "9"},
+    ],
+    ids=["long", "control", "content type", "hops"],
+)
+def test_a_signed_request_that_no_event_can_be_is_refused(headers: dict[str, str]) -> None:
+    with pytest.raises(EventRefused):
+        take("github", GITHUB | headers, b"{}")
