@@ -39,8 +39,9 @@ _PANELS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "See and mend": {
         "status": "commands.status", "attempts": "commands.attempts", "undelivered": "commands.undelivered",
-        "replay": "commands.replay", "erase": "commands.erase", "events": "commands.events", "holds": "commands.holds",
-        "deadletters": "commands.deadletters", "sources": "commands.sources.commands",
+        "replay": "commands.replay", "erase": "commands.erase", "events": "commands.events",
+        "incidents": "commands.mending.incidents", "holds": "commands.mending.holds",
+        "deadletters": "commands.mending.deadletters", "sources": "commands.sources.commands",
     },
     "Try": {
         "quickstart": "commands.quickstart", "seed": "commands.seed", "prove": "commands.prove",

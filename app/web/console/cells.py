@@ -19,12 +19,13 @@ NOTHING: Final = "&ndash;"
 _TEXT_MAX: Final = 300
 _BODY_MAX: Final = 4_000
 TONES: Final = {
-    **dict.fromkeys(("delivered", "healthy", "active", "verified", "completed", "sent", "answered", "done"), "good"),
-    **dict.fromkeys(("retrying", "retry", "paused", "disabled", "verifying", "unfetched", "review", "given_up"),
-                    "warn"),
+    **dict.fromkeys(("delivered", "healthy", "active", "verified", "completed", "sent", "answered", "done",
+                     "resolved"), "good"),
+    **dict.fromkeys(("retrying", "retry", "paused", "disabled", "verifying", "unfetched", "review", "given_up",
+                     "open"), "warn"),
     **dict.fromkeys(("failing", "failed", "dead", "held", "parked", "gone", "denied", "down", "late", "slow", "behind",
                      "discarded", "exhausted", "too_late", "refused", "declined", "aborted", "internal",
-                     "expired"), "bad"),
+                     "expired", "active now"), "bad"),
 }  # fmt: skip
 
 
@@ -111,6 +112,7 @@ _KINDS: Final = {
     "event_id": "events",
     "last_event_id": "events",
     "delivery_id": "deliveries",
+    "incident_id": "incidents",
 }
 
 

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.event_search import Since, Until, id_range
+from app.web.api.operating.incidents import incident_number, known_incident
 from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.known_subscription import find
@@ -58,6 +59,7 @@ _EXAMPLE: dict[str, Any] = {
     "last_outcome": "server_error",
     "detail": None,
     "reason": "given up: its attempts are used up; the last one: server_error 500",
+    "incident_id": "inc_3",
     "died_at": "2026-01-18T13:06:07.131002Z",
 }
 
@@ -83,6 +85,7 @@ class DeadLetterOut(BaseModel):
     last_outcome: str | None
     detail: str | None
     reason: str = Field(description="How it ended, in one sentence.")
+    incident_id: str | None = Field(description="The incident of its last failure; null: none, or not grouped yet.")
     died_at: datetime
 
 
@@ -118,6 +121,7 @@ def _out(row: Row, incarnation: str) -> DeadLetterOut:
             "subscription_id": row["subscription_id"],
             "callback": row["callback"],
             "reason": dead_letter_reason(row),
+            "incident_id": f"inc_{row['incident_id']}" if row["incident_id"] is not None else None,
         }
     )
 
@@ -131,6 +135,7 @@ async def list_dead_letters(
     sink: Annotated[Literal["kafka", "amqp", "webhooks"] | None, Query()] = None,
     subscription_id: Annotated[str | None, Query(max_length=60, pattern=r"^[ -~]*$")] = None,
     kind: Annotated[Kind | None, Query()] = None,
+    incident_id: Annotated[str | None, Query(pattern=r"^inc_[0-9]{1,18}$")] = None,
     since: Since = None,
     until: Until = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
@@ -145,12 +150,15 @@ async def list_dead_letters(
     subscription = None
     if subscription_id is not None:
         subscription = (await find(request, subscription_id, context))["id"]
+    if incident_id is not None:
+        await known_incident(request, incident_id, context)
+    incident = None if incident_id is None else incident_number(incident_id)
     low, high = await id_range(context, since, until)
     before = read_cursor(cursor, [int, int, str]) or [high, 0 if until is not None else _LARGEST, ""]
 
     async def read(after: Sequence[Any], most: int) -> tuple[Sequence[Row], list[str | int] | None]:
         rows = await context.database.fetch_filtered(
-            "dead_letter.page", "default", sink, subscription, kind, *after, most + 1, low
+            "dead_letter.page", "default", sink, subscription, kind, *after, most + 1, low, incident
         )
         return rows[:most], _place(rows[most - 1]) if len(rows) > most else None
 
