@@ -152,11 +152,11 @@ async def pages_of(hub: RunningHub, path: str, key: dict[str, str]) -> tuple[lis
 @given(st.lists(st.booleans(), max_size=40), st.integers(1, 5), st.integers(1, 7))
 def test_pages_of_a_key_for_some_topics_lose_and_repeat_nothing(own: list[bool], limit: int, chunk: int) -> None:
     """Whoever's rows stand between, and wherever a read ends. No page examines more than its bound."""
-    rows = [{"n": n, "topic": "mine.x" if mine else "yours.x"} for n, mine in enumerate(own)]
+    rows: list[dict[str, Any]] = [{"n": n, "topic": "mine.x" if mine else "yours.x"} for n, mine in enumerate(own)]
     request: Any = SimpleNamespace(scope={"state": {"grant": Grant("key_1", frozenset(("read",)), ("mine.#",), None)}})
     examined: list[int] = []
 
-    async def read(after: Sequence[Any], most: int) -> tuple[list[Any], list[int] | None]:
+    async def read(after: Sequence[Any], most: int) -> tuple[list[Any], list[Any] | None]:
         part = [row for row in rows if row["n"] > after[0]][: min(most, chunk)]
         examined[-1] += most
         return part, [part[-1]["n"]] if part and part[-1] is not rows[-1] else None
