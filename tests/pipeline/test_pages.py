@@ -101,7 +101,7 @@ def test_the_pages_are_followed_from_the_archive_to_the_erasure(
 
     archived, _, replayed, kept = asyncio.run(walked())
     report = (folder / "report.html").read_text()
-    assert ("2 records in 1 batches" in archived, "<svg" in report, ": 1 published" in replayed) == (True, True, True)
+    assert ("2 records in 1 batch" in archived, "<svg" in report, ": 1 published" in replayed) == (True, True, True)
     assert "1 record erased from 1 file" in kept, kept
 
 

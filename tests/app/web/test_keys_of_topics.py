@@ -156,7 +156,7 @@ def test_pages_of_a_key_for_some_topics_lose_and_repeat_nothing(own: list[bool],
     request: Any = SimpleNamespace(scope={"state": {"grant": Grant("key_1", frozenset(("read",)), ("mine.#",), None)}})
     examined: list[int] = []
 
-    async def read(after: Sequence[Any], most: int) -> tuple[list[Any], list[int] | None]:
+    async def read(after: Sequence[Any], most: int) -> tuple[list[Any], list[Any] | None]:
         part = [row for row in rows if row["n"] > after[0]][: min(most, chunk)]
         examined[-1] += most
         return part, [part[-1]["n"]] if part and part[-1] is not rows[-1] else None
