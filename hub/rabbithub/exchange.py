@@ -1,4 +1,4 @@
-"""Exchanges: choose the topic of a message, and the topics of a binding (RH-25; AMQP 0-9-1, 3.1.3). Pure.
+"""Exchanges: choose the topic of a message, and the topics of a binding (AMQP 0-9-1, 3.1.3). Pure.
 
 A message of exchange 7 with the routing key ``eu.orders`` is an event of ``hookwire.rabbithub.x7.k.eu.orders``. So
 patterns of topics do the work of an exchange::
@@ -20,16 +20,26 @@ from typing import Final
 from event.topic import TOPIC_LENGTH_MAX, TopicError, compile_pattern, validate_pattern
 from hub.filter import FilterError, compile_filter
 
-__all__ = ["BUILT_IN", "TYPES", "Binding", "RoutingError", "bind", "parse_headers", "queue_topic", "topic_of_key"]
+__all__ = [
+    "BUILT_IN",
+    "TYPES",
+    "Binding",
+    "RoutingError",
+    "bind",
+    "parse_headers",
+    "queue_topic",
+    "root_topic",
+    "topic_of_key",
+]
 
 TYPES: Final = ("direct", "fanout", "topic", "headers")
 BUILT_IN: Final = {
     "": "direct", "amq.direct": "direct", "amq.fanout": "fanout", "amq.topic": "topic", "amq.headers": "headers",
     "amq.match": "headers",
 }  # fmt: skip
-"""The exchanges that each virtual host has (AMQP 0-9-1, 3.1.3; FX-04). The one without a name is the default one."""
+"""The exchanges that each virtual host has (AMQP 0-9-1, 3.1.3). The one without a name is the default one."""
 _HEADER_NAME = re.compile(r"[a-z0-9_.-]{1,100}")
-# Each part is possessive: no two of them try the same blanks, so the time is linear in the text (FS-01).
+# Each part is possessive: no two of them try the same blanks, so the time is linear in the text.
 _PAIR = re.compile(r'\s*+([^=,"\s]++)\s*+=\s*+(?:"((?:[^"\\]|\\.)*+)"|([^,"]*+))\s*+(?:,|$)')
 _HEADER_LIST_CHARACTERS_MAX = 4_096
 
@@ -51,7 +61,7 @@ def topic_of_key(exchange: int, key: str) -> str:
     """Return the topic of a message with this routing key; raise `RoutingError` for one that is too long."""
     _bounded(key)
     words = "".join(f".{_word(word)}" for word in key.split(".")) if key else ""
-    return _bounded(f"{_root(exchange)}{words}")
+    return _bounded(f"{root_topic(exchange)}{words}")
 
 
 def queue_topic(queue: int) -> str:
@@ -61,14 +71,14 @@ def queue_topic(queue: int) -> str:
 
 def bind(exchange: int, exchange_type: str, hub_topic: str) -> Binding:
     """Return the choice of ``hub.topic`` on an exchange of this type; raise `RoutingError`."""
-    everything = f"{_root(exchange)}.#"
+    everything = f"{root_topic(exchange)}.#"
     if exchange_type == "direct":
         return Binding(topic_of_key(exchange, hub_topic))
     if exchange_type == "topic":
         named = _bounded(hub_topic).split(".") if hub_topic else []
         words = "".join(f".{word if word in ('*', '#') else _word(word)}" for word in named)
         try:
-            pattern = validate_pattern(_bounded(f"{_root(exchange)}{words}"))
+            pattern = validate_pattern(_bounded(f"{root_topic(exchange)}{words}"))
         except TopicError as error:
             raise RoutingError(str(error)) from None
         return Binding(pattern, compile_pattern(pattern))
@@ -78,7 +88,7 @@ def bind(exchange: int, exchange_type: str, hub_topic: str) -> Binding:
 
 
 def parse_headers(text: str) -> dict[str, str]:
-    """Read ``k=v, k2="v, 2"``: names in lower case; a value in quotes keeps commas and spaces (RH-09, RD-07).
+    """Read ``k=v, k2="v, 2"``: names in lower case; a value in quotes keeps commas and spaces.
 
     Raise `RoutingError` for a malformed list, or one longer than 4,096 characters.
     """
@@ -108,7 +118,8 @@ def _headers_filter(text: str) -> str | None:
         raise RoutingError(f"the list of headers cannot be a filter: {error}") from None
 
 
-def _root(exchange: int) -> str:
+def root_topic(exchange: int) -> str:
+    """Return the topic of an exchange's messages without a routing key; all others are below it."""
     return f"hookwire.rabbithub.x{exchange}.k"
 
 

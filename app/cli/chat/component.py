@@ -1,4 +1,4 @@
-"""Component: connects the hub to an XMPP server as a domain (XEP-0114); its addresses are topics and patterns (FM-11).
+"""Component: connects the hub to an XMPP server as a domain (XEP-0114); its addresses are topics and patterns.
 
 ::
 
@@ -170,9 +170,11 @@ class ChatComponent:
             self._refuse(stanza, _Refused("service-unavailable", f"the hub does not answer: {error}"[:200]))
 
     async def _subscribe(self, tasks: TaskGroup, http: httpx.AsyncClient, address: str, topic: str) -> None:
-        pattern = _checked(validate_pattern, topic)
-        if not any(one.allows(address, pattern) for one in self._options.readers):
+        pattern = await self._pattern(http, _checked(validate_pattern, topic))
+        if not any(one.allows(address, pattern or topic) for one in self._options.readers):
             raise _Refused("forbidden", f"{address} may not read {topic} (see HOOKWIRE_XMPP_READERS)")
+        if pattern is None:
+            raise _unknown(topic)
         subscription = self._contacts.subscription(topic)
         if subscription is None:
             subscription = await self._make(http, pattern)
@@ -194,7 +196,12 @@ class ChatComponent:
 
     async def _publish(self, http: httpx.AsyncClient, address: str, topic: str, message: Any) -> None:
         name, body = _checked(validate_topic, topic), str(message["body"]).encode()
-        if is_reserved(name) or not any(one.allows(address, name) for one in self._options.publishers):
+        pattern = await self._pattern(http, name)
+        is_exchange = pattern is not None and pattern != name
+        reached = str(pattern).removesuffix(".#") if is_exchange else name
+        if (is_reserved(name) and not is_exchange) or not any(
+            one.allows(address, reached) for one in self._options.publishers
+        ):
             raise _Refused("forbidden", f"{address} may not publish to {topic} (see HOOKWIRE_XMPP_PUBLISHERS)")
         if len(body) > _TEXT_BYTES_MAX:
             raise _Refused("policy-violation", f"a message has at most {_TEXT_BYTES_MAX} bytes")
@@ -202,18 +209,34 @@ class ChatComponent:
         if message["id"]:  # A server that repeats a message after a lost connection repeats its id too.
             identity = hashlib.sha256(f"{message['from']}\0{message['id']}".encode()).hexdigest()
             headers["Idempotency-Key"] = f"xmpp-{identity}"
-        answer = await http.post(f"{self._hub}/topics/{name}/events", content=body, headers=headers)
+        path = f"rabbithub/endpoint/x/{name}?hub.topic=" if is_exchange else f"topics/{name}/events"
+        answer = await http.post(f"{self._hub}/{path}", content=body, headers=headers)
         if not answer.is_success:
             condition = "wait" if answer.is_server_error else "not-acceptable"
             raise _Refused("service-unavailable" if condition == "wait" else condition, answer.text[:200])
 
-    def _presence(self, address: str, topic: str, kind: str) -> None:
-        sender = f"{topic}@{self._options.domain}"
-        self._client.send_presence(pto=JID(address), pfrom=JID(sender), ptype=None if kind == "available" else kind)
+    async def _pattern(self, http: httpx.AsyncClient, name: str) -> str | None:
+        """Return what a contact's name stands for: a topic or pattern of this name, or all topics of the exchange.
+
+        None: the hub knows neither. A name counts as a topic if the API key may not ask.
+        """
+        if "*" in name or "#" in name or is_reserved(name):
+            return name
+        if (await http.get(f"{self._hub}/topics/{name}/settings")).status_code != 404:
+            return name
+        asked = {"Accept": "application/json"}
+        answer = await http.get(f"{self._hub}/rabbithub/endpoint/x/{name}", headers=asked)
+        if answer.is_success:
+            return str(answer.json()["topic"])
+        return None if answer.status_code == 404 else name
+
+    def _presence(self, address: str, topic: str, kind: str, reason: str | None = None) -> None:
+        sender, shown = f"{topic}@{self._options.domain}", None if kind == "available" else kind
+        self._client.send_presence(pto=JID(address), pfrom=JID(sender), ptype=shown, pstatus=reason)
 
     def _refuse(self, stanza: Any, refused: _Refused) -> None:
         if stanza["type"] == "subscribe":
-            self._presence(stanza["from"].bare, stanza["to"].node, "unsubscribed")
+            self._presence(stanza["from"].bare, stanza["to"].node, "unsubscribed", str(refused))
         if stanza.name == "message":
             answer = stanza.reply(clear=False)
             answer["type"] = "error"
@@ -248,7 +271,9 @@ class ChatComponent:
                 tell(f"{topic}: {failed}; subscribing again")
             await asyncio.sleep(_PAUSE_SECONDS[0])
             try:
-                self._contacts.renew(topic, await self._make(http, topic))
+                if (pattern := await self._pattern(http, topic)) is None:
+                    raise _unknown(topic)
+                self._contacts.renew(topic, await self._make(http, pattern))
             except (_Refused, httpx.HTTPError) as error:
                 tell(f"{topic}: {error}; trying again in {_PAUSE_SECONDS[1]:g} s")
                 await asyncio.sleep(_PAUSE_SECONDS[1])
@@ -285,3 +310,10 @@ def _checked(check: Any, topic: str) -> str:
         return str(check(topic))
     except TopicError as error:
         raise _Refused("jid-malformed", str(error)) from None
+
+
+def _unknown(name: str) -> _Refused:
+    return _Refused(
+        "item-not-found",
+        f"the hub has no topic and no exchange {name}; publish to it once, or PUT /topics/{name}/settings",
+    )

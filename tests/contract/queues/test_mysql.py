@@ -47,6 +47,21 @@ async def test_queuing_is_a_row_insertion(place: Place) -> None:
     assert counts == {"available": 0, "claimed": 1, "delayed": 1, "dead": 0, "oldest_at": None}
 
 
+async def test_the_articles_own_worker_works_beside_ours(place: Place) -> None:
+    """JB-86: "Rolling your own message queue in MySQL", its statements for submit, receive, accept and reject."""
+    await place.run(place.sql, "INSERT INTO q (payload) VALUES ('1'), ('2'), ('3'), ('4')")
+    ours = await place.receive()
+    await place.run(place.sql, "UPDATE q SET claim = 11259375 WHERE claim IS NULL ORDER BY id LIMIT 2")  # receive
+    theirs = await rows(place.sql, "SELECT id, payload FROM q WHERE claim = 11259375 ORDER BY id")
+    await place.run(place.sql, f"DELETE FROM q WHERE id = {theirs[0][0]}")  # accept
+    await place.run(place.sql, "UPDATE q SET claim = NULL WHERE claim = 11259375")  # reject
+    rest = await place.receive(9)
+
+    assert [one.payload for one in ours] == [b"1"]
+    assert [payload for _, payload in theirs] == [b"2", b"3"]
+    assert [(one.payload, one.attempts) for one in rest] == [(b"3", 1), (b"4", 1)]
+
+
 async def test_a_claim_asks_for_a_connection_without_a_transaction(place: Place) -> None:
     """An open transaction would read an old snapshot and keep other receivers waiting."""
     await place.begin(place.sql)

@@ -118,6 +118,7 @@ _DESCRIPTION = {
     "class": "amqp.exchange",
     "type": "topic",
     "href": "https://hub.example/rabbithub/endpoint/x/orders",
+    "topic": "hookwire.rabbithub.x7.k.#",
     "facets": {"subscribe": [{"method": "POST", "mode": "subscribe", "parameters": ["hub.callback", "hub.topic"]}]},
 }
 _ENDPOINT = {

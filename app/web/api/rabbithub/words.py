@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from db.pool import Row
 from event.strict_json import StrictJsonError, loads
 from hub.form import FormRefused, Mode, Verify
+from hub.rabbithub.exchange import root_topic
 from hub.rabbithub.resource import Place, Resource, Wish
 
 __all__ = ["description", "error_record", "imported", "read_import", "read_wish", "record"]
@@ -46,7 +47,7 @@ _ACTIONS: Final[Mapping[str, Sequence[tuple[str, str, Sequence[str]]]]] = {
 
 
 def read_wish(content_type: str, body: bytes) -> Wish:
-    """Read a form, also one without a type, or ``{"hub": {...}}`` (RH-19, RH-20); raises ``FormRefused``."""
+    """Read a form, also one without a type, or ``{"hub": {...}}``; raises ``FormRefused``."""
     media_type = content_type.partition(";")[0].strip().lower()
     given = _json(body) if media_type == "application/json" else _form(media_type, body)
     for name in _REQUIRED:
@@ -64,7 +65,7 @@ def read_wish(content_type: str, body: bytes) -> Wish:
 
 
 def read_import(body: bytes) -> list[dict[str, Any]]:
-    """Return the items of an exported batch (RH-49); raise ``FormRefused`` 400."""
+    """Return the items of an exported batch; raise ``FormRefused`` 400."""
     document = _strict(body)
     items = document.get("subscriptions") if isinstance(document, dict) else None
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
@@ -96,7 +97,7 @@ def imported(item: Mapping[str, Any]) -> tuple[Place, Wish, bool]:
 
 
 def error_record(row: Row) -> dict[str, Any]:
-    """Return how often deliveries of a subscription have failed since it was last subscribed (RH-44)."""
+    """Return how often deliveries of a subscription have failed since it was last subscribed."""
     return {
         "resource": row["vhost"],
         "resource_type": _type(row),
@@ -112,9 +113,7 @@ def error_record(row: Row) -> dict[str, Any]:
 
 
 def record(row: Row) -> dict[str, Any]:
-    """Return a subscription as RabbitHub's listing shows it, bindings without a lease; credentials are never in it
-    (RH-46).
-    """
+    """Return a subscription as RabbitHub's listing shows it, bindings without a lease; credentials are never in it."""
     details = json.loads(row["details"])
     return {
         "vhost": row["vhost"],
@@ -142,7 +141,7 @@ def _microseconds(moment: datetime | None) -> int | None:
 
 
 def description(resource: Resource, address: str, *, as_json: bool) -> Response:
-    """Return the description of an exchange or a queue (RH-13)."""
+    """Return the description of an exchange or a queue. JSON has the pattern of an exchange's messages, too."""
     resource_class = "amqp.exchange" if resource.place.kind == "x" else "amqp.queue"
     if as_json:
         facets = {
@@ -150,6 +149,8 @@ def description(resource: Resource, address: str, *, as_json: bool) -> Response:
             for facet, actions in _ACTIONS.items()
         }
         about = {"name": resource.place.name, "class": resource_class, "type": resource.exchange_type, "href": address}
+        if resource.place.kind == "x":
+            about["topic"] = f"{root_topic(resource.id)}.#"
         return JSONResponse({**about, "facets": facets})
     facets_xml = "".join(_facet(facet, actions) for facet, actions in _ACTIONS.items())
     parameters = (
@@ -216,7 +217,7 @@ def _strict(body: bytes) -> Any:
 
 
 def _without_trailing_commas(body: bytes) -> bytes:
-    """Return the same JSON without commas before a closing bracket: the example of RabbitHub's README has one (FX-04).
+    """Return the same JSON without commas before a closing bracket: the example of RabbitHub's README has one.
 
     A string, also without an end, is one match, so the time is linear in the text.
     """
@@ -230,7 +231,7 @@ def _clean(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _verify(given: object) -> Verify:
-    """Return the first known word (RH-21)."""
+    """Return the first known word."""
     words = given if isinstance(given, list) else str(given).split(",")
     for word in words:
         if str(word).strip().lower() in tuple(Verify):
@@ -239,7 +240,7 @@ def _verify(given: object) -> Verify:
 
 
 def _lease_seconds(given: object) -> int | None:
-    """Return the requested lease. An empty or invalid value, or one below one, means the default (RH-23)."""
+    """Return the requested lease. An empty or invalid value, or one below one, means the default."""
     text = str(given or "")
     return int(text) if text.isascii() and text.isdigit() and 0 < len(text) <= 12 and int(text) else None
 
@@ -266,7 +267,7 @@ def _details(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _authorization(given: object) -> str | None:
-    """Return ``hub.basic_auth``, which is base64 of ``user:password``, as a header's value (RH-33)."""
+    """Return ``hub.basic_auth``, which is base64 of ``user:password``, as a header's value."""
     if not given:
         return None
     try:

@@ -31,12 +31,14 @@ class Contact(Reader):
         super().__init__(place, None)
         self.answers: list[tuple[str, str]] = []
         self.errors: list[str] = []
+        self.reasons: list[str] = []
         for kind in ("subscribed", "unsubscribed"):
             self.add_event_handler(f"presence_{kind}", self._answered)
         self.add_event_handler("message_error", lambda message: self.errors.append(message["error"]["condition"]))
 
     def _answered(self, presence: Any) -> None:
         self.answers.append((presence["from"].node, presence["type"]))
+        self.reasons.append(presence["status"])
 
     def ask(self, topic: str, kind: str = "subscribe") -> None:
         self.send_presence(pto=JID(f"{topic}@{EVENTS}"), ptype=kind)
@@ -124,12 +126,40 @@ async def test_who_may_not_read_is_no_contact(running_hub: RunHub, prosody: Pros
             for topic in ("closed", "a..b"):
                 person.ask(topic)
                 await person.answered(topic, "unsubscribed")
+            await hub.publish("open.one", b"")
             person.ask("open.one")
             await person.answered("open.one", "subscribed")
         made = await hub.sql("SELECT topic FROM hookwire.subscriptions WHERE protocol = 'pull'")
 
     assert ("open.one",) in made
     assert ("closed",) not in made
+
+
+async def test_an_exchange_is_a_contact_by_its_own_name(
+    running_hub: RunHub, prosody: ProsodyServer, tmp_path: Path
+) -> None:
+    """FM-11: it sends its messages and takes some; a name that the hub does not know is refused with the reason."""
+    name, rights = f"git{secrets.token_hex(4)}", "hookwire.rabbithub.#"
+    async with running_hub(ALL_ROLES) as hub, contact(prosody) as person:
+        environment = variables(
+            prosody,
+            hub.url,
+            tmp_path,
+            XMPP_READERS=f"*@{HOST}=#,*@{HOST}={rights}",
+            XMPP_PUBLISHERS=f"{READER}={rights}",
+        )
+        await hub.client.put(f"/rabbithub/endpoint/x/{name}")
+        async with chatting(environment):
+            person.ask(f"{name}x")
+            await person.answered(f"{name}x", "unsubscribed")
+            person.ask(name)
+            await person.answered(name, "subscribed")
+            await hub.client.post(f"/rabbithub/endpoint/x/{name}?hub.topic=push.site", content=b"from a program")
+            person.say(name, "from a person")
+            await until(lambda: len(person.lines) == 2, WAIT_SECONDS)
+
+    assert sorted(line.rpartition(": ")[2] for line in person.lines) == ["from a person", "from a program"]
+    assert person.reasons[0].startswith(f"the hub has no topic and no exchange {name}x")
 
 
 async def test_what_is_published_while_nobody_is_connected_is_sent_later(
@@ -139,6 +169,7 @@ async def test_what_is_published_while_nobody_is_connected_is_sent_later(
     topic = f"later.{secrets.token_hex(4)}"
     async with running_hub(ALL_ROLES) as hub, contact(prosody) as person:
         environment = variables(prosody, hub.url, tmp_path)
+        await hub.client.put(f"/topics/{topic}/settings", json={})
         async with chatting(environment):
             person.ask(topic)
             await person.answered(topic, "subscribed")
