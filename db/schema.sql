@@ -988,12 +988,13 @@ CREATE TABLE hookwire.compat_parked (
     detail text NOT NULL,
     attempts integer DEFAULT 1 NOT NULL,
     since timestamp with time zone DEFAULT now() NOT NULL,
-    probe_at timestamp with time zone NOT NULL
+    probe_at timestamp with time zone NOT NULL,
+    row_id text
 );
 
-COMMENT ON TABLE hookwire.compat_parked IS 'Compat mode: keys of goharvest''s table whose record Kafka refused. Deleting a row tries the key again at once.';
+COMMENT ON TABLE hookwire.compat_parked IS 'Keys of an outbox table of others whose record was refused. Deleting a row tries the key again at once.';
 
-COMMENT ON COLUMN hookwire.compat_parked.outbox IS 'goharvest''s table, quoted as PostgreSQL quotes it.';
+COMMENT ON COLUMN hookwire.compat_parked.outbox IS 'The table, quoted as PostgreSQL quotes it.';
 
 COMMENT ON COLUMN hookwire.compat_parked.key IS 'The key of the refused record.';
 
@@ -1006,6 +1007,8 @@ COMMENT ON COLUMN hookwire.compat_parked.attempts IS 'How often the record was p
 COMMENT ON COLUMN hookwire.compat_parked.since IS 'When the key was parked.';
 
 COMMENT ON COLUMN hookwire.compat_parked.probe_at IS 'When Kafka is asked again.';
+
+COMMENT ON COLUMN hookwire.compat_parked.row_id IS 'The id of the refused row in a mapped table, as text; NULL in goharvest''s.';
 
 CREATE TABLE hookwire.console_sessions (
     digest bytea NOT NULL,
