@@ -17,7 +17,7 @@ NAMES = (
     "publish", "deliver", "hub", "latency", "isolation", "standing", "footprint", "idle", "gap", "outbound", "relay",
     "backlog", "sustained", "mariadb", "amqp", "pipeline", "commits", "archive", "services", "services_flood",
     "titanic", "calls", "queues", "jobs", "pickup", "depth", "cost", "answers", "destinations", "verdict", "client",
-    "intake", "kafka_source", "console", "mysql_queue",
+    "intake", "kafka_source", "console", "mysql_queue", "doors",
 )  # fmt: skip
 _WITH_OWN_COMMAND = (
     "standing", "idle", "gap", "outbound", "relay", "backlog", "sustained", "mariadb", "amqp", "pipeline", "commits",

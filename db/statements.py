@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-__all__ = ["STATEMENTS", "for_outbox", "for_partition", "load", "quoted_table"]
+__all__ = ["STATEMENTS", "for_mapped", "for_outbox", "for_partition", "load", "quoted_table"]
 
 _NAME = re.compile(r"^-- name: ([a-z0-9_]+)[ \t]*$", re.MULTILINE)
 _IDENTIFIER = r'(?:[A-Za-z_][A-Za-z0-9_$]*|"(?:[^"\x00]|"")+")'
 _TABLE = re.compile(rf"{_IDENTIFIER}(?:\.{_IDENTIFIER})?", re.ASCII)
 _PLACEHOLDER = re.compile(r"\bcompat_outbox\b")
+_MAPPED = re.compile(r"\bmapped_[a-z_]+\b")
 _PARTITION = re.compile(r"\b(?:parent|partition)_table\b")
 
 
@@ -37,7 +38,7 @@ def load(folder: Path) -> Mapping[str, str]:
 
 
 def quoted_table(table: str) -> str:
-    """Return a table's name, with its schema if any, quoted as PostgreSQL reads it (RL-24).
+    """Return a table's name, with its schema if any, quoted as PostgreSQL reads it.
 
     ``Shop.outbox`` becomes ``"shop"."outbox"``; a part in quotes keeps its case. Raise ValueError for any other text.
     """
@@ -55,6 +56,18 @@ def for_outbox(table: str) -> Mapping[str, str]:
     return MappingProxyType(
         {
             name: _PLACEHOLDER.sub(lambda _: quoted, text) if name.startswith("compat.") else text
+            for name, text in STATEMENTS.items()
+        }
+    )
+
+
+def for_mapped(parts: Mapping[str, str]) -> Mapping[str, str]:
+    """Return all statements, those of ``mapped.sql`` for this table. ``parts`` has a text of SQL for each word there
+    that begins with "mapped"; the texts are an operator's own.
+    """
+    return MappingProxyType(
+        {
+            name: _MAPPED.sub(lambda found: parts[found[0]], text) if name.startswith("mapped.") else text
             for name, text in STATEMENTS.items()
         }
     )

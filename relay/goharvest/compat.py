@@ -1,4 +1,4 @@
-"""Compat mode: goharvest's own table relayed to Kafka, by goharvest's rules and without its ceiling (RO-01).
+"""Compat mode: goharvest's own table relayed to Kafka, by goharvest's rules and without its ceiling.
 
 ::
 
@@ -7,17 +7,18 @@
           |                     +-- back off <-- SinkUnavailable, DatabaseError -------------+          |
           +----------------------------- LeadershipLost, Fenced -----------------------------------------------+
 
-* A row leaves the table only after Kafka has confirmed it (RG-01); one statement deletes a batch.
-* The key alone is the unit of order, also across topics (RG-10). A batch is sent in *rounds*, and within a round a key
+* A row leaves the table only after Kafka has confirmed it; one statement deletes a batch.
+* The key alone is the unit of order, also across topics. A batch is sent in *rounds*, and within a round a key
   has records of one topic only. The next round is sent when the last is confirmed. Where the sink's window is "record",
   a round has one record of each key and is purged before the next. A repeat after a lost answer then follows the
-  original directly, as with goharvest (RR-01, FM-01).
+  original directly, as with goharvest.
 * A record that Kafka refuses parks its key; the row stays, unmarked, and is tried again after 2 to 300 seconds. All
-  other keys go on (RL-07, RO-08).
+  other keys go on.
 * After any unknown outcome the identity is new. Everything that was not purged is marked and sent again from the lowest
-  id (RG-06).
+  id.
 
-The table is a port, :mod:`relay.goharvest.outbox_table`: in PostgreSQL, or in MariaDB and MySQL.
+The table is a port, :mod:`relay.goharvest.outbox_table`: goharvest's in PostgreSQL, or in MariaDB and MySQL; or any
+table in PostgreSQL, whose columns are mapped.
 
 The lease lies in the same database; the fence is Kafka's transactional id and, for marks, the term's row. goharvest
 knows neither, so run only one of the two at a time: they share the table, not the leadership.
@@ -35,7 +36,7 @@ import structlog
 
 from db.errors import DatabaseError
 from relay.election.port import Election, LeadershipLost, next_lease
-from relay.goharvest.outbox_table import OutboxTable
+from relay.goharvest.outbox_table import OutboxTable, lane_of
 from relay.observer import Observer
 from relay.record import Record
 from relay.sink import Batch, Fenced, Receipt, Refusal, Sink, SinkUnavailable, Term
@@ -168,7 +169,7 @@ class CompatHarvester:
         self._probe_at = time.monotonic() + _PROBE_SECONDS
         due = await self._table.mark_due(term)
         sent, reopen = await self._carry(term, due.records)
-        freed = [*due.gone, *(record.key or "" for record in sent)]
+        freed = [*due.gone, *(lane_of(record) for record in sent)]
         if freed:
             await self._table.unpark(freed)
         return not reopen
@@ -190,15 +191,15 @@ class CompatHarvester:
         """
         self.in_flight = {record.id: record for record in records}
         sent: list[Record] = []
-        stuck: set[str | None] = set()
+        stuck: set[str] = set()
         reopen = False
         for turn in rounds(records, self._sink.features.window):
-            ready = [record for record in turn if record.key not in stuck]
+            ready = [record for record in turn if lane_of(record) not in stuck]
             receipt = await self._send(term, ready)
             await self._settle(term, len(ready), receipt)
             sent += receipt.acknowledged
             done = {record.id for record in receipt.acknowledged}
-            stuck.update(record.key for record in ready if record.id not in done)
+            stuck.update(lane_of(record) for record in ready if record.id not in done)
             if reopen := receipt.reopen:
                 break
         left = self.in_flight.keys() - {record.id for record in sent}
@@ -209,17 +210,18 @@ class CompatHarvester:
 
     async def _send(self, term: Term, records: Sequence[Record]) -> Receipt:
         """Send one round. Where a topic is refused, refuse the first record of each of its keys."""
-        broken = [record for record in records if record.kafka_headers is None]
-        keys = {record.key for record in broken}
-        sound = [record for record in records if record.key not in keys]
-        refusals = [Refusal(r, "record", "headers_unequal", "header names and values differ in number") for r in broken]
+        faults = {record.id: fault for record in records if (fault := self._table.fault(record)) is not None}
+        broken = [record for record in records if record.id in faults]
+        keys = {lane_of(record) for record in broken}
+        sound = [record for record in records if lane_of(record) not in keys]
+        refusals = [Refusal(r, "record", "headers_unequal", faults[r.id]) for r in broken]
         receipt = await self._sink.send(Batch(term, sound)) if sound else Receipt(())
         done = {record.id for record in receipt.acknowledged}
         for refusal in receipt.refused:
             same = [r for r in sound if r.topic == refusal.record.topic and r.id not in done]
             group = same if refusal.scope == "topic" else [refusal.record]
             refusals += [Refusal(r, refusal.scope, refusal.reason, refusal.detail) for r in group]
-        firsts = {refusal.record.key: refusal for refusal in reversed(refusals)}
+        firsts = {lane_of(refusal.record): refusal for refusal in reversed(refusals)}
         return Receipt(receipt.acknowledged, list(firsts.values()), receipt.reopen, receipt.trouble)
 
     async def _settle(self, term: Term, sent: int, receipt: Receipt) -> None:
@@ -255,15 +257,15 @@ class CompatHarvester:
 
 
 def rounds(records: Sequence[Record], window: Literal["batch", "record"]) -> Iterator[list[Record]]:
-    """Return records in id order, cut so that within one round a key has records of one topic only (RG-10), or one
+    """Return records in id order, cut so that within one round a key has records of one topic only, or one
     record.
     """
-    last: dict[str | None, tuple[int, str]] = {}
+    last: dict[str, tuple[int, str]] = {}
     cut: list[list[Record]] = []
     for record in records:
-        number, topic = last.get(record.key, (-1, ""))
+        number, topic = last.get(lane_of(record), (-1, ""))
         number += number < 0 or window == "record" or topic != record.topic
-        last[record.key] = number, record.topic
+        last[lane_of(record)] = number, record.topic
         if number == len(cut):
             cut.append([])
         cut[number].append(record)

@@ -1,4 +1,4 @@
-"""goharvest's outbox table: mark, purge and reset in batches, and the keys that are parked (RO-01, RG-01..RG-10).
+"""goharvest's outbox table: mark, purge and reset in batches, and the keys that are parked.
 
 The table belongs to goharvest: no column is added, and our own state lies in ``hookwire.compat_parked``. A mark is the
 identity of a term in the column ``leader_id``. A foreign mark can be taken over, as in goharvest's failover, so
@@ -23,6 +23,7 @@ from relay.goharvest.outbox_table import (
     Due,
     TableRefused,
     compat_record,
+    headers_fault,
 )
 from relay.record import Record
 from relay.sink import Refusal, Term
@@ -63,7 +64,7 @@ class CompatTable:
         self._identities = [uuid.uuid4()]
 
     def refresh(self) -> None:
-        """Take a new identity within the term, so that all remaining rows are marked again from the lowest id (RG-06).
+        """Take a new identity within the term, so that all remaining rows are marked again from the lowest id.
         The former identity still counts as ours, for confirmed rows whose purge got no answer.
         """
         self._identities = [*self._identities[-1:], uuid.uuid4()]
@@ -82,6 +83,10 @@ class CompatTable:
         )
         there = [compat_record(row) for row in rows if row["id"] is not None]
         return Due(there, [row["key"] for row in rows if row["id"] is None])
+
+    def fault(self, record: Record) -> str | None:
+        """Return why a row can be no record; None: it can."""
+        return headers_fault(record)
 
     async def purge(self, ids: Collection[int]) -> None:
         """Delete confirmed rows; raise :class:`LeadershipLost` when another relay has marked some of them."""

@@ -1,4 +1,4 @@
-"""An outbox in MariaDB or MySQL: goharvest's table there, marked or not (RO-01, RG-01..RG-10).
+"""An outbox in MariaDB or MySQL: goharvest's table there, marked or not.
 
 These servers have no UPDATE that returns rows. So a mark reads the lowest rows in a snapshot, which skips no committed
 row. It marks them by their ids in one statement that the term fences, and sends the rows that carry the mark.
@@ -19,7 +19,14 @@ import structlog
 
 from db.mariadb.database import MariaDatabase, as_json, for_outbox
 from relay.election.port import LeadershipLost
-from relay.goharvest.outbox_table import PROBE_SECONDS_FIRST, PROBE_SECONDS_MAX, PROBES_MAX, Due, compat_record
+from relay.goharvest.outbox_table import (
+    PROBE_SECONDS_FIRST,
+    PROBE_SECONDS_MAX,
+    PROBES_MAX,
+    Due,
+    compat_record,
+    headers_fault,
+)
 from relay.record import Record
 from relay.sink import Refusal, Term
 
@@ -80,6 +87,10 @@ class MariaTable:
                 rows = [row for row in rows if row["id"] in marked]
         return [_record(row) for row in rows]
 
+    def fault(self, record: Record) -> str | None:
+        """Return why a row can be no record; None: it can."""
+        return headers_fault(record)
+
     async def purge(self, ids: Collection[int]) -> None:
         """Delete confirmed rows; raise :class:`LeadershipLost` when the term is over or another relay has
         marked them.
@@ -130,7 +141,7 @@ class MariaTable:
 
 
 def _record(row: Mapping[str, Any]) -> Record:
-    """Return a row as a record; headers that are no JSON arrays are refused, like arrays of unequal lengths (RL-23)."""
+    """Return a row as a record; headers that are no JSON arrays are refused, like arrays of unequal lengths."""
     names, values = _array(row["kafka_header_keys"]), _array(row["kafka_header_values"])
     if names is None or values is None:
         names, values = [None], []

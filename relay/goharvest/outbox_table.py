@@ -1,7 +1,8 @@
-"""Outbox table: the port of the compat harvester to goharvest's table.
+"""Outbox table: the port of the compat harvester to a table of others, goharvest's or any.
 
-Adapters: :mod:`relay.goharvest.compat_table` (PostgreSQL), :mod:`relay.goharvest.maria_table` (MariaDB and MySQL).
-Both pass ``tests/relay/goharvest/test_compat.py``.
+Adapters: :mod:`relay.goharvest.compat_table` (PostgreSQL), :mod:`relay.goharvest.maria_table` (MariaDB and MySQL),
+:mod:`relay.goharvest.mapped_table` (any table in PostgreSQL). The former two pass
+``tests/relay/goharvest/test_compat.py``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from relay.sink import Refusal, Term
 
 __all__ = [
     "PROBES_MAX", "PROBE_SECONDS_FIRST", "PROBE_SECONDS_MAX", "Due", "OutboxTable", "TableRefused", "compat_record",
+    "headers_fault", "lane_of",
 ]  # fmt: skip
 
 PROBE_SECONDS_FIRST = 2.0
@@ -50,7 +52,7 @@ class OutboxTable(Protocol):
         ...
 
     def refresh(self) -> None:
-        """Let :meth:`mark` begin again at the lowest id that is not purged, after an unknown outcome (RG-06)."""
+        """Let :meth:`mark` begin again at the lowest id that is not purged, after an unknown outcome."""
         ...
 
     async def mark(self, term: Term, limit: int) -> list[Record]:
@@ -59,6 +61,10 @@ class OutboxTable(Protocol):
 
     async def mark_due(self, term: Term) -> Due:
         """Claim the first rows of the parked keys that may be tried again."""
+        ...
+
+    def fault(self, record: Record) -> str | None:
+        """Return why a row can be no record; None: it can. It is refused alone then."""
         ...
 
     async def purge(self, ids: Collection[int]) -> None:
@@ -78,11 +84,21 @@ class OutboxTable(Protocol):
         ...
 
 
+def lane_of(record: Record) -> str:
+    """Return what waits when a record is refused: its key, or the record alone if it has none."""
+    return record.key if record.key is not None else f"#{record.event_id}"
+
+
+def headers_fault(record: Record) -> str | None:
+    """Return the fault of a row of goharvest's table."""
+    return "header names and values differ in number" if record.kafka_headers is None else None
+
+
 def compat_record(row: Mapping[str, Any]) -> Record:
     """Return a row as a record of the Kafka sink: with its own headers only.
 
     Arrays of unequal lengths, and names that are no texts, cannot be headers; ``kafka_headers`` is then None, and the
-    harvester refuses the record alone (RL-23).
+    harvester refuses the record alone.
     """
     value = row["kafka_value"]
     return Record(

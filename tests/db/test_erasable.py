@@ -139,7 +139,7 @@ ELSEWHERE = {
 _LISTED = """
 api_keys: digest kinds name public_id queues scopes services tenant topics
 audit: action actor reason role subject tenant
-compat_parked: detail key outbox reason tenant topic
+compat_parked: detail key outbox reason row_id tenant topic
 console_sessions: digest
 consumers: name queue tenant
 dead_messages: content_type headers key payload queue reason receiver tenant type

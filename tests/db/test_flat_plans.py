@@ -145,7 +145,7 @@ _WHOLE = {
     "intent.purge", "job.available", "job.purge_rates", "queue.adopt", "rabbithub.dispatch", "rabbithub.take_back",
     "request.forget_old", "request.waiting_services", "retention.topics", "service.adopt", "upstream.quiet",
 }  # fmt: skip
-_ELSEWHERE = ("compat.", "gold.", "lake.", "migration.", "partition.", "seeded_bug", "witness.")
+_ELSEWHERE = ("compat.", "gold.", "lake.", "mapped.", "migration.", "partition.", "seeded_bug", "witness.")
 _COMMAND = re.compile(r"^(?:ALTER|ANALYZE|BEGIN|CREATE|DROP|LOCK|ROLLBACK|VACUUM)\b", re.MULTILINE)  # is not planned
 # These must have been measured. Others may refuse the arguments.
 _MEASURED = {

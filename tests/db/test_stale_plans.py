@@ -13,8 +13,13 @@ from typing import Any
 import asyncpg
 import pytest
 
-from db.statements import for_outbox
+from db.statements import for_mapped, for_outbox
+from relay.goharvest.mapping import OutboxMapping
 
+_MAPPING = OutboxMapping(
+    table="public.compat", id="id", topic="kafka_topic", key="kafka_key", payload="convert_to(kafka_value, 'UTF8')",
+    order="id", mark="kafka_topic = NULL", waits="kafka_topic IS NOT NULL",
+)  # fmt: skip
 _ROWS = 10_000
 _BATCH = 500
 _PLACES = 40
@@ -143,6 +148,8 @@ _OWN: dict[str, tuple[str, ...]] = {
     "pull.held": ("7", _IDS, _SEVENS),
     "pull.extend": ("7", _IDS, _SEVENS, "7"),
     "compat.unpark": ("'other'", _IDS),
+    "mapped.purge": (f"'{_WORD}'", "1", "1", f"({_IDS})::text[]"),
+    "mapped.purge_by_mark": (f"'{_WORD}'", "1", "1", f"({_IDS})::text[]"),
     "filter.test": ("'$.\"a\" == 1'", "'a'", "'a'", "now()", "'a'", "'{}'", "'{}'"),
 }
 
@@ -153,7 +160,8 @@ _COMMAND = re.compile(r"^(?:ALTER|ANALYZE|BEGIN|CREATE|DROP|LOCK|ROLLBACK|VACUUM
 async def _planned(connection: asyncpg.Connection) -> dict[str, str]:
     """Every statement that can be prepared, with its plan made: what EXECUTE is to be given."""
     calls = {}
-    for number, (name, text) in enumerate(for_outbox("public.compat").items()):
+    mapped = {name: text for name, text in for_mapped(_MAPPING.parts("bigint")).items() if name.startswith("mapped.")}
+    for number, (name, text) in enumerate({**for_outbox("public.compat"), **mapped}.items()):
         if _COMMAND.search(text):
             continue
         await connection.execute(f"PREPARE s{number} AS {text}")
@@ -194,12 +202,14 @@ async def _looked_at(connection: asyncpg.Connection, call: str) -> tuple[int, in
 _ROWS_MAX, _PAGES_MAX = 7_000, 30_000
 # What takes records of a batch out of a backlog, again and again: it may not even read the backlog once.
 _BATCHES = (
-    "outbox.", "manifest.", "hold.", "delivery.", "compat.", "pull.", "ledger.fold_", "replay.step", "event.purge_",
+    "outbox.", "manifest.", "hold.", "delivery.", "compat.", "mapped.", "pull.", "ledger.fold_", "replay.step",
+    "event.purge_",
 )  # fmt: skip
 # And these read what they are asked for: all keys that expire, a slice of all subscriptions, all deliveries of one.
 _LONG = {
     "hold.list",
     "compat.mark_due",
+    "mapped.claim_due",
     "event.purge_idempotency_keys",
     "delivery.fan_out_slice",
     "delivery.cancel_ended",
@@ -225,6 +235,7 @@ _MEASURED = {
     "delivery.dead_letter_orphans", "delivery.promote_heads", "delivery.due_subscriptions", "ledger.fold_events",
     "ledger.fold_entries", "replay.step", "retention.purge_events", "retention.purge_dead_letters",
     "event.purge_idempotency_keys", "compat.mark", "compat.mark_due", "compat.purge", "compat.reset", "compat.unpark",
+    "mapped.claim", "mapped.purge",
     "pull.dequeue", "pull.held", "pull.extend", "rabbithub.dispatch", "rabbithub.take_back", "intent.drop_deliveries",
     "intent.expire", "intent.purge", "due.poll",
 }  # fmt: skip

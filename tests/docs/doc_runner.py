@@ -15,8 +15,8 @@ and comments behind it say what must come of it, each a regular expression or, f
     <!-- never: ... -->       it does not print this until the end of the page
 
 A page shows one address, one id, one secret; a run has others. `127.0.0.1:8080` becomes the hub's address,
-`127.0.0.1:9094` Kafka's, and port 9000 a free one. The ids and the secret that stand for the reader's own become the
-last ones that a block printed.
+`127.0.0.1:9094` Kafka's, `db.example/shop` the hub's database, and port 9000 a free one. The ids and the secret that
+stand for the reader's own become the last ones that a block printed.
 """
 
 import os
@@ -31,12 +31,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from urllib.parse import quote, urlencode
 
 from tests.waiting import block_poll
 
 ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 60.0
 BLOCK_SECONDS_MAX = 60
+DATABASE = "postgresql://hookwire:secret@db.example/shop"
+"""The reader's own database on a page; the hub's in a run."""
 
 _FENCE = re.compile(r"^```([a-z]+) test([^\n]*)\n(.*?)^```\n((?:<!-- [a-z]+: .*? -->\n)*)", re.MULTILINE | re.DOTALL)
 _DIRECTIVE = re.compile(r"<!-- ([a-z]+): (.*?) -->")
@@ -74,6 +77,15 @@ class Hub:
 
     address: str
     psql: list[str]
+
+    @property
+    def database_url(self) -> str:
+        """The same database as a URL: psql's options are -h, -p, -U and -d, or a URL."""
+        if (given := next((word for word in self.psql if word.startswith("postgresql://")), None)) is not None:
+            return given
+        options = dict(zip(self.psql[1::2], self.psql[2::2], strict=False))
+        query = urlencode({"host": options["-h"], "port": options["-p"]})
+        return f"postgresql://{quote(options['-U'])}@/{quote(options['-d'])}?{query}"
 
 
 @dataclass
@@ -124,6 +136,8 @@ class DocRunner:
     def _with_values(self, text: str) -> str:
         port = str(self.callback_port)
         text = text.replace("127.0.0.1:9094", self.kafka or "127.0.0.1:9094")
+        if DATABASE in text:
+            text = text.replace(DATABASE, self.hub.database_url)
         text = text.replace("127.0.0.1:8080", self.hub.address).replace("127.0.0.1:9000", f"127.0.0.1:{port}")
         text = re.sub(r"\b9000\b", port, text).replace("receiver.py --secret", f"receiver.py --port {port} --secret")
         for placeholder, value in self.values.items():

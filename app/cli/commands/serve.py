@@ -44,6 +44,9 @@ CompatTable = Annotated[
         help="Relay this goharvest table by hookwire's settings (with HOOKWIRE_OUTBOX_URL in MariaDB or MySQL).",
     ),
 ]
+Table = Annotated[
+    Path | None, typer.Option("--table", help="Relay the outbox table that this TOML file maps, of any form.")
+]
 Check = Annotated[
     bool, typer.Option("--check", help="With --compat: print the meaning of each key in the file, and end.")
 ]
@@ -54,9 +57,11 @@ PartitionerName = Annotated[
 
 def relay(
     config: Config = None, compat: Compat = None, compat_table: CompatTable = None, partitioner: PartitionerName = None,
-    check: Check = False, as_json: Json = False,
+    check: Check = False, as_json: Json = False, table: Table = None,
 ) -> None:  # fmt: skip
     """Run the relay alone: the sidecar that carries the outbox to Kafka, to AMQP and into the fan-out.
+
+    With --table it relays an outbox table of any form, such as Debezium's, to Kafka, to AMQP or into the hub.
 
     With --compat or --compat-table it relays goharvest's own table instead, and goharvest must not run on that table.
 
@@ -69,7 +74,15 @@ def relay(
       hookwire relay --compat reaper.yaml --partitioner crc32
 
       HOOKWIRE_OUTBOX_URL=mysql://hookwire:secret@db:3306/shop hookwire relay --compat-table outbox
+
+      hookwire relay --table outbox.toml
     """
+    if table is not None:
+        if compat is not None or compat_table is not None or partitioner is not None or check:
+            raise SettingsRefused("--table stands alone: goharvest's options are for goharvest's table")
+        from app.cli.goharvest.mapped import read_mapping, serve_mapped
+
+        run(serve_mapped(settings_from(config), read_mapping(table)))
     if compat is None and compat_table is None:
         if partitioner is not None or check:
             raise SettingsRefused("--partitioner and --check belong to --compat")

@@ -1,0 +1,109 @@
+"""``hookwire relay --table outbox.toml``: anybody's outbox table to Kafka, to AMQP, or into the hub."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from app.assembly.sinks import amqp_options, kafka_options
+from app.assembly.storage import Storage, open_storage
+from app.bridges.publishing_sink import PublishingSink
+from app.settings.settings import Settings, SettingsRefused
+from db.direct import Direct, connect_direct
+from relay.amqp.sink import AmqpSink
+from relay.election.lease import LeaseOptions, Leases
+from relay.election.port import Election
+from relay.embeddable import Relay
+from relay.goharvest.compat import CompatHarvester, CompatOptions
+from relay.goharvest.mapped_table import MappedTable
+from relay.goharvest.mapping import MappingRefused, OutboxMapping, mapping_of
+from relay.goharvest.outbox_table import TableRefused
+from relay.kafka.sink import KafkaSink
+from relay.observer import Handler, Observer
+from relay.sink import Sink
+from runtime.process import Process, end_within, process_name
+
+__all__ = ["MappedRelay", "open_mapped", "read_mapping", "serve_mapped"]
+
+_TARGETS: Final = ("kafka", "amqp", "hub")
+
+
+@dataclass(frozen=True, slots=True)
+class MappedRelay:
+    """A table and where its records go: kafka, amqp or hub."""
+
+    mapping: OutboxMapping
+    target: str
+
+
+def read_mapping(file: Path) -> MappedRelay:
+    """Read the file; raise SettingsRefused."""
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsRefused(f"{file}: {error.strerror}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SettingsRefused(f"{file}: {error}") from None
+    target = values.pop("to", None)
+    if target not in _TARGETS:
+        raise SettingsRefused(f"{file}: to is {', '.join(_TARGETS)}: where the records go")
+    try:
+        return MappedRelay(mapping_of(values), target)
+    except MappingRefused as error:
+        raise SettingsRefused(f"{file}: {error}") from None
+
+
+@asynccontextmanager
+async def open_mapped(settings: Settings, asked: MappedRelay, on_event: Handler | None = None) -> AsyncIterator[Relay]:
+    """Yield a relay of the table, not started yet; close its connections on exit. The lease and the parked keys are in
+    the database of the table. Raise SettingsRefused, DatabaseError.
+    """
+    async with open_storage(settings) as storage:
+
+        async def direct() -> Direct:
+            return await connect_direct(storage.database.options)
+
+        table = MappedTable(storage.database, asked.mapping)
+        try:
+            await table.look_at()
+        except TableRefused as error:
+            raise SettingsRefused(f"the outbox table: {error}") from None
+        leases = Leases(storage.database, direct, [table.name], LeaseOptions(process_name(), settings.lease_seconds))
+        election = leases.election(table.name)
+        sink = _sink(settings, asked, storage, election)
+        observer = Observer(table.name, on_event, 5.0)
+        harvester = CompatHarvester(table, sink, election, observer, CompatOptions())
+        yield Relay([(harvester, observer)], [leases])
+
+
+def _sink(settings: Settings, asked: MappedRelay, storage: Storage, election: Election) -> Sink:
+    name = f"{storage.incarnation}.{asked.mapping.name}"
+    if asked.target == "hub":
+        return PublishingSink(storage.database, name, settings.event_bytes_max)
+    if asked.target == "amqp":
+        if settings.amqp_url is None:
+            raise SettingsRefused("HOOKWIRE_AMQP_URL: the table is relayed to AMQP; name a broker")
+        return AmqpSink(amqp_options(settings, f"{storage.incarnation}.table"))
+    if not settings.kafka_bootstrap_servers:
+        raise SettingsRefused("HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS: the table is relayed to Kafka; name a server")
+    kafka = replace(kafka_options(settings, "table", manifests=False), installation=f"{storage.incarnation}.table")
+    return KafkaSink(kafka, lambda: election.trusted(0))
+
+
+async def serve_mapped(settings: Settings, asked: MappedRelay) -> int:
+    """Relay until a signal; returns the exit code."""
+    async with open_mapped(settings, asked) as relay:
+        mapping = asked.mapping
+        order = f"per key, by {mapping.order}; a row that commits late comes late" if mapping.order else (
+            "none is promised: the mapping has no order"
+        )  # fmt: skip
+        purge = "deleted" if mapping.mark is None else f"marked: {mapping.mark}"
+        lines = (f"hookwire relays {mapping.name} to {asked.target}", f"  order  {order}", f"  rows   are {purge}")
+        print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201 - this is the command's voice
+        await Process(relay.phases, settings.drain_seconds, end_within).run()
+    return 0

@@ -1,0 +1,210 @@
+"""Anybody's outbox table in PostgreSQL, as the compat harvester sees it; :mod:`relay.goharvest.mapping` maps it.
+
+A claim writes nothing: a term has one batch in flight, and only the term permits a purge. Ids are of any type, so
+records get numbers of this process, and the table remembers which row each number stands for.
+
+What it promises: a row that commits late is found, because each claim begins at the first row. It may then follow a
+later one of its key, unless the application locks the key before it draws the row's place.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final
+
+import structlog
+
+from db.errors import Refused, ServerTrouble
+from db.pool import Database, Row
+from db.statements import for_mapped
+from relay.election.port import LeadershipLost
+from relay.goharvest.mapping import OutboxMapping
+from relay.goharvest.outbox_table import (
+    PROBE_SECONDS_FIRST,
+    PROBE_SECONDS_MAX,
+    PROBES_MAX,
+    Due,
+    TableRefused,
+    lane_of,
+)
+from relay.record import Record
+from relay.sink import Refusal, Term
+
+__all__ = ["MappedTable"]
+
+_log = structlog.get_logger(__name__)
+_TEXTS: Final = ("text", "character varying", "character")
+_NUMBERS: Final = ("bigint", "integer", "smallint")
+_TYPES: Final[Mapping[str, Sequence[str]]] = {
+    "id": (*_NUMBERS, "uuid", *_TEXTS),
+    "topic": _TEXTS,
+    "key": (*_TEXTS, *_NUMBERS, "uuid"),
+    "payload": ("bytea", "json", "jsonb", *_TEXTS),
+    "headers": ("json", "jsonb"),
+    "content_type": _TEXTS,
+    "waits": ("boolean",),
+}
+"""The types of each part, by name. An expression that is left out is a NULL of type text."""
+_UNSEEN_SECONDS: Final = 30.0
+
+
+class MappedTable:
+    """One table, as its leader sees it. ``name`` is the table's quoted name, and the lease's."""
+
+    def __init__(self, database: Database, mapping: OutboxMapping) -> None:
+        self.name = mapping.name
+        self._plain = database
+        self._mapping = mapping
+        self._database = database.with_statements(for_mapped(mapping.parts()))
+        self._numbers = itertools.count(1)
+        self._rows: dict[int, str] = {}
+        self._faults: dict[int, str] = {}
+        self._term: Term | None = None
+        self._identity = str(uuid.uuid4())
+        self._has_seen = False
+        self._inserted: int | None = None
+        self._look_at = time.monotonic() + _UNSEEN_SECONDS
+
+    async def look_at(self) -> None:
+        """Check the expressions and their types by name; raise :class:`TableRefused`, DatabaseError."""
+        try:
+            found = await self._database.fetchrow("mapped.types")
+        except (ServerTrouble, Refused) as error:
+            raise TableRefused(f"{self.name} cannot be relayed: {error}") from error
+        assert found is not None, "it returns one row"
+        for part, types in _TYPES.items():
+            left_out = part != "waits" and getattr(self._mapping, part) is None
+            if not left_out and found[part] not in types:
+                raise TableRefused(f"{part} is of the type {found[part]}, and has to be {', '.join(types)}")
+        if missing := await self._database.fetchval("mapped.rights_missing", self.name, self._mapping.mark is not None):
+            raise TableRefused(f"{self.name} cannot be relayed: our role has no right to {missing} there")
+        mapping = self._mapping
+        payload = mapping.payload if found["payload"] == "bytea" else f"convert_to(({mapping.payload})::text, 'UTF8')"
+        key = None if mapping.key is None else f"({mapping.key})::text"
+        headers = None if mapping.headers is None else f"({mapping.headers})::text"
+        made = replace(mapping, payload=payload, key=key, headers=headers).parts(found["id"])
+        self._database = self._plain.with_statements(for_mapped(made))
+
+    @property
+    def leader_id(self) -> str:
+        """Return the name of the term, or of its part since the last unknown outcome."""
+        return self._identity
+
+    def begin(self) -> None:
+        """Begin a term."""
+        self.refresh()
+        self._rows.clear()
+
+    def refresh(self) -> None:
+        """Take a new name; the next claim begins at the first row, as each does."""
+        self._identity = str(uuid.uuid4())
+
+    async def mark(self, term: Term, limit: int) -> list[Record]:
+        """Claim the first rows of keys that are not parked, in their order; none when the term is over."""
+        rows = await self._database.fetch("mapped.claim", self.name, term.group, term.number, limit)
+        self._begin_batch(term)
+        if not rows:
+            await self._look_for_unseen()
+        self._has_seen = self._has_seen or bool(rows)
+        return [self._record(row) for row in rows]
+
+    async def mark_due(self, term: Term) -> Due:
+        """Claim the first rows of the parked keys that may be tried again."""
+        rows = await self._database.fetch("mapped.claim_due", self.name, term.group, term.number, PROBES_MAX)
+        self._begin_batch(term)
+        there = [self._record(row) for row in rows if row["row_id"] is not None]
+        return Due(there, [row["parked_key"] for row in rows if row["row_id"] is None])
+
+    def fault(self, record: Record) -> str | None:
+        """Return why a row can be no record; None: it can."""
+        return self._faults.get(record.id)
+
+    async def purge(self, ids: Collection[int]) -> None:
+        """Delete or mark confirmed rows; raise :class:`LeadershipLost` when the term is over."""
+        assert self._term is not None, "rows to purge were claimed under a term"
+        rows = [self._rows[number] for number in ids if number in self._rows]
+        given = self.name, self._term.group, self._term.number, rows
+        if self._mapping.mark is None:
+            found = await self._database.fetchrow("mapped.purge", *given)
+        else:
+            found = await self._database.fetchrow("mapped.purge_by_mark", *given)
+        if found is None or not found["rules"]:
+            raise LeadershipLost(f"term {self._term.number} of {self.name} is over")
+
+    async def reset(self, ids: Collection[int]) -> None:
+        """Do nothing: a claim leaves no mark."""
+
+    async def park(self, term: Term, refusals: Sequence[Refusal]) -> None:
+        """Park the keys of refused records; raise :class:`LeadershipLost` when the term is over."""
+        parked = await self._database.execute(
+            "mapped.park", self.name, term.group, term.number,
+            [lane_of(r.record) for r in refusals], [r.record.event_id for r in refusals],
+            [r.record.topic for r in refusals], [r.reason for r in refusals], PROBE_SECONDS_FIRST, PROBE_SECONDS_MAX,
+            [r.detail for r in refusals],
+        )  # fmt: skip
+        if parked != len(refusals):
+            raise LeadershipLost(f"term {term.number} of {self.name} is over")
+
+    async def unpark(self, keys: Collection[str]) -> None:
+        """Unpark keys."""
+        await self._database.execute("compat.unpark", self.name, list(keys))
+        _log.info("compat_keys_go_on", outbox=self.name, keys=len(keys))
+
+    def _begin_batch(self, term: Term) -> None:
+        """Forget the rows of the batch before: it is settled, or its purge would have been tried again first."""
+        self._term = term
+        self._rows.clear()
+        self._faults.clear()
+
+    def _record(self, row: Row) -> Record:
+        number = next(self._numbers)
+        self._rows[number] = row["row_id"]
+        headers = _headers(row["headers"])
+        if row["topic"] is None:
+            self._faults[number] = "its topic is NULL"
+        elif headers is None:
+            self._faults[number] = "its headers are no object of texts and numbers"
+        named = headers or ()
+        return Record(
+            id=number, shard=0, event_id=row["row_id"], tenant="default", topic=row["topic"] or "", key=row["key"],
+            sequence=None, content_type=row["content_type"], headers={name.lower(): text for name, text in named},
+            payload=row["payload"] or b"", accepted_at=datetime.now(UTC), kafka_topic=row["topic"],
+            kafka_headers=tuple((name, text.encode()) for name, text in named), tombstone=row["payload"] is None,
+        )  # fmt: skip
+
+    async def _look_for_unseen(self) -> None:
+        """Warn where rows are inserted and none is ever seen.
+
+        Some applications delete a row in the transaction that inserts it, because their relay has read the log.
+        """
+        if self._has_seen or time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + _UNSEEN_SECONDS
+        inserted = int(await self._database.fetchval("mapped.inserted", self.name))
+        if self._inserted is not None and inserted > self._inserted:
+            _log.warning(
+                "outbox_rows_unseen", outbox=self.name, inserted=inserted - self._inserted,
+                hint="the application deletes its rows in the transaction that inserts them; let the relay delete them",
+            )  # fmt: skip
+        self._inserted = inserted
+
+
+def _headers(text: str | None) -> tuple[tuple[str, str], ...] | None:
+    found = json.loads(text) if text is not None else {}
+    if found is None:
+        return ()
+    if not isinstance(found, dict):
+        return None
+    named = []
+    for name, value in found.items():
+        if isinstance(value, (dict, list)):
+            return None
+        if value is not None:
+            named.append((name, value if isinstance(value, str) else json.dumps(value)))
+    return tuple(named)

@@ -1,0 +1,299 @@
+"""Anybody's outbox table: mapped columns, purge by delete or by mark, what is promised about order (GU-18)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+import structlog.testing
+
+from app.bridges.publishing_sink import PublishingSink
+from app.cli.goharvest.mapped import MappedRelay, read_mapping
+from app.settings.settings import SettingsRefused
+from relay.election.port import LeadershipLost
+from relay.embeddable import Relay
+from relay.goharvest import mapped_table
+from relay.goharvest.compat import CompatHarvester, CompatOptions
+from relay.goharvest.mapped_table import MappedTable
+from relay.goharvest.mapping import MappingRefused, OutboxMapping, mapping_of
+from relay.goharvest.outbox_table import TableRefused
+from relay.memory import MemoryBroker, MemoryElection, MemorySink
+from relay.observer import Observer
+from relay.sink import Batch, Features, Sink, Term
+from tests.relay.goharvest.harness import FaultyDatabase, on_postgres
+from tests.relay.harness import raise_term
+from tests.waiting import until
+
+DEBEZIUM = """CREATE TABLE outbox (
+    id uuid PRIMARY KEY DEFAULT gen_random_uuid(), aggregatetype varchar(255) NOT NULL, aggregateid varchar(255),
+    type varchar(255), payload jsonb, place bigserial, done boolean NOT NULL DEFAULT false)"""
+PRESET: dict[str, Any] = {"preset": "debezium", "table": "outbox"}
+ORDERED = PRESET | {"order": "place"}
+MARKED = ORDERED | {"mark": "done = true", "waits": "NOT done"}
+
+
+class Place:
+    """Debezium's table in a database of its own, and relays of it on a broker in memory."""
+
+    def __init__(self, database: FaultyDatabase, sql: asyncpg.Connection) -> None:
+        self.database = database
+        self.sql = sql
+        self.broker = MemoryBroker()
+        self.election = MemoryElection(self.begin_term)
+
+    async def begin_term(self) -> Term:
+        await self.database.execute("term.ensure", ['"outbox"'])
+        row = await raise_term(self.database, '"outbox"')
+        return Term('"outbox"', 0, row["term"], row["layout"], row["batch_no"])
+
+    async def write(self, *rows: tuple[str | None, Any], sql: asyncpg.Connection | None = None) -> None:
+        """(aggregateid, payload as JSON) of the type order."""
+        for key, payload in rows:
+            await (sql or self.sql).execute(
+                "INSERT INTO outbox (aggregatetype, aggregateid, type, payload) VALUES ('order', $1, 'Made', $2)",
+                key, payload,
+            )  # fmt: skip
+
+    async def table(self, **mapping: Any) -> MappedTable:
+        table = MappedTable(self.database, mapping_of(mapping or ORDERED))
+        await table.look_at()
+        return table
+
+    async def relay(self, sink: Sink | None = None, **mapping: Any) -> Relay:
+        table = await self.table(**mapping)
+        kept = sink or MemorySink(self.broker, Features(window="batch", batch_records_max=100, overlap=1))
+        options = CompatOptions(100, 0.01, 0.02, 0.01, 0.02)
+        observer = Observer(table.name, lambda _: None, 60.0)
+        return Relay([(CompatHarvester(table, kept, self.election, observer, options), observer)])
+
+    async def waiting(self) -> int:
+        return int(await self.sql.fetchval("SELECT count(*) FROM outbox WHERE NOT done"))
+
+    async def emptied(self) -> None:
+        async def empty() -> bool:
+            return not await self.waiting()
+
+        await until(empty)
+
+    async def parked(self, number: int) -> None:
+        async def so_many() -> bool:
+            return bool(await self.sql.fetchval("SELECT count(*) = $1 FROM hookwire.compat_parked", number))
+
+        await until(so_many)
+
+    def sent(self) -> list[tuple[str | None, bytes]]:
+        return [(kept.record.key, kept.record.payload) for kept in self.broker.log]
+
+
+@pytest.fixture
+async def place(database_url: str) -> AsyncIterator[Place]:
+    async with on_postgres(database_url) as harness:
+        await harness.sql.execute(DEBEZIUM)
+        yield Place(harness.database, harness.sql)
+
+
+async def test_a_row_of_debeziums_table_becomes_a_record_as_its_router_makes_it(place: Place) -> None:
+    """GU-18. NULL is a tombstone; a row without a key has no order."""
+    await place.write(("7", '{"n": 1}'), (None, None))
+    ids = [str(row["id"]) for row in await place.sql.fetch("SELECT id FROM outbox ORDER BY place")]
+    async with await place.relay():
+        await place.emptied()
+
+    records = [kept.record for kept in place.broker.log]
+    assert [(r.kafka_topic, r.key, r.payload, r.tombstone, r.kafka_headers, r.content_type) for r in records] == [
+        ("outbox.event.order", "7", b'{"n": 1}', False, (("id", ids[0].encode()),), "application/json"),
+        ("outbox.event.order", None, b"", True, (("id", ids[1].encode()),), "application/json"),
+    ]
+
+
+async def test_rows_may_be_marked_and_stay(place: Place) -> None:
+    await place.write(*(("a", str(n)) for n in range(3)))
+    for _ in range(2):
+        async with await place.relay(**MARKED):
+            await place.emptied()
+
+    left = await place.sql.fetchval("SELECT count(*) FROM outbox")
+    assert (place.sent(), left) == ([("a", b"0"), ("a", b"1"), ("a", b"2")], 3)
+
+
+async def test_a_row_that_commits_late_is_sent_late_and_never_lost(place: Place) -> None:
+    """The first of a key is written by a slow transaction: it follows the second, because nothing locks the key."""
+    async with other(place) as slow, await place.relay():
+        async with slow.transaction():
+            await place.write(("a", "1"), sql=slow)
+            await place.write(("a", "2"))
+            await place.emptied()
+        await place.emptied()
+
+    assert place.sent() == [("a", b"2"), ("a", b"1")]
+
+
+async def test_writers_that_lock_the_key_first_keep_its_order(place: Place) -> None:
+    async with other(place) as slow, await place.relay():
+        async with slow.transaction():
+            await slow.execute("SELECT pg_advisory_xact_lock(hashtext('a'))")
+            await place.write(("a", "1"), sql=slow)
+            assert not await place.sql.fetchval("SELECT pg_try_advisory_xact_lock(hashtext('a'))")
+        async with place.sql.transaction():
+            await place.sql.execute("SELECT pg_advisory_xact_lock(hashtext('a'))")
+            await place.write(("a", "2"))
+        await place.emptied()
+
+    assert place.sent() == [("a", b"1"), ("a", b"2")]
+
+
+async def test_a_refused_row_parks_its_key_and_no_other(place: Place) -> None:
+    """A row without a key parks itself alone."""
+    place.broker.record_bytes_max = 5
+    await place.write(("a", '"too long"'), ("a", "1"), ("b", "2"), (None, '"too long"'), (None, "3"))
+    async with await place.relay():
+        await place.parked(2)
+        held = await place.sql.fetch("SELECT key, reason, row_id IS NOT NULL FROM hookwire.compat_parked")
+        first = place.sent()
+        place.broker.record_bytes_max = None
+        await place.sql.execute("UPDATE hookwire.compat_parked SET probe_at = now()")
+        await place.emptied()
+
+    assert first == [("b", b"2"), (None, b"3")]
+    assert sorted(("row" if row[0].startswith("#") else row[0], *row[1:]) for row in held) == [
+        ("a", "too_large", True), ("row", "too_large", True),
+    ]  # fmt: skip
+    assert [payload for key, payload in place.sent() if key == "a"] == [b'"too long"', b"1"]
+
+
+@pytest.mark.parametrize(
+    ("part", "expression"), [("topic", "nullif(aggregatetype, 'order')"), ("headers", "to_jsonb(type)")]
+)
+async def test_a_row_without_a_topic_or_with_odd_headers_is_refused_alone(
+    place: Place, part: str, expression: str
+) -> None:
+    await place.write(("a", "1"))
+    async with await place.relay(**ORDERED | {part: expression}):
+        await place.parked(1)
+
+    assert (place.sent(), await place.waiting()) == ([], 1)
+
+
+async def test_a_purge_whose_answer_is_lost_is_made_again_and_a_former_leader_takes_no_row(place: Place) -> None:
+    """RR-08: two relays; the one that has lost the term may read, and may not delete."""
+    await place.write(("a", "1"))
+    place.database.lost["mapped.purge"] = 1
+    async with await place.relay():
+        await place.emptied()
+    await place.write(("a", "2"))
+    table = await place.table()
+    (record,) = await table.mark(await place.begin_term(), 10)
+    await place.begin_term()
+    with pytest.raises(LeadershipLost):
+        await table.purge([record.id])
+
+    assert (place.sent(), await place.waiting()) == ([("a", b"1")], 1)
+
+
+async def test_rows_become_events_of_this_hub_once_each(place: Place) -> None:
+    """The answer of the purge is lost, so the batch is published twice. Headers of the row are the event's."""
+    await place.write(("a", "1"), ("a", "2"), (None, "3"))
+    sink = PublishingSink(place.database, "outbox", 1_000)
+    first = await place.table()
+    claimed = await first.mark(await place.begin_term(), 10)
+    for _ in range(2):
+        receipt = await sink.send(Batch(await place.begin_term(), claimed))
+    rows = await place.sql.fetch("SELECT topic, key, payload, headers->>'id' FROM hookwire.events ORDER BY id")
+
+    assert len(receipt.acknowledged) == 3
+    assert [tuple(row) for row in rows] == [
+        ("outbox.event.order", record.key, record.payload, record.event_id) for record in claimed
+    ]
+
+
+async def test_what_the_hub_cannot_take_is_refused_alone(place: Place) -> None:
+    await place.write(("a", "1"), ("b", '"' + "x" * 100 + '"'), ("c", "3"))
+    async with await place.relay(PublishingSink(place.database, "outbox", 50)):
+        await place.parked(1)
+        held = await place.sql.fetch("SELECT key, reason FROM hookwire.compat_parked")
+
+    assert [tuple(row) for row in held] == [("b", "too_large")]
+
+
+async def test_rows_that_are_inserted_and_never_seen_are_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Applications that delete the row in the inserting transaction show a relay an empty table."""
+    monkeypatch.setattr(mapped_table, "_UNSEEN_SECONDS", 0.0)
+    table, term = await place.table(), await place.begin_term()
+    with structlog.testing.capture_logs() as logs:
+
+        async def told() -> bool:
+            async with place.sql.transaction():
+                await place.write(("a", "1"))
+                await place.sql.execute("DELETE FROM outbox")
+            await place.sql.execute("SELECT pg_stat_force_next_flush()")
+            await table.mark(term, 10)
+            return any(line["event"] == "outbox_rows_unseen" for line in logs)
+
+        await until(told)
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({"id": "payload"}, "id is of the type jsonb"),
+        ({"topic": "place"}, "topic is of the type bigint"),
+        ({"key": "payload"}, "key is of the type jsonb"),
+        ({"payload": "place"}, "payload is of the type bigint"),
+        ({"headers": "aggregateid"}, "headers is of the type character varying"),
+        ({"waits": "place", "mark": "done = true"}, "waits is of the type bigint"),
+        ({"topic": "no_such_column"}, "no_such_column"),
+        ({"key": "aggregateid ||"}, "syntax"),
+        ({"table": "no_such_table"}, "no_such_table"),
+    ],
+    ids=str,
+)
+async def test_types_are_checked_at_the_start_by_name(place: Place, parts: dict[str, str], words: str) -> None:
+    with pytest.raises(TableRefused, match=words):
+        await place.table(**ORDERED | parts)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {}, {"preset": "other", "table": "a"}, {"preset": "debezium"}, PRESET | {"colour": "red"}, PRESET | {"id": 1},
+        PRESET | {"mark": "a = 1"}, PRESET | {"waits": "a"}, PRESET | {"table": "a; DROP TABLE b"},
+        PRESET | {"key": ""}, {"table": "a", "id": "id", "topic": "t"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_file_that_is_no_mapping_is_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(MappingRefused):
+        mapping_of(values)
+
+
+@pytest.mark.parametrize("text", ["", "to = 'x'", "to = 'hub'", "to = 'kafka'\ntable = [", "to = 'amqp'\nid = 'a'"])
+def test_a_file_that_says_nothing_is_refused_with_its_name(tmp_path: Any, text: str) -> None:
+    file = tmp_path / "outbox.toml"
+    file.write_text(text)
+    with pytest.raises(SettingsRefused, match=r"outbox\.toml"):
+        read_mapping(file)
+
+
+def test_a_file_is_read(tmp_path: Any) -> None:
+    file = tmp_path / "outbox.toml"
+    file.write_text('to = "hub"\npreset = "debezium"\ntable = "shop.outbox"\norder = "place"\n')
+    assert read_mapping(file) == MappedRelay(
+        OutboxMapping(
+            table="shop.outbox", id="id", topic="'outbox.event.' || aggregatetype", key="aggregateid",
+            payload="payload", headers="jsonb_build_object('id', id)", content_type="'application/json'", order="place",
+        ),
+        "hub",
+    )  # fmt: skip
+
+
+@asynccontextmanager
+async def other(place: Place) -> AsyncIterator[asyncpg.Connection]:
+    """A connection of another writer."""
+    connection = await asyncpg.connect(place.database.options.url)
+    try:
+        yield connection
+    finally:
+        await connection.close(timeout=60)
