@@ -982,8 +982,7 @@ CREATE TABLE hookwire.attempts (
     address text,
     detail text,
     response_headers jsonb,
-    response_body bytea,
-    CONSTRAINT attempts_decision_check CHECK ((decision = ANY (ARRAY['delivered'::text, 'retry'::text, 'park'::text, 'dead'::text, 'dropped'::text])))
+    response_body bytea
 )
 PARTITION BY RANGE (event_id);
 
@@ -995,7 +994,7 @@ COMMENT ON COLUMN hookwire.attempts.connect_seconds IS 'Until the connection sto
 
 COMMENT ON COLUMN hookwire.attempts.outcome IS 'What the answer, or its absence, means.';
 
-COMMENT ON COLUMN hookwire.attempts.decision IS 'What followed: delivered, retry, park or dead.';
+COMMENT ON COLUMN hookwire.attempts.decision IS 'What followed: delivered, retry, park, dead, dropped; probe: nothing, the dead letter stays.';
 
 COMMENT ON COLUMN hookwire.attempts.trigger IS 'Why it was made: first, retry, replay or manual.';
 
@@ -1050,12 +1049,13 @@ CREATE TABLE hookwire.compat_parked (
     detail text NOT NULL,
     attempts integer DEFAULT 1 NOT NULL,
     since timestamp with time zone DEFAULT now() NOT NULL,
-    probe_at timestamp with time zone NOT NULL
+    probe_at timestamp with time zone NOT NULL,
+    row_id text
 );
 
-COMMENT ON TABLE hookwire.compat_parked IS 'Compat mode: keys of goharvest''s table whose record Kafka refused. Deleting a row tries the key again at once.';
+COMMENT ON TABLE hookwire.compat_parked IS 'Keys of an outbox table of others whose record was refused. Deleting a row tries the key again at once.';
 
-COMMENT ON COLUMN hookwire.compat_parked.outbox IS 'goharvest''s table, quoted as PostgreSQL quotes it.';
+COMMENT ON COLUMN hookwire.compat_parked.outbox IS 'The table, quoted as PostgreSQL quotes it.';
 
 COMMENT ON COLUMN hookwire.compat_parked.key IS 'The key of the refused record.';
 
@@ -1068,6 +1068,8 @@ COMMENT ON COLUMN hookwire.compat_parked.attempts IS 'How often the record was p
 COMMENT ON COLUMN hookwire.compat_parked.since IS 'When the key was parked.';
 
 COMMENT ON COLUMN hookwire.compat_parked.probe_at IS 'When Kafka is asked again.';
+
+COMMENT ON COLUMN hookwire.compat_parked.row_id IS 'The id of the refused row in a mapped table, as text; NULL in goharvest''s.';
 
 CREATE TABLE hookwire.console_sessions (
     digest bytea NOT NULL,
@@ -2971,6 +2973,9 @@ ALTER TABLE ONLY hookwire.api_keys
 
 ALTER TABLE ONLY hookwire.api_keys
     ADD CONSTRAINT api_keys_public_id_key UNIQUE (public_id);
+
+ALTER TABLE hookwire.attempts
+    ADD CONSTRAINT attempts_decision_check CHECK ((decision = ANY (ARRAY['delivered'::text, 'retry'::text, 'park'::text, 'dead'::text, 'dropped'::text, 'probe'::text]))) NOT VALID;
 
 ALTER TABLE ONLY hookwire.attempts
     ADD CONSTRAINT attempts_pkey PRIMARY KEY (event_id, subscription_id, number);

@@ -60,6 +60,7 @@ __all__ = [
     "OwnReplay",
     "Partition",
     "Paused",
+    "Probe",
     "Progress",
     "Pulled",
     "PulledEvent",
@@ -89,6 +90,7 @@ __all__ = [
     "Submitted",
     "Subscription",
     "SubscriptionCreated",
+    "SubscriptionDetail",
     "Task",
     "TaskCounts",
     "TestSent",
@@ -928,6 +930,24 @@ class Paused(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Probe(Model):
+    """The answer."""
+
+    moments: ClassVar[frozenset[str]] = frozenset({"started_at"})
+    delivery_id: str
+    edited: bool
+    signed: bool
+    delivered: bool
+    outcome: str
+    status: int | None
+    detail: str | None
+    started_at: datetime
+    total_seconds: float
+    response_headers: Mapping[str, Any] | None
+    response_body: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Progress(Model):
     """Whether the job must stop."""
 
@@ -1376,6 +1396,65 @@ class SubscriptionCreated(Model):
     created_at: datetime
     updated_at: datetime
     secret: str | None = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubscriptionDetail(Model):
+    """One subscription with its warnings."""
+
+    moments: ClassVar[frozenset[str]] = frozenset(
+        {
+            "lease_until",
+            "paused_until",
+            "breaker_open_until",
+            "failing_since",
+            "last_success_at",
+            "next_attempt_at",
+            "created_at",
+            "updated_at",
+        }
+    )
+    id: str
+    protocol: str
+    topic: str
+    service: str | None
+    kind: str | None
+    queue: str | None
+    callback: str
+    state: str
+    state_reason: str | None
+    name: str | None
+    description: str | None
+    metadata: Mapping[str, Any] | None
+    mode: str
+    ordered: bool
+    retry_schedule_seconds: Sequence[int] | None
+    retry_age_seconds_max: int | None
+    on_4xx: str
+    on_410: str
+    on_exhausted: str
+    timeout_seconds: float | None
+    rate_per_second: float | None
+    rate_burst: int | None
+    format: str
+    batch_max: int | None
+    template: str | None
+    request_origin: str | None
+    header_names: Sequence[str] | None
+    lease_until: datetime | None
+    paused_until: datetime | None
+    breaker_open_until: datetime | None
+    health: str
+    reason: str
+    blocked_by: str | None
+    failing_since: datetime | None
+    last_success_at: datetime | None
+    waiting: int
+    next_attempt_at: datetime | None
+    filter: Mapping[str, Any] | None
+    created_at: datetime
+    updated_at: datetime
+    warnings: Sequence[str]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -94,6 +94,7 @@ SAFE: Final[Mapping[str, str]] = {
     "/in/{source}": "the sender's delivery id makes a repeat safe, in a header of its own",
     "/in/{source}/test": "makes at most an example",
     "/subscriptions/{subscription_id}/handshake": _ASK,
+    "/incidents/{incident}/probe": "sends one message, and a repeat sends it again",
     "/handshakes/{token}": "its token counts once",
     "/subscriptions/{subscription_id}/dequeue": _TAKE,
     "/subscriptions/{subscription_id}/ack": _RECEIPT,

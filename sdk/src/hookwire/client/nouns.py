@@ -414,13 +414,13 @@ class Subscriptions(Noun):
             timeout_seconds=timeout_seconds,
         )
 
-    def get(self, subscription_id: str | int, /, *, timeout_seconds: float | None = None) -> models.Subscription:
+    def get(self, subscription_id: str | int, /, *, timeout_seconds: float | None = None) -> models.SubscriptionDetail:
         """Get a subscription."""
         return self._model(
             "GET",
             f"/subscriptions/{segment(subscription_id)}",
             "subscriptions.get",
-            models.Subscription,
+            models.SubscriptionDetail,
             timeout_seconds=timeout_seconds,
         )
 
@@ -784,13 +784,15 @@ class AsyncSubscriptions(AsyncNoun):
             timeout_seconds=timeout_seconds,
         )
 
-    async def get(self, subscription_id: str | int, /, *, timeout_seconds: float | None = None) -> models.Subscription:
+    async def get(
+        self, subscription_id: str | int, /, *, timeout_seconds: float | None = None
+    ) -> models.SubscriptionDetail:
         """Get a subscription."""
         return await self._model(
             "GET",
             f"/subscriptions/{segment(subscription_id)}",
             "subscriptions.get",
-            models.Subscription,
+            models.SubscriptionDetail,
             timeout_seconds=timeout_seconds,
         )
 
@@ -1936,6 +1938,34 @@ class Incidents(Noun):
             timeout_seconds=timeout_seconds,
         )
 
+    def probe(
+        self,
+        incident: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        dead_letter_id: str | None = UNSET,
+        content: str | None = UNSET,
+        headers: Mapping[str, Any] = UNSET,
+        target: str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.Probe:
+        """Send one dead letter at once."""
+        return self._model(
+            "POST",
+            f"/incidents/{segment(incident)}/probe",
+            "incidents.probe",
+            models.Probe,
+            members={
+                "reason": reason,
+                "dead_letter_id": dead_letter_id,
+                "content": content,
+                "headers": headers,
+                "target": target,
+            },
+            timeout_seconds=timeout_seconds,
+        )
+
     def reopen(
         self,
         incident: str | int,
@@ -2051,6 +2081,34 @@ class AsyncIncidents(AsyncNoun):
             "incidents.list",
             models.Incident,
             query={"state": state, "kind": kind, "active": active, "subscription_id": subscription, "limit": limit},
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def probe(
+        self,
+        incident: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        dead_letter_id: str | None = UNSET,
+        content: str | None = UNSET,
+        headers: Mapping[str, Any] = UNSET,
+        target: str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.Probe:
+        """Send one dead letter at once."""
+        return await self._model(
+            "POST",
+            f"/incidents/{segment(incident)}/probe",
+            "incidents.probe",
+            models.Probe,
+            members={
+                "reason": reason,
+                "dead_letter_id": dead_letter_id,
+                "content": content,
+                "headers": headers,
+                "target": target,
+            },
             timeout_seconds=timeout_seconds,
         )
 
