@@ -406,6 +406,65 @@ COMMENT ON COLUMN hookwire.subscriptions.metadata IS 'The subscriber''s own JSON
 
 COMMENT ON COLUMN hookwire.subscriptions.drops_at_end IS 'Whether what it is owed at its end is dropped instead of becoming dead letters.';
 
+CREATE TABLE hookwire.incidents (
+    id bigint NOT NULL,
+    tenant text NOT NULL,
+    kind text DEFAULT 'cause'::text NOT NULL,
+    subscription_id bigint,
+    sink text NOT NULL,
+    fingerprint text NOT NULL,
+    outcome text NOT NULL,
+    status smallint,
+    excerpt text DEFAULT ''::text NOT NULL,
+    state text DEFAULT 'open'::text NOT NULL,
+    is_active boolean DEFAULT false NOT NULL,
+    is_told boolean DEFAULT false NOT NULL,
+    failures bigint DEFAULT 0 NOT NULL,
+    first_event_id bigint,
+    first_at timestamp with time zone DEFAULT now() NOT NULL,
+    last_at timestamp with time zone DEFAULT now() NOT NULL,
+    changed_at timestamp with time zone DEFAULT now() NOT NULL,
+    actor text,
+    reason text,
+    CONSTRAINT incidents_check CHECK (((kind = 'held'::text) = (subscription_id IS NULL))),
+    CONSTRAINT incidents_kind_check CHECK ((kind = ANY (ARRAY['cause'::text, 'other'::text, 'before'::text, 'held'::text]))),
+    CONSTRAINT incidents_state_check CHECK ((state = ANY (ARRAY['open'::text, 'acknowledged'::text, 'resolved'::text, 'ignored'::text])))
+);
+
+COMMENT ON TABLE hookwire.incidents IS 'Causes of failures: of the deliveries of a subscription, or of the held records of a sink.';
+
+COMMENT ON COLUMN hookwire.incidents.kind IS 'cause: a fingerprint; other: those beyond the limit; before: what failed before incidents were known; held: held records.';
+
+COMMENT ON COLUMN hookwire.incidents.subscription_id IS 'The subscription that fails; NULL: records are held.';
+
+COMMENT ON COLUMN hookwire.incidents.sink IS 'webhooks, or the sink that holds records.';
+
+COMMENT ON COLUMN hookwire.incidents.fingerprint IS 'A digest of class, status and excerpt, or a word for a kind.';
+
+COMMENT ON COLUMN hookwire.incidents.outcome IS 'The class of the outcome, or the reason of the holds.';
+
+COMMENT ON COLUMN hookwire.incidents.status IS 'The status of the answer.';
+
+COMMENT ON COLUMN hookwire.incidents.excerpt IS 'The beginning of the answer without what differs each time.';
+
+COMMENT ON COLUMN hookwire.incidents.is_active IS 'Whether the rate of five minutes is above five times that of the hour before.';
+
+COMMENT ON COLUMN hookwire.incidents.is_told IS 'Whether operators got a notice that it is open.';
+
+COMMENT ON COLUMN hookwire.incidents.failures IS 'Failed attempts, without those that incident_failures still has.';
+
+COMMENT ON COLUMN hookwire.incidents.first_event_id IS 'The event whose answer gave the excerpt; an erasure of it empties the excerpt.';
+
+COMMENT ON COLUMN hookwire.incidents.first_at IS 'When it began.';
+
+COMMENT ON COLUMN hookwire.incidents.last_at IS 'Its last failure, without those that incident_failures still has.';
+
+COMMENT ON COLUMN hookwire.incidents.changed_at IS 'When it got its state.';
+
+COMMENT ON COLUMN hookwire.incidents.actor IS 'Who gave it its state; NULL: the hub.';
+
+COMMENT ON COLUMN hookwire.incidents.reason IS 'Why it got its state, in the words of the actor.';
+
 CREATE TABLE hookwire.upstreams (
     tenant text DEFAULT 'default'::text NOT NULL,
     topic text NOT NULL,
@@ -1056,6 +1115,7 @@ CREATE TABLE hookwire.dead_letters (
     detail text,
     died_at timestamp with time zone DEFAULT now() NOT NULL,
     on_purpose boolean DEFAULT false NOT NULL,
+    incident_id bigint,
     CONSTRAINT dead_letters_kind_check CHECK ((kind = ANY (ARRAY['exhausted'::text, 'declined'::text, 'aborted'::text, 'gone'::text, 'internal'::text, 'erased'::text])))
 );
 
@@ -1068,6 +1128,8 @@ COMMENT ON COLUMN hookwire.dead_letters.last_status IS 'The status of the last a
 COMMENT ON COLUMN hookwire.dead_letters.last_outcome IS 'The class of the last attempt''s outcome.';
 
 COMMENT ON COLUMN hookwire.dead_letters.on_purpose IS 'Whether a person gave it up.';
+
+COMMENT ON COLUMN hookwire.dead_letters.incident_id IS 'The incident of its last failure; NULL: none, or not grouped yet.';
 
 CREATE TABLE hookwire.dead_messages (
     id bigint NOT NULL,
@@ -1141,7 +1203,8 @@ CREATE TABLE hookwire.deliveries (
     planned_at timestamp with time zone,
     replay_id bigint,
     last_seconds real,
-    parked_at timestamp with time zone
+    parked_at timestamp with time zone,
+    incident_id bigint
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='100000');
 
@@ -1172,6 +1235,8 @@ COMMENT ON COLUMN hookwire.deliveries.replay_id IS 'The replay that made it; 0: 
 COMMENT ON COLUMN hookwire.deliveries.last_seconds IS 'How long the last attempt took.';
 
 COMMENT ON COLUMN hookwire.deliveries.parked_at IS 'Since when the head of a lane waits for a decision; due_at is infinity then.';
+
+COMMENT ON COLUMN hookwire.deliveries.incident_id IS 'The incident of its last failure; NULL: it has not failed.';
 
 CREATE TABLE hookwire.delivery_failures (
     subscription_id bigint NOT NULL,
@@ -1487,6 +1552,33 @@ COMMENT ON TABLE hookwire.idempotency_keys IS 'Idempotency keys of publishers, e
 COMMENT ON COLUMN hookwire.idempotency_keys.fingerprint IS 'A hash of the draft: another draft under the same key is a conflict.';
 
 COMMENT ON COLUMN hookwire.idempotency_keys.ordered IS 'As in events, for the answer.';
+
+CREATE TABLE hookwire.incident_failures (
+    incident_id bigint NOT NULL,
+    minute timestamp with time zone NOT NULL,
+    tenant text NOT NULL,
+    failures integer NOT NULL,
+    last_at timestamp with time zone NOT NULL
+);
+
+COMMENT ON TABLE hookwire.incident_failures IS 'Failed attempts of an incident by minute; folded into incidents after two hours.';
+
+COMMENT ON COLUMN hookwire.incident_failures.incident_id IS 'The incident. None is deleted while it has such rows.';
+
+COMMENT ON COLUMN hookwire.incident_failures.minute IS 'The minute of the database''s clock in which they were stored.';
+
+COMMENT ON COLUMN hookwire.incident_failures.failures IS 'The number of failed attempts.';
+
+COMMENT ON COLUMN hookwire.incident_failures.last_at IS 'When the last of them was stored.';
+
+ALTER TABLE hookwire.incidents ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME hookwire.incidents_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 CREATE TABLE hookwire.installation (
     singleton boolean DEFAULT true NOT NULL,
@@ -2380,8 +2472,10 @@ CREATE TABLE hookwire.replays (
     job_state text,
     last_seq bigint DEFAULT 0 NOT NULL,
     upper_seq bigint DEFAULT 0 NOT NULL,
+    incident_id bigint,
     CONSTRAINT replays_act_check CHECK ((((source = 'events'::text) AND (act = 'send'::text)) OR ((source = 'dead_letters'::text) AND (act = ANY (ARRAY['send'::text, 'purge'::text]))) OR ((source = 'deliveries'::text) AND (act = 'give_up'::text)) OR ((source = 'jobs'::text) AND (act = 'cancel'::text)))),
     CONSTRAINT replays_check CHECK (((subscription_id IS NOT NULL) OR (source <> 'events'::text))),
+    CONSTRAINT replays_incident_check CHECK (((incident_id IS NULL) OR (source = 'dead_letters'::text))),
     CONSTRAINT replays_rate_per_second_check CHECK ((rate_per_second > 0)),
     CONSTRAINT replays_state_check CHECK ((state = ANY (ARRAY['running'::text, 'paused'::text, 'done'::text, 'cancelled'::text])))
 );
@@ -2425,6 +2519,8 @@ COMMENT ON COLUMN hookwire.replays.job_state IS 'Only jobs in this state; NULL: 
 COMMENT ON COLUMN hookwire.replays.last_seq IS 'Up to this job the range is done.';
 
 COMMENT ON COLUMN hookwire.replays.upper_seq IS 'The last job of the range, fixed at the start.';
+
+COMMENT ON COLUMN hookwire.replays.incident_id IS 'Only dead letters of this incident; NULL: all.';
 
 ALTER TABLE hookwire.replays ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME hookwire.replays_id_seq
@@ -2839,6 +2935,12 @@ ALTER TABLE ONLY hookwire.id_watermarks
 ALTER TABLE ONLY hookwire.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (tenant, topic, key);
 
+ALTER TABLE ONLY hookwire.incident_failures
+    ADD CONSTRAINT incident_failures_pkey PRIMARY KEY (incident_id, minute);
+
+ALTER TABLE ONLY hookwire.incidents
+    ADD CONSTRAINT incidents_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY hookwire.installation
     ADD CONSTRAINT installation_pkey PRIMARY KEY (singleton);
 
@@ -3018,11 +3120,15 @@ CREATE INDEX console_sessions_age ON hookwire.console_sessions USING btree (expi
 
 CREATE INDEX console_sessions_of_key ON hookwire.console_sessions USING btree (key_id, created_at);
 
+CREATE INDEX dead_letters_incident ON hookwire.dead_letters USING btree (incident_id, event_id, subscription_id) WHERE (incident_id IS NOT NULL);
+
 CREATE INDEX dead_letters_kind ON hookwire.dead_letters USING btree (kind, event_id, subscription_id);
 
 CREATE INDEX dead_letters_latest ON hookwire.dead_letters USING btree (died_at) WHERE ((kind <> 'gone'::text) AND (NOT on_purpose));
 
 CREATE INDEX dead_letters_subscription ON hookwire.dead_letters USING btree (subscription_id, event_id);
+
+CREATE INDEX dead_letters_ungrouped ON hookwire.dead_letters USING btree (event_id, subscription_id) WHERE ((incident_id IS NULL) AND (last_outcome IS NOT NULL) AND (kind <> ALL (ARRAY['gone'::text, 'erased'::text])));
 
 CREATE INDEX dead_messages_age ON hookwire.dead_messages USING btree (queue, died_at);
 
@@ -3035,6 +3141,8 @@ CREATE INDEX dead_tasks_kind ON hookwire.dead_tasks USING btree (kind, died_at);
 CREATE INDEX dead_tasks_untold ON hookwire.dead_tasks USING btree (number) WHERE (told_at IS NULL);
 
 CREATE INDEX deliveries_due ON hookwire.deliveries USING btree (subscription_id, due_at, event_id);
+
+CREATE INDEX deliveries_incident ON hookwire.deliveries USING btree (incident_id) WHERE (incident_id IS NOT NULL);
 
 CREATE INDEX deliveries_lane ON hookwire.deliveries USING btree (subscription_id, lane, event_id) WHERE (lane IS NOT NULL);
 
@@ -3065,6 +3173,18 @@ CREATE INDEX held_id ON hookwire.held USING btree (sink, id);
 CREATE INDEX holds_due ON hookwire.holds USING btree (probe_at);
 
 CREATE INDEX idempotency_keys_age ON hookwire.idempotency_keys USING btree (accepted_at);
+
+CREATE INDEX incidents_active ON hookwire.incidents USING btree (id) WHERE is_active;
+
+CREATE UNIQUE INDEX incidents_cause ON hookwire.incidents USING btree (subscription_id, fingerprint) WHERE (subscription_id IS NOT NULL);
+
+CREATE INDEX incidents_first_event ON hookwire.incidents USING btree (first_event_id);
+
+CREATE UNIQUE INDEX incidents_held ON hookwire.incidents USING btree (tenant, sink, fingerprint) WHERE (subscription_id IS NULL);
+
+CREATE INDEX incidents_state ON hookwire.incidents USING btree (state, id);
+
+CREATE INDEX incidents_untold ON hookwire.incidents USING btree (id) WHERE (NOT is_told);
 
 CREATE INDEX intents_decided ON hookwire.intents USING btree (decided_at) WHERE (decided_at IS NOT NULL);
 

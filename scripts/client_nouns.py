@@ -31,6 +31,7 @@ NOUNS = {
     "undelivered": "Deliveries that wait or were given up.",
     "dead_letters": "Deliveries and records that were given up.",
     "replays": "Events sent again, in the background.",
+    "incidents": "Failures grouped by their cause.",
     "holds": "Keys and topics of a broker that wait because a record was refused.",
     "sources": "Kafka topics that are read, and the records that they refused.",
     "erasures": "Contents of events that are removed.",

@@ -20,6 +20,7 @@ _NAMES = {
         "check_drafts check_headers event_digest key_digest lane_digest publish publish_batch shard_of stash_row "
         "stripe_of"
     ),
+    "incident": "incident_notice note_incidents watch_incidents",
     "installation": (
         "answer_bytes_max check_writable ensure_partitions ids_left ids_per_day is_bounded_time "
         "is_readable_json lock_sequence mark_numbers numbers set_numbers_forward tell_operators"

@@ -15,9 +15,9 @@ from egress.retry_after import CAP_SECONDS_MAX
 from event.cloudevents import is_opaque
 from webhooks.breaker import after_probe, is_failure
 from webhooks.claim import Claim
+from webhooks.incidents.operator_event import RESERVED_PREFIX
 from webhooks.lifetime import within_lifetime
 from webhooks.message import REPLAY_HEADER, Messages
-from webhooks.operator_event import RESERVED_PREFIX
 from webhooks.outcome import Outcome, outcome_of_error, outcome_of_response
 from webhooks.result import AttemptName, Result
 from webhooks.retry import DELIVERED, Decision, decide
@@ -31,7 +31,7 @@ _log = structlog.get_logger(__name__)
 
 class Attempts:
     """Makes attempts. ``retry_after_seconds_max`` limits a Retry-After; ``appends_hub_topic``: RabbitHub's callbacks
-    find the routing key in their query (RH-38).
+    find the routing key in their query.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Attempts:
         self._retry_after_seconds_max = retry_after_seconds_max
 
     async def make(self, claims: Sequence[Claim], deadline: float, started_at: datetime) -> Outcome:
-        """Sign, send, judge; ``deadline`` in seconds covers all of it (WH-R12). A failure is an outcome too.
+        """Sign, send, judge; ``deadline`` in seconds covers all of it. A failure is an outcome too.
 
         The claims belong to one subscriber. Several are sent as one batch, and its outcome applies to each.
         """
@@ -59,7 +59,7 @@ class Attempts:
             headers.append(("x-amqp-redelivered", "true" if claim.position > 1 else "false"))
             if self._appends_hub_topic:
                 target = target.with_query([("hub.topic", claim.event.headers.get("x-amqp-routing-key", ""))])
-        # A kept connection may turn out to be closed, and then the client repeats the request by itself (WH-O06).
+        # A kept connection may turn out to be closed, and then the client repeats the request by itself.
         request = Request("POST", target, headers, body, deadline, reuse=not subscriber.at_most_once)
         started = time.monotonic()
         try:
@@ -78,7 +78,7 @@ class Attempts:
 
     def _believed_seconds(self, subscriber: Subscriber) -> float:
         """Return the wait to grant: never past the end of a WebSub lease; for a CloudEvent up to a day, as it demands
-        (WH-R06).
+        .
         """
         most = CAP_SECONDS_MAX if subscriber.sends_cloudevents else self._retry_after_seconds_max
         return (

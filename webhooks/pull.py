@@ -1,4 +1,4 @@
-"""Pull: deliveries that a subscriber fetches instead of having them POSTed (WH-A07).
+"""Pull: deliveries that a subscriber fetches instead of having them POSTed.
 
 ::
 
@@ -9,7 +9,7 @@
 
 The rows, the lease, the fence and the settlement are those of the workers' own deliveries. A receipt names a delivery
 and the fence of its fetch. It is stale once another client has fetched it. A delivery that was returned, or whose lease
-ended, ``attempts_max`` times becomes a dead letter, so nothing loops for ever (WH-12).
+ended, ``attempts_max`` times becomes a dead letter, so nothing loops for ever.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from db.pool import Database, Row
 from event.event import Event
 from webhooks.contents import Contents
+from webhooks.incidents.known import KnownIncidents
 from webhooks.outcome import Outcome
 from webhooks.result import Result
 from webhooks.retry import DELIVERED, Decision
@@ -68,6 +69,7 @@ class Pull:
         self._database = database
         self._contents = contents
         self._name = name
+        self._incidents = KnownIncidents()
 
     async def dequeue(self, subscription: int, most: int, lease_seconds: float, bytes_max: int) -> list[Fetched]:
         """Fetch due deliveries, oldest first, within limits of number and bytes; the rest stays due."""
@@ -121,6 +123,8 @@ class Pull:
     ) -> set[PullReceipt]:
         at = datetime.now(UTC)
         worn = Decision("dead", dead_kind="exhausted")
+        first = [Result(one.event_id, subscription, one.fence, 0, at, outcome, decision) for one in receipts[:1]]
+        incidents = await self._incidents.of(self._database, first)
         async with self._database.transaction() as transaction:
             held = await transaction.fetch("pull.held", subscription, *_columns(receipts))
             results = [
@@ -131,7 +135,7 @@ class Pull:
                 for row in held
             ]  # fmt: skip
             if results:
-                await write_results(transaction, results, self._name)
+                await write_results(transaction, results, self._name, incidents=incidents * len(results))
         return {PullReceipt(row["event_id"], subscription, row["fence"]) for row in held}
 
     async def _dead_letter_worn(self, rows: Sequence[Row], subscription: int) -> None:

@@ -1,8 +1,8 @@
-"""Settlement: finished attempts are written in batches, each with its attempt row, in one statement (WH-P07).
+"""Settlement: finished attempts are written in batches, each with its attempt row, in one statement.
 
 While a statement runs the next batch gathers, so batches grow with the load. A result that nothing depends on waits
 a moment for more results, so that one commit stores several at low rates, too. When the database is down, or cannot
-write, the results wait here: a delivery stays owed until its result is stored (FC-06).
+write, the results wait here: a delivery stays owed until its result is stored.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from runtime.pause import pause
 from webhooks.breaker import BreakerOptions, FailureStats, Turn, has_to_open
 from webhooks.condition import subscription_condition
 from webhooks.error_policy import ErrorPolicy
+from webhooks.incidents.known import KnownIncidents
 from webhooks.result import Result
 
 __all__ = ["Settlement", "write_results"]
@@ -54,6 +55,7 @@ class Settlement:
     ) -> None:
         self._gather_seconds = gather_seconds
         self._errors = errors or ErrorPolicy()
+        self._incidents = KnownIncidents()
         self._notices_of = notices_of
         self._disabled: list[Mapping[str, Any]] = []
         self._breaker = breaker or _USUAL
@@ -149,7 +151,7 @@ class Settlement:
 
     async def _write_refused(self, batch: Sequence[Result], error: Refused) -> None:
         """Find the result that the database refuses by halving; only that result is lost, and its delivery comes due
-        again (WH-12).
+        again.
         """
         if len(batch) == 1:
             _log.error("settlement_refused", event_id=batch[0].event_id, error=str(error))
@@ -162,20 +164,21 @@ class Settlement:
 
     async def _write(self, batch: Sequence[Result]) -> Sequence[FailureStats]:
         counted = [result for result in batch if result.counts]
+        incidents = await self._incidents.of(self._database, batch)
         if counted:
             # In one transaction: a queue's next message must not go to a subscription that this result makes inactive.
             async with self._database.transaction() as session:
-                all_stats = await write_results(session, batch, self._worker, self._breaker)
+                all_stats = await write_results(session, batch, self._worker, self._breaker, incidents)
                 errors = [await self._count_error(session, result) for result in counted]
             ended = [notice for notice in errors if notice is not None]
             self._disabled += ended
             for notice in ended:
                 await self._log_condition("subscription_disabled", notice["subscription"])
             return all_stats
-        return await write_results(self._database, batch, self._worker, self._breaker)
+        return await write_results(self._database, batch, self._worker, self._breaker, incidents)
 
     async def _write_late(self, batch: Sequence[Result]) -> None:
-        """Record successes whose lease may have ended while they could not be written (FC-06)."""
+        """Record successes whose lease may have ended while they could not be written."""
         successes = [result for result in batch if result.outcome.kind == "delivered"]
         if successes:
             await self._database.execute(
@@ -207,7 +210,7 @@ class Settlement:
             await self._database.fetchval("delivery.cancel_ended", [result.subscription_id], _CANCEL_MAX)
 
     async def _count_error(self, session: Session, result: Result) -> Mapping[str, Any] | None:
-        """Count an error durably (RH-43, RH-44); return a notice when the limit is exceeded."""
+        """Count an error durably; return a notice when the limit is exceeded."""
         subscription, outcome = result.subscription_id, result.outcome
         message = outcome.detail or (f"answered {outcome.status}" if outcome.status else outcome.kind)
         ended = await session.fetchval(
@@ -235,7 +238,7 @@ class Settlement:
                 self._disabled.append({"type": "subscription.ended", "subscription": subscription, "reason": reason})
 
     async def _log_condition(self, event: str, subscription: int) -> None:
-        """Log the condition of a subscription, as the API shows it (FT-01), under its public id (FT-10)."""
+        """Log the condition of a subscription, as the API shows it, under its public id."""
         with suppress(DatabaseError):
             row = await self._database.fetchrow("subscription.condition", subscription)
             assert row is not None, "a subscription with a settled result"
@@ -250,10 +253,11 @@ class Settlement:
 
 
 async def write_results(
-    session: Session, batch: Sequence[Result], worker: str, breaker: BreakerOptions = _USUAL
-) -> Sequence[FailureStats]:
+    session: Session, batch: Sequence[Result], worker: str, breaker: BreakerOptions = _USUAL,
+    incidents: Sequence[int | None] = (),
+) -> Sequence[FailureStats]:  # fmt: skip
     """Settle deliveries and record their attempts, in one statement. A stale fence changes nothing. Return the stats of
-    subscriptions that fail, or have failed recently.
+    subscriptions that fail, or have failed recently. ``incidents``: that of each failure; empty if none failed.
     """
     outcomes = [result.outcome for result in batch]
     decisions = [result.decision for result in batch]
@@ -280,6 +284,7 @@ async def write_results(
         [r.failed for r in batch],
         breaker.attempts_max,
         breaker.window_seconds,
+        list(incidents),
     )
     return [FailureStats(**row) for row in rows]
 

@@ -29,8 +29,8 @@ from webhooks.attempt_log import AttemptLog
 from webhooks.claim import Claim, ClaimAnswer, Claimer
 from webhooks.contents import Contents
 from webhooks.direct import Offer, Offers
+from webhooks.incidents.operator_event import notices_of
 from webhooks.metrics import DeliveryMetrics
-from webhooks.operator_event import notices_of
 from webhooks.outcome import Outcome
 from webhooks.result import Result
 from webhooks.schedule import Dispatch, Schedule
@@ -45,7 +45,7 @@ _POLLS = ("delivery.due_subscriptions", "delivery.promote_heads")
 _REST_SECONDS_MAX = 30.0
 _POLL_AGAIN_SECONDS = 0.5
 _LARGE_BYTES = 20_000
-"""Size of a body that Standard Webhooks advises; a larger body is delivered and counted (WH-S10)."""
+"""Size of a body that Standard Webhooks advises; a larger body is delivered and counted."""
 
 
 class Worker:

@@ -130,12 +130,13 @@ def application() -> typer.Typer:
 def _groups() -> dict[str, dict[str, typer.Typer]]:
     """Return the commands that have commands of their own, by panel."""
     from app.cli.commands.config import config
-    from app.cli.commands.deadletters import deadletters
     from app.cli.commands.events import events
-    from app.cli.commands.holds import holds
     from app.cli.commands.jobs import jobs
     from app.cli.commands.keys import keys
     from app.cli.commands.layout import layout
+    from app.cli.commands.mending.deadletters import deadletters
+    from app.cli.commands.mending.holds import holds
+    from app.cli.commands.mending.incidents import incidents
     from app.cli.commands.queues import queues
     from app.cli.commands.requests import requests
     from app.cli.commands.services import services
@@ -150,7 +151,13 @@ def _groups() -> dict[str, dict[str, typer.Typer]]:
         "Services": {"services": services, "requests": requests},
         "Run": {"config": config, "keys": keys, "layout": layout},
         "Publish and receive": {"subscriptions": subscriptions, "topics": topics},
-        "See and mend": {"events": events, "holds": holds, "deadletters": deadletters, "sources": sources},
+        "See and mend": {
+            "events": events,
+            "incidents": incidents,
+            "holds": holds,
+            "deadletters": deadletters,
+            "sources": sources,
+        },
         "The lake": {"pipeline": pipeline},
     }
 

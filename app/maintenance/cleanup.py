@@ -1,5 +1,5 @@
 """Clean-up: make partitions far ahead, delete old idempotency keys, kept answers, sessions and former audiences, cancel
-deliveries of ended subscriptions, fold the ledger. Any number of processes may run it."""
+deliveries of ended subscriptions, watch incidents, fold the ledger. Any number of processes may run it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import structlog
 
+from app.maintenance.incidents import Incidents
 from app.maintenance.ledger import Ledger
 from db.errors import DatabaseError
 from db.pool import Database
@@ -29,6 +30,7 @@ class Cleanup(Periodic):
         super().__init__(interval_seconds)
         self._database = database
         self._ledger = Ledger(database)
+        self._incidents = Incidents(database)
         self._idempotency_seconds = idempotency_seconds
 
     def failed(self, error: Exception) -> None:
@@ -50,6 +52,7 @@ class Cleanup(Periodic):
         ended = [row["id"] for row in await self._database.fetch("delivery.ended_subscriptions")]
         if ended:
             await self._in_batches(lambda: self._database.fetchval("delivery.cancel_ended", ended, _BATCH))
+        await self._incidents.watch(lambda: self._is_stopping)
         await self._ledger.fold(lambda: self._is_stopping)
         return made
 

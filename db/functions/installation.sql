@@ -203,6 +203,7 @@ AS $function$
         UNION ALL SELECT 'dead_tasks_number_seq', (SELECT max(d.number) FROM hookwire.dead_tasks d)
         UNION ALL SELECT 'former_audiences_number_seq', NULL
         UNION ALL SELECT 'holds_id_seq', (SELECT max(h.id) FROM hookwire.holds h)
+        UNION ALL SELECT 'incidents_id_seq', (SELECT max(i.id) FROM hookwire.incidents i)
         UNION ALL SELECT 'intents_id_seq', (SELECT max(i.id) FROM hookwire.intents i)
         UNION ALL SELECT 'job_requests_number_seq', (SELECT max(r.number) FROM hookwire.job_requests r)
         UNION ALL SELECT 'jobs_seq_seq', greatest(

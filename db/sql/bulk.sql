@@ -6,7 +6,7 @@
 SELECT r.act FROM hookwire.replays r WHERE r.state = 'running' AND r.due_at <= now() ORDER BY r.due_at LIMIT 1;
 
 -- name: count_dead
--- Count the dead letters that a purge would delete, up to $9.
+-- Count the dead letters that a purge would delete, up to $9; with $10, those of this incident.
 SELECT count(*) AS records, min(m.event_id) AS oldest, max(m.event_id) AS newest, 0::bigint AS erased, count(*) AS counted
 FROM (
     SELECT d.event_id FROM hookwire.dead_letters d
@@ -15,6 +15,7 @@ FROM (
       AND CASE WHEN $4::text[] IS NULL THEN d.kind NOT IN ('gone', 'erased') ELSE d.kind = ANY ($4) END
       AND ($5::smallint[] IS NULL OR d.last_status = ANY ($5)) AND ($6::bigint[] IS NULL OR d.event_id = ANY ($6))
       AND ($7::timestamptz IS NULL OR d.died_at >= $7) AND ($8::timestamptz IS NULL OR d.died_at < $8)
+      AND ($10::bigint IS NULL OR d.incident_id = $10)
     LIMIT $9
 ) AS m;
 
@@ -48,7 +49,7 @@ WITH job AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 ), seen AS MATERIALIZED (
     SELECT d.* FROM job j CROSS JOIN LATERAL (
-        SELECT x.event_id, x.subscription_id, x.kind, x.last_status, x.died_at FROM hookwire.dead_letters x
+        SELECT x.event_id, x.subscription_id, x.kind, x.last_status, x.died_at, x.incident_id FROM hookwire.dead_letters x
         WHERE x.tenant = j.tenant AND (x.event_id, x.subscription_id) > (j.last_event_id, j.last_subscription_id)
           AND x.event_id <= j.upper_event_id
         ORDER BY x.event_id, x.subscription_id LIMIT j.most) AS d
@@ -57,6 +58,7 @@ WITH job AS MATERIALIZED (
     WHERE (j.subscription_id IS NULL OR s.subscription_id = j.subscription_id)
       AND (j.topic IS NULL OR (SELECT y.topic FROM hookwire.events y WHERE y.id = s.event_id LIMIT 1) = j.topic)
       AND CASE WHEN j.kinds IS NULL THEN s.kind NOT IN ('gone', 'erased') ELSE s.kind = ANY (j.kinds) END
+      AND (j.incident_id IS NULL OR s.incident_id = j.incident_id)
       AND (j.statuses IS NULL OR s.last_status = ANY (j.statuses)) AND (j.event_ids IS NULL OR s.event_id = ANY (j.event_ids))
       AND (j.since_at IS NULL OR s.died_at >= j.since_at) AND (j.until_at IS NULL OR s.died_at < j.until_at)
 ), gone AS (
@@ -122,9 +124,10 @@ WITH job AS MATERIALIZED (
     WHERE ctid = ANY (ARRAY(SELECT h.place FROM head h)) AND NOT isfinite(due_at) AND parked_at IS NULL
     RETURNING subscription_id
 ), buried AS (
-    INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail, on_purpose)
+    INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail, on_purpose,
+                                       incident_id)
     SELECT e.event_id, e.subscription_id, e.tenant, 'exhausted', e.attempts, e.last_status, e.last_outcome,
-           'given up by ' || (SELECT j.actor FROM job j), true
+           'given up by ' || (SELECT j.actor FROM job j), true, e.incident_id
     FROM ended e
     ON CONFLICT DO NOTHING
 ), moved AS (

@@ -6,22 +6,23 @@
 -- limit. Deliveries that ended with their subscription or their contents ask for no action: only their kind names them.
 SELECT * FROM (
     (SELECT 0::bigint AS subscription, r.event_id, r.sink, NULL::text AS subscription_id, NULL::text AS callback, r.topic, r.key,
-            'refused' AS kind, 0 AS attempts, NULL::smallint AS last_status, r.reason AS last_outcome, r.detail, r.died_at
+            'refused' AS kind, 0 AS attempts, NULL::smallint AS last_status, r.reason AS last_outcome, r.detail, r.died_at,
+            NULL::bigint AS incident_id
      FROM hookwire.relay_dead_letters r
-     WHERE r.tenant = $1 AND ($2::text IS NULL OR r.sink = $2) AND $3::bigint IS NULL
+     WHERE r.tenant = $1 AND ($2::text IS NULL OR r.sink = $2) AND $3::bigint IS NULL AND $10::bigint IS NULL
        AND ($4::text IS NULL OR $4 = 'refused') AND (r.event_id, 0::bigint, r.sink) < ($5, $6, $7)
        AND r.event_id >= $9
      ORDER BY r.event_id DESC, r.sink DESC LIMIT $8)
     UNION ALL
     (SELECT d.subscription_id, d.event_id, 'webhooks', s.public_id, s.callback, e.topic, e.key,
-            d.kind, d.attempts, d.last_status, d.last_outcome, d.detail, d.died_at
+            d.kind, d.attempts, d.last_status, d.last_outcome, d.detail, d.died_at, d.incident_id
      FROM hookwire.dead_letters d
      JOIN hookwire.subscriptions s ON s.id = d.subscription_id
      LEFT JOIN hookwire.events e ON e.id = d.event_id
      WHERE d.tenant = $1 AND ($2::text IS NULL OR $2 = 'webhooks') AND ($3::bigint IS NULL OR d.subscription_id = $3)
        AND CASE WHEN $4::text IS NULL THEN d.kind NOT IN ('gone', 'erased') ELSE d.kind = $4 END
        AND (d.event_id, d.subscription_id, 'webhooks') < ($5, $6, $7)
-       AND d.event_id >= $9
+       AND d.event_id >= $9 AND ($10::bigint IS NULL OR d.incident_id = $10)
      ORDER BY d.event_id DESC, d.subscription_id DESC LIMIT $8)
 ) AS every
 ORDER BY event_id DESC, subscription DESC, sink DESC
@@ -29,12 +30,12 @@ LIMIT $8;
 
 -- name: get_record
 SELECT r.event_id, r.sink, NULL AS subscription_id, NULL AS callback, r.topic, r.key, 'refused' AS kind, 0 AS attempts, NULL::smallint AS last_status,
-       r.reason AS last_outcome, r.detail, r.died_at
+       r.reason AS last_outcome, r.detail, r.died_at, NULL::bigint AS incident_id
 FROM hookwire.relay_dead_letters r WHERE r.tenant = $1 AND r.event_id = $2 AND r.sink = $3;
 
 -- name: get_delivery
 SELECT d.subscription_id AS subscription, d.event_id, 'webhooks' AS sink, s.public_id AS subscription_id, s.callback, e.topic, e.key, d.kind, d.attempts,
-       d.last_status, d.last_outcome, d.detail, d.died_at
+       d.last_status, d.last_outcome, d.detail, d.died_at, d.incident_id
 FROM hookwire.dead_letters d
 JOIN hookwire.subscriptions s ON s.id = d.subscription_id
 LEFT JOIN hookwire.events e ON e.id = d.event_id

@@ -117,8 +117,10 @@ WITH ended AS (
     FROM ended e CROSS JOIN LATERAL hookwire.next_in_lane(e.subscription_id, e.lane, e.event_id) AS next
     WHERE d.ctid = next.place AND NOT isfinite(d.due_at) AND d.parked_at IS NULL AND isfinite(coalesce(e.parked_at, e.due_at))
 ), buried AS (
-    INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail, on_purpose)
-    SELECT e.event_id, e.subscription_id, e.tenant, 'exhausted', e.attempts, e.last_status, e.last_outcome, 'given up by ' || $4, true
+    INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail, on_purpose,
+                                       incident_id)
+    SELECT e.event_id, e.subscription_id, e.tenant, 'exhausted', e.attempts, e.last_status, e.last_outcome, 'given up by ' || $4, true,
+           e.incident_id
     FROM ended e
     ON CONFLICT DO NOTHING
 ), audited AS (

@@ -7,17 +7,17 @@
 --
 -- $19 is true if a result counts as a failure of its receiver, false if it does not, and NULL if it proves neither. For
 -- failing subscriptions only, the statement keeps the failures in a row, and the last $20 attempts of all processes
--- within $21 seconds. It returns these counts (WH-I07, WH-I08). Attempts that an open breaker let pass do not count
--- towards opening it.
+-- within $21 seconds. It returns these counts. Attempts that an open breaker let pass do not count
+-- towards opening it. $22 has the incident of each failed result. Its failures are counted by minute.
 WITH result AS MATERIALIZED (
     SELECT * FROM unnest(
         $1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::double precision[], $6::text[], $7::smallint[],
         $8::timestamptz[], $9::real[], $10::real[], $11::real[], $12::text[], $13::text[], $14::text[], $15::bytea[], $16::text[],
-        $18::text[], $19::boolean[])
+        $18::text[], $19::boolean[], $22::bigint[])
     WITH ORDINALITY
     AS r(event_id, subscription_id, fence, decision, delay_seconds, outcome, status,
          started_at, connect_seconds, first_byte_seconds, total_seconds, address, detail, headers, body, kind, reason,
-         failed, place)
+         failed, incident_id, place)
 ), ended AS (
     -- The fence is checked a second time, here and below. After a concurrent update, servers before the minor releases of
     -- autumn 2025 do not check the place again. They would change the row of the next claim.
@@ -35,7 +35,7 @@ WITH result AS MATERIALIZED (
     UPDATE hookwire.deliveries d
     SET due_at = CASE r.decision WHEN 'park' THEN 'infinity' ELSE now() + make_interval(secs => r.delay_seconds) END,
         parked_at = CASE r.decision WHEN 'park' THEN now() END, planned_at = NULL, fence = NULL,
-        last_outcome = r.outcome, last_status = r.status, last_seconds = r.total_seconds
+        last_outcome = r.outcome, last_status = r.status, last_seconds = r.total_seconds, incident_id = r.incident_id
     FROM result r CROSS JOIN LATERAL (
         SELECT x.ctid AS place FROM hookwire.deliveries x
         WHERE x.event_id = ANY (ARRAY[r.event_id]) AND x.subscription_id = r.subscription_id AND x.fence = r.fence
@@ -60,10 +60,17 @@ WITH result AS MATERIALIZED (
     -- If a replay of an event came before its fan-out, the first attempt is stored already.
     ON CONFLICT DO NOTHING
 ), buried AS (
-    INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)
-    SELECT s.event_id, s.subscription_id, s.tenant, r.kind, s.attempts, r.status, r.outcome, coalesce(r.reason, r.detail)
+    INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail, incident_id)
+    SELECT s.event_id, s.subscription_id, s.tenant, r.kind, s.attempts, r.status, r.outcome, coalesce(r.reason, r.detail), r.incident_id
     FROM settled s JOIN result r USING (event_id, subscription_id, fence) WHERE r.decision = 'dead'
     ON CONFLICT DO NOTHING
+), grouped AS (
+    INSERT INTO hookwire.incident_failures AS f (incident_id, minute, tenant, failures, last_at)
+    SELECT r.incident_id, date_trunc('minute', now()), min(s.tenant), count(*), now()
+    FROM settled s JOIN result r USING (event_id, subscription_id, fence) WHERE r.incident_id IS NOT NULL
+    GROUP BY r.incident_id
+    ORDER BY r.incident_id -- the same order in all workers prevents deadlocks
+    ON CONFLICT (incident_id, minute) DO UPDATE SET failures = f.failures + excluded.failures, last_at = excluded.last_at
 ), watched AS MATERIALIZED (
     SELECT r.subscription_id FROM result r WHERE r.failed IS NOT NULL
     GROUP BY r.subscription_id
@@ -110,7 +117,7 @@ RETURNING f.subscription_id, f.failures_before, f.failures, cardinality(f.failed
 -- name: settle_late
 -- Store successes whose settlement was repeated, regardless of the fence, for subscriptions with at_most_once. No worker
 -- sends such a delivery again, so the success holds. Meanwhile another worker may have claimed the delivery, or ended it
--- as a dead letter with the outcome "unknown" (FC-06).
+-- as a dead letter with the outcome "unknown".
 WITH result AS MATERIALIZED (
     SELECT r.* FROM unnest($1::bigint[], $2::bigint[], $3::timestamptz[], $4::smallint[], $5::real[])
         AS r(event_id, subscription_id, started_at, status, total_seconds)
@@ -171,12 +178,12 @@ WITH ended AS (
             ORDER BY x.event_id LIMIT 1
         ) AS d))
       AND fence = ANY ($3::bigint[])
-    RETURNING event_id, subscription_id, tenant, lane, attempts, last_status, last_outcome
+    RETURNING event_id, subscription_id, tenant, lane, attempts, last_status, last_outcome, incident_id
 ), promoted AS (
     UPDATE hookwire.deliveries d SET due_at = now()
     FROM ended e CROSS JOIN LATERAL hookwire.next_in_lane(e.subscription_id, e.lane, e.event_id) AS next
     WHERE d.ctid = next.place AND NOT isfinite(d.due_at) AND d.parked_at IS NULL
 )
-INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail)
-SELECT event_id, subscription_id, tenant, 'internal', attempts - 1, last_status, last_outcome, $4 FROM ended
+INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail, incident_id)
+SELECT event_id, subscription_id, tenant, 'internal', attempts - 1, last_status, last_outcome, $4, incident_id FROM ended
 ON CONFLICT DO NOTHING;

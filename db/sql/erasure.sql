@@ -143,6 +143,8 @@ WITH remembered AS (
     RETURNING 1
 ), letters AS (
     UPDATE hookwire.dead_letters l SET detail = NULL WHERE l.event_id = ANY ($1::bigint[]) AND l.detail IS NOT NULL
+), causes AS (
+    UPDATE hookwire.incidents i SET excerpt = '' WHERE i.first_event_id = ANY ($1::bigint[]) AND i.excerpt <> ''
 ), records AS (
     UPDATE hookwire.relay_dead_letters l
     SET detail = '', key = CASE WHEN $3 AND l.key !~ '^sha256:[0-9a-f]{64}$'
@@ -187,7 +189,7 @@ WITH freed AS MATERIALIZED (
     UNION ALL
     SELECT c.oid, false FROM pg_class c
     WHERE c.relnamespace = 'hookwire'::regnamespace AND EXISTS (SELECT FROM freed)
-      AND c.relname IN ('dead_letters', 'deliveries', 'held', 'holds', 'idempotency_keys', 'job_archive', 'job_rates', 'job_requests', 'jobs',
+      AND c.relname IN ('dead_letters', 'deliveries', 'held', 'holds', 'idempotency_keys', 'incidents', 'job_archive', 'job_rates', 'job_requests', 'jobs',
                         'relay_dead_letters')
 )
 SELECT 'hookwire.' || c.relname AS name, pg_total_relation_size(c.oid) AS bytes, h.has_events,

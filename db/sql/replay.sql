@@ -4,8 +4,8 @@
 -- End at the newest event of now, and begin at the first event of the range. $13 says what is done with each.
 WITH made AS (
     INSERT INTO hookwire.replays (tenant, source, subscription_id, topic, kinds, statuses, event_ids, since_at, until_at,
-        rate_per_second, actor, reason, act, job_kind, job_state, lower_event_id, last_event_id, upper_event_id, upper_seq)
-    SELECT $1, $2, $3, $4, $5::text[], $6::smallint[], $7::bigint[], $8, $9, $10, $11, $12, $13, $14, $15, b.low, b.low, b.high,
+        rate_per_second, actor, reason, act, job_kind, job_state, incident_id, lower_event_id, last_event_id, upper_event_id, upper_seq)
+    SELECT $1, $2, $3, $4, $5::text[], $6::smallint[], $7::bigint[], $8, $9, $10, $11, $12, $13, $14, $15, $16, b.low, b.low, b.high,
            CASE $2 WHEN 'jobs' THEN coalesce((SELECT j.seq FROM hookwire.jobs j ORDER BY j.seq DESC LIMIT 1), 0) ELSE 0 END
     FROM (SELECT coalesce((SELECT min(n) - 1 FROM unnest($7::bigint[]) AS n), 0) AS low,
                  coalesce((SELECT max(n) FROM unnest($7::bigint[]) AS n), (SELECT last_value FROM hookwire.event_id)) AS high) AS b
@@ -31,7 +31,7 @@ WITH made AS (
 SELECT id FROM made;
 
 -- name: count
--- Count the records of a replay up to $10. Return the count, the oldest and the newest event. Erased events are counted
+-- Count the records of a replay up to $10, with $11 those of an incident. Return the count, the oldest and the newest event. Erased events are counted
 -- apart; a filter cannot judge them any more.
 SELECT count(*) FILTER (WHERE NOT m.is_erased) AS records, min(m.event_id) FILTER (WHERE NOT m.is_erased) AS oldest,
        max(m.event_id) FILTER (WHERE NOT m.is_erased) AS newest, count(*) FILTER (WHERE m.is_erased) AS erased, count(*) AS counted
@@ -61,6 +61,7 @@ FROM (
         WHERE $2 = 'dead_letters' AND d.tenant = $1 AND ($3::bigint IS NULL OR d.subscription_id = $3)
           AND ($4::text IS NULL OR e.topic = $4) AND ($5::text[] IS NULL OR d.kind = ANY ($5))
           AND ($6::smallint[] IS NULL OR d.last_status = ANY ($6))
+          AND ($11::bigint IS NULL OR d.incident_id = $11)
           AND ($7::bigint[] IS NULL OR d.event_id = ANY ($7)) AND ($8::timestamptz IS NULL OR d.died_at >= $8)
           AND ($9::timestamptz IS NULL OR d.died_at < $9)
     ) AS every
@@ -99,7 +100,16 @@ WITH job AS MATERIALIZED (
           AND (x.event_id, x.subscription_id) > (j.last_event_id, j.last_subscription_id) AND x.event_id <= j.upper_event_id
         ORDER BY x.event_id, x.subscription_id LIMIT j.most) AS d
     LEFT JOIN LATERAL (SELECT y.topic FROM hookwire.events y WHERE y.id = d.event_id LIMIT 1) AS e ON true
-    WHERE j.source = 'dead_letters'
+    WHERE j.source = 'dead_letters' AND j.incident_id IS NULL
+    UNION ALL
+    SELECT d.event_id, d.subscription_id, e.topic, d.died_at, d.kind, d.last_status
+    FROM job j CROSS JOIN LATERAL (
+        SELECT x.* FROM hookwire.dead_letters x
+        WHERE x.incident_id = j.incident_id AND (x.event_id, x.subscription_id) > (j.last_event_id, j.last_subscription_id)
+          AND x.event_id <= j.upper_event_id
+        ORDER BY x.event_id, x.subscription_id LIMIT j.most) AS d
+    LEFT JOIN LATERAL (SELECT y.topic FROM hookwire.events y WHERE y.id = d.event_id LIMIT 1) AS e ON true
+    WHERE j.source = 'dead_letters' AND j.incident_id IS NOT NULL
 ), event AS MATERIALIZED (
     SELECT y.* FROM (SELECT DISTINCT s.event_id FROM seen s ORDER BY s.event_id) AS s
     CROSS JOIN LATERAL (
@@ -111,7 +121,7 @@ WITH job AS MATERIALIZED (
     FROM job j CROSS JOIN seen s
     JOIN hookwire.subscriptions u ON u.id = s.subscription_id AND u.state IN ('active', 'disabled')
     JOIN event e ON e.id = s.event_id
-    WHERE (u.topic_regex IS NULL OR j.source = 'dead_letters' OR s.topic ~ u.topic_regex)
+    WHERE (j.subscription_id IS NULL OR s.subscription_id = j.subscription_id) AND (u.topic_regex IS NULL OR j.source = 'dead_letters' OR s.topic ~ u.topic_regex)
       AND (j.source = 'dead_letters' OR e.erased_at IS NOT NULL OR hookwire.event_passes(
            e.topic, e.key, e.accepted_at, e.content_type, e.headers, e.payload, u.filter_path))
       AND (j.topic IS NULL OR s.topic = j.topic) AND (j.kinds IS NULL OR s.kind = ANY (j.kinds))
@@ -170,7 +180,7 @@ SELECT $1, $5, $6, 'replay ' || t.id, $7, t.replayed FROM turned t
 RETURNING id;
 
 -- name: list
-SELECT r.id, r.state, r.source, r.act, r.job_kind, r.job_state, s.public_id AS subscription_id, r.topic, r.kinds, r.statuses, r.since_at, r.until_at,
+SELECT r.id, r.state, r.source, r.act, r.job_kind, r.job_state, r.incident_id, s.public_id AS subscription_id, r.topic, r.kinds, r.statuses, r.since_at, r.until_at,
        r.rate_per_second, r.actor, r.reason, r.created_at, r.updated_at, r.examined, r.replayed, r.erased,
        CASE WHEN r.state = 'done' THEN 1 WHEN r.source = 'jobs' THEN r.last_seq::double precision / greatest(r.upper_seq, 1)
             ELSE (r.last_event_id - r.lower_event_id)::double precision / greatest(r.upper_event_id - r.lower_event_id, 1) END AS progress

@@ -13,6 +13,7 @@ ERASED = {
     "events": {"content_type", "headers", "key", "payload"},
     "attempts": {"detail", "response_body", "response_headers"},
     "dead_letters": {"detail"},
+    "incidents": {"excerpt"},
     "relay_dead_letters": {"detail", "key"},
     "deliveries": {"lane"},
     "idempotency_keys": {"fingerprint"},
@@ -27,6 +28,10 @@ KEPT = {
     "events": {"sinks": _WORDS, "tenant": _WORDS, "topic": _WORDS},
     "attempts": dict.fromkeys(("address", "decision", "outcome", "tenant", "trigger", "worker"), _WORDS),
     "dead_letters": dict.fromkeys(("kind", "last_outcome", "tenant"), _WORDS),
+    "incidents": {
+        "fingerprint": "a digest, which tells no content",
+        **dict.fromkeys(("actor", "kind", "outcome", "reason", "sink", "state", "tenant"), _WORDS),
+    },
     "relay_dead_letters": dict.fromkeys(("reason", "sink", "tenant", "topic"), _WORDS),
     "deliveries": dict.fromkeys(("last_outcome", "tenant"), _WORDS),
     "idempotency_keys": {
@@ -82,6 +87,7 @@ ELSEWHERE = {
             "delivery_failures",
             "erased_events",
             "fanout_cursors",
+            "incident_failures",
             "lake_backlog",
             "lake_batches",
             "lake_metrics",
@@ -143,6 +149,7 @@ foreign_topics: digest entries etag hub_url last_error last_modified self_url te
 former_audiences: filter_path tenant topic topic_regex
 held: key sink tenant topic
 holds: detail key reason sink tenant topic
+incident_failures: tenant
 installation: incarnation server
 intents: callback callback_host denial identity key_id mode rabbithub reason requester requester_network sealed
   signature_method stage state tenant topic topic_url verify verify_token
@@ -262,6 +269,8 @@ INSERT INTO hookwire.attempts (event_id, subscription_id, started_at, number, to
     VALUES (7, 1, now(), 1, 0, 'default', 'timeout', 'retry', 'first', 'w', 'MARK', '{"x": "MARK"}', 'MARK');
 INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, detail)
     VALUES (7, 1, 'default', 'exhausted', 1, 'MARK');
+INSERT INTO hookwire.incidents (tenant, subscription_id, sink, fingerprint, outcome, excerpt, first_event_id)
+    VALUES ('default', 1, 'webhooks', 'f', 'timeout', 'MARK', 7);
 INSERT INTO hookwire.relay_dead_letters (sink, event_id, tenant, topic, key, shard, layout, reason, detail)
     VALUES ('kafka', 7, 'default', 't', 'MARK', 1, 1, 'refused', 'MARK');
 INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, lane)

@@ -48,7 +48,8 @@ _FILLED: dict[str, dict[str, str]] = {
         "identity": "sha256(n::text::bytea)", "lease_until": "now() + interval '9 days'",
     },
     "former_audiences": {}, "subscription_secrets": {}, "fanout_cursors": {}, "delivery_gates": {},
-    "delivery_failures": {},
+    "delivery_failures": {}, "incident_failures": {},
+    "incidents": {"outcome": "'timeout'", "fingerprint": "'x' || n", "subscription_id": "n"},
     "deliveries": {"fence": "CASE n % 2 WHEN 1 THEN n END"},
     "attempts": {"number": "1", "outcome": "'timeout'", "decision": "'retry'", "trigger": "'first'"},
     "dead_letters": {"kind": "'exhausted'"},
@@ -125,7 +126,8 @@ _OWN: dict[str, dict[int, str]] = {
 _WHOLE = {
     # lists, counts and checks that people ask for, page by page or from end to end
     "bulk.count_dead", "bulk.count_jobs", "bulk.count_open",
-    "console.topics_lately", "hold.list", "hold.page", "job.archived_kinds", "job.kinds",
+    "console.topics_lately", "hold.list", "hold.page", "incident.page", "incident.watch",
+    "job.archived_kinds", "job.kinds",
     "job.live_counts", "job.put_kind", "job.schedules", "job.statistics", "key.list", "ledger.compare",
     "rabbithub.errors", "rabbithub.subscriptions", "request.count", "subscription.count", "subscription.list",
     "source.loops", "task.counts", "task.dead", "task.dead_kinds", "task.kinds", "task.list", "undelivered.dead",

@@ -58,7 +58,7 @@ _DRAIN = "DELETE FROM hookwire.outbox; DELETE FROM hookwire.deliveries"
 _SETTLED = (
     [1, 2], [2, 3], [1, 1], ["delivered", "retry"], [0.0, 5.0], ["delivered", "server_error"], [204, 500],
     ["now", "now"], [0.1, 0.1], [0.1, 0.1], [0.1, 0.1], ["NULL"] * 2, ["NULL"] * 2, ["NULL"] * 2, ["NULL"] * 2,
-    ["NULL"] * 2, "w1", ["NULL"] * 2, ["true", "false"], 20, 300.0,
+    ["NULL"] * 2, "w1", ["NULL"] * 2, ["true", "false"], 20, 300.0, ["NULL", 7],
 )  # fmt: skip
 
 # name, arguments
@@ -305,7 +305,8 @@ _FILTERED: list[tuple[str, tuple[object, ...]]] = [
         ("delivery.list", ("default", None, None, state, _LAST, _LAST, 51, 0, None, None, 0))
         for state in ("pending", "parked", "sending", "retrying", "dead")
     ),
-    ("dead_letter.page", ("default", None, 7, None, _LAST, _LAST, "webhooks", 51, 0)),
+    ("dead_letter.page", ("default", None, 7, None, _LAST, _LAST, "webhooks", 51, 0, None)),
+    ("dead_letter.page", ("default", None, None, None, _LAST, _LAST, "webhooks", 51, 0, 7)),
 ]
 
 

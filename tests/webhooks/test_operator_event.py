@@ -10,7 +10,7 @@ from tests.hostile.server import hostile_server
 from tests.waiting import until
 from tests.webhooks.harness import Harness, delivery_harness
 from webhooks.breaker import BreakerOptions, FailureStats
-from webhooks.operator_event import notices_of
+from webhooks.incidents.operator_event import notices_of
 from webhooks.outcome import Outcome
 from webhooks.result import Result
 from webhooks.retry import Decision

@@ -17,7 +17,7 @@ async def job(harness: Harness, source: str, subscription: int | None, **chosen:
     values = [chosen.get(name) for name in names]
     return int(
         await harness.database.fetchval(
-            "replay.create", "default", source, subscription, *values, "me", "why", "send", None, None
+            "replay.create", "default", source, subscription, *values, "me", "why", "send", None, None, None
         )
     )
 
@@ -97,7 +97,7 @@ async def test_a_replay_takes_the_dead_letters_that_its_filter_names(
         values = [chosen.get(name) for name in names]
         if chosen.get("statuses"):
             expected = [2, 3]
-        counted = await harness.database.fetchrow("replay.count", "default", "dead_letters", None, *values, 1000)
+        counted = await harness.database.fetchrow("replay.count", "default", "dead_letters", None, *values, 1000, None)
         assert counted is not None
         await job(harness, "dead_letters", None, **chosen)
         await finish(harness)

@@ -30,6 +30,7 @@ Kinds = Annotated[
     ),
 ]
 Statuses = Annotated[list[int] | None, typer.Option("--status", help="Status of the last answer; may be repeated.")]
+Incident = Annotated[str | None, typer.Option("--incident", help="Only dead letters of this incident (inc_...).")]
 Rate = Annotated[int | None, typer.Option("--rate", min=1, help="The largest number of deliveries per second.")]
 Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Count the deliveries and send none.")]
@@ -39,9 +40,9 @@ _DEADLINE_SECONDS = 60.0
 
 def replay(
     subscription: Subscription = None, dead_letters: DeadLetters = False, topic: Topic = None, event: Events = None,
-    since: Since = None, until: Until = None, kind: Kinds = None, status: Statuses = None, rate: Rate = None,
-    why: Why = None, dry_run: DryRun = False, wait: Wait = True, url: Url = None, as_json: Json = False,
-    config: Config = None,
+    since: Since = None, until: Until = None, kind: Kinds = None, status: Statuses = None,
+    incident: Incident = None, rate: Rate = None, why: Why = None, dry_run: DryRun = False, wait: Wait = True,
+    url: Url = None, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
     """Send events again to a subscription, or dead letters to their subscriptions. Ctrl-C does not end the replay.
 
@@ -50,6 +51,8 @@ def replay(
       hookwire replay --subscription sub_3f1c0a9be2d45c7780aa --since 2h --dry-run
 
       hookwire replay --dead-letters --since 2026-01-15T09:00Z --status 503 --rate 50 --why 'the shop is back'
+
+      hookwire replay --dead-letters --incident inc_3 --rate 50
     """
     from app.cli.moment import moment
 
@@ -59,7 +62,8 @@ def replay(
     asked = {
         "source": "dead_letters" if dead_letters else "events", "subscription_id": subscription, "topic": topic,
         "event_ids": event or None, "since": first, "until": last,
-        "kinds": kind or None, "statuses": status or None, "rate_per_second": rate, "reason": why,
+        "kinds": kind or None, "statuses": status or None, "incident_id": incident,
+        "rate_per_second": rate, "reason": why,
     }  # fmt: skip
     if subscription is None and not dead_letters:
         raise CommandFailed("name who gets them by --subscription, or choose --dead-letters", 2)
@@ -79,7 +83,8 @@ async def _replay(body: dict[str, Any], url: str | None, wait: bool, as_json: bo
         say(json.dumps(made))
     elif body["dry_run"]:
         span = f", from {made['oldest']} to {made['newest']}" if made["records"] else ""
-        say(f"would send {'more than ' if made['more'] else ''}{made['records']}{span}")
+        forecast = f", in {made['seconds_min']:g} s at least" if made["seconds_min"] else ""
+        say(f"would send {'more than ' if made['more'] else ''}{made['records']}{span}{forecast}")
     else:
         say(f"{made['id']} {made['state']}: {made['replayed']} sent again")
     return 0

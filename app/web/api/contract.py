@@ -47,6 +47,7 @@ _TAGS = [
     {"name": "requests", "description": "Requests to services: their replies, now or later."},
     {"name": "jobs", "description": "Work for people and machines: assign, delay, review, claim, complete."},
     {"name": "deliveries", "description": "Every event for every subscription, and every attempt."},
+    {"name": "incidents", "description": "Failures grouped by their cause, with a state that people set."},
     {"name": "holds", "description": "Keys and topics of a broker that wait because a record was refused."},
     {
         "name": "dead letters",

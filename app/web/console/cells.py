@@ -19,10 +19,12 @@ NOTHING: Final = "&ndash;"
 _TEXT_MAX: Final = 300
 _BODY_MAX: Final = 4_000
 TONES: Final = {
-    **dict.fromkeys(("delivered", "healthy", "active", "verified", "completed", "sent", "answered", "done"), "good"),
-    **dict.fromkeys(("retrying", "retry", "paused", "disabled", "verifying", "unfetched", "review"), "warn"),
+    **dict.fromkeys(("delivered", "healthy", "active", "verified", "completed", "sent", "answered", "done",
+                     "resolved"), "good"),
+    **dict.fromkeys(("retrying", "retry", "paused", "disabled", "verifying", "unfetched", "review",
+                     "open"), "warn"),
     **dict.fromkeys(("failing", "failed", "dead", "held", "parked", "gone", "denied", "down", "late", "slow", "behind",
-                     "discarded", "exhausted", "declined", "aborted", "internal", "expired"), "bad"),
+                     "discarded", "exhausted", "declined", "aborted", "internal", "expired", "active now"), "bad"),
 }  # fmt: skip
 
 
@@ -109,6 +111,7 @@ _KINDS: Final = {
     "event_id": "events",
     "last_event_id": "events",
     "delivery_id": "deliveries",
+    "incident_id": "incidents",
 }
 
 

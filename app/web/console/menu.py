@@ -9,8 +9,9 @@ __all__ = ["MENU", "TITLES"]
 
 TITLES: Final[Mapping[str, str]] = {
     "events": "Events", "topics": "Topics", "subscriptions": "Subscriptions", "deliveries": "Deliveries",
-    "undelivered": "Undelivered", "dead-letters": "Dead letters", "holds": "Holds", "replays": "Replays",
-    "queues": "Queues", "tasks": "Tasks", "jobs": "Jobs", "services": "Services", "requests": "Requests",
-    "sources": "Sources", "refusals": "Refused records", "upstreams": "Upstreams", "keys": "API keys", "audit": "Audit",
+    "undelivered": "Undelivered", "incidents": "Incidents", "dead-letters": "Dead letters", "holds": "Holds",
+    "replays": "Replays", "queues": "Queues", "tasks": "Tasks", "jobs": "Jobs", "services": "Services",
+    "requests": "Requests", "sources": "Sources", "refusals": "Refused records", "upstreams": "Upstreams",
+    "keys": "API keys", "audit": "Audit",
 }  # fmt: skip
 MENU: Final = (("../console", "Status"), *TITLES.items())

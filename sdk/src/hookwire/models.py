@@ -38,6 +38,8 @@ __all__ = [
     "HeldRequest",
     "Hold",
     "HoldDetail",
+    "Incident",
+    "IncidentDetail",
     "Job",
     "JobCallbacks",
     "JobKind",
@@ -47,6 +49,7 @@ __all__ = [
     "Kind",
     "Live",
     "Message",
+    "Minute",
     "Move",
     "Numbers",
     "OwnReplay",
@@ -209,6 +212,7 @@ class DeadLetter(Model):
     last_status: int | None
     last_outcome: str | None
     detail: str | None
+    incident_id: str | None
     died_at: datetime
 
 
@@ -291,6 +295,7 @@ class DryRun(Model):
     records: int
     erased: int
     more: bool
+    seconds_min: float | None
     oldest: str | None
     newest: str | None
 
@@ -499,6 +504,75 @@ class HoldDetail(Model):
     since: datetime
     next_attempt_at: datetime
     oldest: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Incident(Model):
+    """A cause of failures."""
+
+    moments: ClassVar[frozenset[str]] = frozenset({"first_at", "last_at", "changed_at"})
+    id: str
+    kind: str
+    state: str
+    active: bool
+    sink: str
+    subscription_id: str | None
+    topic: str | None
+    callback: str | None
+    outcome: str
+    status: int | None
+    excerpt: str | None
+    waiting: int
+    dead: int
+    more: bool
+    failures: int
+    failures_5_minutes: int
+    failures_hour_before: int
+    first_at: datetime
+    last_at: datetime
+    changed_at: datetime
+    actor: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Minute(Model):
+    """The failures of one minute."""
+
+    moments: ClassVar[frozenset[str]] = frozenset({"at"})
+    at: datetime
+    failures: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncidentDetail(Model):
+    """A cause of failures with its last 65 minutes."""
+
+    nested: ClassVar[Mapping[str, type[Model]]] = {"minutes": Minute}
+    moments: ClassVar[frozenset[str]] = frozenset({"first_at", "last_at", "changed_at"})
+    id: str
+    kind: str
+    state: str
+    active: bool
+    sink: str
+    subscription_id: str | None
+    topic: str | None
+    callback: str | None
+    outcome: str
+    status: int | None
+    excerpt: str | None
+    waiting: int
+    dead: int
+    more: bool
+    failures: int
+    failures_5_minutes: int
+    failures_hour_before: int
+    first_at: datetime
+    last_at: datetime
+    changed_at: datetime
+    actor: str | None
+    reason: str | None
+    minutes: Sequence[Minute]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -876,6 +950,7 @@ class Replay(Model):
     act: str
     job_kind: str | None
     job_state: str | None
+    incident_id: str | None
     subscription_id: str | None
     topic: str | None
     kinds: Sequence[str] | None
@@ -891,6 +966,7 @@ class Replay(Model):
     examined: int
     replayed: int
     erased: int
+    seconds_left: float | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,6 +46,7 @@ _TABLE = {
         "GET /hub/pairs", "GET /upstreams",
         "GET /sources", "GET /sources/{source}", "GET /sources/{source}/refusals", "GET /source-refusals",
         "GET /source-refusals/{refusal}",
+        "GET /incidents", "GET /incidents/{incident}",
         "GET /keys", "GET /holds", "GET /holds/{hold}", "GET /dead-letters", "GET /dead-letters/{dead_letter}",
         "GET /replays", "GET /replays/{replay}", "GET /audit", "GET /metrics", "GET /status",
         "GET /rabbithub/endpoint/{kind}/{name}",
@@ -60,6 +61,8 @@ _TABLE = {
     "operate": [
         "POST /sources/{source}/pause", "POST /sources/{source}/resume", "POST /sources/{source}/reset",
         "POST /source-refusals/{refusal}/retry", "POST /source-refusals/{refusal}/give-up",
+        "POST /incidents/{incident}/acknowledge", "POST /incidents/{incident}/resolve",
+        "POST /incidents/{incident}/ignore", "POST /incidents/{incident}/reopen",
         "POST /deliveries/{delivery_id}/retry", "POST /holds/{hold}/give-up",
         "POST /deliveries/{delivery_id}/give-up", "POST /holds/{hold}/retry",
         "POST /dead-letters/{dead_letter}/retry",

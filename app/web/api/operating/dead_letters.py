@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.events.event_search import Since, Until, id_range
+from app.web.api.operating.incidents import incident_number, known_incident
 from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.known_subscription import find
@@ -54,6 +55,7 @@ _EXAMPLE: dict[str, Any] = {
     "last_status": 500,
     "last_outcome": "server_error",
     "detail": None,
+    "incident_id": "inc_3",
     "died_at": "2026-01-18T13:06:07.131002Z",
 }
 
@@ -75,6 +77,7 @@ class DeadLetterOut(BaseModel):
     last_status: int | None
     last_outcome: str | None
     detail: str | None
+    incident_id: str | None = Field(description="The incident of its last failure; null: none, or not grouped yet.")
     died_at: datetime
 
 
@@ -109,6 +112,7 @@ def _out(row: Row, incarnation: str) -> DeadLetterOut:
             "event_id": format_event_id(incarnation, row["event_id"]),
             "subscription_id": row["subscription_id"],
             "callback": row["callback"],
+            "incident_id": f"inc_{row['incident_id']}" if row["incident_id"] is not None else None,
         }
     )
 
@@ -122,6 +126,7 @@ async def list_dead_letters(
     sink: Annotated[Literal["kafka", "amqp", "webhooks"] | None, Query()] = None,
     subscription_id: Annotated[str | None, Query(max_length=60, pattern=r"^[ -~]*$")] = None,
     kind: Annotated[Kind | None, Query()] = None,
+    incident_id: Annotated[str | None, Query(pattern=r"^inc_[0-9]{1,18}$")] = None,
     since: Since = None,
     until: Until = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
@@ -130,18 +135,21 @@ async def list_dead_letters(
     """Newest event first; `Link: rel="next"` and `next_cursor` lead to the next page. `since` and `until` refer to the
     event. Without `kind`, deliveries that ended with their subscription or their contents are left out.
 
-    A key for some topics names a subscription of these.
+    A key for some topics names a subscription of these, or an incident of one.
     """
     subscription = None
     if subscription_id is not None:
         subscription = (await find(request, subscription_id, context))["id"]
-    else:
+    if incident_id is not None:
+        await known_incident(request, incident_id, context)
+    if subscription_id is None and incident_id is None:
         require_every_topic(request)
     low, high = await id_range(context, since, until)
     before = read_cursor(cursor, [int, int, str]) or [high, 0 if until is not None else _LARGEST, ""]
     rows = await context.database.fetch_filtered(
-        "dead_letter.page", "default", sink, subscription, kind, *before, limit + 1, low
-    )
+        "dead_letter.page", "default", sink, subscription, kind, *before, limit + 1, low,
+        None if incident_id is None else incident_number(incident_id),
+    )  # fmt: skip
     last = rows[limit - 1] if len(rows) > limit else None
     key = [last["event_id"], last["subscription"], last["sink"]] if last else None
     next_cursor = link_next(request, response, key)

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.web.api.operating.incidents import incident_number, known_incident
 from app.web.api.route.actor import Reason, Reasoned, actor_of
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.event_ids import event_number
@@ -41,6 +42,7 @@ _EXAMPLE: dict[str, Any] = {
     "act": "send",
     "job_kind": None,
     "job_state": None,
+    "incident_id": None,
     "subscription_id": "sub_3f1c0a9be2d45c7780aa",
     "topic": None,
     "kinds": ["exhausted"],
@@ -56,6 +58,7 @@ _EXAMPLE: dict[str, Any] = {
     "examined": 400,
     "replayed": 200,
     "erased": 0,
+    "seconds_left": 3.0,
 }
 
 
@@ -86,6 +89,9 @@ class ReplayIn(BaseModel):
     )
     job_kind: str | None = Field(None, max_length=200, pattern=r"^[ -~]+$", description="Only jobs of this kind.")
     job_state: OpenJobState | None = Field(None, description="Only jobs in this state.")
+    incident_id: str | None = Field(
+        None, pattern=r"^inc_[0-9]{1,18}$", description="Only dead letters of this incident."
+    )
     subscription_id: str | None = Field(
         None,
         max_length=60,
@@ -121,6 +127,7 @@ class ReplayOut(BaseModel):
     act: Act
     job_kind: str | None
     job_state: str | None
+    incident_id: str | None
     subscription_id: str | None
     topic: str | None
     kinds: list[str] | None
@@ -139,6 +146,10 @@ class ReplayOut(BaseModel):
         "not made twice."
     )
     erased: int = Field(description="Deliveries not made, because the contents of their event were erased.")
+    seconds_left: float | None = Field(
+        description="A forecast: at the rate so far it ends in so many seconds. Null before the first step, and "
+        "when it does not run."
+    )
 
 
 class DryRunOut(BaseModel):
@@ -152,6 +163,7 @@ class DryRunOut(BaseModel):
                     "records": 200,
                     "erased": 0,
                     "more": False,
+                    "seconds_min": 2.0,
                     "oldest": "evt_k3v7q2ha_42",
                     "newest": "evt_k3v7q2ha_977",
                 }
@@ -163,6 +175,9 @@ class DryRunOut(BaseModel):
     records: int
     erased: int = Field(description="Records left out, because the contents of their event were erased.")
     more: bool = Field(description="The count stopped there; there are more.")
+    seconds_min: float | None = Field(
+        description="A forecast: with this `rate_per_second` it takes at least so many seconds. Null without a rate."
+    )
     oldest: str | None
     newest: str | None
 
@@ -178,7 +193,16 @@ class ReplayPage(BaseModel):
 
 def _out(row: Row) -> ReplayOut:
     values = {**row, "id": f"replay_{row['id']}", "since": row["since_at"], "until": row["until_at"]}
-    return ReplayOut.model_validate(values)
+    incident = f"inc_{row['incident_id']}" if row["incident_id"] is not None else None
+    return ReplayOut.model_validate(values | {"incident_id": incident, "seconds_left": _seconds_left(row)})
+
+
+def _seconds_left(row: Row) -> float | None:
+    """Return the forecast of a running replay: the rest of its range at the rate so far."""
+    took = (row["updated_at"] - row["created_at"]).total_seconds()
+    if row["state"] != "running" or not row["progress"] or took <= 0:
+        return None
+    return round(float(took * (1 - row["progress"]) / row["progress"]), 1)
 
 
 def _number(replay: str) -> int:
@@ -197,12 +221,14 @@ async def create(body: ReplayIn, request: Request, response: Response, context: 
     """Starts at once, in the background. Deliveries are marked `hookwire-replay: true` and have a new schedule. An
     ordered subscription gets them after later events. What is being sent is not given up.
     """
+    if body.incident_id is not None:
+        await known_incident(request, body.incident_id, context)
     selection = await _selection(body, context)
     if body.dry_run:
         return JSONResponse((await _count(body, selection, context)).model_dump())
     number = await context.database.fetchval(
         "replay.create", *selection, body.rate_per_second, actor_of(request), body.reason, body.act, body.job_kind,
-        body.job_state,
+        body.job_state, _incident(body),
     )  # fmt: skip
     response.headers["Location"] = f"/replays/replay_{number}"
     return await _get(number, context)
@@ -240,10 +266,16 @@ def _check(body: ReplayIn) -> None:
         raise Problem("invalid-parameter", f"With the source {body.source} the act is {acts}.", parameter="act")
     if body.source != "dead_letters" and (body.kinds or body.statuses):
         raise Problem("invalid-parameter", "kinds and statuses choose among dead letters.", parameter="source")
+    if body.source != "dead_letters" and body.incident_id:
+        raise Problem("invalid-parameter", "incident_id chooses among dead letters.", parameter="source")
     if body.source != "jobs" and (body.job_kind or body.job_state):
         raise Problem("invalid-parameter", "job_kind and job_state choose among jobs.", parameter="source")
     if body.source == "jobs" and (body.subscription_id or body.topic or body.event_ids):
         raise Problem("invalid-parameter", "Jobs have no subscription, topic or event.", parameter="source")
+
+
+def _incident(body: ReplayIn) -> int | None:
+    return None if body.incident_id is None else incident_number(body.incident_id)
 
 
 async def _count(body: ReplayIn, selection: list[object], context: Context) -> DryRunOut:
@@ -255,11 +287,16 @@ async def _count(body: ReplayIn, selection: list[object], context: Context) -> D
         "cancel": ("bulk.count_jobs", [tenant, body.job_kind, body.job_state, since, until]),
     }
     statement, arguments = asked[body.act]
-    [row] = await context.database.fetch_filtered(statement, *arguments, body.count_max + 1)
+    of_incident = [_incident(body)] if body.source in ("events", "dead_letters") else []
+    [row] = await context.database.fetch_filtered(statement, *arguments, body.count_max + 1, *of_incident)
     ends = [format_event_id(context.incarnation, n) if n is not None else None for n in (row["oldest"], row["newest"])]
     more = row["counted"] > body.count_max
     records = row["records"] - (more and row["records"] > 0)
-    return DryRunOut(dry_run=True, records=records, erased=row["erased"], more=more, oldest=ends[0], newest=ends[1])
+    forecast = round(records / body.rate_per_second, 1) if body.rate_per_second else None
+    return DryRunOut(
+        dry_run=True, records=records, erased=row["erased"], more=more, seconds_min=forecast, oldest=ends[0],
+        newest=ends[1],
+    )  # fmt: skip
 
 
 async def _get(number: int, context: Context) -> ReplayOut:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from app.web.console.acting.act import REASON, Act, Box, Form
+from app.web.console.acting.incident_acts import OF_INCIDENTS, replayed_words
 from app.web.console.acting.job_acts import OF_JOBS
 from app.web.console.acting.verb import curl, is_one_of, json_request, line, verb
 from app.web.console.cells import address
@@ -67,7 +68,7 @@ _SUBSCRIPTION_BOXES: Final = (
 
 
 def _replay(identity: str, form: Form, *, is_dry: bool) -> ApiRequest:
-    names = ("source", "topic", "since", "until", "reason")
+    names = ("source", "topic", "incident_id", "since", "until", "reason")
     body: dict[str, Any] = {name: form[name] for name in names if form.get(name)}
     body.setdefault("source", "dead_letters")
     if form.get("kind"):
@@ -89,17 +90,11 @@ def _replay_line(identity: str, form: Form) -> str:
         words.append("--dead-letters")
     options = (
         ("topic", "--topic"), ("since", "--since"), ("until", "--until"), ("kind", "--kind"), ("status", "--status"),
-        ("rate_per_second", "--rate"),
+        ("incident_id", "--incident"), ("rate_per_second", "--rate"),
     )  # fmt: skip
     for name, option in options:
         words += [option, form[name]] if form.get(name) else []
     return line(*words, why=form.get("reason", ""))
-
-
-def _counted(answer: Mapping[str, Any]) -> str:
-    if answer["more"]:
-        return f"More than {answer['records']:,} deliveries would be sent again."
-    return f"{answer['records']:,} deliveries would be sent again."
 
 
 _REPLAY_BOXES: Final = (
@@ -119,7 +114,7 @@ _REPLAY_WORDS: Final = (
 def _replay_act(name: str, label: str, boxes: Sequence[Box]) -> Act:
     return Act(
         name, label, _REPLAY_WORDS, ("operate",), lambda identity, form: _replay(identity, form, is_dry=False),
-        _replay_line, boxes, counts=lambda identity, form: _replay(identity, form, is_dry=True), counted=_counted,
+        _replay_line, boxes, counts=lambda identity, form: _replay(identity, form, is_dry=True), counted=replayed_words,
         lands=lambda _, answer: address("replays", answer["id"]),
     )  # fmt: skip
 
@@ -275,6 +270,7 @@ ACTS: Final[Mapping[str, Sequence[Act]]] = {
             boxes=(Box("all", "Every record that waits, not only the oldest", "check"), REASON),
         ),
     ),
+    "incidents": OF_INCIDENTS,
     "sources": (
         verb("pause", "Pause", "It is read no more until it is resumed, in every process. Records wait in Kafka.",
               "/sources/{}/pause", ("sources", "pause"), applies=is_one_of("paused", False)),
@@ -330,7 +326,11 @@ NEW: Final[Mapping[str, Act]] = {
         + f'<p><a href="{escape(address("subscriptions", answer["id"]))}">Open the subscription</a></p>',
     ),
     "replays": _replay_act(
-        "new", "Replay", (Box("subscription_id", "Only this subscription", length_max=60), *_REPLAY_BOXES)
+        "new", "Replay",
+        (
+            Box("subscription_id", "Only this subscription", length_max=60),
+            Box("incident_id", "Only dead letters of this incident", length_max=30), *_REPLAY_BOXES,
+        ),
     ),
     "keys": Act(
         "new", "Make a key", "The key is shown once. Only its digest is stored.", ("admin",),

@@ -19,6 +19,7 @@ _SPAN: Final = (
 _OF_SUBSCRIPTION: Final = (
     Box("subscription_id", "Only this subscription", length_max=60), Box("topic", "Only this topic", length_max=249),
 )  # fmt: skip
+_OF_INCIDENT: Final = Box("incident_id", "Only of this incident", length_max=30)
 _RATE: Final = Box("rate_per_second", "At most so many a second", length_max=20)
 
 
@@ -54,7 +55,7 @@ def _named(form: Form, **members: str) -> dict[str, Any]:
 
 def _dead(form: Form) -> dict[str, Any]:
     kinds = {"kinds": [form["kind"]]} if form.get("kind") else {}
-    return _named(form, subscription_id="subscription_id", topic="topic") | kinds
+    return _named(form, subscription_id="subscription_id", topic="topic", incident_id="incident_id") | kinds
 
 
 BULK: Final[Mapping[str, Sequence[Act]]] = {
@@ -64,8 +65,10 @@ BULK: Final[Mapping[str, Sequence[Act]]] = {
             "Dead letters of subscriptions are deleted in the background. Their events stay until their retention "
             "ends. Dead letters of Kafka and AMQP stay. This cannot be undone.",
             "dead_letters", "purge", "dead letters", "deleted",
-            (*_OF_SUBSCRIPTION, Box("kind", "Only of this kind", "choice", ("", "exhausted", "declined", "aborted",
-                                                                            "gone", "internal"))),
+            (
+                *_OF_SUBSCRIPTION, _OF_INCIDENT,
+                Box("kind", "Of this kind", "choice", ("", "exhausted", "declined", "aborted", "gone", "internal")),
+            ),
             _dead,
         ),
     ),

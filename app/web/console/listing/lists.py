@@ -7,6 +7,7 @@ from html import escape
 from typing import Final, get_args
 
 from app.web.api.events.event_search import Outcome
+from app.web.api.operating.incidents import IncidentKind, IncidentState
 from app.web.api.operating.replays import OpenJobState
 from app.web.api.work.job_contract import JobState
 from app.web.console.cells import (
@@ -29,7 +30,7 @@ __all__ = ["LISTS"]
 _SINKS: Final = ("webhooks", "kafka", "amqp")
 _DEAD_KINDS: Final = ("exhausted", "declined", "aborted", "gone", "internal")
 _OF_DEAD: Final = {
-    "sink": ("webhooks",), "subscription_id": (), "kind": _DEAD_KINDS, "since": (), "until": (),
+    "sink": ("webhooks",), "subscription_id": (), "kind": _DEAD_KINDS, "incident_id": (), "since": (), "until": (),
 }  # fmt: skip
 _TIMES: Final = (Filter("since", "Since"), Filter("until", "Until"))
 
@@ -96,6 +97,24 @@ def _key_state(one: Item) -> str:
     if one["revoked_at"]:
         return state_cell("revoked")
     return f'{state_cell("active")} <a href="{escape(address("keys", one["id"], "revoke"))}">revoke</a>'
+
+
+def _incident_state(one: Item) -> str:
+    return state_cell(one["state"]) + (f" {state_cell('active now')}" if one["active"] else "")
+
+
+def _failing(one: Item) -> str:
+    """Return the receiver, with its subscription, or the sink that holds records."""
+    if one["subscription_id"] is None:
+        return plain(f"sink {one['sink']}")
+    return f"{link_to('subscriptions', one['subscription_id'])} {callback_cell(one['callback'])}"
+
+
+def _cause(one: Item) -> str:
+    """Return the class with its status, and the beginning of the answer."""
+    words = "several causes" if one["kind"] == "other" else one["outcome"].replace("_", " ")
+    status = f" ({one['status']})" if one["status"] else ""
+    return plain(words + status) + (f" {code(one['excerpt'])}" if one["excerpt"] else "")
 
 
 def _ways_to(kind: str, identity: str) -> str:
@@ -186,13 +205,28 @@ _ALL: Final[Sequence[ListView]] = (
         "newest first", "hookwire deadletters list",
         (
             Filter("sink", "Sink", _SINKS), Filter("subscription_id", "Subscription"),
-            Filter("kind", "Kind", ("refused", *_DEAD_KINDS)), *_TIMES,
+            Filter("kind", "Kind", ("refused", *_DEAD_KINDS)), Filter("incident_id", "Incident"), *_TIMES,
         ),
         "Nothing was given up.",
         (
             Way("replays/new", "Replay dead letters", _OF_DEAD),
             Way("dead-letters/all/purge", "Delete all that match", _OF_DEAD, is_danger=True),
         ),
+    ),
+    ListView(
+        "incidents", "/incidents",
+        (
+            _link("Incident", "id", "incidents"), Column("State", _incident_state), Column("For", _failing),
+            Column("Cause", _cause), _text("#Dead letters", "dead"), _text("#Waiting", "waiting"),
+            _text("#5 minutes", "failures_5_minutes"), _text("#Hour before", "failures_hour_before"),
+            _when("Latest", "last_at"),
+        ),
+        "newest first", "hookwire incidents list",
+        (
+            Filter("state", "State", get_args(IncidentState)), Filter("kind", "Kind", get_args(IncidentKind)),
+            Filter("active", "Active", ("true",)), Filter("subscription_id", "Subscription"),
+        ),
+        "Nothing fails.",
     ),
     ListView(
         "holds", "/holds",

@@ -12,7 +12,7 @@ __all__ = ["NAMED", "page_of_id"]
 
 _PREFIXES: Final = {
     "evt_": "events", "sub_": "subscriptions", "hold_": "holds", "replay_": "replays", "dead_": "dead-letters",
-    "refusal_": "refusals",
+    "refusal_": "refusals", "inc_": "incidents",
 }  # fmt: skip
 _JOB: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 NAMED: Final[Sequence[tuple[str, str, str]]] = (

@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from html import escape
 from typing import Final
 
 from app.web.console.acting.acts import ACTS
 from app.web.console.cells import address, moment_cell, plain
 from app.web.console.listing.list_view import Item
+from app.web.console.showing.bars import bars
 from app.web.console.showing.detail import Detail, ShortList
 from app.web.pages.markup import code, section, table
 
 __all__ = ["DETAILS"]
+
+_SHOWN_MINUTES: Final = 65
 
 
 def _attempts(one: Item) -> str:
     where = address("pair", subscription=one["id"])
     words = f'<a href="{escape(where)}">Its latest attempts and requests</a> show why no event arrives.'
     return f'<p class="soft">{words}</p>'
+
+
+def _minutes(one: Item) -> str:
+    """Return the failures of the last 65 minutes as a picture; nothing where there were none."""
+    if not one["minutes"]:
+        return ""
+    now = datetime.now(UTC)
+    numbers = [0] * _SHOWN_MINUTES
+    for minute in one["minutes"]:
+        age = int((now - datetime.fromisoformat(minute["at"])).total_seconds()) // 60
+        if 0 <= age < _SHOWN_MINUTES:
+            numbers[_SHOWN_MINUTES - 1 - age] += minute["failures"]
+    title = (
+        f"Failures by minute, {sum(numbers):,} in the last {_SHOWN_MINUTES} minutes, at most {max(numbers):,} in one"
+    )
+    return section("Failures by minute", bars(numbers, title), "the last 65 minutes")
 
 
 def _trail(one: Item) -> str:
@@ -49,6 +69,13 @@ _ALL: Final = (
             ShortList("Holds", "holds", lambda one: {"topic": one["topic"]}),
         ),
         ACTS["topics"],
+    ),
+    Detail(
+        "incidents", "Incident", "/incidents/{}", "hookwire incidents show {}",
+        (ShortList("Dead letters", "dead-letters", lambda one: {"incident_id": one["id"]}),), ACTS["incidents"],
+        ("state", "kind", "subscription_id", "callback", "topic", "sink", "outcome", "status", "excerpt", "waiting",
+         "dead", "failures", "failures_5_minutes", "failures_hour_before", "first_at", "last_at"),
+        hidden=frozenset({"minutes"}), more=_minutes,
     ),
     Detail("holds", "Hold", "/holds/{}", "hookwire holds show {}", (), ACTS["holds"]),
     Detail(

@@ -18,6 +18,7 @@ __all__ = [
     "AsyncErasures",
     "AsyncEvents",
     "AsyncHolds",
+    "AsyncIncidents",
     "AsyncJobs",
     "AsyncKeys",
     "AsyncKinds",
@@ -39,6 +40,7 @@ __all__ = [
     "Erasures",
     "Events",
     "Holds",
+    "Incidents",
     "Jobs",
     "Keys",
     "Kinds",
@@ -65,6 +67,7 @@ NOUNS = (
     "undelivered",
     "dead_letters",
     "replays",
+    "incidents",
     "holds",
     "sources",
     "erasures",
@@ -1443,6 +1446,7 @@ class DeadLetters(Noun):
         sink: str | None = UNSET,
         subscription: str | None = UNSET,
         kind: str | None = UNSET,
+        incident_id: str | None = UNSET,
         since: datetime | str | None = UNSET,
         until: datetime | str | None = UNSET,
         limit: int = UNSET,
@@ -1458,6 +1462,7 @@ class DeadLetters(Noun):
                 "sink": sink,
                 "subscription_id": subscription,
                 "kind": kind,
+                "incident_id": incident_id,
                 "since": since,
                 "until": until,
                 "limit": limit,
@@ -1527,6 +1532,7 @@ class AsyncDeadLetters(AsyncNoun):
         sink: str | None = UNSET,
         subscription: str | None = UNSET,
         kind: str | None = UNSET,
+        incident_id: str | None = UNSET,
         since: datetime | str | None = UNSET,
         until: datetime | str | None = UNSET,
         limit: int = UNSET,
@@ -1542,6 +1548,7 @@ class AsyncDeadLetters(AsyncNoun):
                 "sink": sink,
                 "subscription_id": subscription,
                 "kind": kind,
+                "incident_id": incident_id,
                 "since": since,
                 "until": until,
                 "limit": limit,
@@ -1633,6 +1640,7 @@ class Replays(Noun):
         act: str = UNSET,
         job_kind: str | None = UNSET,
         job_state: str | None = UNSET,
+        incident_id: str | None = UNSET,
         subscription_id: str | None = UNSET,
         topic: str | None = UNSET,
         event_ids: Sequence[str] | None = UNSET,
@@ -1659,6 +1667,7 @@ class Replays(Noun):
                 "act": act,
                 "job_kind": job_kind,
                 "job_state": job_state,
+                "incident_id": incident_id,
                 "subscription_id": subscription_id,
                 "topic": topic,
                 "event_ids": event_ids,
@@ -1762,6 +1771,7 @@ class AsyncReplays(AsyncNoun):
         act: str = UNSET,
         job_kind: str | None = UNSET,
         job_state: str | None = UNSET,
+        incident_id: str | None = UNSET,
         subscription_id: str | None = UNSET,
         topic: str | None = UNSET,
         event_ids: Sequence[str] | None = UNSET,
@@ -1788,6 +1798,7 @@ class AsyncReplays(AsyncNoun):
                 "act": act,
                 "job_kind": job_kind,
                 "job_state": job_state,
+                "incident_id": incident_id,
                 "subscription_id": subscription_id,
                 "topic": topic,
                 "event_ids": event_ids,
@@ -1856,6 +1867,242 @@ class AsyncReplays(AsyncNoun):
             members={"reason": reason},
             idempotency_key=idempotency_key,
             is_keyed=True,
+            timeout_seconds=timeout_seconds,
+        )
+
+
+class Incidents(Noun):
+    """Failures grouped by their cause."""
+
+    def acknowledge(
+        self,
+        incident: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> models.IncidentDetail:
+        """Acknowledge an incident."""
+        return self._model(
+            "POST",
+            f"/incidents/{segment(incident)}/acknowledge",
+            "incidents.acknowledge",
+            models.IncidentDetail,
+            members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
+            timeout_seconds=timeout_seconds,
+        )
+
+    def ignore(
+        self,
+        incident: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> models.IncidentDetail:
+        """Ignore an incident."""
+        return self._model(
+            "POST",
+            f"/incidents/{segment(incident)}/ignore",
+            "incidents.ignore",
+            models.IncidentDetail,
+            members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
+            timeout_seconds=timeout_seconds,
+        )
+
+    def list(
+        self,
+        *,
+        state: str | None = UNSET,
+        kind: str | None = UNSET,
+        active: bool = UNSET,
+        subscription: str | None = UNSET,
+        limit: int = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> Iterator[models.Incident]:
+        """List incidents."""
+        return self._pages(
+            "GET",
+            "/incidents",
+            "incidents.list",
+            models.Incident,
+            query={"state": state, "kind": kind, "active": active, "subscription_id": subscription, "limit": limit},
+            timeout_seconds=timeout_seconds,
+        )
+
+    def reopen(
+        self,
+        incident: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> models.IncidentDetail:
+        """Open an incident again."""
+        return self._model(
+            "POST",
+            f"/incidents/{segment(incident)}/reopen",
+            "incidents.reopen",
+            models.IncidentDetail,
+            members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
+            timeout_seconds=timeout_seconds,
+        )
+
+    def resolve(
+        self,
+        incident: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> models.IncidentDetail:
+        """Resolve an incident."""
+        return self._model(
+            "POST",
+            f"/incidents/{segment(incident)}/resolve",
+            "incidents.resolve",
+            models.IncidentDetail,
+            members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
+            timeout_seconds=timeout_seconds,
+        )
+
+    def show(self, incident: str | int, /, *, timeout_seconds: float | None = None) -> models.IncidentDetail:
+        """Get an incident."""
+        return self._model(
+            "GET",
+            f"/incidents/{segment(incident)}",
+            "incidents.show",
+            models.IncidentDetail,
+            timeout_seconds=timeout_seconds,
+        )
+
+
+class AsyncIncidents(AsyncNoun):
+    """Failures grouped by their cause."""
+
+    async def acknowledge(
+        self,
+        incident: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> models.IncidentDetail:
+        """Acknowledge an incident."""
+        return await self._model(
+            "POST",
+            f"/incidents/{segment(incident)}/acknowledge",
+            "incidents.acknowledge",
+            models.IncidentDetail,
+            members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def ignore(
+        self,
+        incident: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> models.IncidentDetail:
+        """Ignore an incident."""
+        return await self._model(
+            "POST",
+            f"/incidents/{segment(incident)}/ignore",
+            "incidents.ignore",
+            models.IncidentDetail,
+            members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
+            timeout_seconds=timeout_seconds,
+        )
+
+    def list(
+        self,
+        *,
+        state: str | None = UNSET,
+        kind: str | None = UNSET,
+        active: bool = UNSET,
+        subscription: str | None = UNSET,
+        limit: int = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> AsyncIterator[models.Incident]:
+        """List incidents."""
+        return self._pages(
+            "GET",
+            "/incidents",
+            "incidents.list",
+            models.Incident,
+            query={"state": state, "kind": kind, "active": active, "subscription_id": subscription, "limit": limit},
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def reopen(
+        self,
+        incident: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> models.IncidentDetail:
+        """Open an incident again."""
+        return await self._model(
+            "POST",
+            f"/incidents/{segment(incident)}/reopen",
+            "incidents.reopen",
+            models.IncidentDetail,
+            members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def resolve(
+        self,
+        incident: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> models.IncidentDetail:
+        """Resolve an incident."""
+        return await self._model(
+            "POST",
+            f"/incidents/{segment(incident)}/resolve",
+            "incidents.resolve",
+            models.IncidentDetail,
+            members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def show(self, incident: str | int, /, *, timeout_seconds: float | None = None) -> models.IncidentDetail:
+        """Get an incident."""
+        return await self._model(
+            "GET",
+            f"/incidents/{segment(incident)}",
+            "incidents.show",
+            models.IncidentDetail,
             timeout_seconds=timeout_seconds,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.cli.commands import deadletters, holds
+from app.cli.commands.mending import deadletters, holds
 from app.cli.failure import CommandFailed
 from tests.app.cli.commands.test_services import hookwire, printed
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from app.cli.commands import deadletters
+from app.cli.commands.mending import deadletters
 from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run
 from app.cli.failure import CommandFailed

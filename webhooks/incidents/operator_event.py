@@ -1,4 +1,4 @@
-"""Operator events: notices for operators about deliveries (WH-I08, WH-R09, WH-R13, WH-A09).
+"""Operator events: notices for operators about deliveries.
 
 They are published on the topic ``hookwire.operator``, when it has a subscription, and delivered like any event::
 

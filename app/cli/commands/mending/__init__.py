@@ -1,0 +1,1 @@
+"""Commands that mend what failed: incidents, holds, dead letters."""

@@ -1,0 +1,140 @@
+"""``hookwire incidents``: failures grouped by their cause."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from app.cli.data import segment
+from app.cli.entry import Config, Json, Url, run, say, settings_from
+from app.cli.listing import empty_words, listed, print_list, print_one
+from app.cli.moment import shown_moment
+
+__all__ = ["incidents"]
+
+incidents = typer.Typer(
+    help="Incidents: failures grouped by their cause: list, show, acknowledge, resolve, ignore, reopen.",
+    no_args_is_help=True,
+)
+Id = Annotated[str, typer.Argument(metavar="INCIDENT", help="inc_3, as `list` shows it.")]
+Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
+State = Annotated[
+    str | None,
+    typer.Option("--state", help="open, acknowledged, resolved or ignored; without it: open and acknowledged."),
+]
+Kind = Annotated[str | None, typer.Option("--kind", help="cause, other, before or held.")]
+Active = Annotated[bool, typer.Option("--active", help="Only those that fail more often than in the hour before.")]
+Subscription = Annotated[str | None, typer.Option("--subscription", help="Of this subscription (sub_...).")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of incidents.")]
+_HEADS: Final = ("Incident", "State", "For", "Cause", "Dead", "Waiting", "5 min", "Hour", "Latest")
+
+
+@incidents.command(name="list")
+def list_all(
+    state: State = None, kind: Kind = None, active: Active = False, subscription: Subscription = None,
+    limit: Limit = 1000, url: Url = None, as_json: Json = False, config: Config = None,
+) -> None:  # fmt: skip
+    """List incidents, newest first. Exit code 1: there is one.
+
+    Examples:
+
+      hookwire incidents list
+
+      hookwire incidents list --active --json
+    """
+    asked = {"state": state, "kind": kind, "active": "true" if active else None, "subscription_id": subscription}
+    run(_list(asked, limit, url, config, as_json=as_json))
+
+
+@incidents.command()
+def show(incident: Id, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Print one incident as JSON; with --json on one line.
+
+    Example:
+
+      hookwire incidents show inc_3
+    """
+    run(print_one(f"/incidents/{segment(incident)}", url, config, as_json=as_json))
+
+
+@incidents.command()
+def acknowledge(incident: Id, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Say that a person knows about an incident.
+
+    Example:
+
+      hookwire incidents acknowledge inc_3 --why 'the shop is told'
+    """
+    run(_turn(incident, "acknowledge", why, url, config, as_json=as_json))
+
+
+@incidents.command()
+def resolve(incident: Id, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Say that the cause is gone. A later failure of the same cause opens the incident again.
+
+    Example:
+
+      hookwire incidents resolve inc_3 --why 'endpoint repaired'
+    """
+    run(_turn(incident, "resolve", why, url, config, as_json=as_json))
+
+
+@incidents.command()
+def ignore(incident: Id, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Count an incident, and tell nobody about it any more.
+
+    Example:
+
+      hookwire incidents ignore inc_3 --why 'a test endpoint'
+    """
+    run(_turn(incident, "ignore", why, url, config, as_json=as_json))
+
+
+@incidents.command()
+def reopen(incident: Id, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Take back an acknowledgement, an end, or that an incident is ignored.
+
+    Example:
+
+      hookwire incidents reopen inc_3
+    """
+    run(_turn(incident, "reopen", why, url, config, as_json=as_json))
+
+
+async def _list(
+    asked: dict[str, str | None], limit: int, url: str | None, config: Path | None, *, as_json: bool
+) -> int:
+    found = await listed("/incidents", asked, limit, url, config)
+    empty = empty_words(asked, "none: nothing fails", "there is no such incident")
+    print_list(found, _HEADS, _row, ("For", "Cause"), empty, as_json=as_json)
+    return int(bool(found))
+
+
+def _row(one: dict[str, Any]) -> tuple[str, ...]:
+    state = f"{one['state']}, active" if one["active"] else one["state"]
+    return (
+        one["id"], state, one["callback"] or one["subscription_id"] or one["sink"], _cause(one), str(one["dead"]),
+        str(one["waiting"]), str(one["failures_5_minutes"]), str(one["failures_hour_before"]),
+        shown_moment(one["last_at"]),
+    )  # fmt: skip
+
+
+def _cause(one: dict[str, Any]) -> str:
+    """Return the class with its status, and the beginning of the answer."""
+    words = "several causes" if one["kind"] == "other" else one["outcome"].replace("_", " ")
+    status = f" ({one['status']})" if one["status"] else ""
+    return f"{words}{status}{': ' + one['excerpt'] if one['excerpt'] else ''}"
+
+
+async def _turn(
+    incident: str, verb: str, why: str | None, url: str | None, config: Path | None, *, as_json: bool
+) -> int:
+    from app.cli.hub_client import AS_JSON, hub_url, post
+
+    address = f"{hub_url(url, settings_from(config))}/incidents/{segment(incident)}/{verb}"
+    done, _ = await post(address, json.dumps({"reason": why}).encode("ascii"), AS_JSON, deadline_seconds=60.0)
+    say(json.dumps(done) if as_json else f"{incident} is {done['state']}")
+    return 0

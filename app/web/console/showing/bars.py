@@ -1,0 +1,27 @@
+"""Bars: a row of numbers as a small picture, made by the server, with its words for those who do not see it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Final
+
+__all__ = ["bars"]
+
+_WIDTH: Final = 8
+_HEIGHT: Final = 60
+
+
+def bars(numbers: Sequence[int], title: str) -> str:
+    """Return a picture with a bar for each number, the highest as high as the picture. ``title`` says what it shows."""
+    most = max(numbers, default=0) or 1
+    drawn = "".join(
+        f'<rect x="{place * _WIDTH}" y="{_HEIGHT - height}" width="{_WIDTH - 2}" height="{height}"/>'
+        for place, height in enumerate(max(round(number * _HEIGHT / most), int(number > 0)) for number in numbers)
+        if height
+    )
+    width = len(numbers) * _WIDTH
+    return (
+        f'<svg role="img" width="{width}" height="{_HEIGHT}" viewBox="0 0 {width} {_HEIGHT}" fill="currentColor">'
+        f"<title>{escape(title)}</title>{drawn}</svg>"
+    )
