@@ -979,8 +979,7 @@ CREATE TABLE hookwire.attempts (
     address text,
     detail text,
     response_headers jsonb,
-    response_body bytea,
-    CONSTRAINT attempts_decision_check CHECK ((decision = ANY (ARRAY['delivered'::text, 'retry'::text, 'park'::text, 'dead'::text, 'dropped'::text])))
+    response_body bytea
 )
 PARTITION BY RANGE (event_id);
 
@@ -992,7 +991,7 @@ COMMENT ON COLUMN hookwire.attempts.connect_seconds IS 'Until the connection sto
 
 COMMENT ON COLUMN hookwire.attempts.outcome IS 'What the answer, or its absence, means.';
 
-COMMENT ON COLUMN hookwire.attempts.decision IS 'What followed: delivered, retry, park or dead.';
+COMMENT ON COLUMN hookwire.attempts.decision IS 'What followed: delivered, retry, park, dead, dropped; probe: nothing, the dead letter stays.';
 
 COMMENT ON COLUMN hookwire.attempts.trigger IS 'Why it was made: first, retry, replay or manual.';
 
@@ -2871,6 +2870,9 @@ ALTER TABLE ONLY hookwire.api_keys
 
 ALTER TABLE ONLY hookwire.api_keys
     ADD CONSTRAINT api_keys_public_id_key UNIQUE (public_id);
+
+ALTER TABLE hookwire.attempts
+    ADD CONSTRAINT attempts_decision_check CHECK ((decision = ANY (ARRAY['delivered'::text, 'retry'::text, 'park'::text, 'dead'::text, 'dropped'::text, 'probe'::text]))) NOT VALID;
 
 ALTER TABLE ONLY hookwire.attempts
     ADD CONSTRAINT attempts_pkey PRIMARY KEY (event_id, subscription_id, number);

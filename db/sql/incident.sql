@@ -84,3 +84,32 @@ WITH turned AS (
 SELECT t.id, hookwire.tell_operators(array_remove(ARRAY[
            hookwire.incident_notice('incident.' || $3, ROW(t.*)::hookwire.incidents) || jsonb_build_object('actor', $4::text)], NULL)) AS told
 FROM turned t;
+
+-- name: letter
+-- Return the oldest dead letter of the incident $2 whose event has its contents, or the one of event $3 and
+-- subscription $4.
+SELECT d.event_id, d.subscription_id, s.version, s.protocol, s.callback
+FROM hookwire.dead_letters d
+JOIN hookwire.subscriptions s ON s.id = d.subscription_id
+JOIN hookwire.events e ON e.id = d.event_id AND e.erased_at IS NULL
+WHERE d.tenant = $1 AND d.incident_id = $2
+  AND ($3::bigint IS NULL OR (d.event_id = $3 AND d.subscription_id = $4::bigint))
+ORDER BY d.event_id, d.subscription_id LIMIT 1;
+
+-- name: audit_probe
+INSERT INTO hookwire.audit (tenant, actor, action, subject, reason) VALUES ($1, $2, 'incident.probe', $3, $4);
+
+-- name: record_probe
+-- Store the attempt of a probe. $4: it was delivered as it is, and the dead letter is gone with it.
+WITH ended AS (
+    DELETE FROM hookwire.dead_letters d
+    WHERE d.tenant = $1 AND d.event_id = $2 AND d.subscription_id = $3 AND $4::boolean
+)
+INSERT INTO hookwire.attempts (event_id, subscription_id, number, tenant, started_at, outcome, status, connect_seconds,
+    first_byte_seconds, total_seconds, decision, trigger, worker, address, detail, response_headers, response_body)
+SELECT $2, $3,
+       1 + greatest(
+           coalesce((SELECT max(a.number) FROM hookwire.attempts a WHERE a.event_id = $2 AND a.subscription_id = $3), 0),
+           coalesce((SELECT l.attempts FROM hookwire.dead_letters l WHERE l.event_id = $2 AND l.subscription_id = $3), 0)),
+       $1, $6, $7, $8, $9, $10, $11, CASE WHEN $4::boolean THEN 'delivered' ELSE 'probe' END, $5, $16, $12, $13, $14::text::jsonb, $15
+ON CONFLICT DO NOTHING;

@@ -81,13 +81,13 @@ FROM differing d;
 SELECT date_trunc('hour', a.started_at, 'UTC') AS hour, count(*) AS attempts, count(*) FILTER (WHERE a.decision = 'delivered') AS good,
        count(*) FILTER (WHERE a.number > 1) AS retries, count(*) FILTER (WHERE a.decision = 'dead') AS dead,
        percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY a.total_seconds) AS seconds
-FROM hookwire.attempts a WHERE a.started_at >= $1 AND a.started_at < $2 AND a.decision <> 'dropped'
+FROM hookwire.attempts a WHERE a.started_at >= $1 AND a.started_at < $2 AND a.decision NOT IN ('dropped', 'probe')
 GROUP BY 1 ORDER BY 1;
 
 -- name: attempt_days
 -- Count the attempts that began on each day (UTC) from $1 until $2.
 SELECT (a.started_at AT TIME ZONE 'UTC')::date AS day, count(*) AS attempts
-FROM hookwire.attempts a WHERE a.started_at >= $1 AND a.started_at < $2 AND a.decision <> 'dropped'
+FROM hookwire.attempts a WHERE a.started_at >= $1 AND a.started_at < $2 AND a.decision NOT IN ('dropped', 'probe')
 GROUP BY 1 ORDER BY 1;
 
 -- name: attempt_page
@@ -98,7 +98,7 @@ SELECT a.tenant, a.event_id, a.subscription_id, a.number, e.topic, e.accepted_at
 FROM hookwire.attempts a
 LEFT JOIN LATERAL (SELECT x.topic, x.accepted_at FROM hookwire.events x WHERE x.id = a.event_id LIMIT 1) AS e ON true
 LEFT JOIN hookwire.subscriptions s ON s.id = a.subscription_id
-WHERE a.started_at >= $1 AND a.started_at < $2 AND a.decision <> 'dropped' AND (a.event_id, a.subscription_id, a.number) > ($3, $4, $5)
+WHERE a.started_at >= $1 AND a.started_at < $2 AND a.decision NOT IN ('dropped', 'probe') AND (a.event_id, a.subscription_id, a.number) > ($3, $4, $5)
 ORDER BY a.event_id, a.subscription_id, a.number LIMIT $6;
 
 -- name: webhook_hours

@@ -6,6 +6,7 @@ Nothing but the browser is used to find out and to recover. Clicks are counted f
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ import pytest
 
 from scripts.servers.rabbitmq import RabbitServer
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub, running_hub
+from tests.app.web.test_replays import command
 from tests.hostile.authority import Authority
 from tests.hostile.chromium import Tab, operated
 from tests.hub.callback import Callbacks, answers, hang, serve_callbacks
@@ -241,3 +243,62 @@ async def test_a_dead_broker_is_told_on_the_first_page_and_its_events_follow_whe
                 await queue.delete(if_unused=False, if_empty=False)
 
         assert ("sink amqp: AMQP does not answer" in told, tab.clicks, message.body) == (True, 0, b"late")
+
+
+_CAUSES = """
+WITH i AS (
+    INSERT INTO hookwire.incidents (tenant, subscription_id, sink, fingerprint, outcome, status, excerpt)
+    SELECT 'default', s.id, 'webhooks', 'cause ' || n, 'server_error', 500, 'cause ' || n
+    FROM hookwire.subscriptions s, generate_series(1, 3) n RETURNING id, fingerprint, subscription_id
+), e AS (
+    INSERT INTO hookwire.events (id, accepted_at, ordered, tenant, topic, key, headers, sinks, payload)
+    SELECT n, now(), true, 'default', 'a', 'k' || n % 100, '{}', '{webhooks}', convert_to(n::text, 'UTF8')
+    FROM generate_series(2, 100001) n RETURNING id
+)
+INSERT INTO hookwire.dead_letters
+    (event_id, subscription_id, tenant, kind, attempts, last_outcome, last_status, incident_id)
+SELECT e.id, i.subscription_id, 'default', 'exhausted', 3, 'server_error', 500, i.id
+FROM e JOIN i ON i.fingerprint = 'cause ' || CASE e.id % 50 WHEN 0 THEN 3 WHEN 1 THEN 2 ELSE 1 END
+"""
+"""A hundred thousand dead letters: 96 % of the first cause, 2 % of each other one."""
+
+
+@pytest.mark.slow
+async def test_one_cause_of_three_is_cured_in_the_browser_and_one_by_commands(
+    running_hub: RunHub, tmp_path: Path
+) -> None:
+    """CN-03, CN-04, CN-07: interactions 2 and 3, among 100,000 dead letters. Exactly its share is sent."""
+    async with running_hub(ALL_ROLES) as hub, serve_callbacks() as callbacks, desk(tmp_path / "profile") as tab:
+        callbacks.script["/well"] = answers(204)
+        await subscribed(hub, "a", callbacks.url("/well"), mode="ordered")
+        await hub.sql(_CAUSES)
+        await hub.sql("SELECT setval('hookwire.event_id', 100001)")
+        listed = {one["excerpt"]: one for one in (await hub.client.get("/incidents")).json()["items"]}
+        await tab.open(f"{hub.url}/console")
+        await tab.click("Incidents")
+        await tab.click("send one")
+        answer = await tab.click("Send one", "form.act")
+        probing = tab.clicks
+        await tab.open(f"{hub.url}/console")
+        await tab.click("Incidents")
+        form = await tab.click("send all")
+        await tab.click("Yes, send its dead letters again")
+        replaying = tab.clicks - probing
+        second = listed["cause 2"]["id"]
+        probe = await command(hub, "incidents", "probe", second)
+        replay = await command(hub, "replay", "--dead-letters", "--incident", second, "--json")
+        posted = [int(body) for _, _, body in await callbacks.wait_for_posts(4_000)]
+        await hub.until("/dead-letters?limit=1", lambda page: page["items"])
+        left = {one["excerpt"]: one["dead"] for one in (await hub.client.get("/incidents")).json()["items"]}
+        third = [number for number in posted if number % 50 == 0]
+        by_key = [[number for number in third[1:] if number % 100 == key] for key in (0, 50)]
+
+        assert {cause: one["dead"] for cause, one in listed.items()} == {
+            "cause 1": 96_000, "cause 2": 2_000, "cause 3": 2_000,
+        }  # fmt: skip
+        assert ("delivered" in answer, "1,999 deliveries would be sent again." in form) == (True, True)
+        assert (probing <= _CLICKS_MAX, replaying <= _CLICKS_MAX, tab.thrown) == (True, True, [])
+        assert (probe.code, json.loads(replay.stdout)["replayed"]) == (0, 1_999)
+        assert sorted(posted) == [number for number in range(2, 100_002) if number % 50 in (0, 1)]
+        assert by_key == [sorted(numbers) for numbers in by_key]
+        assert left == {"cause 1": 96_000, "cause 2": 0, "cause 3": 0}

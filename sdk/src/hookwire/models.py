@@ -55,6 +55,7 @@ __all__ = [
     "OwnReplay",
     "Partition",
     "Paused",
+    "Probe",
     "Progress",
     "Pulled",
     "PulledEvent",
@@ -810,6 +811,24 @@ class Paused(Model):
 
     source: str
     paused: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe(Model):
+    """The answer."""
+
+    moments: ClassVar[frozenset[str]] = frozenset({"started_at"})
+    delivery_id: str
+    edited: bool
+    signed: bool
+    delivered: bool
+    outcome: str
+    status: int | None
+    detail: str | None
+    started_at: datetime
+    total_seconds: float
+    response_headers: Mapping[str, Any] | None
+    response_body: str | None
 
 
 @dataclass(frozen=True, kw_only=True)

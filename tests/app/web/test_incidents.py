@@ -95,3 +95,81 @@ async def test_a_key_for_some_topics_sees_their_incidents_and_changes_no_others(
         assert [(item["id"], item["excerpt"]) for item in seen] == [(every["a"], None)]
         assert [(answer.status_code, kind(answer)[-1]) for answer in answers] == [(404, "not-found")] * 5
         assert (len(own.json()["items"]), ignored.json()["state"]) == (1, "ignored")
+
+
+async def probed(hub: RunningHub, incident: str, key: str | None = None, **body: Any) -> Any:
+    """The answer to a probe, by a key or by nobody."""
+    return await hub.client.post(
+        f"/incidents/{incident}/probe", json=body, headers=authorized(key) if key is not None else {}
+    )
+
+
+async def test_a_probe_is_sent_to_a_disabled_subscription_and_its_answer_comes_back(
+    running_hub: RunHub, receiver: Receiver
+) -> None:
+    """CN-04: it fails and stays a dead letter, then it is delivered and is none any more; the page does the same."""
+    async with running_hub(ALL_ROLES) as hub, browsing(hub) as browser:
+        one = (await hub.subscribe("a", receiver.callback, retry_schedule_seconds=[]))["id"]
+        await failed(hub, receiver, 3, b"down")
+        [incident] = await incidents(hub)
+        await hub.client.patch(f"/subscriptions/{one}", json={"state": "disabled"})
+        first = (await probed(hub, incident["id"])).json()
+        receiver.status, receiver.answer = 204, b""
+        page = await browser.send(f"incidents/{incident['id']}/probe", reason="repaired")
+        last = await command(hub, "incidents", "probe", incident["id"], "--json")
+        path = f"/deliveries/{first['delivery_id']}/attempts"
+        attempts = [(one["trigger"], one["decision"]) for one in (await hub.client.get(path)).json()["items"]]
+        [left] = (await hub.client.get("/dead-letters")).json()["items"]
+        audit = [item["action"] for item in (await hub.client.get("/audit?limit=3")).json()["items"]]
+
+        assert (first["delivered"], first["status"], first["response_body"], first["signed"]) == (
+            False, 503, "down", True,
+        )  # fmt: skip
+        assert "It was delivered, and is no dead letter any more." in page.text
+        assert attempts == [("first", "dead"), ("probe", "probe"), ("probe", "delivered")]
+        assert (last.code, json.loads(last.stdout)["status"], left["incident_id"]) == (0, 204, incident["id"])
+        assert audit == ["incident.probe"] * 3
+        signed = {"webhook-signature" in one.headers for one in receiver.delivered}
+        assert (signed, len({one.headers["webhook-id"] for one in receiver.delivered})) == ({True}, 3)
+
+
+async def test_an_edited_probe_is_signed_only_for_an_admin_and_never_for_another_address(
+    running_hub: RunHub, receiver: Receiver
+) -> None:
+    """CN-04: neither are the subscription's secret headers; the audit tells what differs."""
+    async with running_hub(ALL_ROLES, access="keys") as hub:
+        admin = await bearer(hub, "admin")
+        operator = await bearer(hub, "read", "operate")
+        reader = await bearer(hub, "read", "operate", "payloads")
+        hub.client.headers.update(authorized(admin))
+        await hub.subscribe("a", receiver.callback, retry_schedule_seconds=[], headers={"x-secret": "s"})
+        await failed(hub, receiver, 1, b"down")
+        [incident] = await incidents(hub)
+        receiver.status, start, other = 204, len(receiver.delivered), f"{receiver.callback}/other"
+        identity = incident["id"]
+        answers = [
+            await probed(hub, identity, operator, content='{"a": 1}'),
+            await probed(hub, identity, admin, content='{"a": 1}', headers={"x-more": "1"}),
+            await probed(hub, identity, admin, target=other),
+            await probed(hub, identity, reader, target=other, content="x"),
+            await probed(hub, identity, operator, target=other, content="x"),
+            await probed(hub, identity, admin, headers={"webhook-signature": "v1,x"}),
+            await probed(hub, identity, admin, target="ftp://a.example/"),
+            await probed(hub, identity, admin, dead_letter_id="dlv_999_999"),
+        ]  # fmt: skip
+        seen = [
+            (one.path, one.body, {"webhook-signature", "x-secret", "hookwire-edited"} & one.headers.keys())
+            for one in receiver.delivered[start:]
+        ]
+        reasons = [item["reason"] for item in (await hub.client.get("/audit?action=incident.probe")).json()["items"]]
+        left = (await hub.client.get("/dead-letters")).json()["items"]
+
+        assert [answer.status_code for answer in answers] == [200, 200, 200, 200, 403, 400, 400, 404]
+        assert seen == [
+            ("/hook", b'{"a": 1}', {"hookwire-edited"}),
+            ("/hook", b'{"a": 1}', {"webhook-signature", "x-secret", "hookwire-edited"}),
+            ("/hook/other", b"1", {"hookwire-edited"}),
+            ("/hook/other", b"x", {"hookwire-edited"}),
+        ]  # fmt: skip
+        assert reasons[2:] == ["content of 1 B sent as 8 B: ~$; headers +x-more", "content of 1 B sent as 8 B: ~$"]
+        assert len(left) == 1

@@ -61,7 +61,8 @@ _TABLE = {
     "operate": [
         "POST /sources/{source}/pause", "POST /sources/{source}/resume", "POST /sources/{source}/reset",
         "POST /source-refusals/{refusal}/retry", "POST /source-refusals/{refusal}/give-up",
-        "POST /incidents/{incident}/acknowledge", "POST /incidents/{incident}/resolve",
+        "POST /incidents/{incident}/probe", "POST /incidents/{incident}/acknowledge",
+        "POST /incidents/{incident}/resolve",
         "POST /incidents/{incident}/ignore", "POST /incidents/{incident}/reopen",
         "POST /deliveries/{delivery_id}/retry", "POST /holds/{hold}/give-up",
         "POST /deliveries/{delivery_id}/give-up", "POST /holds/{hold}/retry",

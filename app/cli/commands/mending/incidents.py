@@ -16,7 +16,7 @@ from app.cli.moment import shown_moment
 __all__ = ["incidents"]
 
 incidents = typer.Typer(
-    help="Incidents: failures grouped by their cause: list, show, acknowledge, resolve, ignore, reopen.",
+    help="Incidents: failures grouped by their cause: list, show, probe, acknowledge, resolve, ignore, reopen.",
     no_args_is_help=True,
 )
 Id = Annotated[str, typer.Argument(metavar="INCIDENT", help="inc_3, as `list` shows it.")]
@@ -28,6 +28,12 @@ State = Annotated[
 Kind = Annotated[str | None, typer.Option("--kind", help="cause, other, before or held.")]
 Active = Annotated[bool, typer.Option("--active", help="Only those that fail more often than in the hour before.")]
 Subscription = Annotated[str | None, typer.Option("--subscription", help="Of this subscription (sub_...).")]
+Letter = Annotated[str | None, typer.Option("--letter", help="This dead letter (dlv_...); default: the oldest.")]
+Content = Annotated[str | None, typer.Option("--content", help="Send this content instead.")]
+Headers = Annotated[
+    list[str] | None, typer.Option("--header", help="Send this header too, 'name: value'; may be repeated.")
+]
+Target = Annotated[str | None, typer.Option("--target", help="Send it to this URL, without a signature.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of incidents.")]
 _HEADS: Final = ("Incident", "State", "For", "Cause", "Dead", "Waiting", "5 min", "Hour", "Latest")
 
@@ -102,6 +108,43 @@ def reopen(incident: Id, why: Why = None, url: Url = None, as_json: Json = False
       hookwire incidents reopen inc_3
     """
     run(_turn(incident, "reopen", why, url, config, as_json=as_json))
+
+
+@incidents.command()
+def probe(
+    incident: Id, letter: Letter = None, content: Content = None, header: Headers = None, target: Target = None,
+    why: Why = None, url: Url = None, as_json: Json = False, config: Config = None,
+) -> None:  # fmt: skip
+    """Send one dead letter of an incident now, as it is or edited, and print the answer. Exit code 1: not delivered.
+
+    Examples:
+
+      hookwire incidents probe inc_3
+
+      hookwire incidents probe inc_3 --content '{"total": 10}' --why 'without the discount'
+    """
+    pairs = [one.partition(":") for one in header or ()]
+    asked = {
+        "dead_letter_id": letter, "content": content, "target": target, "reason": why,
+        "headers": {name.strip(): value.strip() for name, _, value in pairs} or None,
+    }  # fmt: skip
+    body = {name: value for name, value in asked.items() if value is not None}
+    run(_probe(incident, body, url, config, as_json=as_json))
+
+
+async def _probe(incident: str, body: dict[str, Any], url: str | None, config: Path | None, *, as_json: bool) -> int:
+    from app.cli.hub_client import AS_JSON, hub_url, post
+
+    address = f"{hub_url(url, settings_from(config))}/incidents/{segment(incident)}/probe"
+    done, _ = await post(address, json.dumps(body).encode("ascii"), AS_JSON, deadline_seconds=60.0)
+    if as_json:
+        say(json.dumps(done))
+    else:
+        status = f" ({done['status']})" if done["status"] else ""
+        say(f"{done['delivery_id']} {done['outcome'].replace('_', ' ')}{status} in {done['total_seconds']:.3f} s")
+        words = done["response_body"] or done["detail"]
+        say(words) if words else None
+    return int(not done["delivered"])
 
 
 async def _list(

@@ -117,7 +117,7 @@ class AttemptOut(BaseModel):
     started_at: datetime
     trigger: str
     outcome: str
-    decision: Literal["delivered", "retry", "park", "dead", "dropped"]
+    decision: Literal["delivered", "retry", "park", "dead", "dropped", "probe"]
     status: int | None
     detail: str | None
     address: str | None

@@ -20,7 +20,7 @@ from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
 
-__all__ = ["IncidentState", "incident_number", "known_incident", "router"]
+__all__ = ["IncidentId", "IncidentState", "incident_number", "known_incident", "router"]
 
 router = APIRouter(
     prefix="/incidents", tags=["incidents"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")

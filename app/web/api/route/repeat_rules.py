@@ -92,6 +92,7 @@ _ASK = "makes nothing"
 SAFE: Final[Mapping[str, str]] = {
     "/filters/test": _ASK,
     "/subscriptions/{subscription_id}/handshake": _ASK,
+    "/incidents/{incident}/probe": "sends one message, and a repeat sends it again",
     "/handshakes/{token}": "its token counts once",
     "/subscriptions/{subscription_id}/dequeue": _TAKE,
     "/subscriptions/{subscription_id}/ack": _RECEIPT,

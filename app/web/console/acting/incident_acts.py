@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from typing import Any, Final
 
 from app.web.console.acting.act import REASON, Act, Box, Form
-from app.web.console.acting.verb import is_one_of, line, reason_of, verb
-from app.web.console.cells import address
+from app.web.console.acting.verb import is_one_of, json_request, line, reason_of, verb
+from app.web.console.cells import address, body, link_to, plain, state_cell
 from app.web.console.inner_api import ApiRequest
 from app.web.console.listing.list_view import Item
+from app.web.pages.markup import facts
 
 __all__ = ["OF_INCIDENTS", "replayed_words"]
 
@@ -35,6 +37,44 @@ def _replay_line(identity: str, form: Form) -> str:
     return line("replay", "--dead-letters", "--incident", identity, *rate, why=form.get("reason", ""))
 
 
+def _probe(identity: str, form: Form) -> ApiRequest:
+    return json_request("POST", "/incidents/{}/probe", identity, _edit(form))
+
+
+def _edit(form: Form) -> dict[str, Any]:
+    named: dict[str, Any] = {name: form[name] for name in ("content", "target") if form.get(name)}
+    pairs = [one.partition(":") for one in form.get("headers", "").splitlines() if one.strip()]
+    headers = {name.strip(): value.strip() for name, _, value in pairs}
+    return named | ({"headers": headers} if headers else {}) | reason_of(form)
+
+
+def _probe_line(identity: str, form: Form) -> str:
+    edit = _edit(form)
+    words = [word for name in ("content", "target") if name in edit for word in (f"--{name}", edit[name])]
+    words += [word for name, value in edit.get("headers", {}).items() for word in ("--header", f"{name}: {value}")]
+    return line("incidents", "probe", identity, *words, why=form.get("reason", ""))
+
+
+def _answer(answer: Mapping[str, Any]) -> str:
+    """Return what the receiver said, with the way to the delivery and to the list."""
+    state = "delivered" if answer["delivered"] else "failed"
+    words = "It was delivered, and is no dead letter any more." if answer["delivered"] and not answer["edited"] else ""
+    status = f" ({answer['status']})" if answer["status"] else ""
+    rows = [
+        ("Answer", f"{state_cell(state)} {plain(answer['outcome'].replace('_', ' ') + status)}"),
+        ("Detail", plain(answer["detail"])),
+        ("Seconds", plain(f"{answer['total_seconds']:.3f}")),
+        ("Signed", plain(answer["signed"])),
+        ("Edited", plain(answer["edited"])),
+        ("Delivery", link_to("deliveries", answer["delivery_id"])),
+    ]
+    said = f'<p class="notice" role="status">{escape(words)}</p>' if words else ""
+    return f"{said}{facts(rows)}{body(answer['response_body']) if answer['response_body'] else ''}{_ONWARD}"
+
+
+_ONWARD: Final = '<div class="buttons"><a class="button" href="../../incidents">Incidents</a></div>'
+
+
 def _turn(name: str, label: str, question: str, applies: Callable[[Item], bool]) -> Act:
     return verb(name, label, question, f"/incidents/{{}}/{name}", ("incidents", name), applies=applies)
 
@@ -48,6 +88,18 @@ OF_INCIDENTS: Final[Sequence[Act]] = (
         (Box("rate_per_second", "Deliveries a second, at most", length_max=20), REASON),
         applies=lambda one: bool(one["dead"]), counts=lambda identity, form: _replay(identity, form, is_dry=True),
         counted=replayed_words, lands=lambda _, answer: address("replays", answer["id"]),
+    ),
+    Act(
+        "probe", "Send one",
+        "Its oldest dead letter is sent now, also if the subscription is paused, and the answer is shown. Fields that "
+        "you leave empty stay as they are. An edited message has no signature, unless your key has the scope admin "
+        "and the address stays.", ("operate",), _probe, _probe_line,
+        (
+            Box("content", "Another content", "area", length_max=40_000),
+            Box("headers", "Further headers, one in a line: name: value", "area", length_max=4_000),
+            Box("target", "Another URL"), REASON,
+        ),
+        applies=lambda one: bool(one["dead"]), shows=_answer,
     ),
     _turn("acknowledge", "Acknowledge", "Others see that a person knows about it.", is_one_of("state", "open")),
     _turn(

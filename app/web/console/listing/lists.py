@@ -123,6 +123,13 @@ def _ways_to(kind: str, identity: str) -> str:
     return " ".join(f'<a href="{escape(address(kind, identity, act))}">{words}</a>' for act, words in acts)
 
 
+def _of_incident(one: Item) -> str:
+    """Return the two acts that cure an incident; none where nothing was given up."""
+    acts = (("probe", "send one"), ("replay", "send all"))
+    ways = (f'<a href="{escape(address("incidents", one["id"], act))}">{words}</a>' for act, words in acts)
+    return " ".join(ways) if one["dead"] else plain(None)
+
+
 def _of_waiting(one: Item) -> str:
     """Return the acts on a delivery that waits; none for a reader without its id, or for another state."""
     is_open = one["state"] in ("pending", "retrying", "parked") and one["delivery_id"]
@@ -219,7 +226,7 @@ _ALL: Final[Sequence[ListView]] = (
             _link("Incident", "id", "incidents"), Column("State", _incident_state), Column("For", _failing),
             Column("Cause", _cause), _text("#Dead letters", "dead"), _text("#Waiting", "waiting"),
             _text("#5 minutes", "failures_5_minutes"), _text("#Hour before", "failures_hour_before"),
-            _when("Latest", "last_at"),
+            _when("Latest", "last_at"), Column("Act", _of_incident, is_act=True),
         ),
         "newest first", "hookwire incidents list",
         (

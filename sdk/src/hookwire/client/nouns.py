@@ -1936,6 +1936,34 @@ class Incidents(Noun):
             timeout_seconds=timeout_seconds,
         )
 
+    def probe(
+        self,
+        incident: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        dead_letter_id: str | None = UNSET,
+        content: str | None = UNSET,
+        headers: Mapping[str, Any] = UNSET,
+        target: str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.Probe:
+        """Send one dead letter at once."""
+        return self._model(
+            "POST",
+            f"/incidents/{segment(incident)}/probe",
+            "incidents.probe",
+            models.Probe,
+            members={
+                "reason": reason,
+                "dead_letter_id": dead_letter_id,
+                "content": content,
+                "headers": headers,
+                "target": target,
+            },
+            timeout_seconds=timeout_seconds,
+        )
+
     def reopen(
         self,
         incident: str | int,
@@ -2051,6 +2079,34 @@ class AsyncIncidents(AsyncNoun):
             "incidents.list",
             models.Incident,
             query={"state": state, "kind": kind, "active": active, "subscription_id": subscription, "limit": limit},
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def probe(
+        self,
+        incident: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        dead_letter_id: str | None = UNSET,
+        content: str | None = UNSET,
+        headers: Mapping[str, Any] = UNSET,
+        target: str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.Probe:
+        """Send one dead letter at once."""
+        return await self._model(
+            "POST",
+            f"/incidents/{segment(incident)}/probe",
+            "incidents.probe",
+            models.Probe,
+            members={
+                "reason": reason,
+                "dead_letter_id": dead_letter_id,
+                "content": content,
+                "headers": headers,
+                "target": target,
+            },
             timeout_seconds=timeout_seconds,
         )
 
