@@ -45,6 +45,10 @@ FROM (SELECT x.*, sum(w.size) OVER (ORDER BY x.id ROWS UNBOUNDED PRECEDING) - w.
 CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = s.id LIMIT 1) AS r
 ORDER BY s.id;
 
+-- name: secret_at
+-- Return when its newest signing key was made.
+SELECT max(k.created_at) FROM hookwire.subscription_secrets k WHERE k.subscription_id = $1;
+
 -- name: condition
 SELECT * FROM hookwire.receivers WHERE id = $1;
 

@@ -36,18 +36,21 @@ async def test_failures_of_one_cause_are_one_incident_and_successes_ask_for_none
         asked = on.database.passed["incident.note"]
         again, dead, other = await on.claim(b"1", b"2", b"3")
         on.add(again, RETRY, failure("down at 10:00:01"))
+        await on.until_settled(2)
         on.add(dead, DEAD, failure("down at 10:00:02"))
         on.add(other, DEAD, failure("full"))
         await on.until_settled(4)
         found = await rows(on, "SELECT outcome, status, excerpt, kind FROM hookwire.incidents ORDER BY id")
-        counted = await rows(on, "SELECT incident_id, failures FROM hookwire.incident_failures ORDER BY 1")
+        counted = await rows(
+            on, "SELECT incident_id, sum(failures) FROM hookwire.incident_failures GROUP BY 1 ORDER BY 1"
+        )
         marked = await rows(
             on,
             "SELECT incident_id, event_id FROM hookwire.deliveries"
             " UNION ALL SELECT incident_id, event_id FROM hookwire.dead_letters ORDER BY 2",
         )
 
-        assert (asked, on.database.passed["incident.note"]) == (0, 1)
+        assert (asked, on.database.passed["incident.note"]) == (0, 2)
         assert found == [("server_error", 500, "down at TIME", "cause"), ("server_error", 500, "full", "cause")]
         assert (counted, [one for one, _ in marked]) == ([(1, 2), (2, 1)], [1, 1, 2])
 

@@ -84,6 +84,7 @@ __all__ = [
     "Submitted",
     "Subscription",
     "SubscriptionCreated",
+    "SubscriptionDetail",
     "Task",
     "TaskCounts",
     "TestSent",
@@ -1275,6 +1276,65 @@ class SubscriptionCreated(Model):
     created_at: datetime
     updated_at: datetime
     secret: str | None = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubscriptionDetail(Model):
+    """One subscription with its warnings."""
+
+    moments: ClassVar[frozenset[str]] = frozenset(
+        {
+            "lease_until",
+            "paused_until",
+            "breaker_open_until",
+            "failing_since",
+            "last_success_at",
+            "next_attempt_at",
+            "created_at",
+            "updated_at",
+        }
+    )
+    id: str
+    protocol: str
+    topic: str
+    service: str | None
+    kind: str | None
+    queue: str | None
+    callback: str
+    state: str
+    state_reason: str | None
+    name: str | None
+    description: str | None
+    metadata: Mapping[str, Any] | None
+    mode: str
+    ordered: bool
+    retry_schedule_seconds: Sequence[int] | None
+    retry_age_seconds_max: int | None
+    on_4xx: str
+    on_410: str
+    on_exhausted: str
+    timeout_seconds: float | None
+    rate_per_second: float | None
+    rate_burst: int | None
+    format: str
+    batch_max: int | None
+    template: str | None
+    request_origin: str | None
+    header_names: Sequence[str] | None
+    lease_until: datetime | None
+    paused_until: datetime | None
+    breaker_open_until: datetime | None
+    health: str
+    reason: str
+    blocked_by: str | None
+    failing_since: datetime | None
+    last_success_at: datetime | None
+    waiting: int
+    next_attempt_at: datetime | None
+    filter: Mapping[str, Any] | None
+    created_at: datetime
+    updated_at: datetime
+    warnings: Sequence[str]
 
 
 @dataclass(frozen=True, kw_only=True)

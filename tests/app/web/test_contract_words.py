@@ -32,7 +32,7 @@ def test_the_next_time_that_something_is_tried_has_one_name() -> None:
 def test_the_end_of_a_claim_and_the_end_of_a_websub_lease_have_a_name_each() -> None:
     """FT-15: claims had both names."""
     leases = {schema for schema, field in fields() if field == "lease_until"}
-    assert leases == {"PairOut", "SubscriptionCreated", "SubscriptionOut", "UpstreamOut"}
+    assert leases == {"PairOut", "SubscriptionCreated", "SubscriptionDetail", "SubscriptionOut", "UpstreamOut"}
 
 
 def test_what_waits_is_retried_or_given_up_and_what_is_dead_is_purged() -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.condition import BlockedBy, ConditionReason, NextAttemptAt
+from app.web.api.subscribing.scope_warnings import ScopeWarning
 from webhooks.chat import TEMPLATE_MAX
 from webhooks.condition import Health
 
@@ -15,6 +16,7 @@ __all__ = [
     "DeliveryOptions",
     "SubscriptionChange",
     "SubscriptionCreated",
+    "SubscriptionDetail",
     "SubscriptionIn",
     "SubscriptionOut",
     "SubscriptionPage",
@@ -234,6 +236,19 @@ class SubscriptionOut(BaseModel):
     filter: dict[str, Any] | None = Field(description="Filter on content; null: all events.")
     created_at: datetime
     updated_at: datetime
+
+
+class SubscriptionDetail(SubscriptionOut):
+    """One subscription with its warnings."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{**_EXAMPLE, "warnings": ["matches_everything"]}]})
+
+    warnings: list[ScopeWarning] = Field(
+        description="matches_everything: its pattern is `#`. plain_http: events leave the machine unencrypted. "
+        "refused_callback: the policy of outgoing requests refuses the callback. never_answered: it fails, and no "
+        "success is known. never_verified: neither a success nor a handshake is known. old_secret: the newest signing "
+        "key is older than a year."
+    )
 
 
 class SubscriptionCreated(SubscriptionOut):

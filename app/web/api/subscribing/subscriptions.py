@@ -17,10 +17,12 @@ from app.web.api.route.precondition import IfMatch, etag, version_meant
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.subscribing.format_check import check_format as _check_format
+from app.web.api.subscribing.scope_warnings import warnings_of
 from app.web.api.subscribing.subscription_contract import (
     DeliveryOptions,
     SubscriptionChange,
     SubscriptionCreated,
+    SubscriptionDetail,
     SubscriptionIn,
     SubscriptionOut,
     SubscriptionPage,
@@ -240,11 +242,13 @@ def subscription_out(row: Row | None) -> SubscriptionOut:
 
 @router.get("/{subscription_id}", summary="Get a subscription", responses=refusals("not-found"))
 @needs("subscribe", "read", reach="route")
-async def get(request: Request, subscription_id: str, response: Response, context: In) -> SubscriptionOut:
-    """Shows its present state. Its `ETag` names this version."""
+async def get(request: Request, subscription_id: str, response: Response, context: In) -> SubscriptionDetail:
+    """Shows its present state, and warnings. Its `ETag` names this version."""
     row = await find(request, subscription_id, context)
     response.headers["ETag"] = etag(row["version"])
-    found = subscription_out(row)
+    secret_at = await context.database.fetchval("subscription.secret_at", row["id"])
+    warnings = warnings_of(row, secret_at, context.policy, row["now"])
+    found = SubscriptionDetail.model_validate({**_out(row), "warnings": warnings})
     if found.waiting >= WAITING_MAX:
         found.waiting = await context.database.fetchval("console.waiting", row["id"], EXACT_MAX)
     return found

@@ -57,8 +57,8 @@ _ALL: Final = (
             ShortList("Dead letters", "dead-letters", lambda one: {"subscription_id": one["id"]}),
         ),
         ACTS["subscriptions"],
-        ("name", "topic", "callback", "state", "health", "reason", "waiting", "failing_since", "last_success_at",
-         "next_attempt_at", "mode"),
+        ("name", "topic", "callback", "state", "health", "reason", "warnings", "waiting", "failing_since",
+         "last_success_at", "next_attempt_at", "mode"),
         more=_attempts,
     ),
     Detail(

@@ -414,13 +414,13 @@ class Subscriptions(Noun):
             timeout_seconds=timeout_seconds,
         )
 
-    def get(self, subscription_id: str | int, /, *, timeout_seconds: float | None = None) -> models.Subscription:
+    def get(self, subscription_id: str | int, /, *, timeout_seconds: float | None = None) -> models.SubscriptionDetail:
         """Get a subscription."""
         return self._model(
             "GET",
             f"/subscriptions/{segment(subscription_id)}",
             "subscriptions.get",
-            models.Subscription,
+            models.SubscriptionDetail,
             timeout_seconds=timeout_seconds,
         )
 
@@ -784,13 +784,15 @@ class AsyncSubscriptions(AsyncNoun):
             timeout_seconds=timeout_seconds,
         )
 
-    async def get(self, subscription_id: str | int, /, *, timeout_seconds: float | None = None) -> models.Subscription:
+    async def get(
+        self, subscription_id: str | int, /, *, timeout_seconds: float | None = None
+    ) -> models.SubscriptionDetail:
         """Get a subscription."""
         return await self._model(
             "GET",
             f"/subscriptions/{segment(subscription_id)}",
             "subscriptions.get",
-            models.Subscription,
+            models.SubscriptionDetail,
             timeout_seconds=timeout_seconds,
         )
 
