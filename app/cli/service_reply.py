@@ -58,8 +58,10 @@ async def _answered(
 
 def _tell_pending(answer: httpx.Response, wait_seconds: int) -> None:
     within = f"within {wait_seconds} s" if wait_seconds else "yet"
-    request_id = answer.headers["hookwire-request-id"]
+    request_id, pending = answer.headers["hookwire-request-id"], answer.json()
     tell(f"no reply {within}; `hookwire requests show {request_id} --wait 60` asks again")
+    if pending["state"] == "waiting":
+        tell(f"no worker has taken it; does one serve {pending['service']}? See `hookwire services list`")
 
 
 def _print_reply(answer: httpx.Response, *, as_json: bool) -> int:

@@ -36,7 +36,7 @@ REQUIREMENT = re.compile(r"\b(?:B|[A-Z]{2})-[A-Z]?[0-9]{2,3}\b")
             ["replay", "--dead-letters", "--since", "2h", "--until", "3h"], b"", 2,
             "hookwire: --until 3h is not after --since 2h: with spans, the larger one is --since\n",
         ),
-        (["deadletters", "show", "dlv_1_1"], b"", 2, "hookwire: There is no such dead letter. (see "),
+        (["deadletters", "show", "dlv_1_1"], b"", 2, "There is no such dead letter; `hookwire deadletters list` "),
         (
             ["subscribe", "a", "http://127.0.0.1:1/"], b"", 2,
             "port 1 is not allowed; allowed are 80, 443, 8443, most from 1024 on",

@@ -36,7 +36,7 @@ In = Annotated[Context, Depends(context_of)]
 Kind = Literal["refused", DeadKind]
 _RECORD = re.compile(r"dead_(kafka|amqp)_([0-9]{1,18})")
 _LARGEST = 2**63 - 1
-_MISSING = "There is no such dead letter."
+_MISSING = "There is no such dead letter; `hookwire deadletters list` and GET /dead-letters have them."
 _STATEMENTS = {
     "get": ("dead_letter.get_delivery", "dead_letter.get_record"),
     "retry": ("dead_letter.retry_delivery", "dead_letter.retry_record"),

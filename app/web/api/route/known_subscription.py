@@ -14,7 +14,10 @@ __all__ = ["find", "is_reached", "no_such_subscription"]
 
 def no_such_subscription(parameter: str | None = None) -> Problem:
     """Return the problem of an id that names no subscription, or none that the key may see."""
-    detail = "There is no such subscription; ids look like sub_3f1c0a9be2d45c7780aa, and GET /subscriptions has them."
+    detail = (
+        "There is no such subscription; ids look like sub_3f1c0a9be2d45c7780aa, and `hookwire subscriptions list` and "
+        "GET /subscriptions have them."
+    )
     return Problem("not-found", detail, parameter=parameter) if parameter else Problem("not-found", detail)
 
 
