@@ -6,14 +6,18 @@
 -- lost the leadership takes none.
 
 -- name: claim
--- Return the first rows that wait, without those of parked keys.
+-- Return the first rows that wait, without those of parked keys. A parked key of more than 1,000 bytes is its hash.
 SELECT r.row_id::text AS row_id, r.topic, r.key, r.payload, r.headers, r.content_type
 FROM (SELECT mapped_id AS row_id, mapped_topic AS topic, mapped_key AS key, mapped_payload AS payload,
              mapped_headers AS headers, mapped_content_type AS content_type, mapped_order AS place
       FROM mapped_table WHERE mapped_waits) AS r
 WHERE EXISTS (SELECT FROM hookwire.relay_terms t WHERE t.sink = $1 AND t.grp = $2 AND t.term = $3)
   AND (SELECT p.record_id FROM hookwire.compat_parked p
-       WHERE p.outbox = $1 AND p.key = coalesce(r.key, '#' || r.row_id::text) LIMIT 1) IS NULL
+       WHERE p.outbox = $1 AND p.key = CASE
+           WHEN r.key IS NULL THEN '#' || r.row_id::text
+           WHEN octet_length(r.key) > 1000 THEN 'sha256:' || encode(sha256(convert_to(r.key, 'UTF8')), 'hex')
+           ELSE r.key END LIMIT 1) IS NULL
+  AND r.row_id::text IS NOT NULL   -- not a condition of the index of ids, which has another order
 ORDER BY r.place LIMIT $4;
 
 -- name: claim_due
@@ -75,6 +79,10 @@ SELECT concat_ws(', ', CASE WHEN NOT has_table_privilege(t, 'SELECT') THEN 'SELE
                        CASE WHEN $2 AND NOT has_any_column_privilege(t, 'UPDATE') THEN 'UPDATE' END,
                        CASE WHEN NOT $2 AND NOT has_table_privilege(t, 'DELETE') THEN 'DELETE' END)
 FROM to_regclass($1::text) AS t;
+
+-- name: without_id
+-- Return whether rows wait that have no id: none of them can be sent, because none could be deleted.
+SELECT EXISTS (SELECT FROM mapped_table WHERE mapped_id IS NULL AND mapped_waits);
 
 -- name: inserted
 -- Return how many rows were ever inserted, as the statistics count them.

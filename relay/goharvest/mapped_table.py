@@ -9,6 +9,7 @@ later one of its key, unless the application locks the key before it draws the r
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import time
@@ -52,6 +53,7 @@ _TYPES: Final[Mapping[str, Sequence[str]]] = {
 }
 """The types of each part, by name. An expression that is left out is a NULL of type text."""
 _UNSEEN_SECONDS: Final = 30.0
+_KEY_BYTES_MAX: Final = 1_000
 
 
 class MappedTable:
@@ -144,7 +146,7 @@ class MappedTable:
         """Park the keys of refused records; raise :class:`LeadershipLost` when the term is over."""
         parked = await self._database.execute(
             "mapped.park", self.name, term.group, term.number,
-            [lane_of(r.record) for r in refusals], [r.record.event_id for r in refusals],
+            [_parked(lane_of(r.record)) for r in refusals], [r.record.event_id for r in refusals],
             [r.record.topic for r in refusals], [r.reason for r in refusals], PROBE_SECONDS_FIRST, PROBE_SECONDS_MAX,
             [r.detail for r in refusals],
         )  # fmt: skip
@@ -153,7 +155,7 @@ class MappedTable:
 
     async def unpark(self, keys: Collection[str]) -> None:
         """Unpark keys."""
-        await self._database.execute("compat.unpark", self.name, list(keys))
+        await self._database.execute("compat.unpark", self.name, [_parked(key) for key in keys])
         _log.info("compat_keys_go_on", outbox=self.name, keys=len(keys))
 
     def _begin_batch(self, term: Term) -> None:
@@ -179,13 +181,17 @@ class MappedTable:
         )  # fmt: skip
 
     async def _look_for_unseen(self) -> None:
-        """Warn where rows are inserted and none is ever seen.
+        """Warn where rows have no id, and where rows are inserted and none is ever seen.
 
         Some applications delete a row in the transaction that inserts it, because their relay has read the log.
         """
-        if self._has_seen or time.monotonic() < self._look_at:
+        if time.monotonic() < self._look_at:
             return
         self._look_at = time.monotonic() + _UNSEEN_SECONDS
+        if await self._database.fetchval("mapped.without_id"):
+            _log.warning("outbox_rows_without_id", outbox=self.name, hint="such rows are not sent; give each an id")
+        if self._has_seen:
+            return
         inserted = int(await self._database.fetchval("mapped.inserted", self.name))
         if self._inserted is not None and inserted > self._inserted:
             _log.warning(
@@ -193,6 +199,12 @@ class MappedTable:
                 hint="the application deletes its rows in the transaction that inserts them; let the relay delete them",
             )  # fmt: skip
         self._inserted = inserted
+
+
+def _parked(lane: str) -> str:
+    """Return the text by which a key is parked: its hash if it is long, because an index holds it."""
+    key = lane.encode()
+    return lane if len(key) <= _KEY_BYTES_MAX else f"sha256:{hashlib.sha256(key).hexdigest()}"
 
 
 def _headers(text: str | None) -> tuple[tuple[str, str], ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -162,6 +163,36 @@ async def test_a_refused_row_parks_its_key_and_no_other(place: Place) -> None:
         ("a", "too_large", True), ("row", "too_large", True),
     ]  # fmt: skip
     assert [payload for key, payload in place.sent() if key == "a"] == [b'"too long"', b"1"]
+
+
+async def test_a_key_that_grew_beyond_any_index_is_parked_and_goes_on(place: Place) -> None:
+    """Its text is random, so that it cannot be compressed."""
+    place.broker.record_bytes_max = 5
+    await place.sql.execute("ALTER TABLE outbox ALTER aggregateid TYPE text")
+    long = secrets.token_hex(5_000)
+    await place.write((long, '"too long"'), (long, "1"), ("b", "2"))
+    async with await place.relay():
+        await place.parked(1)
+        first = place.sent()
+        place.broker.record_bytes_max = None
+        await place.sql.execute("UPDATE hookwire.compat_parked SET probe_at = now()")
+        await place.emptied()
+
+    assert (first, place.sent()[1:]) == ([("b", b"2")], [(long, b'"too long"'), (long, b"1")])
+
+
+async def test_a_row_without_an_id_is_told_and_holds_nobody_up(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapped_table, "_UNSEEN_SECONDS", 0.0)
+    await place.write(("a", "1"), ("a", "2"))
+    table = await place.table(**ORDERED | {"id": "nullif(place, 1)", "headers": "NULL::jsonb"})
+    with structlog.testing.capture_logs() as logs:
+        claimed = await table.mark(await place.begin_term(), 10)
+        await table.purge([record.id for record in claimed])
+        await table.mark(await place.begin_term(), 10)
+
+    assert ([record.payload for record in claimed], [line["event"] for line in logs]) == (
+        [b"2"], ["outbox_rows_without_id"],
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
