@@ -2,10 +2,10 @@
 
 Guarantee (``window="record"``): in order per key and at least once. A message is repeated if its confirmation did not
 arrive, or if the relay ended before it purged the record. ``send`` gets a key's next record only after the purge of the
-previous record, so a repetition directly follows its original (RR-01).
+previous record, so a repetition directly follows its original.
 
 A message counts as sent once the broker has confirmed it. If no queue is bound for a message, its topic waits durably
-and in order until a probe reaches a queue (RQ-01, F26).
+and in order until a probe reaches a queue.
 
 The broker's answers and their results:
 
@@ -14,10 +14,10 @@ confirmed                            acknowledged
 returned (no queue is bound)         refusal of the topic, "unroutable"
 exchange missing, not authorised     refusal of the topic, "exchange_unusable" or "refused_by_broker"
 too large, malformed                 refusal of the record
-nack (queue full: reject-publish)    refusal of the topic, "queue_full": back-pressure on it alone (RQ-02)
+nack (queue full: reject-publish)    refusal of the topic, "queue_full": back-pressure on it alone
 no answer for this one alone         refusal of the topic, "unconfirmed": a queue has failed; its outcome is unknown
-blocked (memory or disk alarm)       SinkUnavailable after a short wait; other sinks continue (RQ-11, F25)
-connection lost, no answer           SinkUnavailable; the outcome is unknown, so it is sent again (RQ-04)
+blocked (memory or disk alarm)       SinkUnavailable after a short wait; other sinks continue
+connection lost, no answer           SinkUnavailable; the outcome is unknown, so it is sent again
 ===================================  =================================================================================
 
 When the broker closes a channel, all messages in flight on it fail. The text names the exchange or the size of the one
@@ -33,6 +33,7 @@ The fence is an exclusive lock queue on the publishing connection; see :mod:`rel
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 
@@ -67,7 +68,7 @@ class AmqpSink:
         This fails until the predecessor has closed its connection or has missed its heartbeats.
         """
         await self.close()
-        lock = f"hookwire.lock.{self._options.incarnation}.{term.sink}.{term.group}"
+        lock = f"hookwire.lock.{self._options.incarnation}.{_named(term.sink)}.{term.group}"
         self._link = await Link.connect(self._options, self._suspects)
         try:
             await self._link.take_lock(lock)
@@ -77,7 +78,7 @@ class AmqpSink:
             raise
 
     async def send(self, batch: Batch) -> Receipt:
-        """Send a batch with at most one unconfirmed message per key (RQ-08). Raise SinkUnavailable."""
+        """Send a batch with at most one unconfirmed message per key. Raise SinkUnavailable."""
         link = self._usable()
         await link.unblocked()
         link.forget_refused_exchanges()
@@ -124,3 +125,10 @@ class AmqpSink:
         link, self._link, self._failure = self._link, None, None
         if link is not None:
             await link.close()
+
+
+def _named(sink: str) -> str:
+    """Return the part of the lock queue's name that stands for a sink. No queue's name may have the quotes of a table's
+    name, so this is its hash.
+    """
+    return sink if sink.isalnum() and sink.isascii() else hashlib.sha256(sink.encode()).hexdigest()[:16]
