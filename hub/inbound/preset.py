@@ -74,7 +74,7 @@ def _preset(facts: dict[str, Any]) -> Preset:
 
 
 def _read() -> dict[str, Preset]:
-    text = files("hub.inbound").joinpath("presets.json").read_text(encoding="utf-8")
+    text = files(__package__).joinpath("presets.json").read_text(encoding="utf-8")
     return {name: _preset(facts) for name, facts in json.loads(text).items()}
 
 

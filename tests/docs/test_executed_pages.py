@@ -19,10 +19,10 @@ ONE = "shows one request; a test of its route makes it"
 NOT_RUN = {
     "CONTRIBUTING.md": MINUTES, "SECURITY.md": OWN, "benchmarks/README.md": MINUTES, "docs/README.md": OWN,
     "docs/explanation/faults.md": MINUTES, "docs/how-to/amqp-source.md": BROKER, "docs/how-to/amqp.md": BROKER,
-    "docs/how-to/binary-star.md": HOSTS, "docs/how-to/bridge.md": HOSTS, "docs/how-to/chat.md": OWN,
+    "docs/how-to/behind-a-balancer.md": OWN, "docs/how-to/binary-star.md": HOSTS, "docs/how-to/bridge.md": HOSTS, "docs/how-to/chat.md": OWN,
     "docs/how-to/client.md": PARTS, "docs/how-to/dead-letters.md": OWN, "docs/how-to/embed.md": PARTS,
     "docs/how-to/embedded-database.md": OWN, "docs/how-to/freelance.md": HOSTS, "docs/how-to/go.md": PARTS,
-    "docs/how-to/java.md": PARTS, "docs/how-to/kafka-source.md": BROKER, "docs/how-to/kubernetes.md": BROKER,
+    "docs/how-to/java.md": PARTS, "docs/how-to/incidents.md": OWN, "docs/how-to/kafka-source.md": BROKER, "docs/how-to/kubernetes.md": BROKER,
     "docs/how-to/lake-kubernetes.md": BROKER, "docs/how-to/lake-yarn.md": BROKER, "docs/how-to/layout.md": BROKER,
     "docs/how-to/leave-rabbitmq.md": PARTS, "docs/how-to/majordomo.md": HOSTS, "docs/how-to/move-jobs.md": OWN,
     "docs/how-to/pirates.md": HOSTS, "docs/how-to/production.md": OWN, "docs/how-to/publish-from-git.md": OWN,
