@@ -25,6 +25,14 @@ SERVER_FIXTURES = frozenset(
 """The fixtures of `tests/conftest.py` that boot a server or are given one."""
 
 LONG = {
+    "tests/contract/workers/test_stored_endings.py": (
+        "test_a_stop_has_an_end_whatever_a_handler_does[job_worker-swallows_its_cancellation-held-1]",
+        "test_a_stop_has_an_end_whatever_a_handler_does[message_worker-swallows_its_cancellation-held-1]",
+        "test_a_stop_has_an_end_whatever_a_handler_does[sdk_job_worker_in_thread-hangs_in_a_thread-held-1]",
+        "test_a_stop_has_an_end_whatever_a_handler_does[sdk_job_worker_in_transaction-swallows_its_cancellation-held-1]",
+        "test_a_stop_has_an_end_whatever_a_handler_does[sdk_message_worker-swallows_its_cancellation-held-1]",
+        "test_a_stop_has_an_end_whatever_a_handler_does[task_worker-swallows_its_cancellation-held-1]",
+    ),
     "tests/docs/test_docs.py": (
         "test_what_a_page_tells_to_type_does_what_it_says[docs/tutorial/office.md]",
         "test_what_a_page_tells_to_type_does_what_it_says[docs/tutorial/repair.md]",
@@ -35,39 +43,83 @@ LONG = {
         "test_what_rabbitmq_had_not_confirmed_is_sent_again_and_what_it_had_is_kept[restart]",
         "test_with_kafka_down_at_the_start_and_again_later_everything_else_goes_on_and_kafka_gets_all_of_it[3]",
     ),
+    "tests/faults/test_client.py": ("test_each_event_is_stored_once_however_often_the_hub_dies_after_commit",),
     "tests/faults/test_database.py": (
         "test_a_database_that_never_answers_is_a_503_within_the_time_out_and_heals_by_itself",
+        "test_an_answer_of_the_database_that_is_lost_makes_no_second_event",
+        "test_connections_that_are_killed_in_mid_transaction_cost_nothing",
     ),
     "tests/faults/test_database_trouble.py": (
         "test_a_full_disk_costs_nothing_that_was_acknowledged_and_is_nobodys_fault[10]",
         "test_a_read_only_server_costs_nothing_that_was_acknowledged_and_is_nobodys_fault[10]",
     ),
     "tests/faults/test_failover.py": ("test_after_a_switchover_everything_goes_on[name-postgres18]",),
-    "tests/faults/test_failpoints.py": ("test_nothing_is_lost_or_reordered_when_the_service_dies_at_each_step[relay]",),
+    "tests/faults/test_failpoints.py": (
+        "test_nothing_is_lost_or_reordered_when_the_service_dies_at_each_step[deliver]",
+        "test_nothing_is_lost_or_reordered_when_the_service_dies_at_each_step[relay]",
+    ),
     "tests/faults/test_goharvest.py": ("test_relays_that_come_and_go_lose_and_reorder_nothing[neli-2-small]",),
+    "tests/faults/test_greetings.py": (
+        "test_a_peer_that_closes_in_the_middle_of_a_greeting_is_trouble_and_is_greeted_again[kafka-election-ends]",
+        "test_a_peer_that_closes_in_the_middle_of_a_greeting_is_trouble_and_is_greeted_again[kafka-transactional-ends]",
+    ),
     "tests/faults/test_neli.py": (
+        "test_a_leader_by_neli_is_succeeded_and_writes_nothing_behind_its_successor[asked to end]",
         "test_a_leader_by_neli_is_succeeded_and_writes_nothing_behind_its_successor[killed]",
     ),
     "tests/faults/test_processes.py": (
         "test_a_leader_that_was_stopped_past_its_lease_writes_nothing_behind_its_successor[3x the lease]",
+        "test_sigterm_under_load_ends_in_time_and_repeats_nothing",
     ),
     "tests/faults/test_prove.py": ("test_prove_prints_its_line_and_leaves_no_process_and_no_folder_behind",),
     "tests/faults/test_seeded_bugs.py": (
+        "test_a_seeded_bug_breaks_its_promise_and_without_it_the_same_scenario_holds[seeded-ack-before-commit]",
+        "test_a_seeded_bug_breaks_its_promise_and_without_it_the_same_scenario_holds[seeded-cursor]",
         "test_a_seeded_bug_breaks_its_promise_and_without_it_the_same_scenario_holds[seeded-no-term-check]",
     ),
     "tests/faults/test_services.py": ("test_a_client_that_never_reads_costs_neither_the_others_nor_memory",),
-    "tests/pipeline/test_archive.py": ("test_a_topic_that_was_made_anew_is_named_and_begins_again_only_when_told_to",),
-    "tests/pipeline/test_audit_command.py": ("test_what_is_not_archived_yet_is_not_lost",),
+    "tests/jobs/test_plans.py": (
+        "test_no_call_walks_over_what_waits[postgres15-analysed]",
+        "test_no_call_walks_over_what_waits[postgres15-planned while empty]",
+        "test_no_call_walks_over_what_waits[postgres18-analysed]",
+    ),
+    "tests/pipeline/test_archive.py": (
+        "test_a_topic_that_was_made_anew_is_named_and_begins_again_only_when_told_to",
+        "test_each_record_is_archived_exactly_once[python]",
+    ),
+    "tests/pipeline/test_audit_command.py": (
+        "test_an_empty_lake_is_no_clean_lake",
+        "test_what_is_not_archived_yet_is_not_lost",
+        "test_what_leaves_the_outbox_while_kafka_is_read_is_not_lost",
+    ),
+    "tests/pipeline/test_audit_erasures.py": ("test_an_erasure_counts_as_one_only_if_the_database_knows_it",),
+    "tests/pipeline/test_audit_foreign.py": (
+        "test_a_wrong_statistic_is_a_finding[minValues]",
+        "test_what_rearranges_is_clean_and_what_deletes_is_named",
+    ),
     "tests/pipeline/test_audit_memory.py": (
         "test_a_proved_day_is_read_again_only_when_a_byte_of_it_has_changed",
         "test_what_was_found_wrong_is_not_remembered_as_proved",
     ),
-    "tests/pipeline/test_command.py": ("test_a_kill_in_the_middle_of_a_batch_loses_and_doubles_nothing",),
+    "tests/pipeline/test_command.py": (
+        "test_a_kill_in_the_middle_of_a_batch_loses_and_doubles_nothing",
+        "test_a_topic_is_planned_archived_and_on_record",
+    ),
+    "tests/pipeline/test_foreign.py": ("test_every_job_goes_on_before_and_after_other_tools",),
+    "tests/pipeline/test_insight.py": ("test_the_commands_read_lake_and_database",),
     "tests/pipeline/test_lake.py": ("test_a_long_log_is_read_from_its_checkpoint",),
-    "tests/pipeline/test_tampering.py": ("test_whatever_is_moved_in_time_is_named_wherever_it_went",),
+    "tests/pipeline/test_maintenance.py": ("test_the_commands_say_what_they_would_do_then_do_it",),
+    "tests/pipeline/test_tampering.py": (
+        "test_json_is_judged_by_the_audit",
+        "test_whatever_is_moved_in_time_is_named_wherever_it_went",
+    ),
+    "tests/relay/amqp/test_destinations.py": (
+        "test_a_destination_that_takes_nothing_waits_alone[_silent-unconfirmed-a quorum queue needs most of its nodes]",
+    ),
     "tests/relay/amqp/test_sink.py": ("test_an_alarm_pauses_the_sink_and_healing_it_loses_and_reorders_nothing",),
     "tests/relay/election/test_neli.py": ("test_a_seat_that_is_held_is_seen_to_be_held",),
     "tests/relay/kafka/test_destinations.py": (
+        "test_a_compacted_topic_refuses_a_backlog_without_keys_and_nobody_else_waits[transactional]",
         "test_a_topic_that_is_deleted_under_way_waits_alone[idempotent]",
         "test_a_topic_without_a_leader_waits_alone[under way-idempotent]",
         "test_a_topic_without_a_leader_waits_alone[under way-transactional]",
@@ -78,8 +130,13 @@ LONG = {
     "tests/relay/kafka/test_sink.py": (
         "test_a_broker_that_is_killed_in_the_middle_of_a_drain_costs_nothing_and_no_order[transactional]",
     ),
+    "tests/relay/test_security.py": ("test_records_reach_a_kafka_that_demands_tls[PLAIN]",),
+    "tests/servers/test_servers.py": (
+        "test_kafka_keeps_acknowledged_records_and_its_port_through_kill_and_restart",
+        "test_rabbitmq_keeps_confirmed_messages_and_its_port_through_kill_and_restart",
+    ),
 }
-"""Tests that need ten seconds and more, by their files; `make faults` runs them. Each has neighbours that
+"""Tests that need many seconds, by their files; `make faults` runs them. Each has neighbours that
 show the same in `make test`, at another place or size.
 """
 
