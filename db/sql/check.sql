@@ -152,3 +152,10 @@ SELECT w.name FROM (
     WHERE r.tenant = 'default' AND r.vhost = '/' AND r.kind = 'x' AND r.name = $3 AND r.name = $1
       AND coalesce(r.mirror, $5::boolean)
 ) AS w WHERE $1 <> '' LIMIT 1;
+
+-- name: twins
+-- Return five kinds and descriptions that several live tasks of before the upgrade share, with five ids of each. Look at
+-- $1 tasks at most.
+SELECT t.kind, left(t.description, 60) AS description, (array_agg(t.id ORDER BY t.id))[1:5] AS ids
+FROM (SELECT kind, description, id FROM hookwire.task_rows WHERE is_unique IS NULL AND finish_time IS NULL LIMIT $1) AS t
+GROUP BY t.kind, t.description HAVING count(*) > 1 ORDER BY t.kind, t.description LIMIT 5;

@@ -86,6 +86,7 @@ async def _database(settings: Settings) -> list[Check]:
     from app.checks.check import Check
     from app.checks.database import database_checks
     from app.checks.keys import key_checks
+    from app.checks.tasks import task_checks
     from app.cli.database import database_url, is_made
     from app.cli.failure import CommandFailed
     from db.embedded.server import EmbeddedError
@@ -99,7 +100,9 @@ async def _database(settings: Settings) -> list[Check]:
         async with database_url(settings) as url:
             found = await database_checks(settings, PoolOptions(url))
             migrated = any(check.subject == "schema" and check.level == "ok" for check in found)
-            return [*found, *(await key_checks(settings, PoolOptions(url)) if migrated else ())]
+            options = PoolOptions(url)
+            later = [*await key_checks(settings, options), *await task_checks(options)] if migrated else []
+            return [*found, *later]
     except (CommandFailed, DatabaseError, EmbeddedError) as error:
         return [Check("database", "database", "unreachable", str(error))]
 
