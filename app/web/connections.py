@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Final, Protocol
 
+from typing_extensions import override
+
 from app.web.limits import RequestIds
 from app.web.problem import Problem, Problems
 from runtime.loop_steps import LoopSteps
@@ -68,6 +70,16 @@ class ServerLimits:
         return self.connections_max // 2
 
 
+class KeptHeaders(list[tuple[bytes, bytes]]):
+    """Headers of an answer after which the connection stays. uvicorn adds those of the application to them."""
+
+    @override
+    def __add__(self, others: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:  # type: ignore[override]
+        """Return both, without our words about the connection if the application ends it."""
+        ends = any(name.lower() == b"connection" for name, _ in others)
+        return [*(one for one in self if not ends or b"keep-alive" not in one), *others]
+
+
 class InboundConnection(Protocol):
     """The part of a connection that the sweep uses."""
 
@@ -99,7 +111,7 @@ class Connections:
         self.refused: Counter[str] = Counter()
         self.clock = 0.0
         self.date_headers: list[tuple[bytes, bytes]] = []
-        self.kept_headers: list[tuple[bytes, bytes]] = []  # of answers after which the connection stays
+        self.kept_headers: list[tuple[bytes, bytes]] = KeptHeaders()  # of answers after which the connection stays
         self._keep_alive = (
             (b"connection", b"keep-alive"),
             (b"keep-alive", b"timeout=%d" % limits.keep_alive_seconds),

@@ -107,7 +107,9 @@ class InboundSource:
         except (SchemeRefused, ReferenceRefused) as error:
             raise DoorRefused(str(error)) from None
         except TypeError:
-            raise DoorRefused("the scheme has a part of that name not") from None
+            raise DoorRefused("the scheme has no such part") from None
+        if any(f"header:{scheme.header}" in found for found in references.values()):
+            raise DoorRefused(f"{scheme.header} holds the signature or the secret, so no event is named by it")
         headers = settings.get("headers")
         return cls(
             name=name,

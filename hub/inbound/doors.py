@@ -74,13 +74,15 @@ class Doors:
                 if known.sender_makes_secret:
                     raise DoorRefused(f"{known.title} makes the secret: copy it from there")
                 secret = made = door.scheme.new_secret()
-            if secret is not None and secret not in await self._texts(session, name):
-                try:
-                    door.scheme.key(secret)
-                except SchemeRefused as error:
-                    raise DoorRefused(str(error)) from None
+            former = (await self._texts(session, name))[:1]
+            if secret is None or [secret] == former:
+                _check(door, former[0], "the secret that this source has: give a new one")
+            else:
+                _check(door, secret)
+                # A former secret that this scheme cannot use is over at once.
+                overlap = overlap_seconds if all(_fits(door, text) for text in former) else 0.0
                 key_id, sealed = self._box.seal(secret.encode(), _context(name, number))
-                await session.execute("inbound.add_secret", name, number, key_id, sealed, overlap_seconds)
+                await session.execute("inbound.add_secret", name, number, key_id, sealed, overlap)
         return bool(is_new), made
 
     async def remove(self, name: str) -> bool:
@@ -94,7 +96,7 @@ class Doors:
             return None
         state = _state(row)
         rows = await self._database.fetch("inbound.secrets", name)
-        texts = [self._open(name, one) for one in rows]
+        texts = [text for text in (self._open(name, one) for one in rows) if _fits(state.door, text)]
         door = replace(state.door, keys=tuple(state.door.scheme.key(text) for text in texts))
         secrets = [DoorSecret(one["number"], one["created_at"], one["expires_at"]) for one in rows]
         return replace(state, door=door, secrets=secrets)
@@ -109,6 +111,22 @@ class Doors:
 
     def _open(self, name: str, row: Row) -> str:
         return self._box.open(row["key_id"], row["sealed"], _context(name, row["number"])).decode()
+
+
+def _check(door: InboundSource, secret: str, which: str = "") -> None:
+    """Raise ``DoorRefused`` for a secret that the scheme cannot use."""
+    try:
+        door.scheme.key(secret)
+    except SchemeRefused as error:
+        raise DoorRefused(f"{error}{which and f'; this is not so for {which}'}") from None
+
+
+def _fits(door: InboundSource, secret: str) -> bool:
+    try:
+        door.scheme.key(secret)
+    except SchemeRefused:
+        return False
+    return True
 
 
 def _context(name: str, number: int) -> bytes:

@@ -1,6 +1,7 @@
 """KnownDoors: the doors that were used recently, so that a request needs no query.
 
-Names that exist are asked for apart from names that do not. So a stranger who invents names delays no sender.
+Names that exist are kept, and asked for, apart from names that do not. So a stranger who invents names delays no sender
+whose door this process has served before.
 """
 
 from __future__ import annotations
@@ -16,9 +17,8 @@ __all__ = ["FRESH_SECONDS", "KnownDoors"]
 
 FRESH_SECONDS: Final = 3.0
 """How long a door counts without a new query."""
-_KNOWN_MAX: Final = 10_000
+_NAMES_MAX: Final = 10_000
 _QUESTIONS_AT_ONCE: Final = 4
-_UNKNOWN: Final = (None, 0.0)
 
 
 class KnownDoors:
@@ -26,30 +26,43 @@ class KnownDoors:
 
     def __init__(self, doors: Doors) -> None:
         self._doors = doors
-        self._known: dict[str, tuple[InboundSource | None, float]] = {}
+        self._known: dict[str, tuple[InboundSource, float]] = {}
+        self._unknown: dict[str, float] = {}
         self._of_senders = asyncio.Semaphore(_QUESTIONS_AT_ONCE)
         self._of_strangers = asyncio.Semaphore(_QUESTIONS_AT_ONCE)
 
     async def find(self, name: str) -> InboundSource | None:
         """Return the door of this name; None: there is none. Raises ``db.errors.DatabaseError``."""
-        door, until = self._known.get(name, _UNKNOWN)
-        if until > time.monotonic():
-            return door
         if not is_door_name(name):
             return None
-        async with self._of_strangers if door is None else self._of_senders:
-            door, until = self._known.get(name, _UNKNOWN)
-            return door if until > time.monotonic() else await self._ask(name)
+        is_fresh, door = self._look(name)
+        if is_fresh:
+            return door
+        async with self._of_senders if name in self._known else self._of_strangers:
+            is_fresh, door = self._look(name)
+            return door if is_fresh else await self._ask(name)
+
+    def _look(self, name: str) -> tuple[bool, InboundSource | None]:
+        """Return whether a name was asked for recently, and its door."""
+        door, until = self._known.get(name, (None, self._unknown.get(name, 0.0)))
+        return until > time.monotonic(), door
 
     def forget(self, name: str) -> None:
         """Ask for this door anew; other processes do so within three seconds."""
         self._known.pop(name, None)
+        self._unknown.pop(name, None)
 
     async def _ask(self, name: str) -> InboundSource | None:
         asked_at = time.monotonic()
         state = await self._doors.find(name)
-        if len(self._known) >= _KNOWN_MAX:
+        until = asked_at + FRESH_SECONDS
+        if state is None:
+            self._known.pop(name, None)
+            if len(self._unknown) >= _NAMES_MAX:
+                self._unknown.clear()
+            self._unknown[name] = until
+            return None
+        if len(self._known) >= _NAMES_MAX:
             self._known.clear()
-        door = state.door if state is not None else None
-        self._known[name] = (door, asked_at + FRESH_SECONDS)
-        return door
+        self._known[name] = (state.door, until)
+        return state.door

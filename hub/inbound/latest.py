@@ -18,11 +18,11 @@ from db.errors import DatabaseError
 from db.pool import Database, Row
 from runtime.periodic import Periodic
 
-__all__ = ["LATEST_MAX", "InboundRequest", "LatestRequests"]
+__all__ = ["BODY_BYTES", "LATEST_MAX", "InboundRequest", "LatestRequests"]
 
 _log = structlog.get_logger(__name__)
 LATEST_MAX: Final = 20
-_BODY_BYTES: Final = 4_096
+BODY_BYTES: Final = 4_096
 _TEXT_MAX: Final = 200
 Outcome = Literal["accepted", "refused"]
 
@@ -82,7 +82,7 @@ class LatestRequests(Periodic):
                 [one.reason for one in requests],
                 [_short(one.detail) for one in requests],
                 LATEST_MAX,
-                [None if one.body is None else one.body[:_BODY_BYTES] for one in requests],
+                [None if one.body is None else one.body[:BODY_BYTES] for one in requests],
             )
         return len(found)
 

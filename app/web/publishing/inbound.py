@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.web.problem import Problem
 from app.web.publishing.inbound_path import door_name_of
-from app.web.publishing.inbound_places import Places, Rates
+from app.web.publishing.inbound_places import HeldPlace, Places, Rates
 from app.web.publishing.ndjson import PARSED_HERE_BYTES_MAX
 from app.web.publishing.publish_problem import PUBLISH_ERRORS, problem_of_publish
 from app.web.publishing.request_log import RequestLog
@@ -32,7 +32,7 @@ from db.names import TooManyNames
 from event.identity import format_event_id
 from hub.inbound.door import NOBODY, EventRefused, HandshakeAnswer, InboundEvent, InboundSource
 from hub.inbound.known_doors import KnownDoors
-from hub.inbound.latest import InboundRequest, LatestRequests
+from hub.inbound.latest import BODY_BYTES, InboundRequest, LatestRequests
 from hub.inbound.scheme import SignatureWrong
 from hub.publish import Accepted, Publisher
 from hub.topics import Topics, UnknownTopic
@@ -68,16 +68,19 @@ class Inbound:
         started = time.monotonic()
         name = door_name_of(scope)
         address = scope["client"][0] if scope.get("client") else ""
-        with self._places.take(name, address):
+        with self._places.take(name, address) as place:
             headers = _headers(scope)
-            body = await _read(receive)
+            body = await _read(receive, place)
             try:
                 found = await self._doors.find(name)
             except DatabaseError as error:
                 raise Problem("database-unavailable") from error
             door = found or NOBODY
             try:
-                door.verify(headers, body, time.time())
+                if len(body) > PARSED_HERE_BYTES_MAX:
+                    await asyncio.to_thread(door.verify, headers, body, time.time())
+                else:
+                    door.verify(headers, body, time.time())
             except SignatureWrong as wrong:
                 self._refuse(found, address, body, wrong.reason, str(wrong), None)
                 # In the words for an unknown door: who cannot sign does not learn which doors exist.
@@ -152,7 +155,7 @@ class Inbound:
         self._keep(
             InboundRequest(
                 source=door.name, outcome="refused", address=address, size_bytes=len(body), reason=reason,
-                detail=detail, body=body, delivery_id=delivery_id,
+                detail=detail, body=body[:BODY_BYTES], delivery_id=delivery_id,
             )
         )  # fmt: skip
 
@@ -165,14 +168,15 @@ def _headers(scope: Scope) -> dict[str, list[bytes]]:
     return found
 
 
-async def _read(receive: Receive) -> bytes:
-    """Return the whole body; the request limits bound its size."""
+async def _read(receive: Receive, place: HeldPlace) -> bytes:
+    """Return the whole body; the request limits bound its size. Raise ``Problem``: busy."""
     parts: list[bytes] = []
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         parts.append(message.get("body", b""))
+        place.add(len(parts[-1]))
         if not message.get("more_body"):
             return b"".join(parts)
 

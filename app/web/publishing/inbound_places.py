@@ -1,7 +1,7 @@
 """Places: how many unverified requests may be at the doors at once. Rates: how many verified ones in a minute.
 
-A place is held from the first byte of the body until the signature was judged. One address cannot take all places of a
-door, and all doors together leave places of the process to clients with a key.
+A place is held from the first byte of the body until the signature was judged. One address, or an IPv6 network of 64
+bits, cannot take all places of a door. All doors together leave places and memory to clients with a key.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from contextlib import contextmanager
 from typing import Final
 
 from app.web.problem import Problem
+from hub.requester import network_of
 
-__all__ = ["PLACES_OF_ADDRESS", "PLACES_OF_DOOR", "Places", "Rates"]
+__all__ = ["BYTES", "PLACES_OF_ADDRESS", "PLACES_OF_DOOR", "HeldPlace", "Places", "Rates"]
 
 PLACES_OF_DOOR: Final = 256
 PLACES_OF_ADDRESS: Final = 64
 PLACES: Final = 512
+BYTES: Final = 128 * 1024 * 1024
+"""How many bytes of unverified bodies one process holds at once."""
 _RATES_MAX: Final = 10_000
 
 
@@ -32,24 +35,47 @@ class Places:
         self._of_address = of_address
         self._in_all = in_all
         self._taken = 0
+        self._bytes = 0
         self._doors: Counter[str] = Counter()
         self._addresses: Counter[str] = Counter()
 
     @contextmanager
-    def take(self, door: str, address: str) -> Iterator[None]:
+    def take(self, door: str, address: str) -> Iterator[HeldPlace]:
         """Hold a place of a door, which need not exist; raises ``Problem``: busy."""
-        is_full = self._doors[door] >= self._of_door or self._addresses[address] >= self._of_address
-        if is_full or self._taken >= self._in_all:
+        network = network_of(address)  # none: a Unix socket, whose other end is a proxy
+        is_full = self._doors[door] >= self._of_door or self._taken >= self._in_all
+        if is_full or (network is not None and self._addresses[network] >= self._of_address):
             raise Problem("busy", "More requests are at this door than it judges at once; nothing was stored.")
         self._doors[door] += 1
-        self._addresses[address] += 1
+        self._addresses[network or ""] += 1
         self._taken += 1
+        place = HeldPlace(self)
         try:
-            yield
+            yield place
         finally:
+            self._bytes -= place.size_bytes
             _give_back(self._doors, door)
-            _give_back(self._addresses, address)
+            _give_back(self._addresses, network or "")
             self._taken -= 1
+
+    def has_room(self, size_bytes: int) -> bool:
+        """Count bytes of a body; return whether all bodies together are within the bound."""
+        self._bytes += size_bytes
+        return self._bytes <= BYTES
+
+
+class HeldPlace:
+    """The place of one request, with the bytes of its body that have come."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self.size_bytes = 0
+
+    def add(self, size_bytes: int) -> None:
+        """Count a part of the body; raises ``Problem``: busy."""
+        self.size_bytes += size_bytes
+        if not self._places.has_room(size_bytes):
+            raise Problem("busy", "The bodies at the doors have more bytes than it judges at once; nothing was stored.")
 
 
 def _give_back(places: Counter[str], name: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from app.maintenance.cleanup import Cleanup
 from app.web.problem import Problem
-from app.web.publishing.inbound_places import Places, Rates
+from app.web.publishing.inbound_places import BYTES, Places, Rates
 from db.pool import PoolOptions, open_database
 from hub.keys import Keys, NewKey, Scope
 from tests.app.cli.commands.test_services import hookwire
@@ -195,12 +195,57 @@ async def test_the_rate_counts_verified_requests_alone(running_hub: RunHub) -> N
 
 
 def test_one_address_cannot_take_all_places_of_a_door() -> None:
+    """An IPv6 network of 64 bits counts as one address; a proxy on a Unix socket speaks for many."""
     places, rates = Places(of_door=2, of_address=1, in_all=3), Rates()
-    with places.take("a", "one"):
-        with pytest.raises(Problem, match="busy"), places.take("a", "one"):
+    with places.take("a", "2001:db8::1"):
+        with pytest.raises(Problem, match="busy"), places.take("a", "2001:db8::2"):
             pass
-        with places.take("a", "two"), pytest.raises(Problem, match="busy"), places.take("a", "three"):
+        with places.take("a", "192.0.2.1"), pytest.raises(Problem, match="busy"), places.take("a", "192.0.2.2"):
             pass
-        with places.take("b", "two"):
+        with places.take("b", ""), places.take("c", ""):
             pass
-    assert (places, rates.admits("a", None)) == (places, True)
+    assert rates.admits("a", None)
+
+
+def test_all_unverified_bodies_together_are_bounded_in_bytes() -> None:
+    places = Places()
+    with places.take("a", "192.0.2.1") as first:
+        first.add(BYTES)
+        with pytest.raises(Problem, match="busy"), places.take("b", "192.0.2.2") as second:
+            second.add(1)
+    with places.take("b", "192.0.2.2") as second:
+        second.add(BYTES)
+    assert second.size_bytes == BYTES
+
+
+async def test_a_former_secret_is_valid_again_when_it_is_put_back(running_hub: RunHub) -> None:
+    """It ended a day later, and GitHub repeats nothing."""
+    async with running_hub() as hub:
+        for secret in ("first secret", "second secret", "first secret"):
+            found = await put(hub, secret=secret)
+        statuses = [(await send(hub, signed(secret=f"{word} secret"))).status_code for word in ("first", "second")]
+
+    stays = [(one["number"], one["expires_at"] is None) for one in found["secrets"]]
+    assert (statuses, stays) == ([200, 200], [(3, True), (2, False)])
+
+
+async def test_a_secret_that_does_not_fit_another_preset_is_refused_or_over(running_hub: RunHub) -> None:
+    """Every POST ended with 500, rightly signed ones too."""
+    async with running_hub() as hub:
+        await put(hub, "forge", preset="gitlab", secret="plain token")
+        kept = await hub.client.put("/in/forge", json={"preset": "gitlab-signed"})
+        given = await hub.client.put("/in/forge", json={"preset": "gitlab-signed", "secret": f"whsec_{'a' * 32}"})
+        tested = await hub.client.post("/in/forge/test")
+        unsigned = await send(hub, {}, name="forge")
+
+    assert (kept.status_code, given.status_code, tested.status_code, unsigned.status_code) == (400, 200, 200, 403)
+    assert [one["expires_at"] for one in given.json()["secrets"]] == [None]
+
+
+async def test_a_token_is_in_no_answer(running_hub: RunHub) -> None:
+    """It is the secret itself."""
+    async with running_hub() as hub:
+        await put(hub, "forge", preset="gitlab", secret="plain token")
+        tested = await hub.client.post("/in/forge/test")
+
+    assert ("plain token" in tested.text, tested.json()["headers"]["x-gitlab-token"]) == (False, "...")

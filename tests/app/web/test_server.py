@@ -517,8 +517,17 @@ async def test_an_answer_says_how_long_its_connection_is_kept() -> None:
         writer.write(GET)
         answer = await read_answer(reader)
         last = await ask(server.port, GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
-    found = [[one.headers.get(name) for name in ("connection", "keep-alive")] for one in (answer, last)]
-    assert found == [["keep-alive", "timeout=75"], ["close", None]]
+    async with serving(_ending, kept) as server:
+        ended = await ask(server.port, GET)
+    found = [[one.headers.get(name) for name in ("connection", "keep-alive")] for one in (answer, last, ended)]
+    assert found == [["keep-alive", "timeout=75"], ["close", None], ["close", None]]
+
+
+async def _ending(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer, and end the connection."""
+    headers = [(b"content-length", b"0"), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def test_idle_connections_end_sooner_in_a_crowd() -> None:

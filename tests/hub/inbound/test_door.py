@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from event.event import Draft
-from hub.inbound.door import EventRefused, HandshakeAnswer, InboundEvent, InboundSource
+from hub.inbound.door import DoorRefused, EventRefused, HandshakeAnswer, InboundEvent, InboundSource
+from hub.inbound.doors import DoorState
+from hub.inbound.known_doors import KnownDoors
 
 GITHUB = {"x-github-event": "push", "x-github-delivery": "72d3", "content-type": "application/json"}
 
@@ -104,3 +108,32 @@ def test_a_delivery_id_of_any_form_is_a_key_of_bounded_length(identity: str) -> 
 def test_a_signed_request_that_no_event_can_be_is_refused(headers: dict[str, str]) -> None:
     with pytest.raises(EventRefused):
         take("github", GITHUB | headers, b"{}")
+
+
+@pytest.mark.parametrize("part", ["id", "type", "key"])
+def test_no_part_of_an_event_is_taken_from_the_header_of_the_secret(part: str) -> None:
+    with pytest.raises(DoorRefused, match="holds the signature or the secret"):
+        take("gitlab", {}, b"{}", **{part: "header:x-gitlab-token"})
+
+
+class Stored:
+    """Doors of a database that counts its questions."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def find(self, name: str) -> Any:
+        self.asked.append(name)
+        made = InboundSource.made(name, "github", {})
+        return DoorState(made, {}, 60, datetime.now(UTC)) if name == "real" else None
+
+
+async def test_invented_names_take_no_door_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hub.inbound.known_doors.time", SimpleNamespace(monotonic=lambda: 1.0))
+    stored: Any = Stored()
+    known = KnownDoors(stored)
+    await known.find("real")
+    for number in range(10_001):
+        await known.find(f"invented-{number}")
+    await known.find("real")
+    assert stored.asked.count("real") == 1

@@ -81,7 +81,7 @@ def try_out(
 
 
 def remove(name: Name, url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """Remove an inbound source. Its events stay; its requests are refused from now on.
+    """Remove an inbound source. Its events stay; its requests are refused within three seconds.
 
     Example:
 

@@ -233,7 +233,9 @@ class DoorTested(BaseModel):
     model_config = ConfigDict(json_schema_extra={"examples": [_TESTED]})
 
     source: str
-    headers: dict[str, str] = Field(description="The headers with which the sender would send it.")
+    headers: dict[str, str] = Field(
+        description="The headers with which the sender would send it; a token, which is the secret itself, is `...`."
+    )
     body: str
     topic: str
     key: str | None
@@ -322,9 +324,14 @@ async def test_door(
         event_id = format_event_id(context.incarnation, number)
         await audited(request, context, "source.test", source)
     return DoorTested(
-        source=source, headers=headers, body=content.decode(), topic=taken.draft.topic, key=taken.draft.key,
-        delivery_id=taken.delivery_id, event_headers=dict(taken.draft.headers), event_id=event_id,
+        source=source, headers=_shown(door, headers), body=content.decode(), topic=taken.draft.topic,
+        key=taken.draft.key, delivery_id=taken.delivery_id, event_headers=dict(taken.draft.headers), event_id=event_id,
     )  # fmt: skip
+
+
+def _shown(door: InboundSource, headers: dict[str, str]) -> dict[str, str]:
+    """Return the example's headers; a token is the secret itself, and is left out."""
+    return {**headers, door.scheme.header: "..."} if door.scheme.kind == "token" else headers
 
 
 async def _state(source: str, context: Context) -> DoorState:
