@@ -140,7 +140,8 @@ def _row(row: tuple[dict[str, Any], dict[str, Any] | None]) -> tuple[str, ...]:
     one, part = row
     if part is None:
         last = one["accepted_at"]
-        state = f"{one['preset']}, last {shown_moment(last)}" if last else one["preset"] or "ok"
+        seen = f"last {shown_moment(last)}" if last else "no webhook yet"
+        state = f"{one['preset']}, {seen}" if one["preset"] else "ok"
         return (one["source"], one["topic"] or "?", "", "", "", str(one["refused"]), state)
     lag = "?" if part["lag"] is None else str(part["lag"])
     state = "paused" if one["paused"] else part["trouble"] or "ok"

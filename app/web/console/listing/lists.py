@@ -70,9 +70,8 @@ def _source_link(one: Item) -> str:
 def _source_state(one: Item) -> str:
     """Return why a source does not go on, of its first partition that has a reason; the last webhook of a door."""
     if one["kind"] == "webhooks":
-        return (
-            f"{plain(one['preset'])}, {moment_cell(one['accepted_at'])}" if one["accepted_at"] else plain(one["preset"])
-        )
+        last = moment_cell(one["accepted_at"]) if one["accepted_at"] else "no webhook yet"
+        return f"{plain(one['preset'])}, {last}"
     why = next((part["trouble"] for part in one["partitions"] if part["trouble"]), None)
     return plain("paused" if one["paused"] else why or "ok")
 

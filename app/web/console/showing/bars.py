@@ -13,7 +13,9 @@ _HEIGHT: Final = 60
 
 
 def bars(numbers: Sequence[int], title: str) -> str:
-    """Return a picture with a bar for each number, the highest as high as the picture. ``title`` says what it shows."""
+    """Return a picture as wide as its place, with a bar for each number on a base line. The highest bar takes all the
+    height. ``title`` says what it shows.
+    """
     most = max(numbers, default=0) or 1
     drawn = "".join(
         f'<rect x="{place * _WIDTH}" y="{_HEIGHT - height}" width="{_WIDTH - 2}" height="{height}"/>'
@@ -22,6 +24,7 @@ def bars(numbers: Sequence[int], title: str) -> str:
     )
     width = len(numbers) * _WIDTH
     return (
-        f'<svg role="img" width="{width}" height="{_HEIGHT}" viewBox="0 0 {width} {_HEIGHT}" fill="currentColor">'
-        f"<title>{escape(title)}</title>{drawn}</svg>"
+        f'<svg role="img" width="100%" height="{_HEIGHT}" viewBox="0 0 {width} {_HEIGHT}" preserveAspectRatio="none" '
+        f'fill="currentColor"><title>{escape(title)}</title>{drawn}'
+        f'<rect y="{_HEIGHT - 1}" width="{width}" height="1" opacity="0.4"/></svg>'
     )

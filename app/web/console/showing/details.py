@@ -39,7 +39,7 @@ def _minutes(one: Item) -> str:
     title = (
         f"Failures by minute, {sum(numbers):,} in the last {_SHOWN_MINUTES} minutes, at most {max(numbers):,} in one"
     )
-    return section("Failures by minute", bars(numbers, title), "the last 65 minutes")
+    return section("Failures by minute", bars(numbers, title), "the last 65 minutes, now at the right")
 
 
 def _trail(one: Item) -> str:
