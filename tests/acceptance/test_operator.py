@@ -89,7 +89,7 @@ async def found_and_recovered(tab: Tab, hub: RunningHub, callbacks: Callbacks, p
     posted = await callbacks.wait_for_posts(2)
     await hub.until(f"/subscriptions/{one}", lambda found: found["health"] == "healthy")
 
-    assert (words in listed, trace in shown, "1 deliveries would be sent again." in form) == (True, True, True)
+    assert (words in listed, trace in shown, "1 delivery would be sent again." in form) == (True, True, True)
     assert (seen <= _CLICKS_MAX, clicks <= _CLICKS_MAX) == (True, True)
     assert [body for _, _, body in posted] == [b"missed"] * 2
 

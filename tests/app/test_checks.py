@@ -20,7 +20,6 @@ from app.checks.database import database_checks, server_checks
 from app.checks.keys import key_checks
 from app.checks.process import descriptor_check, guard_check
 from app.checks.settings import settings_checks
-from app.checks.tasks import task_checks
 from app.settings.settings import Settings
 from db.pool import PoolOptions, open_database
 from hub.keys import Keys, NewKey
@@ -610,21 +609,6 @@ async def test_one_key_is_enough_for_production(tmp_path: Path, database_url: st
 
     [check] = await key_checks(settings_of(tmp_path, profile="production"), PoolOptions(database_url))
     assert check.level == "ok"
-
-
-async def test_tasks_of_before_that_are_doubled_are_named(tmp_path: Path, database_url: str) -> None:
-    """JB-20: the upgrade deletes nothing, so each of them runs. A live one, an ended one and others are no twins."""
-    connection = await asyncpg.connect(database_url)
-    await connection.execute(
-        "INSERT INTO hookwire.task_rows (id, kind, description, is_unique, finish_time) VALUES"
-        " ('a', 'k', 'same', false, NULL), ('b', 'k', 'same', false, NULL), ('c', 'k', 'same', false, now()),"
-        " ('d', 'l', 'same', false, NULL), ('e', 'l', 'other', false, NULL), ('f', 'l', 'same', false, now());"
-        "UPDATE hookwire.task_rows SET is_unique = NULL"
-    )
-    await connection.close()
-
-    [check] = await task_checks(PoolOptions(database_url))
-    assert (check.level, "k, 'same': a, b" in check.detail, "'l'" in check.detail) == ("warn", True, False)
 
 
 def test_authorities_that_cannot_be_read_are_refused(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from app.web.console.acting.act import REASON, Act, Box, Form
 from app.web.console.acting.verb import curl, reason_of
 from app.web.console.cells import address
 from app.web.console.inner_api import ApiRequest
+from runtime.counted import counted
 from webhooks.condition import LETTER_KINDS
 
 __all__ = ["BULK"]
@@ -36,16 +37,15 @@ def _bulk(
         limit = {"rate_per_second": int(rate) if rate.isdecimal() else rate} if rate else {}
         return {"source": source, "act": act, **chosen, **body_of(form), **limit, **reason_of(form)}
 
-    def counted(answer: Mapping[str, Any]) -> str:
-        number = f"More than {answer['records']:,}" if answer["more"] else f"{answer['records']:,}"
-        return f"{number} {noun} would be {verb}."
+    def words(answer: Mapping[str, Any]) -> str:
+        return f"{'More than ' if answer['more'] else ''}{counted(answer['records'], noun)} would be {verb}."
 
     return Act(
         name, label, question, ("operate",),
         lambda _, form: ApiRequest.with_json("POST", "/replays", body(form), form.get("once", "")),
         lambda _, form: curl("POST", "/replays", body(form)), (*boxes, *_SPAN, _RATE, REASON), is_danger=True,
         counts=lambda _, form: ApiRequest.with_json("POST", "/replays", body(form) | {"dry_run": True}),
-        counted=counted, lands=lambda _, answer: address("replays", answer["id"]),
+        counted=words, lands=lambda _, answer: address("replays", answer["id"]),
     )  # fmt: skip
 
 
@@ -65,7 +65,7 @@ BULK: Final[Mapping[str, Sequence[Act]]] = {
             "purge", "Delete all that match",
             "Dead letters of subscriptions are deleted in the background. Their events stay until their retention "
             "ends. Dead letters of Kafka and AMQP stay. This cannot be undone.",
-            "dead_letters", "purge", "dead letters", "deleted",
+            "dead_letters", "purge", "dead letter", "deleted",
             (*_OF_SUBSCRIPTION, _OF_INCIDENT, Box("kind", "Only of this kind", "choice", ("", *LETTER_KINDS, "gone"))),
             _dead,
         ),
@@ -74,7 +74,7 @@ BULK: Final[Mapping[str, Sequence[Act]]] = {
         _bulk(
             "give-up", "Give up all that match",
             "Open deliveries become dead letters in the background. What is being sent stays. They can be sent again.",
-            "deliveries", "give_up", "open deliveries", "given up", _OF_SUBSCRIPTION,
+            "deliveries", "give_up", "open delivery", "given up", _OF_SUBSCRIPTION,
             lambda form: _named(form, subscription_id="subscription_id", topic="topic"),
         ),
     ),
@@ -82,7 +82,7 @@ BULK: Final[Mapping[str, Sequence[Act]]] = {
         _bulk(
             "cancel", "Cancel all that match",
             "Jobs that have not ended are cancelled in the background. Workers of running ones are asked to stop.",
-            "jobs", "cancel", "jobs", "cancelled",
+            "jobs", "cancel", "job", "cancelled",
             (Box("kind", "Only of this kind", length_max=200), Box("state", "Only in this state", "choice",
                                                                    ("", *get_args(OpenJobState)))),
             lambda form: _named(form, job_kind="kind", job_state="state"),

@@ -58,6 +58,7 @@ async def test_events_of_an_outage_longer_than_a_lease_are_each_sent_once_when_t
     topic, told = f"away.{secrets.token_hex(4)}", list[str]()
     numbers = [str(number) for number in range(30)]
     async with running_hub(ALL_ROLES) as hub, component(prosody, hub, tmp_path):
+        await hub.client.put(f"/topics/{topic}/settings", json={})
         async with contact(prosody) as person:
             person.ask(topic)
             await person.answered(topic, "subscribed")

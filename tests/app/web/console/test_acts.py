@@ -69,7 +69,7 @@ async def test_what_was_given_up_is_counted_first_and_then_sent_again(running_hu
         await hub.until("/dead-letters", lambda page: page["items"] == [])
 
         assert f"events/{event}" in subscription.links
-        assert ("1 deliveries would be sent again." in counted.text, before) == (True, [(0,)])
+        assert ("1 delivery would be sent again." in counted.text, before) == (True, [(0,)])
         assert done.url.path.startswith("/console/replays/replay_")
         assert len(await receiver.wait_for(2)) == 2
 

@@ -67,7 +67,7 @@ async def test_everything_that_matches_is_counted_confirmed_and_changed_in_the_b
         assert "dead-letters/all/purge?subscription_id=sub_1&kind=exhausted" in links
         assert [words for words, _ in told] == [
             "1,500 dead letters would be deleted.", "2 jobs would be cancelled.",
-            "3,000 open deliveries would be given up.", "1 open deliveries would be given up.",
+            "3,000 open deliveries would be given up.", "1 open delivery would be given up.",
         ]  # fmt: skip
         assert [(one["act"], one["replayed"], one["reason"]) for one in replays] == [
             ("give_up", 1, None), ("give_up", 3000, "obsolete"), ("cancel", 2, None), ("purge", 1500, None),
