@@ -9,11 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from db.errors import Busy, DatabaseError, OutcomeUnknown, Refused, Unavailable
+from app.web.problem import Problem
+from app.web.publishing.envelope import Envelope, take_header
+from app.web.publishing.event_line import event_of
+from db.errors import Busy, OutcomeUnknown, Refused, Unavailable
 from db.names import NamesInUse, TooManyNames
 from db.pool import Database, Row
+from event.cloudevents import CloudEventError
+from event.event import Draft
+from event.tombstone import TOMBSTONE_HEADER
 from event.topic import TopicError, is_reserved, validate_key, validate_topic
 from relay.record import Record
 from relay.sink import Batch, Features, Receipt, Refusal, SinkUnavailable, Term
@@ -21,6 +27,14 @@ from relay.sink import Batch, Features, Receipt, Refusal, SinkUnavailable, Term
 __all__ = ["PublishingSink"]
 
 _BATCH: Final = 500
+_DETAIL_CHARACTERS_MAX: Final = 200
+
+
+class _Sound(NamedTuple):
+    """A record and the event that it becomes."""
+
+    record: Record
+    draft: Draft
 
 
 class PublishingSink:
@@ -43,11 +57,16 @@ class PublishingSink:
 
     async def send(self, batch: Batch) -> Receipt:
         """Publish records; raises ``relay.sink.SinkUnavailable``."""
-        refused = [refusal for record in batch.records if (refusal := self._judge(record)) is not None]
-        bad = {refusal.record.id for refusal in refused}
-        sound = [record for record in batch.records if record.id not in bad]
+        refused: list[Refusal] = []
+        sound: list[_Sound] = []
+        for record in batch.records:
+            judged = self._judge(record)
+            if isinstance(judged, Refusal):
+                refused.append(judged)
+            else:
+                sound.append(_Sound(record, judged))
         try:
-            for topic in {record.topic for record in sound}:
+            for topic in {one.record.topic for one in sound}:
                 await self._topics.ensure(topic)
             acknowledged, more = await self._publish(sound)
             if acknowledged:
@@ -58,23 +77,24 @@ class PublishingSink:
             raise SinkUnavailable(str(error)) from error
         return Receipt(acknowledged, [*refused, *more])
 
-    async def _publish(self, records: Sequence[Record]) -> tuple[list[Record], list[Refusal]]:
+    async def _publish(self, sound: Sequence[_Sound]) -> tuple[list[Record], list[Refusal]]:
         """Return the stored records, and those that the database refuses: a batch is halved until they are alone."""
-        if not records:
+        if not sound:
             return [], []
+        records = [one.record for one in sound]
         try:
-            rows = await self._store(records)
+            rows = await self._store(sound)
         except Busy:
             return [], []
         except Refused as error:
             if len(records) == 1:
-                return [], [Refusal(records[0], "record", "refused_by_database", _line(error))]
+                return [], [Refusal(records[0], "record", "refused_by_database", _line(str(error)))]
             middle = len(records) // 2
-            stored, refused = await self._publish(records[:middle])
+            stored, refused = await self._publish(sound[:middle])
             if len(stored) + len(refused) < middle:
                 return stored, refused
             stuck = {refusal.record.key for refusal in refused} - {None}
-            later = [record for record in records[middle:] if record.key not in stuck]
+            later = [one for one in sound[middle:] if one.record.key not in stuck]
             more, others = await self._publish(later)
             return stored + more, refused + others
         stored = [record for record, row in zip(records, rows, strict=True) if row["outcome"] in ("stored", "replayed")]
@@ -84,16 +104,18 @@ class PublishingSink:
         ]  # fmt: skip
         return stored, refused
 
-    async def _store(self, records: Sequence[Record]) -> Sequence[Row]:
+    async def _store(self, sound: Sequence[_Sound]) -> Sequence[Row]:
+        records, drafts = [one.record for one in sound], [one.draft for one in sound]
         return await self._database.fetch(
-            "mapped.publish", list(range(1, len(records) + 1)), [one.topic for one in records],
-            [one.key for one in records], [one.content_type for one in records],
-            [json.dumps(dict(one.headers)) if one.headers else None for one in records],
-            [one.payload for one in records], [f"{one.event_id}\x1ftable:{self._outbox}" for one in records],
+            "mapped.publish", list(range(1, len(records) + 1)), [one.topic for one in drafts],
+            [one.key for one in drafts], [one.content_type for one in drafts],
+            [json.dumps(dict(one.headers)) if one.headers else None for one in drafts],
+            [one.payload for one in drafts], [f"{one.event_id}\x1ftable:{self._outbox}" for one in records],
             [hashlib.sha256(one.payload).digest() for one in records],
         )  # fmt: skip
 
-    def _judge(self, record: Record) -> Refusal | None:
+    def _judge(self, record: Record) -> Draft | Refusal:
+        """Return the event of a record, by the rules of a publish over HTTP, or why it can be none."""
         try:
             validate_topic(record.topic)
             if record.key is not None:
@@ -104,8 +126,24 @@ class PublishingSink:
             return Refusal(record, "record", "invalid_name", "topics that begin with hookwire. are the hub's own")
         if len(record.payload) > self._event_bytes_max:
             return Refusal(record, "record", "too_large", f"more than {self._event_bytes_max} bytes")
-        return None
+        try:
+            return _draft(record)
+        except Problem as problem:
+            return Refusal(record, "record", problem.slug.replace("-", "_"), _line(problem.detail))
+        except CloudEventError as error:
+            return Refusal(record, "record", "invalid_cloudevent", _line(error.detail))
 
 
-def _line(error: DatabaseError) -> str:
-    return " ".join(str(error).split())[:200]
+def _draft(record: Record) -> Draft:
+    """Return the event of a record. A tombstone has no content type, as ``hookwire.publish`` stores it."""
+    envelope = Envelope(record.topic, key=record.key)
+    headers = dict(record.headers)
+    if record.tombstone:
+        headers[TOMBSTONE_HEADER] = "true"
+    elif record.content_type is not None:
+        take_header(envelope, b"content-type", record.content_type.encode())
+    return event_of(envelope, headers, envelope.content_type, record.payload)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:_DETAIL_CHARACTERS_MAX]

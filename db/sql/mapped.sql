@@ -42,14 +42,19 @@ WITH mine AS MATERIALIZED (
 SELECT (SELECT count(*) FROM gone) AS rows, (SELECT count(*) FROM mine) AS rules;
 
 -- name: purge_by_mark
--- Mark rows that were confirmed, so that they wait no more; return the same.
+-- Mark rows that were confirmed; return how many wait no more, and whether the term still holds.
 WITH mine AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
 ), gone AS (
     UPDATE mapped_table SET mapped_mark
-    WHERE mapped_id = ANY ($4::text[]::mapped_type[]) AND mapped_waits AND EXISTS (SELECT FROM mine) RETURNING 1
+    WHERE mapped_id = ANY ($4::text[]::mapped_type[]) AND mapped_waits AND EXISTS (SELECT FROM mine)
+    RETURNING (mapped_waits) AS waits
 )
-SELECT (SELECT count(*) FROM gone) AS rows, (SELECT count(*) FROM mine) AS rules;
+SELECT (SELECT count(*) FROM gone WHERE waits IS NOT TRUE) AS rows, (SELECT count(*) FROM mine) AS rules;
+
+-- name: left
+-- Return how many of these rows still wait.
+SELECT count(*) FROM mapped_table WHERE mapped_id = ANY ($1::text[]::mapped_type[]) AND mapped_waits;
 
 -- name: park
 -- Park the keys whose record was refused. For a key that is parked already, double the wait, up to $9 seconds.
@@ -64,10 +69,12 @@ SET row_id = excluded.row_id, topic = excluded.topic, reason = excluded.reason, 
     probe_at = clock_timestamp() + make_interval(secs => least($8::double precision * 2 ^ least(p.attempts, 10), $9::double precision));
 
 -- name: types
--- Return the names of the types of the expressions, also when the table has no rows.
-SELECT pg_typeof(r.row_id)::text AS id, pg_typeof(r.topic)::text AS topic, pg_typeof(r.key)::text AS key,
-       pg_typeof(r.payload)::text AS payload, pg_typeof(r.headers)::text AS headers,
-       pg_typeof(r.content_type)::text AS content_type, pg_typeof(r.waits)::text AS waits, pg_typeof(r.place)::text AS place
+-- Return the names of the types of the expressions, also when the table has no rows. A cast to such a name keeps the
+-- length: without a length, "character" would be one of 1, and "bpchar" is of any.
+SELECT format_type(pg_typeof(r.row_id), -1) AS id, format_type(pg_typeof(r.topic), -1) AS topic,
+       format_type(pg_typeof(r.key), -1) AS key, format_type(pg_typeof(r.payload), -1) AS payload,
+       format_type(pg_typeof(r.headers), -1) AS headers, format_type(pg_typeof(r.content_type), -1) AS content_type,
+       format_type(pg_typeof(r.waits), -1) AS waits
 FROM (SELECT 1) AS one LEFT JOIN (
     SELECT mapped_id AS row_id, mapped_topic AS topic, mapped_key AS key, mapped_payload AS payload,
            mapped_headers AS headers, mapped_content_type AS content_type, mapped_waits AS waits, mapped_order AS place
@@ -85,8 +92,10 @@ FROM to_regclass($1::text) AS t;
 SELECT EXISTS (SELECT FROM mapped_table WHERE mapped_id IS NULL AND mapped_waits);
 
 -- name: inserted
--- Return how many rows were ever inserted, as the statistics count them.
-SELECT coalesce(s.n_tup_ins, 0) FROM to_regclass($1::text) AS t LEFT JOIN pg_stat_user_tables s ON s.relid = t;
+-- Return how many rows were ever inserted, also into partitions, as the statistics count them.
+SELECT coalesce(sum(s.n_tup_ins), 0)::bigint
+FROM to_regclass($1::text) AS t JOIN pg_stat_user_tables s
+     ON s.relid = t OR s.relid IN (SELECT p.relid FROM pg_partition_tree(t) AS p);
 
 -- name: publish
 -- Publish rows as events, up to the first whose key is held. The row's id is the idempotency key.

@@ -30,7 +30,7 @@ import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import structlog
 
@@ -63,6 +63,14 @@ class CompatOptions:
     backoff_seconds_max: float = 5.0
     poll_seconds_min: float = 0.01
     poll_seconds_max: float = 0.5
+
+
+class _Carried(NamedTuple):
+    """How a batch ended. ``moves``: a record was sent, or a key was parked. ``reopen``: the sink has to be reopened."""
+
+    sent: list[Record]
+    moves: bool
+    reopen: bool
 
 
 class CompatHarvester:
@@ -168,36 +176,40 @@ class CompatHarvester:
             return True
         self._probe_at = time.monotonic() + _PROBE_SECONDS
         due = await self._table.mark_due(term)
-        sent, reopen = await self._carry(term, due.records)
-        freed = [*due.gone, *(lane_of(record) for record in sent)]
+        carried = await self._carry(term, due.records)
+        freed = [*due.gone, *(lane_of(record) for record in carried.sent)]
         if freed:
             await self._table.unpark(freed)
-        return not reopen
+        return not carried.reopen
 
     async def _relay(self, term: Term) -> bool:
-        """Mark, send and purge one batch, or wait; return False when the sink has to be reopened."""
+        """Mark, send and purge one batch; wait if there is none, or the sink did nothing with it. Return False when the
+        sink has to be reopened.
+        """
         records = await self._table.mark(term, self._options.batch_records_max)
         if not records:
             self._trouble.over(outbox=self._table.name)
             await self._wake.wait()
             return True
-        self._wake.busy()
-        _, reopen = await self._carry(term, records)
-        return not reopen
+        carried = await self._carry(term, records)
+        if carried.moves:
+            self._wake.busy()
+        elif not carried.reopen:
+            await self._wake.wait()
+        return not carried.reopen
 
-    async def _carry(self, term: Term, records: Sequence[Record]) -> tuple[list[Record], bool]:
-        """Send marked records round by round, and free the rest. Return the sent records, and whether the sink has to
-        be reopened.
-        """
+    async def _carry(self, term: Term, records: Sequence[Record]) -> _Carried:
+        """Send marked records round by round, and free the rest."""
         self.in_flight = {record.id: record for record in records}
         sent: list[Record] = []
         stuck: set[str] = set()
-        reopen = False
+        reopen = moves = False
         for turn in rounds(records, self._sink.features.window):
             ready = [record for record in turn if lane_of(record) not in stuck]
             receipt = await self._send(term, ready)
             await self._settle(term, len(ready), receipt)
             sent += receipt.acknowledged
+            moves = moves or bool(receipt.acknowledged or receipt.refused)
             done = {record.id for record in receipt.acknowledged}
             stuck.update(lane_of(record) for record in ready if record.id not in done)
             if reopen := receipt.reopen:
@@ -206,7 +218,7 @@ class CompatHarvester:
         if left:
             await self._table.reset(left)
         self.in_flight.clear()
-        return sent, reopen
+        return _Carried(sent, moves, reopen)
 
     async def _send(self, term: Term, records: Sequence[Record]) -> Receipt:
         """Send one round. Where a topic is refused, refuse the first record of each of its keys."""
@@ -214,7 +226,7 @@ class CompatHarvester:
         broken = [record for record in records if record.id in faults]
         keys = {lane_of(record) for record in broken}
         sound = [record for record in records if lane_of(record) not in keys]
-        refusals = [Refusal(r, "record", "headers_unequal", faults[r.id]) for r in broken]
+        refusals = [Refusal(r, "record", *faults[r.id]) for r in broken]
         receipt = await self._sink.send(Batch(term, sound)) if sound else Receipt(())
         done = {record.id for record in receipt.acknowledged}
         for refusal in receipt.refused:
@@ -233,8 +245,8 @@ class CompatHarvester:
         self._trouble.hear(receipt, sent, outbox=self._table.name)
         for refusal in receipt.refused:
             _log.warning(
-                "compat_record_refused", outbox=self._table.name, id=refusal.record.id, topic=refusal.record.topic,
-                reason=refusal.reason, detail=refusal.detail,
+                "compat_record_refused", outbox=self._table.name, id=refusal.record.event_id,
+                topic=refusal.record.topic, reason=refusal.reason, detail=refusal.detail,
             )  # fmt: skip
         if receipt.refused:
             await self._table.park(term, receipt.refused)

@@ -21,6 +21,7 @@ from relay.goharvest.outbox_table import (
     PROBE_SECONDS_MAX,
     PROBES_MAX,
     Due,
+    RowFault,
     TableRefused,
     compat_record,
     headers_fault,
@@ -84,7 +85,7 @@ class CompatTable:
         there = [compat_record(row) for row in rows if row["id"] is not None]
         return Due(there, [row["key"] for row in rows if row["id"] is None])
 
-    def fault(self, record: Record) -> str | None:
+    def fault(self, record: Record) -> RowFault | None:
         """Return why a row can be no record; None: it can."""
         return headers_fault(record)
 

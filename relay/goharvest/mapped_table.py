@@ -31,6 +31,7 @@ from relay.goharvest.outbox_table import (
     PROBE_SECONDS_MAX,
     PROBES_MAX,
     Due,
+    RowFault,
     TableRefused,
     lane_of,
 )
@@ -40,7 +41,7 @@ from relay.sink import Refusal, Term
 __all__ = ["MappedTable"]
 
 _log = structlog.get_logger(__name__)
-_TEXTS: Final = ("text", "character varying", "character")
+_TEXTS: Final = ("text", "character varying", "bpchar")
 _NUMBERS: Final = ("bigint", "integer", "smallint")
 _TYPES: Final[Mapping[str, Sequence[str]]] = {
     "id": (*_NUMBERS, "uuid", *_TEXTS),
@@ -51,7 +52,7 @@ _TYPES: Final[Mapping[str, Sequence[str]]] = {
     "content_type": _TEXTS,
     "waits": ("boolean",),
 }
-"""The types of each part, by name. An expression that is left out is a NULL of type text."""
+"""The types of each part, by names without a length. An expression that is left out is a NULL of type text."""
 _UNSEEN_SECONDS: Final = 30.0
 _KEY_BYTES_MAX: Final = 1_000
 
@@ -66,7 +67,7 @@ class MappedTable:
         self._database = database.with_statements(for_mapped(mapping.parts()))
         self._numbers = itertools.count(1)
         self._rows: dict[int, str] = {}
-        self._faults: dict[int, str] = {}
+        self._faults: dict[int, RowFault] = {}
         self._term: Term | None = None
         self._identity = str(uuid.uuid4())
         self._has_seen = False
@@ -90,7 +91,11 @@ class MappedTable:
         payload = mapping.payload if found["payload"] == "bytea" else f"convert_to(({mapping.payload})::text, 'UTF8')"
         key = None if mapping.key is None else f"({mapping.key})::text"
         headers = None if mapping.headers is None else f"({mapping.headers})::text"
-        made = replace(mapping, payload=payload, key=key, headers=headers).parts(found["id"])
+        topic = f"({mapping.topic})::text"  # as text, it has no blanks up to a column's length
+        content_type = None if mapping.content_type is None else f"({mapping.content_type})::text"
+        made = replace(
+            mapping, topic=topic, payload=payload, key=key, headers=headers, content_type=content_type
+        ).parts(found["id"])
         self._database = self._plain.with_statements(for_mapped(made))
 
     @property
@@ -111,9 +116,8 @@ class MappedTable:
         """Claim the first rows of keys that are not parked, in their order; none when the term is over."""
         rows = await self._database.fetch("mapped.claim", self.name, term.group, term.number, limit)
         self._begin_batch(term)
-        if not rows:
-            await self._look_for_unseen()
         self._has_seen = self._has_seen or bool(rows)
+        await self._look_for_unseen()
         return [self._record(row) for row in rows]
 
     async def mark_due(self, term: Term) -> Due:
@@ -123,12 +127,14 @@ class MappedTable:
         there = [self._record(row) for row in rows if row["row_id"] is not None]
         return Due(there, [row["parked_key"] for row in rows if row["row_id"] is None])
 
-    def fault(self, record: Record) -> str | None:
+    def fault(self, record: Record) -> RowFault | None:
         """Return why a row can be no record; None: it can."""
         return self._faults.get(record.id)
 
     async def purge(self, ids: Collection[int]) -> None:
-        """Delete or mark confirmed rows; raise :class:`LeadershipLost` when the term is over."""
+        """Delete or mark confirmed rows. Raise :class:`LeadershipLost` when the term is over, and :class:`TableRefused`
+        when rows stay as they were: each claim would find and send them again.
+        """
         assert self._term is not None, "rows to purge were claimed under a term"
         rows = [self._rows[number] for number in ids if number in self._rows]
         given = self.name, self._term.group, self._term.number, rows
@@ -138,6 +144,13 @@ class MappedTable:
             found = await self._database.fetchrow("mapped.purge_by_mark", *given)
         if found is None or not found["rules"]:
             raise LeadershipLost(f"term {self._term.number} of {self.name} is over")
+        if found["rows"] < len(set(rows)) and (left := await self._database.fetchval("mapped.left", rows)):
+            done = "deleted" if self._mapping.mark is None else "marked"
+            raise TableRefused(
+                f"{self.name} cannot be relayed: {left} of {len(rows)} rows that were sent and then {done} still wait;"
+                " look for a trigger or a row security policy that keeps them"
+                + ("" if self._mapping.mark is None else ", and whether waits is false after mark")
+            )
 
     async def reset(self, ids: Collection[int]) -> None:
         """Do nothing: a claim leaves no mark."""
@@ -169,9 +182,9 @@ class MappedTable:
         self._rows[number] = row["row_id"]
         headers = _headers(row["headers"])
         if row["topic"] is None:
-            self._faults[number] = "its topic is NULL"
+            self._faults[number] = RowFault("topic_missing", "its topic is NULL")
         elif headers is None:
-            self._faults[number] = "its headers are no object of texts and numbers"
+            self._faults[number] = RowFault("headers_malformed", "its headers are no object of texts and numbers")
         named = headers or ()
         return Record(
             id=number, shard=0, event_id=row["row_id"], tenant="default", topic=row["topic"] or "", key=row["key"],
@@ -208,7 +221,19 @@ def _parked(lane: str) -> str:
 
 
 def _headers(text: str | None) -> tuple[tuple[str, str], ...] | None:
-    found = json.loads(text) if text is not None else {}
+    """Return the headers of a row; None if they are none. JSON may hold half of a surrogate pair, a number that is too
+    long for Python, or too many levels.
+    """
+    try:
+        found = json.loads(text) if text is not None else {}
+        named = _named(found)
+        "".join(f"{name}{value}" for name, value in named or ()).encode()
+    except (ValueError, RecursionError):
+        return None
+    return named
+
+
+def _named(found: object) -> tuple[tuple[str, str], ...] | None:
     if found is None:
         return ()
     if not isinstance(found, dict):

@@ -24,6 +24,7 @@ from relay.goharvest.outbox_table import (
     PROBE_SECONDS_MAX,
     PROBES_MAX,
     Due,
+    RowFault,
     compat_record,
     headers_fault,
 )
@@ -87,7 +88,7 @@ class MariaTable:
                 rows = [row for row in rows if row["id"] in marked]
         return [_record(row) for row in rows]
 
-    def fault(self, record: Record) -> str | None:
+    def fault(self, record: Record) -> RowFault | None:
         """Return why a row can be no record; None: it can."""
         return headers_fault(record)
 

@@ -10,14 +10,22 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from relay.record import Record
 from relay.sink import Refusal, Term
 
 __all__ = [
-    "PROBES_MAX", "PROBE_SECONDS_FIRST", "PROBE_SECONDS_MAX", "Due", "OutboxTable", "TableRefused", "compat_record",
-    "headers_fault", "lane_of",
+    "PROBES_MAX",
+    "PROBE_SECONDS_FIRST",
+    "PROBE_SECONDS_MAX",
+    "Due",
+    "OutboxTable",
+    "RowFault",
+    "TableRefused",
+    "compat_record",
+    "headers_fault",
+    "lane_of",
 ]  # fmt: skip
 
 PROBE_SECONDS_FIRST = 2.0
@@ -26,7 +34,14 @@ PROBES_MAX = 100  # keys tried in one round
 
 
 class TableRefused(Exception):
-    """The outbox is missing or has a wrong form; the text names the cure."""
+    """The outbox is missing, has a wrong form, or keeps rows that were deleted; the text names the cure."""
+
+
+class RowFault(NamedTuple):
+    """Why a row can be no record: ``reason`` is one word, ``detail`` one line."""
+
+    reason: str
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +78,14 @@ class OutboxTable(Protocol):
         """Claim the first rows of the parked keys that may be tried again."""
         ...
 
-    def fault(self, record: Record) -> str | None:
+    def fault(self, record: Record) -> RowFault | None:
         """Return why a row can be no record; None: it can. It is refused alone then."""
         ...
 
     async def purge(self, ids: Collection[int]) -> None:
-        """Delete confirmed rows; raise ``relay.election.port.LeadershipLost`` when another relay has marked one."""
+        """Delete confirmed rows; raise ``relay.election.port.LeadershipLost`` when another relay has marked one, and
+        :class:`TableRefused` when the table keeps them.
+        """
         ...
 
     async def reset(self, ids: Collection[int]) -> None:
@@ -89,9 +106,11 @@ def lane_of(record: Record) -> str:
     return record.key if record.key is not None else f"#{record.event_id}"
 
 
-def headers_fault(record: Record) -> str | None:
+def headers_fault(record: Record) -> RowFault | None:
     """Return the fault of a row of goharvest's table."""
-    return "header names and values differ in number" if record.kafka_headers is None else None
+    if record.kafka_headers is not None:
+        return None
+    return RowFault("headers_unequal", "header names and values differ in number")
 
 
 def compat_record(row: Mapping[str, Any]) -> Record:

@@ -148,6 +148,7 @@ _OWN: dict[str, tuple[str, ...]] = {
     "pull.held": ("7", _IDS, _SEVENS),
     "pull.extend": ("7", _IDS, _SEVENS, "7"),
     "compat.unpark": ("'other'", _IDS),
+    "mapped.left": (f"({_IDS})::text[]",),
     "mapped.purge": (f"'{_WORD}'", "1", "1", f"({_IDS})::text[]"),
     "mapped.purge_by_mark": (f"'{_WORD}'", "1", "1", f"({_IDS})::text[]"),
     "filter.test": ("'$.\"a\" == 1'", "'a'", "'a'", "now()", "'a'", "'{}'", "'{}'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import tomllib
 from collections.abc import AsyncIterator
@@ -13,6 +14,7 @@ from typing import Final
 from app.assembly.sinks import amqp_options, kafka_options
 from app.assembly.storage import Storage, open_storage
 from app.bridges.publishing_sink import PublishingSink
+from app.cli.failure import CommandFailed
 from app.settings.settings import Settings, SettingsRefused
 from db.direct import Direct, connect_direct
 from relay.amqp.sink import AmqpSink
@@ -91,12 +93,15 @@ def _sink(settings: Settings, asked: MappedRelay, storage: Storage, election: El
         return AmqpSink(amqp_options(settings, f"{storage.incarnation}.table"))
     if not settings.kafka_bootstrap_servers:
         raise SettingsRefused("HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS: the table is relayed to Kafka; name a server")
-    kafka = replace(kafka_options(settings, "table", manifests=False), installation=f"{storage.incarnation}.table")
+    # Relays of one table fence each other by this name, and those of two tables must not.
+    table = hashlib.sha256(asked.mapping.name.encode()).hexdigest()[:16]
+    installation = f"{storage.incarnation}.table.{table}"
+    kafka = replace(kafka_options(settings, "table", manifests=False), installation=installation)
     return KafkaSink(kafka, lambda: election.trusted(0))
 
 
 async def serve_mapped(settings: Settings, asked: MappedRelay) -> int:
-    """Relay until a signal; returns the exit code."""
+    """Relay until a signal; returns the exit code. Raise CommandFailed if the table keeps rows that were deleted."""
     async with open_mapped(settings, asked) as relay:
         mapping = asked.mapping
         order = f"per key, by {mapping.order}; a row that commits late comes late" if mapping.order else (
@@ -105,5 +110,10 @@ async def serve_mapped(settings: Settings, asked: MappedRelay) -> int:
         purge = "deleted" if mapping.mark is None else f"marked: {mapping.mark}"
         lines = (f"hookwire relays {mapping.name} to {asked.target}", f"  order  {order}", f"  rows   are {purge}")
         print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201 - this is the command's voice
-        await Process(relay.phases, settings.drain_seconds, end_within).run()
+        try:
+            await Process(relay.phases, settings.drain_seconds, end_within).run()
+        except ExceptionGroup as failures:
+            if refused := next((one for one in failures.exceptions if isinstance(one, TableRefused)), None):
+                raise CommandFailed(f"the outbox table: {refused}", 1) from None
+            raise
     return 0

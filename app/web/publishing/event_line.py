@@ -14,6 +14,7 @@ Each member may be missing. ``data`` is JSON, kept as it was written; for anothe
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from app.web.problem import Problem
@@ -27,7 +28,7 @@ from event.json_format import JSON_TYPE, payload_of
 from event.strict_json import Member, StrictJsonError, loads, loads_array_members, loads_members
 from event.tombstone import TOMBSTONE_HEADER, is_tombstone
 
-__all__ = ["elements_of", "read_element", "read_line"]
+__all__ = ["elements_of", "event_of", "read_element", "read_line"]
 
 _MEMBERS: Final = ("key", "idempotency_key", "content_type", "headers", "data", "data_base64")
 _TAKEN: Final = frozenset({"hookwire-ttl", "hookwire-retry", TOMBSTONE_HEADER})
@@ -98,12 +99,18 @@ def _draft(request: Envelope, members: _Members) -> Draft:
         take_header(line, b"content-type", content_type.encode())
     if (named := _text(members, "idempotency_key")) is not None:
         take_header(line, b"idempotency-key", named.encode())
-    attributes = _take_headers(line, members)
+    line.hops = request.hops
     stored_type, payload = payload_of(line.content_type, members.get("data"), members.get("data_base64"))
-    draft = draft_of(line.topic, line.key, stored_type, attributes, payload)
+    return event_of(line, _headers(members), stored_type, payload)
+
+
+def event_of(line: Envelope, given: Mapping[str, object], content_type: str | None, payload: bytes) -> Draft:
+    """Make an event of an envelope and of headers that are given as an object. Raise ``Problem``, CloudEventError."""
+    attributes = _take_headers(line, given)
+    draft = draft_of(line.topic, line.key, content_type, attributes, payload)
     headers = {**draft.headers, **line.own, **line.carried}
-    if request.hops:
-        headers[HOPS_HEADER] = str(request.hops)
+    if line.hops:
+        headers[HOPS_HEADER] = str(line.hops)
     if is_tombstone(headers) and (payload or draft.key is None):
         raise Problem("invalid-header", "a tombstone has a key and no data")
     return Draft(
@@ -111,16 +118,20 @@ def _draft(request: Envelope, members: _Members) -> Draft:
     )
 
 
-def _take_headers(line: Envelope, members: _Members) -> dict[str, str]:
-    """Read the line's headers into its envelope; return the attributes of a CloudEvent."""
-    attributes: dict[str, str] = {}
+def _headers(members: _Members) -> Mapping[str, object]:
     member = members.get("headers")
     if member is None or member.value is None:
-        return attributes
+        return {}
     if not isinstance(member.value, dict):
         raise Problem("invalid-header", "headers is no JSON object")
+    return member.value
+
+
+def _take_headers(line: Envelope, given: Mapping[str, object]) -> dict[str, str]:
+    """Read headers into the envelope; return the attributes of a CloudEvent."""
+    attributes: dict[str, str] = {}
     own: dict[str, str] = {}
-    for name, value in member.value.items():
+    for name, value in given.items():
         if not isinstance(value, str):
             raise Problem("invalid-header", f"the header {name[:64]!r} is no text")
         if _CONTROL.search(value):

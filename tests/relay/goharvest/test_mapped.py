@@ -23,7 +23,8 @@ from relay.goharvest.mapping import MappingRefused, OutboxMapping, mapping_of
 from relay.goharvest.outbox_table import TableRefused
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.observer import Observer
-from relay.sink import Batch, Features, Sink, Term
+from relay.sink import Batch, Features, Receipt, Sink, Term
+from runtime.wake import Wake
 from tests.relay.goharvest.harness import FaultyDatabase, on_postgres
 from tests.relay.harness import raise_term
 from tests.waiting import until
@@ -32,6 +33,11 @@ DEBEZIUM = """CREATE TABLE outbox (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(), aggregatetype varchar(255) NOT NULL, aggregateid varchar(255),
     type varchar(255), payload jsonb, place bigserial, done boolean NOT NULL DEFAULT false)"""
 PRESET: dict[str, Any] = {"preset": "debezium", "table": "outbox"}
+_KEEPING = """CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+    CREATE TRIGGER keeps BEFORE DELETE ON outbox FOR EACH ROW EXECUTE FUNCTION keep()"""
+_PARTITIONED = """ALTER TABLE outbox RENAME TO model;
+    CREATE TABLE outbox (LIKE model INCLUDING DEFAULTS) PARTITION BY HASH (id);
+    CREATE TABLE outbox_0 PARTITION OF outbox FOR VALUES WITH (MODULUS 1, REMAINDER 0)"""
 ORDERED = PRESET | {"order": "place"}
 MARKED = ORDERED | {"mark": "done = true", "waits": "NOT done"}
 
@@ -187,8 +193,6 @@ async def test_a_row_without_an_id_is_told_and_holds_nobody_up(place: Place, mon
     table = await place.table(**ORDERED | {"id": "nullif(place, 1)", "headers": "NULL::jsonb"})
     with structlog.testing.capture_logs() as logs:
         claimed = await table.mark(await place.begin_term(), 10)
-        await table.purge([record.id for record in claimed])
-        await table.mark(await place.begin_term(), 10)
 
     assert ([record.payload for record in claimed], [line["event"] for line in logs]) == (
         [b"2"], ["outbox_rows_without_id"],
@@ -196,16 +200,33 @@ async def test_a_row_without_an_id_is_told_and_holds_nobody_up(place: Place, mon
 
 
 @pytest.mark.parametrize(
-    ("part", "expression"), [("topic", "nullif(aggregatetype, 'order')"), ("headers", "to_jsonb(type)")]
+    ("part", "expression", "reason"),
+    [
+        ("topic", "nullif(aggregatetype, 'order')", "topic_missing"),
+        ("headers", "to_jsonb(type)", "headers_malformed"),
+        ("headers", """'{"half": "\\ud800"}'::json""", "headers_malformed"),
+        ("headers", """('{"long": ' || repeat('9', 5000) || '}')::json""", "headers_malformed"),
+        ("headers", """('{"deep": ' || repeat('[', 3000) || repeat(']', 3000) || '}')::json""", "headers_malformed"),
+    ],
+    ids=["topic", "text", "surrogate", "long number", "depth"],
 )
 async def test_a_row_without_a_topic_or_with_odd_headers_is_refused_alone(
-    place: Place, part: str, expression: str
+    place: Place, part: str, expression: str, reason: str
 ) -> None:
+    """Its own id is in the log, not a number of the process."""
     await place.write(("a", "1"))
-    async with await place.relay(**ORDERED | {part: expression}):
-        await place.parked(1)
+    row = str(await place.sql.fetchval("SELECT id FROM outbox"))
+    with structlog.testing.capture_logs() as logs:
+        async with await place.relay(**ORDERED | {part: expression}) as relay:
 
-    assert (place.sent(), await place.waiting()) == ([], 1)
+            async def parked_or_over() -> bool:
+                parked = await place.sql.fetchval("SELECT count(*) FROM hookwire.compat_parked")
+                return parked == 1 or relay.state == "stopped"
+
+            await until(parked_or_over)
+
+    told = [(line["id"], line["reason"]) for line in logs if line["event"] == "compat_record_refused"]
+    assert (place.sent(), await place.waiting(), told[:1]) == ([], 1, [(row, reason)])
 
 
 async def test_a_purge_whose_answer_is_lost_is_made_again_and_a_former_leader_takes_no_row(place: Place) -> None:
@@ -240,6 +261,98 @@ async def test_rows_become_events_of_this_hub_once_each(place: Place) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("headers", "content_type", "reason"),
+    [
+        ("jsonb_build_object('x y', '1')", "NULL::text", "invalid_header"),
+        ("jsonb_build_object('x', E'a\nb')", "NULL::text", "invalid_header"),
+        ("jsonb_build_object('hookwire-event-id', 'evt')", "NULL::text", "invalid_header"),
+        ("jsonb_build_object('content-encoding', 'gzip')", "NULL::text", "invalid_header"),
+        ("jsonb_build_object('x', repeat('x', 20000))", "NULL::text", "invalid_header"),
+        ("(SELECT jsonb_object_agg('h' || n, n) FROM generate_series(1, 65) AS n)", "NULL::text", "invalid_header"),
+        ("NULL::jsonb", "E'text/plain\nx: y'", "invalid_cloudevent"),
+    ],
+    ids=["name", "line", "ours", "coding", "size", "number", "type"],
+)
+async def test_headers_of_a_row_are_judged_as_those_of_a_publish(
+    place: Place, headers: str, content_type: str, reason: str
+) -> None:
+    await place.write(("a", "1"))
+    table = await place.table(**ORDERED | {"headers": headers, "content_type": content_type})
+    term = await place.begin_term()
+    receipt = await PublishingSink(place.database, "outbox", 1_000).send(Batch(term, await table.mark(term, 10)))
+    assert [one.reason for one in receipt.refused] == [reason]
+
+
+async def test_a_null_payload_is_a_tombstone_of_the_hub_and_needs_a_key(place: Place) -> None:
+    await place.write(("a", None), (None, None))
+    table, term = await place.table(), await place.begin_term()
+    receipt = await PublishingSink(place.database, "outbox", 1_000).send(Batch(term, await table.mark(term, 10)))
+    stored = await place.sql.fetch("SELECT key, headers->>'hookwire-tombstone', content_type FROM hookwire.events")
+
+    assert ([tuple(row) for row in stored], [(one.record.key, one.reason) for one in receipt.refused]) == (
+        [("a", "true", None)], [(None, "invalid_header")],
+    )  # fmt: skip
+
+
+async def test_a_sink_that_does_nothing_with_a_batch_is_not_asked_again_at_once(place: Place) -> None:
+    """The stripe of the first key is busy, for example."""
+    acts: list[str] = []
+
+    class Idle(MemorySink):
+        async def send(self, batch: Batch) -> Receipt:
+            acts.append("send")
+            if len(acts) >= 3:
+                harvester.stop()
+            return Receipt(())
+
+    class Waits(Wake):
+        async def wait(self) -> bool:
+            acts.append("wait")
+            return True
+
+    await place.write(("a", "1"))
+    table = await place.table()
+    observer = Observer(table.name, lambda _: None, 60.0)
+    harvester = CompatHarvester(table, Idle(place.broker), place.election, observer, CompatOptions())
+    harvester._wake = Waits()
+    await harvester.run()
+    assert acts[:3] == ["send", "wait", "send"]
+
+
+@pytest.mark.parametrize("mapping", [ORDERED, MARKED], ids=["deleted", "marked"])
+async def test_rows_leave_whose_id_has_a_type_with_a_length(place: Place, mapping: dict[str, Any]) -> None:
+    """A cast to "character" would keep one letter of each."""
+    await place.sql.execute("ALTER TABLE outbox ALTER id DROP DEFAULT, ALTER id TYPE char(36)")
+    await place.sql.execute(
+        "INSERT INTO outbox (id, aggregatetype, aggregateid, payload) VALUES"
+        " ('10', 'order', 'a', '1'), ('11', 'order', 'a', '2')"
+    )
+    table, term = await place.table(**mapping), await place.begin_term()
+    await table.purge([record.id for record in await table.mark(term, 10)])
+    assert await place.waiting() == 0
+
+
+@pytest.mark.parametrize(
+    ("sql", "mapping"),
+    [
+        (_KEEPING, ORDERED),
+        ("SELECT 1", ORDERED | {"mark": "done = false", "waits": "NOT done"}),
+    ],
+    ids=["trigger", "mark"],
+)  # fmt: skip
+async def test_rows_that_stay_after_a_purge_end_the_relay_with_a_sentence(
+    place: Place, sql: str, mapping: dict[str, Any]
+) -> None:
+    """They would be sent again and again."""
+    await place.sql.execute(sql)
+    await place.write(("a", "1"), ("b", "2"))
+    table, term = await place.table(**mapping), await place.begin_term()
+    claimed = await table.mark(term, 10)
+    with pytest.raises(TableRefused, match=r"2 of 2 rows that were sent and then (deleted|marked) still wait"):
+        await table.purge([record.id for record in claimed])
+
+
 async def test_what_the_hub_cannot_take_is_refused_alone(place: Place) -> None:
     await place.write(("a", "1"), ("b", '"' + "x" * 100 + '"'), ("c", "3"))
     async with await place.relay(PublishingSink(place.database, "outbox", 50)):
@@ -249,9 +362,14 @@ async def test_what_the_hub_cannot_take_is_refused_alone(place: Place) -> None:
     assert [tuple(row) for row in held] == [("b", "too_large")]
 
 
-async def test_rows_that_are_inserted_and_never_seen_are_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("partitioned", [False, True])
+async def test_rows_that_are_inserted_and_never_seen_are_told(
+    place: Place, monkeypatch: pytest.MonkeyPatch, partitioned: bool
+) -> None:
     """Applications that delete the row in the inserting transaction show a relay an empty table."""
     monkeypatch.setattr(mapped_table, "_UNSEEN_SECONDS", 0.0)
+    if partitioned:
+        await place.sql.execute(_PARTITIONED)
     table, term = await place.table(), await place.begin_term()
     with structlog.testing.capture_logs() as logs:
 

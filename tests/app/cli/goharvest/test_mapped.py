@@ -8,8 +8,11 @@ from typing import Any
 
 import aio_pika
 import asyncpg
+import pytest
 
-from app.cli.goharvest.mapped import MappedRelay, open_mapped
+from app.cli.failure import CommandFailed
+from app.cli.goharvest import mapped
+from app.cli.goharvest.mapped import MappedRelay, open_mapped, serve_mapped
 from app.settings.settings import Settings
 from relay.goharvest.mapping import mapping_of
 from tests.relay.kafka.kafka_topic import make_topic, read_committed
@@ -51,6 +54,34 @@ async def test_kafka_gets_the_records_of_debeziums_router(database_url: str, tmp
     assert [(one.key, one.value, one.headers) for one in found] == [
         (b"a", b"1", {"id": ids[0]}), (b"a", b"2", {"id": ids[1]}), (None, None, {"id": ids[2]}),
     ]  # fmt: skip
+
+
+async def test_relays_of_two_tables_do_not_fence_each_other(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka fences by the transactional id, in which this name is. One table has one name, however it is written."""
+    made: list[str] = []
+    monkeypatch.setattr(mapped, "KafkaSink", lambda options, _: made.append(options.installation))
+    sql = await asyncpg.connect(database_url)
+    await sql.execute(f"{_TABLE}; CREATE TABLE other (LIKE outbox)")
+    await sql.close()
+    loaded = Settings(database_url=database_url, data_dir=tmp_path, kafka_bootstrap_servers="localhost:1")
+    for table in ("outbox", "other", '"outbox"'):
+        async with open_mapped(loaded, MappedRelay(mapping_of({"preset": "debezium", "table": table}), "kafka")):
+            pass
+    assert (made[0] != made[1], made[0] == made[2]) == (True, True)
+
+
+async def test_a_table_that_keeps_its_rows_ends_the_command_with_a_sentence(database_url: str, tmp_path: Path) -> None:
+    """A trigger keeps the row, so each claim would find and send it again."""
+    sql = await asyncpg.connect(database_url)
+    await sql.execute(f"""{_TABLE}; INSERT INTO outbox (aggregatetype, payload) VALUES ('order', '1');
+        CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+        CREATE TRIGGER keeps BEFORE DELETE ON outbox FOR EACH ROW EXECUTE FUNCTION keep()""")
+    await sql.close()
+    loaded = Settings(database_url=database_url, data_dir=tmp_path, log_level="error")
+    with pytest.raises(CommandFailed, match="1 of 1 rows that were sent and then deleted still wait"):
+        await serve_mapped(loaded, MappedRelay(mapping_of({"preset": "debezium", "table": "outbox"}), "hub"))
 
 
 async def test_amqp_gets_them_with_their_header(database_url: str, tmp_path: Path, rabbitmq: Any) -> None:
