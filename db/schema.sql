@@ -1120,8 +1120,7 @@ CREATE TABLE hookwire.dead_letters (
     detail text,
     died_at timestamp with time zone DEFAULT now() NOT NULL,
     on_purpose boolean DEFAULT false NOT NULL,
-    incident_id bigint,
-    CONSTRAINT dead_letters_kind_check CHECK ((kind = ANY (ARRAY['exhausted'::text, 'too_late'::text, 'declined'::text, 'aborted'::text, 'given_up'::text, 'internal'::text, 'gone'::text, 'erased'::text])))
+    incident_id bigint
 );
 
 COMMENT ON TABLE hookwire.dead_letters IS 'Deliveries that were given up; they can be replayed or purged.';
@@ -1172,7 +1171,8 @@ CREATE TABLE hookwire.dead_tasks (
     worker text,
     created_at timestamp with time zone NOT NULL,
     died_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    told_at timestamp with time zone
+    told_at timestamp with time zone,
+    is_unique boolean
 );
 
 COMMENT ON TABLE hookwire.dead_tasks IS 'Tasks that were given up.';
@@ -1182,6 +1182,8 @@ COMMENT ON COLUMN hookwire.dead_tasks.number IS 'Tells rows of one id apart.';
 COMMENT ON COLUMN hookwire.dead_tasks.description IS 'The arguments.';
 
 COMMENT ON COLUMN hookwire.dead_tasks.told_at IS 'When operators were notified.';
+
+COMMENT ON COLUMN hookwire.dead_tasks.is_unique IS 'Whether no other live task had its kind and description; NULL: enqueued before there was this mark.';
 
 ALTER TABLE hookwire.dead_tasks ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME hookwire.dead_tasks_number_seq
@@ -2575,9 +2577,10 @@ CREATE TABLE hookwire.replays (
     last_seq bigint DEFAULT 0 NOT NULL,
     upper_seq bigint DEFAULT 0 NOT NULL,
     incident_id bigint,
+    incident_due_at timestamp with time zone,
     CONSTRAINT replays_act_check CHECK ((((source = 'events'::text) AND (act = 'send'::text)) OR ((source = 'dead_letters'::text) AND (act = ANY (ARRAY['send'::text, 'purge'::text]))) OR ((source = 'deliveries'::text) AND (act = 'give_up'::text)) OR ((source = 'jobs'::text) AND (act = 'cancel'::text)))),
     CONSTRAINT replays_check CHECK (((subscription_id IS NOT NULL) OR (source <> 'events'::text))),
-    CONSTRAINT replays_incident_check CHECK (((incident_id IS NULL) OR (source = 'dead_letters'::text))),
+    CONSTRAINT replays_incident_check CHECK ((((incident_id IS NULL) AND (incident_due_at IS NULL)) OR ((source = 'dead_letters'::text) AND (due_at = 'infinity'::timestamp with time zone) AND (incident_id IS NOT NULL) AND (incident_due_at IS NOT NULL)))),
     CONSTRAINT replays_rate_per_second_check CHECK ((rate_per_second > 0)),
     CONSTRAINT replays_state_check CHECK ((state = ANY (ARRAY['running'::text, 'paused'::text, 'done'::text, 'cancelled'::text])))
 );
@@ -2623,6 +2626,8 @@ COMMENT ON COLUMN hookwire.replays.last_seq IS 'Up to this job the range is done
 COMMENT ON COLUMN hookwire.replays.upper_seq IS 'The last job of the range, fixed at the start.';
 
 COMMENT ON COLUMN hookwire.replays.incident_id IS 'Only dead letters of this incident; NULL: all.';
+
+COMMENT ON COLUMN hookwire.replays.incident_due_at IS 'When the next step is made for an incident. Then due_at is infinity, because processes of 0.2.0 know no incidents.';
 
 ALTER TABLE hookwire.replays ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME hookwire.replays_id_seq
@@ -2991,6 +2996,9 @@ ALTER TABLE ONLY hookwire.console_sessions
 
 ALTER TABLE ONLY hookwire.consumers
     ADD CONSTRAINT consumers_pkey PRIMARY KEY (queue, name);
+
+ALTER TABLE hookwire.dead_letters
+    ADD CONSTRAINT dead_letters_kind_check CHECK ((kind = ANY (ARRAY['exhausted'::text, 'too_late'::text, 'declined'::text, 'aborted'::text, 'given_up'::text, 'internal'::text, 'gone'::text, 'erased'::text]))) NOT VALID;
 
 ALTER TABLE ONLY hookwire.dead_letters
     ADD CONSTRAINT dead_letters_pkey PRIMARY KEY (event_id, subscription_id);
@@ -3385,6 +3393,8 @@ CREATE INDEX rabbithub_subscriptions_bindings ON hookwire.rabbithub_subscription
 CREATE INDEX rabbithub_subscriptions_resource ON hookwire.rabbithub_subscriptions USING btree (resource_id);
 
 CREATE INDEX relay_dead_letters_latest ON hookwire.relay_dead_letters USING btree (died_at) WHERE (NOT on_purpose);
+
+CREATE INDEX replays_due ON hookwire.replays USING btree (COALESCE(incident_due_at, due_at)) WHERE (state = 'running'::text);
 
 CREATE INDEX replays_running ON hookwire.replays USING btree (due_at) WHERE (state = 'running'::text);
 

@@ -24,7 +24,15 @@ AS $function$
 DECLARE
     one record;
     was_resolved boolean;
+    kept bigint[];
 BEGIN
+    -- The events are locked, so that no erasure begins meanwhile. An excerpt of one that was erased is not stored.
+    kept := ARRAY(
+        SELECT y.id FROM (SELECT DISTINCT n AS id FROM unnest(events) AS n ORDER BY n) AS s
+        CROSS JOIN LATERAL (
+            SELECT x.id, x.erased_at FROM hookwire.events x WHERE x.id BETWEEN s.id AND s.id ORDER BY x.id LIMIT 1 FOR SHARE OF x
+        ) AS y
+        WHERE y.erased_at IS NULL);
     FOR one IN
         SELECT f.*, s.tenant
         FROM unnest(subscriptions, fingerprints, outcomes, statuses, excerpts, events) WITH ORDINALITY
@@ -47,7 +55,7 @@ BEGIN
             INSERT INTO hookwire.incidents AS i (tenant, kind, subscription_id, sink, fingerprint, outcome, status, excerpt, first_event_id)
             VALUES (one.tenant, CASE WHEN is_other THEN 'other' ELSE 'cause' END, one.subscription_id, 'webhooks',
                     CASE WHEN is_other THEN 'other' ELSE one.fingerprint END, CASE WHEN is_other THEN 'other' ELSE one.outcome END,
-                    CASE WHEN NOT is_other THEN one.status END, CASE WHEN is_other THEN '' ELSE one.excerpt END,
+                    CASE WHEN NOT is_other THEN one.status END, CASE WHEN NOT is_other AND one.event_id = ANY (kept) THEN one.excerpt ELSE '' END,
                     CASE WHEN NOT is_other THEN one.event_id END)
             ON CONFLICT DO NOTHING;
             SELECT i.id INTO incident_id FROM hookwire.incidents i
@@ -59,7 +67,8 @@ BEGIN
 END $function$;
 COMMENT ON FUNCTION hookwire.note_incidents(bigint[],text[],text[],smallint[],text[],bigint[],integer) IS
 'Return the incident of each fingerprint, and make those that are new. A subscription has at most `most` unresolved ones
-with a fingerprint of their own. Further failures are in its incident of the kind other.';
+with a fingerprint of their own. Further failures are in its incident of the kind other. The excerpt is empty where its
+event was erased.';
 REVOKE EXECUTE ON FUNCTION hookwire.note_incidents(bigint[],text[],text[],smallint[],text[],bigint[],integer) FROM PUBLIC;
 
 CREATE OR REPLACE FUNCTION hookwire.watch_incidents(is_whole boolean, most integer DEFAULT 100)

@@ -30,8 +30,8 @@ BEGIN
     WITH gone AS (
         DELETE FROM hookwire.task_rows t WHERE t.id = ANY (ids) RETURNING t.*
     ), buried AS (
-        INSERT INTO hookwire.dead_tasks (id, kind, description, reason, attempts, worker, created_at)
-        SELECT g.id, g.kind, g.description, left(why, 2000), g.attempts, g.worker, g.created_at FROM gone g RETURNING *
+        INSERT INTO hookwire.dead_tasks (id, kind, description, reason, attempts, worker, created_at, is_unique)
+        SELECT g.id, g.kind, g.description, left(why, 2000), g.attempts, g.worker, g.created_at, g.is_unique FROM gone g RETURNING *
     )
     SELECT array_agg(jsonb_build_object(
         'type', 'task.dead', 'about', jsonb_build_object('kind', 'task', 'id', b.id), 'task_kind', b.kind,

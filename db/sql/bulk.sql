@@ -3,7 +3,7 @@
 
 -- name: due
 -- Return what the due replay does; no row where none is due.
-SELECT r.act FROM hookwire.replays r WHERE r.state = 'running' AND r.due_at <= now() ORDER BY r.due_at LIMIT 1;
+SELECT r.act FROM hookwire.replays r WHERE r.state = 'running' AND coalesce(r.incident_due_at, r.due_at) <= now() ORDER BY coalesce(r.incident_due_at, r.due_at) LIMIT 1;
 
 -- name: count_dead
 -- Count the dead letters that a purge would delete, up to $9; with $10, those of this incident.
@@ -45,7 +45,7 @@ FROM (
 -- Delete up to $1 dead letters.
 WITH job AS MATERIALIZED (
     SELECT r.*, least($1, coalesce(r.rate_per_second, $1)) AS most FROM hookwire.replays r
-    WHERE r.state = 'running' AND r.due_at <= now() AND r.act = 'purge' ORDER BY r.due_at LIMIT 1
+    WHERE r.state = 'running' AND coalesce(r.incident_due_at, r.due_at) <= now() AND r.act = 'purge' ORDER BY coalesce(r.incident_due_at, r.due_at) LIMIT 1
     FOR UPDATE SKIP LOCKED
 ), seen AS MATERIALIZED (
     SELECT d.* FROM job j CROSS JOIN LATERAL (
@@ -75,9 +75,11 @@ WITH job AS MATERIALIZED (
     SET last_event_id = coalesce(z.event_id, r.last_event_id), last_subscription_id = coalesce(z.subscription_id, r.last_subscription_id),
         examined = r.examined + z.count, replayed = r.replayed + (SELECT count(*) FROM gone), updated_at = now(),
         state = CASE WHEN z.count < j.most THEN 'done' ELSE 'running' END,
-        due_at = now() + make_interval(secs => coalesce((SELECT count(*) FROM gone)::double precision / j.rate_per_second, 0))
+        due_at = CASE WHEN j.incident_id IS NULL THEN z.due_at ELSE r.due_at END,
+        incident_due_at = CASE WHEN j.incident_id IS NOT NULL THEN z.due_at END
     FROM job j, (SELECT count(*) AS count, (array_agg(s.event_id ORDER BY s.event_id DESC, s.subscription_id DESC))[1] AS event_id,
-                        (array_agg(s.subscription_id ORDER BY s.event_id DESC, s.subscription_id DESC))[1] AS subscription_id
+                        (array_agg(s.subscription_id ORDER BY s.event_id DESC, s.subscription_id DESC))[1] AS subscription_id,
+                        now() + make_interval(secs => coalesce((SELECT count(*) FROM gone)::double precision / (SELECT x.rate_per_second FROM job x), 0)) AS due_at
                  FROM seen s) AS z
     WHERE r.id = j.id
     RETURNING r.id

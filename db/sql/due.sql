@@ -8,7 +8,7 @@ SELECT CASE WHEN drawn.is_called THEN drawn.last_value ELSE drawn.last_value - 1
        hookwire.origin() AS origin,
        (SELECT h.id FROM hookwire.holds h WHERE h.probe_at <= now() ORDER BY h.probe_at LIMIT 1) IS NOT NULL AS holds,
        (SELECT d.subscription_id FROM hookwire.deliveries d ORDER BY d.subscription_id, d.due_at LIMIT 1) IS NOT NULL AS deliveries,
-       EXISTS (SELECT FROM hookwire.replays r WHERE r.state = 'running' AND r.due_at <= now()) AS replays,
+       EXISTS (SELECT FROM hookwire.replays r WHERE r.state = 'running' AND coalesce(r.incident_due_at, r.due_at) <= now()) AS replays,
        EXISTS (SELECT FROM hookwire.intents i WHERE i.state IN ('requested', 'verifying') AND i.due_at <= now()) AS intents,
        (SELECT s.lease_until FROM hookwire.subscriptions s
         WHERE s.protocol = 'websub' AND s.state IN ('active', 'disabled') AND s.lease_until <= now()

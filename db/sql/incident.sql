@@ -66,6 +66,12 @@ CROSS JOIN LATERAL (
 ) AS l
 ORDER BY i.id DESC;
 
+-- name: get
+-- Return the incident $2 without counts.
+SELECT i.*, s.public_id, s.topic, s.callback, s.service, s.kind AS job_kind
+FROM hookwire.incidents i LEFT JOIN hookwire.subscriptions s ON s.id = i.subscription_id
+WHERE i.tenant = $1 AND i.id = $2;
+
 -- name: minutes
 -- Return the failures of the last 65 minutes.
 SELECT f.minute AS at, f.failures FROM hookwire.incident_failures f
@@ -100,8 +106,13 @@ ORDER BY d.event_id, d.subscription_id LIMIT 1;
 INSERT INTO hookwire.audit (tenant, actor, action, subject, reason) VALUES ($1, $2, 'incident.probe', $3, $4);
 
 -- name: record_probe
--- Store the attempt of a probe. $4: it was delivered as it is, and the dead letter is gone with it.
-WITH ended AS (
+-- Store the attempt of a probe. $4: it was delivered as it is, and the dead letter is gone with it. Nothing of the answer
+-- is stored where the event was erased meanwhile. The event is locked, so that no erasure begins before the commit.
+WITH event AS MATERIALIZED (
+    SELECT x.id, x.erased_at FROM hookwire.events x WHERE x.id BETWEEN $2 AND $2 ORDER BY x.id LIMIT 1 FOR SHARE OF x
+), kept AS MATERIALIZED (
+    SELECT EXISTS (SELECT FROM event e WHERE e.erased_at IS NULL) AS is_kept
+), ended AS (
     DELETE FROM hookwire.dead_letters d
     WHERE d.tenant = $1 AND d.event_id = $2 AND d.subscription_id = $3 AND $4::boolean
 )
@@ -111,5 +122,7 @@ SELECT $2, $3,
        1 + greatest(
            coalesce((SELECT max(a.number) FROM hookwire.attempts a WHERE a.event_id = $2 AND a.subscription_id = $3), 0),
            coalesce((SELECT l.attempts FROM hookwire.dead_letters l WHERE l.event_id = $2 AND l.subscription_id = $3), 0)),
-       $1, $6, $7, $8, $9, $10, $11, CASE WHEN $4::boolean THEN 'delivered' ELSE 'probe' END, $5, $16, $12, $13, $14::text::jsonb, $15
+       $1, $6, $7, $8, $9, $10, $11, CASE WHEN $4::boolean THEN 'delivered' ELSE 'probe' END, $5, $16, $12,
+       CASE WHEN k.is_kept THEN $13 END, CASE WHEN k.is_kept THEN $14::text::jsonb END, CASE WHEN k.is_kept THEN $15::bytea END
+FROM kept k
 ON CONFLICT DO NOTHING;

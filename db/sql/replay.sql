@@ -1,11 +1,14 @@
 -- Replays: events or dead letters sent again by a background task that any process may continue.
 
 -- name: create
--- End at the newest event of now, and begin at the first event of the range. $13 says what is done with each.
+-- End at the newest event of now, and begin at the first event of the range. $13 says what is done with each. With $16 it
+-- has dead letters of this incident alone; it is then never due for a process of 0.2.0, which would take all.
 WITH made AS (
     INSERT INTO hookwire.replays (tenant, source, subscription_id, topic, kinds, statuses, event_ids, since_at, until_at,
-        rate_per_second, actor, reason, act, job_kind, job_state, incident_id, lower_event_id, last_event_id, upper_event_id, upper_seq)
-    SELECT $1, $2, $3, $4, $5::text[], $6::smallint[], $7::bigint[], $8, $9, $10, $11, $12, $13, $14, $15, $16, b.low, b.low, b.high,
+        rate_per_second, actor, reason, act, job_kind, job_state, incident_id, due_at, incident_due_at, lower_event_id,
+        last_event_id, upper_event_id, upper_seq)
+    SELECT $1, $2, $3, $4, $5::text[], $6::smallint[], $7::bigint[], $8, $9, $10, $11, $12, $13, $14, $15, $16,
+           CASE WHEN $16::bigint IS NULL THEN now() ELSE 'infinity' END, CASE WHEN $16 IS NOT NULL THEN now() END, b.low, b.low, b.high,
            CASE $2 WHEN 'jobs' THEN coalesce((SELECT j.seq FROM hookwire.jobs j ORDER BY j.seq DESC LIMIT 1), 0) ELSE 0 END
     FROM (SELECT coalesce((SELECT min(n) - 1 FROM unnest($7::bigint[]) AS n), 0) AS low,
                  coalesce((SELECT max(n) FROM unnest($7::bigint[]) AS n), (SELECT last_value FROM hookwire.event_id)) AS high) AS b
@@ -74,7 +77,7 @@ FROM (
 -- deliveries. Erased events are left out and counted. The events are locked, so that no erasure begins meanwhile.
 WITH job AS MATERIALIZED (
     SELECT r.*, least($1, coalesce(r.rate_per_second, $1)) AS most FROM hookwire.replays r
-    WHERE r.state = 'running' AND r.due_at <= now() AND r.act = 'send' ORDER BY r.due_at LIMIT 1
+    WHERE r.state = 'running' AND coalesce(r.incident_due_at, r.due_at) <= now() AND r.act = 'send' ORDER BY coalesce(r.incident_due_at, r.due_at) LIMIT 1
     FOR UPDATE SKIP LOCKED
 ), seen AS MATERIALIZED (
     SELECT e.id AS event_id, j.subscription_id, e.topic, e.accepted_at AS at, NULL::text AS kind, NULL::smallint AS status
@@ -159,9 +162,11 @@ WITH job AS MATERIALIZED (
         examined = r.examined + z.count, replayed = r.replayed + (SELECT count(*) FROM made),
         erased = r.erased + (SELECT count(*) FROM wanted w WHERE w.is_erased), updated_at = now(),
         state = CASE WHEN z.count < j.most THEN 'done' ELSE 'running' END,
-        due_at = now() + make_interval(secs => coalesce((SELECT count(*) FROM made)::double precision / j.rate_per_second, 0))
+        due_at = CASE WHEN j.incident_id IS NULL THEN z.due_at ELSE r.due_at END,
+        incident_due_at = CASE WHEN j.incident_id IS NOT NULL THEN z.due_at END
     FROM job j, (SELECT count(*) AS count, (array_agg(s.event_id ORDER BY s.event_id DESC, s.subscription_id DESC))[1] AS event_id,
-                        (array_agg(s.subscription_id ORDER BY s.event_id DESC, s.subscription_id DESC))[1] AS subscription_id
+                        (array_agg(s.subscription_id ORDER BY s.event_id DESC, s.subscription_id DESC))[1] AS subscription_id,
+                        now() + make_interval(secs => coalesce((SELECT count(*) FROM made)::double precision / (SELECT x.rate_per_second FROM job x), 0)) AS due_at
                  FROM seen s) AS z
     WHERE r.id = j.id
     RETURNING r.id

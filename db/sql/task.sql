@@ -72,13 +72,15 @@ ORDER BY d.number LIMIT 500;
 
 -- name: redrive
 -- Move dead tasks back under their old ids, and count their attempts anew. A task that is live again stays dead.
+-- A mark that is not true stays so, whatever the kind says now: twins come back together.
 -- NULL: the oldest 500.
 WITH chosen AS MATERIALIZED (
     SELECT d.number, d.id FROM hookwire.dead_tasks d WHERE $1::bigint[] IS NULL OR d.number = ANY ($1)
     ORDER BY d.number LIMIT 500 FOR UPDATE SKIP LOCKED
 ), added AS (
-    INSERT INTO hookwire.task_rows (id, description, kind, created_at)
-    SELECT DISTINCT ON (d.id) d.id, d.description, d.kind, d.created_at FROM hookwire.dead_tasks d
+    INSERT INTO hookwire.task_rows (id, description, kind, created_at, is_unique)
+    SELECT DISTINCT ON (d.id) d.id, d.description, d.kind, d.created_at, coalesce(d.is_unique, false)
+    FROM hookwire.dead_tasks d
     WHERE d.number = ANY (ARRAY(SELECT c.number FROM chosen c)) ORDER BY d.id, d.number
     ON CONFLICT DO NOTHING RETURNING id
 ), gone AS (

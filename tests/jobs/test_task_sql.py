@@ -391,6 +391,20 @@ async def test_of_two_dead_tasks_with_one_id_a_redrive_returns_one_and_keeps_the
     assert ([row[0] for row in live], [row[0] for row in dead]) == (["first"], ["second"])
 
 
+@pytest.mark.parametrize("mark", [False, None])
+async def test_dead_twins_that_were_enqueued_as_such_are_redriven_together(
+    sql: asyncpg.Connection, mark: bool | None
+) -> None:
+    """JB-33: their kind has one live task for each description. NULL: enqueued before there was this mark."""
+    for _ in range(3):
+        await sql.execute("SELECT hookwire.enqueue_task('k', '{}', is_unique => false)")
+    await sql.execute("UPDATE hookwire.task_rows SET is_unique = $1", mark)
+    await sql.execute("SELECT hookwire.bury_tasks(array_agg(id), 'why') FROM hookwire.task_rows")
+    redriven = await sql.fetch(STATEMENTS["task.redrive"], None, "tests", "r")
+
+    assert len(redriven) == 3
+
+
 async def test_a_notice_is_stored_where_the_topics_own_settings_name_a_sink(sql: asyncpg.Connection) -> None:
     """JB-33: without a subscription; an installation with AMQP alone stores none."""
     await sql.execute("UPDATE hookwire.sinks SET configured = true WHERE name = 'amqp'")

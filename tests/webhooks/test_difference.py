@@ -28,10 +28,14 @@ def event(payload: bytes, **headers: str) -> Event:
         (b'{"a":1}', b'{ "a": 1 }', "content of 7 B sent as 10 B: the same values"),
         (b"secret one", b"secret two", "content of 10 B sent as 10 B, from byte 7 on"),
         (b"secret", b"secret more", "content of 6 B sent as 11 B, from byte 6 on"),
-        (b'{"a\\u0000": 1}', b"{}", "content of 14 B sent as 2 B: -$.a\\x00"),
+        (b'{"a\\u0000": 1}', b"{}", "content of 14 B sent as 2 B: -$.a"),
+        (
+            b'{"ann@a.example": {"4711": 1}, "\\u00fc": 1}', b'{"ann@a.example": {}}',
+            "content of 43 B sent as 21 B: -$.ADDRESS.N, -$.\\xfc",
+        ),
         (b"[" * 100_000, b"{}", "content of 100000 B sent as 2 B, from byte 0 on"),
     ],
-    ids=["members", "list", "spaces", "text", "longer", "control character", "deep"],
+    ids=["members", "list", "spaces", "text", "longer", "control character", "personal names", "deep"],
 )  # fmt: skip
 def test_a_content_is_told_by_its_places(old: bytes, new: bytes, told: str) -> None:
     """CN-04: the audit outlives an erasure."""

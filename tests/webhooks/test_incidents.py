@@ -94,7 +94,10 @@ async def test_two_processes_never_pass_the_limit_together(database_url: str) ->
 
 
 async def test_a_fingerprint_beyond_the_limit_is_tried_again_after_a_minute(database_url: str) -> None:
-    """CN-03: the incidents before it may be resolved by then. A known cause is not asked for within the hour."""
+    """CN-03: the incidents before it may be resolved by then. Until then no other unknown cause asks the database.
+
+    A known cause is not asked for within the hour.
+    """
     now = 0.0
     async with settling(database_url) as on:
         known = KnownIncidents(lambda: now)
@@ -110,13 +113,13 @@ async def test_a_fingerprint_beyond_the_limit_is_tried_again_after_a_minute(data
         for number in range(OWN_MAX):
             await seen("x" * (number + 1) if number < 31 else "y" * (number - 30))
         before = await seen("beyond")
-        again = [await seen("beyond"), await seen("x")]
+        again = [await seen("beyond"), await seen("also beyond"), await seen("x")]
         await on.harness.sql.execute("UPDATE hookwire.incidents SET state = 'resolved'")
         now = 61.0
         after = [await seen("beyond"), await seen("x")]
         kind = await on.harness.sql.fetchval("SELECT kind FROM hookwire.incidents WHERE excerpt = 'beyond'")
 
-        assert (again, after, kind) == ([before] * 2, [before + 1] * 2, "cause")
+        assert (again, after, kind) == ([before] * 3, [before + 1] * 2, "cause")
 
 
 async def test_a_refused_pull_is_grouped_by_its_reason(database_url: str) -> None:
@@ -132,3 +135,26 @@ async def test_a_refused_pull_is_grouped_by_its_reason(database_url: str) -> Non
         )  # fmt: skip
 
         assert found == [("rejected", "no such order N", 1)]
+
+
+async def test_nothing_of_an_answer_is_stored_where_the_event_was_erased_meanwhile(database_url: str) -> None:
+    """CN-03: neither the excerpt of an incident, nor what a probe in flight was answered."""
+    async with settling(database_url) as on:
+        gone, kept = [one["event_id"] for one in await on.claim(b"1", b"2")]
+        await on.harness.sql.execute("UPDATE hookwire.events SET erased_at = now() WHERE id = $1", gone)
+        three = [on.subscription] * 3, ["a", "b", "c"], ["timeout"] * 3, [None] * 3
+        await on.database.fetch("incident.note", *three, ["1", "2", "3"], [gone, kept, kept + 1000], 50)
+        for event in (gone, kept):
+            await on.harness.database.execute(
+                "incident.record_probe", "default", event, on.subscription, False, "probe", STARTED, "server_error",
+                500, 0.1, 0.1, 0.1, "192.0.2.1", "why", '{"a": "b"}', b"body", "w",
+            )  # fmt: skip
+        excerpts = await rows(on, "SELECT excerpt FROM hookwire.incidents ORDER BY fingerprint")
+        probes = await rows(
+            on,
+            "SELECT status, detail, response_headers IS NULL, response_body FROM hookwire.attempts"
+            " WHERE decision = 'probe' ORDER BY event_id",
+        )
+
+        assert excerpts == [("",), ("2",), ("",)]
+        assert probes == [(500, None, True, None), (500, "why", False, b"body")]

@@ -163,3 +163,36 @@ async def test_a_job_goes_on_behind_its_last_step_and_takes_turns_at_its_rate(da
         assert (len(first), waits, paused, [event for event, _ in await made(harness)], tuple(row)) == (
             2, False, False, events, ("done", 5, 5),
         )  # fmt: skip
+
+
+_DUE_OF_0_2_0 = """
+SELECT r.act FROM hookwire.replays r WHERE r.state = 'running' AND r.due_at <= now() ORDER BY r.due_at LIMIT 1
+"""
+
+
+@pytest.mark.parametrize("act", ["send", "purge"])
+async def test_a_replay_of_an_incident_is_never_due_for_a_process_of_before(database_url: str, act: str) -> None:
+    """It knows no incidents, and would take all dead letters: before a step, between two, and after a pause."""
+    async with delivery_harness(database_url) as harness:
+        events = await harness.publish(*[b""] * 3, topic="a")
+        subscription = await harness.subscribe(CALLBACK, topic="a")
+        await bury(harness, [(event, subscription) for event in events])
+        await harness.sql.execute("UPDATE hookwire.dead_letters SET incident_id = 7 WHERE event_id <> $1", events[2])
+        number = await harness.database.fetchval(
+            "replay.create", "default", "dead_letters", None, None, None, None, None, None, None, 1, "me", "why", act,
+            None, None, 7,
+        )  # fmt: skip
+        due = [await harness.sql.fetchval(_DUE_OF_0_2_0)]
+        for states, state in ((["running"], "paused"), (["paused"], "running")):
+            await harness.database.fetchval(
+                "replay.set_state", "default", number, states, state, "me", "replay.pause", None
+            )
+        due.append(await harness.sql.fetchval(_DUE_OF_0_2_0))
+        await finish(harness)
+        due.append(await harness.sql.fetchval(_DUE_OF_0_2_0))
+        waits = await harness.sql.fetchval("SELECT incident_due_at > now() FROM hookwire.replays")
+        await harness.sql.execute("UPDATE hookwire.replays SET incident_due_at = now()")
+        await finish(harness)
+        left = await harness.sql.fetch("SELECT event_id FROM hookwire.dead_letters")
+
+        assert (due, waits, [row["event_id"] for row in left]) == ([None] * 3, True, [events[2]])

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from event.event import Event
+from webhooks.incidents.fingerprint import reduced
 from webhooks.incidents.probe import Edit
 
 __all__ = ["DIFFERENCE_MAX", "difference"]
@@ -21,7 +22,8 @@ _NAME_MAX: Final = 40
 def difference(event: Event, edit: Edit, target: str | None) -> str:
     """Return one line of at most 400 characters: the places in the content, the headers, the address.
 
-    A value may be personal data, and the audit outlives an erasure. So only the places are named.
+    A value may be personal data, and the audit outlives an erasure. So only the places are named. The name of a member
+    may be one too: addresses, identifiers and numbers in it are replaced as in a fingerprint.
     """
     parts = []
     if edit.payload is not None:
@@ -56,7 +58,7 @@ def _places(old: Any, new: Any, where: str, depth: int) -> Iterator[str]:
             yield f"~{where}"
         return
     for name in sorted(old.keys() | new.keys()):
-        place = f"{where}.{ascii(name[:_NAME_MAX])[1:-1]}"
+        place = f"{where}.{ascii(reduced(name)[:_NAME_MAX])[1:-1]}"
         if name not in new:
             yield f"-{place}"
         elif name not in old:

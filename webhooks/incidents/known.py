@@ -19,7 +19,9 @@ OWN_MAX: Final = 50
 _KNOWN_MAX: Final = 10_000
 _KNOWN_SECONDS: Final = 3_600.0
 _OTHER_SECONDS: Final = 60.0
-"""So long a fingerprint beyond the limit stays in ``other``, before it is tried again."""
+"""So long the unknown fingerprints of a subscription beyond its limit are in ``other``, before one is tried again."""
+_OTHER: Final = "other"
+"""Stands for a digest, which has 32 hexadecimal digits: the incident of those beyond the limit."""
 
 
 class _Known(NamedTuple):
@@ -54,18 +56,20 @@ class KnownIncidents:
             return []
         now = self._clock()
         causes = {place: (batch[place].subscription_id, one.digest) for place, one in failures.items()}
-        unknown = {cause: place for place, cause in causes.items() if not self._knows(cause, now)}
-        found = {cause: self._known[cause].incident_id for cause in causes.values() if cause not in unknown}
+        found = {cause: number for cause in causes.values() if (number := self._number(cause, now)) is not None}
+        unknown = {cause: place for place, cause in causes.items() if cause not in found}
         if unknown:
             found |= await self._ask(database, batch, failures, unknown, now)
         return [found.get(causes[place]) if place in causes else None for place in range(len(batch))]
 
-    def _knows(self, cause: tuple[int, str], now: float) -> bool:
-        known = self._known.get(cause)
-        if known is None or known.until <= now:
-            return False
-        self._known.move_to_end(cause)
-        return True
+    def _number(self, cause: tuple[int, str], now: float) -> int | None:
+        """Return the incident of a cause: its own, or that of those beyond the limit of its subscription."""
+        for key in (cause, (cause[0], _OTHER)):
+            known = self._known.get(key)
+            if known is not None and known.until > now:
+                self._known.move_to_end(key)
+                return known.incident_id
+        return None
 
     async def _ask(
         self, database: Database, batch: Sequence[Result], failures: dict[int, Fingerprint],
@@ -83,9 +87,10 @@ class KnownIncidents:
         for row in rows:
             cause = asked[row["place"] - 1]
             found[cause] = row["incident_id"]
+            key = (cause[0], _OTHER) if row["is_other"] else cause
             until = now + (_OTHER_SECONDS if row["is_other"] else _KNOWN_SECONDS)
-            self._known[cause] = _Known(row["incident_id"], until)
-            self._known.move_to_end(cause)
+            self._known[key] = _Known(row["incident_id"], until)
+            self._known.move_to_end(key)
         while len(self._known) > _KNOWN_MAX:
             self._known.popitem(last=False)
         return found

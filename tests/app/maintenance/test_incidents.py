@@ -162,7 +162,7 @@ async def test_a_database_with_a_hundred_thousand_old_letters_is_upgraded(
 ) -> None:
     """CN-03: the letters were made under the schema of before."""
     for migration in migrations():
-        if migration.version < next(one.version for one in migrations() if one.name == "incidents"):
+        if migration.version < next(one.version for one in migrations() if one.name == "numbers_of_incidents"):
             (tmp_path / f"{migration.label}.sql").write_text(migration.text, encoding="utf-8")
     async with empty_database(postgres18.url) as url:
         await migrate(url, tmp_path)

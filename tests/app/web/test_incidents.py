@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from app.web.api.operating import incidents as operating
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
 from tests.app.web.console.harness import browsing
 from tests.app.web.publishing.test_ingest import kind
@@ -173,3 +177,21 @@ async def test_an_edited_probe_is_signed_only_for_an_admin_and_never_for_another
         ]  # fmt: skip
         assert reasons[2:] == ["content of 1 B sent as 8 B: ~$; headers +x-more", "content of 1 B sent as 8 B: ~$"]
         assert len(left) == 1
+
+
+async def test_an_incident_is_known_without_a_count_of_what_it_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CN-03: each page of its dead letters asks for it, and there may be a hundred thousand."""
+    asked: list[str] = []
+
+    async def ask(name: str, *_: Any) -> dict[str, Any]:
+        asked.append(name)
+        return {"id": 3}
+
+    async def ask_for_all(name: str, *_: Any) -> list[dict[str, Any]]:
+        return [await ask(name)]
+
+    monkeypatch.setattr(operating, "_may_see", lambda *_: True)
+    context: Any = SimpleNamespace(database=SimpleNamespace(fetchrow=ask, fetch_filtered=ask_for_all))
+    await operating.known_incident(None, "inc_3", context)  # type: ignore[arg-type]
+
+    assert asked == ["incident.get"]

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiomysql
 import pymysql
@@ -14,6 +15,7 @@ import pytest
 
 from hookwire.jobs import Message, NotInTransaction, Queue, Refused, Worker
 from hookwire.jobs.failure import passes
+from hookwire.jobs.messages.mysql.session import Needs, Statement, Steps, run
 from hookwire.jobs.messages.mysql.verbs import MysqlQueue, queue_names
 from scripts.servers.mariadb import MariaServer
 from tests.contract.queues.places import ByAiomysql, ByPymysql, Place, address, done
@@ -105,6 +107,66 @@ async def test_the_archive_and_the_dead_letters_are_told_apart(place: Place) -> 
     assert (acts, [one.payload for one in await place.receive(9)]) == ([1, 1], [b"bad"])
 
 
+async def test_an_idle_accepter_stops_no_receiver(place: Place) -> None:
+    """Its transaction holds a row beyond its lease. Others receive the rest, and return what nobody has locked."""
+    other = await place.connect()
+    await place.run(other, "SET SESSION innodb_lock_wait_timeout = 1")
+    await place.submit("held", "lost", "free")
+    [held, lost] = await place.receive(2)
+    await place.begin(place.sql)
+    await place.accept([held])
+    await place.run(other, f"UPDATE q SET lease_until = UTC_TIMESTAMP(6) WHERE id = {lost.id}")
+    returned = await done(MysqlQueue("q").reap(other, 9))
+    # The lease of the locked row ends without a change of the row: the server's clock goes on.
+    await place.run(other, "SET SESSION timestamp = UNIX_TIMESTAMP() + 3600")
+    received = await done(place.queue.receive(other, 9, lease_seconds=9000))
+    received += await done(place.queue.receive(other, 9))
+    returned += await done(MysqlQueue("q").reap(other, 9))
+    await place.run(place.sql, "COMMIT")
+
+    assert ([one.payload for one in received], returned) == ([b"lost", b"free"], 1)
+
+
+def test_an_interrupt_leaves_no_open_transaction(mariadb_url: str) -> None:
+    """A program may go on with its connection after Ctrl+C, or after its time is up."""
+    at = urlsplit(mariadb_url)
+    with closing(pymysql.connect(**address(mariadb_url), database=at.path[1:], autocommit=True)) as connection:
+
+        def interrupted() -> Steps[None]:
+            yield Statement("SELECT 1")
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            run(connection, interrupted(), Needs.OWN, "accept")
+
+        assert not connection.server_status & 1
+
+
+async def test_a_name_may_have_the_words_of_the_statements(place: Place) -> None:
+    """The archive of a queue is made and used under the queue's own name."""
+    queue = Queue("message_archive.message_table")
+    await done(queue.create(place.sql, archive=True))
+    await place.begin(place.sql)
+    await done(queue.submit(place.sql, "x"))
+    await place.run(place.sql, "COMMIT")
+    await done(queue.accept(place.sql, await done(queue.receive(place.sql))))
+
+    assert await rows(place.sql, "SELECT payload FROM `message_archive.message_table_archive`") == [(b"x",)]
+
+
+async def test_ids_that_begin_anew_are_archived_again(place: Place) -> None:
+    """TRUNCATE begins the numbers at 1; the archive keeps the messages of before."""
+    for payload in ("before", "after"):
+        await place.submit(payload)
+        await place.accept(await place.receive())
+        await place.run(place.sql, "TRUNCATE TABLE q")
+
+    assert await rows(place.sql, "SELECT id, payload FROM q_archive ORDER BY accepted_at") == [
+        (1, b"before"),
+        (1, b"after"),
+    ]
+
+
 async def test_what_no_statement_can_carry_is_refused_before_it_is_sent(place: Place) -> None:
     """The server would end the connection; so the transaction stays open and commits the rest."""
     [[most]] = await rows(place.sql, "SELECT @@max_allowed_packet")
@@ -112,6 +174,8 @@ async def test_what_no_statement_can_carry_is_refused_before_it_is_sent(place: P
     await done(place.queue.submit(place.sql, "small"))
     with pytest.raises(ValueError, match="max_allowed_packet of the server is"):
         await done(place.queue.submit(place.sql, b"x" * (most // 2)))
+    with pytest.raises(ValueError, match="max_allowed_packet of the server is"):
+        await done(place.queue.submit_many(place.sql, [b""] * (most // 100)))
     await place.run(place.sql, "COMMIT")
 
     assert await place.count() == 1

@@ -161,14 +161,11 @@ def _may_see(request: Request, row: Mapping[str, Any]) -> bool:
 
 
 async def known_incident(request: Request, incident: str, context: Context) -> Row:
-    """Return the incident of this id, if the request's key may see it; else ``Problem``."""
-    number = incident_number(incident)
-    rows = await context.database.fetch_filtered(
-        "incident.page", "default", None, _STATES, None, False, number + 1, 1
-    )  # fmt: skip
-    if not rows or rows[0]["id"] != number or not _may_see(request, rows[0]):
+    """Return the incident of this id without counts, if the request's key may see it; else ``Problem``."""
+    row = await context.database.fetchrow("incident.get", "default", incident_number(incident))
+    if row is None or not _may_see(request, row):
         raise Problem("not-found", "There is no such incident.")
-    return rows[0]
+    return row
 
 
 @router.get("", summary="List incidents", responses=refusals("invalid-cursor", "invalid-parameter", "not-found"))
@@ -203,9 +200,14 @@ async def list_incidents(
 @needs("read", reach="route")
 async def show(incident: IncidentId, request: Request, context: In) -> IncidentDetail:
     """Includes its failures by minute. `GET /dead-letters?incident_id=` lists what it left."""
-    row = await known_incident(request, incident, context)
-    minutes = await context.database.fetch("incident.minutes", row["id"])
-    shown = _out(row, with_excerpt=shows_payloads(request))
+    number = (await known_incident(request, incident, context))["id"]
+    rows = await context.database.fetch_filtered(
+        "incident.page", "default", None, _STATES, None, False, number + 1, 1
+    )  # fmt: skip
+    if not rows or rows[0]["id"] != number:  # it ended meanwhile
+        raise Problem("not-found", "There is no such incident.")
+    minutes = await context.database.fetch("incident.minutes", number)
+    shown = _out(rows[0], with_excerpt=shows_payloads(request))
     return IncidentDetail.model_validate(shown | {"minutes": [dict(one) for one in minutes]})
 
 

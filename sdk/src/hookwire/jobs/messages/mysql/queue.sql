@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS message_table (
 
 -- name: create_archive
 CREATE TABLE IF NOT EXISTS message_archive (
-    id bigint NOT NULL PRIMARY KEY,
+    id bigint NOT NULL COMMENT 'begins anew after TRUNCATE of the queue',
     deliveries int NOT NULL,
     created_at datetime(6) NOT NULL,
     claimed_at datetime(6) NULL,
@@ -38,6 +38,7 @@ CREATE TABLE IF NOT EXISTS message_archive (
     content_type varchar(200) NULL,
     headers json NULL,
     payload longblob NOT NULL,
+    PRIMARY KEY (id, accepted_at),
     KEY accepted (accepted_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin COMMENT = 'archive of a queue of hookwire';
 
@@ -79,6 +80,11 @@ WHERE claim IS NULL AND id > %s{filter} ORDER BY id LIMIT %s FOR UPDATE SKIP LOC
 
 -- name: ended
 SELECT id FROM message_table FORCE INDEX (ending) WHERE lease_until <= UTC_TIMESTAMP(6) LIMIT %s;
+
+-- name: ended_unlocked
+-- Lock those of the rows that no other session has locked. Nobody waits for one that settles in its own transaction.
+SELECT id FROM message_table FORCE INDEX (PRIMARY)
+WHERE id IN ({ids}) AND lease_until <= UTC_TIMESTAMP(6) ORDER BY id FOR UPDATE SKIP LOCKED;
 
 -- name: mark
 UPDATE message_table FORCE INDEX (PRIMARY)

@@ -6,6 +6,7 @@ asynchronous connections. If no transaction is open, a verb commits its own; oth
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
@@ -77,7 +78,7 @@ def run(connection: Any, steps: Steps[T], needs: Needs, name: str) -> Any:
                 connection.commit()
         if commits:
             connection.commit()
-    except Exception:
+    except BaseException:  # an interrupt leaves no open transaction either
         if commits:
             with suppress(Exception):  # the connection may be gone, and the first error tells more
                 connection.rollback()
@@ -98,7 +99,7 @@ async def _run_asynchronously(connection: Any, steps: Steps[T], needs: Needs, na
                 await connection.commit()
         if commits:
             await connection.commit()
-    except Exception:
+    except (Exception, asyncio.CancelledError):
         if commits:
             with suppress(Exception):
                 await connection.rollback()

@@ -19,12 +19,12 @@ __all__ = ["DeadLetter", "MysqlQueue", "queue_names"]
 _LEASE_SECONDS: Final = 30.0
 _SECONDS_MAX: Final = 315_360_000.0
 _REASON_CHARACTERS_MAX: Final = 500
-_REAPED_MAX: Final = 500
 _MANY_MAX: Final = 10_000
 _SMALL_BYTES: Final = 256 * 1024
 _ROOM_BYTES: Final = 4096
 _ROW_BYTES: Final = 256
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", re.ASCII)
+_TABLE: Final = re.compile("message_(table|archive)")
 _NAME_CHARACTERS_MAX: Final = 56
 """MySQL's limit is 64; the archive's name is eight longer."""
 _COLUMN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
@@ -113,9 +113,11 @@ class MysqlQueue:
                 rows = (yield look("waiting", count if in_order else 1)).rows
                 yield COMMIT
                 if ended := [row[0] for row in rows if row[1]]:
-                    yield self._statement("reap", ids=ended)
+                    returned = yield from self._reap(ended)
                     yield COMMIT
-                    continue
+                    if returned:
+                        continue
+                    rows = [row for row in rows if not row[1]]
                 if rows and not in_order:
                     yield self._statement("isolation")
                     yield BEGIN
@@ -217,9 +219,19 @@ class MysqlQueue:
         def steps() -> Steps[int]:
             ended = [row[0] for row in (yield self._statement("ended", most)).rows]
             yield COMMIT
-            return (yield self._statement("reap", ids=ended)).affected if ended else 0
+            return (yield from self._reap(ended)) if ended else 0
 
         return run(connection, steps(), Needs.NONE, "reap")
+
+    def _reap(self, ids: Sequence[int]) -> Steps[int]:
+        """Return or bury those of the rows that no other session has locked. Return how many.
+
+        A receiver that settles messages in its own transaction may hold their rows beyond their lease.
+        """
+        yield self._statement("isolation")
+        yield BEGIN
+        free = [row[0] for row in (yield self._statement("ended_unlocked", ids=ids)).rows]
+        return (yield self._statement("reap", ids=free)).affected if free else 0
 
     def dead(self, connection: Any, most: int) -> Any:
         """Return the dead letters with the lowest ids."""
@@ -248,8 +260,8 @@ class MysqlQueue:
         self, name: str, *arguments: Any, ids: Sequence[int] = (), parts: Mapping[str, Any] | None = None
     ) -> Statement:
         """Return a statement for this queue's table. Ids are numbers, so they are written into the text."""
-        text = _texts()[name].replace("message_table", f"`{self.name}`")
-        text = text.replace("message_archive", f"`{self.name}_archive`")
+        names = {"table": self.name, "archive": f"{self.name}_archive"}
+        text = _TABLE.sub(lambda found: f"`{names[found[1]]}`", _texts()[name])
         if ids or parts:
             text = text.format(ids=", ".join(str(int(one)) for one in ids), **(parts or {}))
         return Statement(text, arguments)
@@ -275,10 +287,10 @@ def _texts() -> Mapping[str, str]:
 
 def _check_size(bodies: Sequence[bytes]) -> Steps[None]:
     """Raise ValueError for a statement that the server would end the connection for."""
-    if 2 * sum(map(len, bodies)) < _SMALL_BYTES:
+    size = sum(2 * len(body) + _ROW_BYTES for body in bodies) + _ROOM_BYTES
+    if size < _SMALL_BYTES:
         return
     most = int((yield Statement(_texts()["packet"])).rows[0][0])
-    size = sum(2 * len(body) + _ROW_BYTES for body in bodies) + _ROOM_BYTES
     if size > most:
         raise ValueError(f"the messages need {size} bytes in a statement; max_allowed_packet of the server is {most}")
 

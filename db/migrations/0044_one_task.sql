@@ -1,11 +1,25 @@
--- One live task per kind and description, however it came in. Rows of before stay unmarked: duplicates among them run.
+-- One live task per kind and description, however it came in.
 
-ALTER TABLE hookwire.task_rows ADD COLUMN is_unique boolean;
-COMMENT ON COLUMN hookwire.task_rows.is_unique IS 'Whether no other live task has its kind and description; NULL: enqueued before there was this mark.';
-
--- The bytes of a description as they are: a backslash would begin an escape. Unlike convert_to, this is immutable.
-CREATE UNIQUE INDEX IF NOT EXISTS task_rows_once
-    ON hookwire.task_rows (kind, sha256(replace(description, '\', '\\')::bytea)) WHERE is_unique AND finish_time IS NULL;
+CREATE OR REPLACE FUNCTION hookwire.bury_tasks(ids text[], why text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+DECLARE
+    notices jsonb[];
+BEGIN
+    WITH gone AS (
+        DELETE FROM hookwire.task_rows t WHERE t.id = ANY (ids) RETURNING t.*
+    ), buried AS (
+        INSERT INTO hookwire.dead_tasks (id, kind, description, reason, attempts, worker, created_at, is_unique)
+        SELECT g.id, g.kind, g.description, left(why, 2000), g.attempts, g.worker, g.created_at, g.is_unique FROM gone g RETURNING *
+    )
+    SELECT array_agg(jsonb_build_object(
+        'type', 'task.dead', 'about', jsonb_build_object('kind', 'task', 'id', b.id), 'task_kind', b.kind,
+        'reason', b.reason, 'attempts', b.attempts)) INTO notices FROM buried b;
+    PERFORM hookwire.tell_operators(notices);
+END
+$function$;
 
 CREATE OR REPLACE FUNCTION hookwire.complete_task()
  RETURNS trigger

@@ -58,10 +58,3 @@ COMMENT ON COLUMN hookwire.inbound_requests.topic IS 'The topic of this event.';
 COMMENT ON COLUMN hookwire.inbound_requests.reason IS 'Why it was refused, in one word, as in the metrics.';
 COMMENT ON COLUMN hookwire.inbound_requests.detail IS 'The same for people.';
 COMMENT ON COLUMN hookwire.inbound_requests.body IS 'The beginning of a refused body.';
-
--- Keys of doors end after the time of their door, all others after one time. So each kind has its index by age.
-
-CREATE INDEX IF NOT EXISTS idempotency_keys_of_publishers ON hookwire.idempotency_keys (accepted_at)
-    WHERE right(key, 3) <> E'\x1fin';
-CREATE INDEX IF NOT EXISTS idempotency_keys_of_doors ON hookwire.idempotency_keys (split_part(key, ':', 1), accepted_at)
-    WHERE right(key, 3) = E'\x1fin';

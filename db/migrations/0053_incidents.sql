@@ -61,19 +61,6 @@ COMMENT ON COLUMN hookwire.incident_failures.minute IS 'The minute of the databa
 COMMENT ON COLUMN hookwire.incident_failures.failures IS 'The number of failed attempts.';
 COMMENT ON COLUMN hookwire.incident_failures.last_at IS 'When the last of them was stored.';
 
-ALTER TABLE hookwire.deliveries ADD COLUMN incident_id bigint;
-ALTER TABLE hookwire.dead_letters ADD COLUMN incident_id bigint;
-ALTER TABLE hookwire.replays ADD COLUMN incident_id bigint,
-    ADD CONSTRAINT replays_incident_check CHECK (incident_id IS NULL OR source = 'dead_letters');
-CREATE INDEX IF NOT EXISTS deliveries_incident ON hookwire.deliveries (incident_id) WHERE incident_id IS NOT NULL;
-CREATE INDEX IF NOT EXISTS dead_letters_incident ON hookwire.dead_letters (incident_id, event_id, subscription_id)
-    WHERE incident_id IS NOT NULL;
-CREATE INDEX IF NOT EXISTS dead_letters_ungrouped ON hookwire.dead_letters (event_id, subscription_id)
-    WHERE incident_id IS NULL AND last_outcome IS NOT NULL AND kind NOT IN ('gone', 'erased');
-COMMENT ON COLUMN hookwire.deliveries.incident_id IS 'The incident of its last failure; NULL: it has not failed.';
-COMMENT ON COLUMN hookwire.dead_letters.incident_id IS 'The incident of its last failure; NULL: none, or not grouped yet.';
-COMMENT ON COLUMN hookwire.replays.incident_id IS 'Only dead letters of this incident; NULL: all.';
-
 CREATE FUNCTION hookwire.note_incidents(
     subscriptions bigint[], fingerprints text[], outcomes text[], statuses smallint[], excerpts text[], events bigint[],
     most integer, OUT place integer, OUT incident_id bigint, OUT is_other boolean) RETURNS SETOF record
@@ -81,7 +68,15 @@ LANGUAGE plpgsql AS $$
 DECLARE
     one record;
     was_resolved boolean;
+    kept bigint[];
 BEGIN
+    -- The events are locked, so that no erasure begins meanwhile. An excerpt of one that was erased is not stored.
+    kept := ARRAY(
+        SELECT y.id FROM (SELECT DISTINCT n AS id FROM unnest(events) AS n ORDER BY n) AS s
+        CROSS JOIN LATERAL (
+            SELECT x.id, x.erased_at FROM hookwire.events x WHERE x.id BETWEEN s.id AND s.id ORDER BY x.id LIMIT 1 FOR SHARE OF x
+        ) AS y
+        WHERE y.erased_at IS NULL);
     FOR one IN
         SELECT f.*, s.tenant
         FROM unnest(subscriptions, fingerprints, outcomes, statuses, excerpts, events) WITH ORDINALITY
@@ -104,7 +99,7 @@ BEGIN
             INSERT INTO hookwire.incidents AS i (tenant, kind, subscription_id, sink, fingerprint, outcome, status, excerpt, first_event_id)
             VALUES (one.tenant, CASE WHEN is_other THEN 'other' ELSE 'cause' END, one.subscription_id, 'webhooks',
                     CASE WHEN is_other THEN 'other' ELSE one.fingerprint END, CASE WHEN is_other THEN 'other' ELSE one.outcome END,
-                    CASE WHEN NOT is_other THEN one.status END, CASE WHEN is_other THEN '' ELSE one.excerpt END,
+                    CASE WHEN NOT is_other THEN one.status END, CASE WHEN NOT is_other AND one.event_id = ANY (kept) THEN one.excerpt ELSE '' END,
                     CASE WHEN NOT is_other THEN one.event_id END)
             ON CONFLICT DO NOTHING;
             SELECT i.id INTO incident_id FROM hookwire.incidents i
@@ -116,7 +111,8 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION hookwire.note_incidents(bigint[], text[], text[], smallint[], text[], bigint[], integer) IS
 'Return the incident of each fingerprint, and make those that are new. A subscription has at most `most` unresolved ones
-with a fingerprint of their own. Further failures are in its incident of the kind other.';
+with a fingerprint of their own. Further failures are in its incident of the kind other. The excerpt is empty where its
+event was erased.';
 REVOKE EXECUTE ON FUNCTION hookwire.note_incidents(bigint[], text[], text[], smallint[], text[], bigint[], integer) FROM PUBLIC;
 
 CREATE FUNCTION hookwire.incident_notice(type text, incident hookwire.incidents) RETURNS jsonb
