@@ -77,7 +77,7 @@ async def test_events_of_an_outage_longer_than_a_lease_are_each_sent_once_when_t
 
     pauses = [line.partition(TRYING)[2] for line in "".join(told).splitlines() if TRYING in line]
     assert pauses[:4] == ["0.5 s", "1 s", "2 s", "4 s"]
-    assert lines == Counter(f"*{topic}* {number}" for number in numbers)
+    assert lines == Counter(f"{topic}: {number}" for number in numbers)
 
 
 class Forger(ClientXMPP):
