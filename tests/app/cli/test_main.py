@@ -517,7 +517,7 @@ async def test_doctor_finds_nothing_wrong_with_a_sound_installation(
     where = {"DATABASE_URL": database_url, "DATA_DIR": str(tmp_path), "LISTEN": f"127.0.0.1:{free_port}"}
     finished = await hookwire("doctor", **where)
 
-    assert (finished.code, finished.stdout.splitlines()[-1]) == (0, "31 checks, 0 findings")
+    assert (finished.code, finished.stdout.splitlines()[-1]) == (0, "32 checks, 0 findings")
     assert "not configured (HOOKWIRE_AMQP_URL)" in finished.stdout
 
 
