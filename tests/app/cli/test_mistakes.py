@@ -165,7 +165,7 @@ def test_an_option_before_its_command_is_answered_with_the_line_that_was_meant(
     assert (ended.value.code, told.rstrip().endswith(f"stands behind it: hookwire {meant}")) == (2, True), told
 
 
-@pytest.mark.parametrize("written", ["--nonsense status", "--url status", "--version", "--url http://h:1 publsh"])
+@pytest.mark.parametrize("written", ["--nonsense status", "--url status", "--help", "--url http://h:1 publsh"])
 def test_another_wrong_option_is_told_as_before(
     written: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
