@@ -332,15 +332,13 @@ def require_topic(request: Request, pattern: str | None, *, hidden: str | None =
     reached by a key for all topics only.
     """
     grant = grant_of(request)
-    if grant is not None and grant.topics is not None and (pattern is None or not grant.reaches(pattern)):
+    if grant is not None and not _reaches(grant, pattern):
         raise Problem("not-found", hidden) if hidden is not None else _out_of_reach(grant)
 
 
 def require_every_topic(request: Request) -> None:
     """Require a key for every topic, for routes that declare ``reach="route"`` and show data of any topic."""
-    grant = grant_of(request)
-    if grant is not None and grant.topics is not None:
-        raise _out_of_reach(grant)
+    require_topic(request, None)
 
 
 def shows_payloads(request: Request) -> bool:
@@ -349,10 +347,14 @@ def shows_payloads(request: Request) -> bool:
     return grant is None or grant.has("payloads")
 
 
-def may_reach_topic(request: Request, pattern: str) -> bool:
-    """Return whether the key of this request includes this topic or pattern."""
+def may_reach_topic(request: Request, pattern: str | None) -> bool:
+    """Return whether the key of this request includes this topic or pattern; None: whether it includes every topic."""
     grant = grant_of(request)
-    return grant is None or grant.reaches(pattern)
+    return grant is None or _reaches(grant, pattern)
+
+
+def _reaches(grant: Grant, pattern: str | None) -> bool:
+    return grant.topics is None if pattern is None else grant.reaches(pattern)
 
 
 def may_reach_queue(request: Request, queue: str) -> bool:

@@ -18,7 +18,7 @@ from app.web.api.route.known_subscription import find
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, reached_page, read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
-from app.web.authentication import grant_of, require_topic
+from app.web.authentication import may_reach_topic, require_topic
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -204,8 +204,7 @@ async def purge(dead_letter: str, body: Reasoned, request: Request, context: In)
 
 
 async def _do(dead_letter: str, verb: str, body: Reason, request: Request, context: Context) -> None:
-    grant = grant_of(request)
-    if grant is not None and grant.topics is not None:
+    if not may_reach_topic(request, None):
         await _find(dead_letter, request, context)
     done = await context.database.fetchval(*_named(dead_letter, verb), actor_of(request), body.reason)
     if done is None:

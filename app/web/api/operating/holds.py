@@ -14,7 +14,7 @@ from app.web.api.route.context import Context, context_of
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, reached_page, read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
-from app.web.authentication import grant_of, require_topic
+from app.web.authentication import may_reach_topic, require_topic
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -158,8 +158,7 @@ async def _find(hold: str, request: Request, context: Context) -> Row:
 
 
 async def _require_reach(hold: str, request: Request, context: Context) -> None:
-    grant = grant_of(request)
-    if grant is not None and grant.topics is not None:
+    if not may_reach_topic(request, None):
         await _find(hold, request, context)
 
 

@@ -15,7 +15,7 @@ from app.web.api.route.known_subscription import find, is_reached
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
-from app.web.authentication import grant_of, shows_payloads
+from app.web.authentication import may_reach_topic, shows_payloads
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
@@ -155,8 +155,7 @@ def incident_number(incident: str) -> int:
 def _may_see(request: Request, row: Mapping[str, Any]) -> bool:
     """Return whether the key reaches its subscription; held records need a key for every topic."""
     if row["subscription_id"] is None:
-        grant = grant_of(request)
-        return grant is None or grant.topics is None
+        return may_reach_topic(request, None)
     return row["topic"] is not None and is_reached(request, {**row, "kind": row["job_kind"]})
 
 

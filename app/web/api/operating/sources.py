@@ -16,7 +16,7 @@ from app.web.api.route.context import Context, context_of
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
-from app.web.authentication import grant_of
+from app.web.authentication import may_reach_topic
 from app.web.problem import Problem
 from app.web.scopes import needs
 from db.errors import Refused
@@ -200,17 +200,11 @@ async def list_sources(
     A key for some topics gets the sources of these.
     """
     after = tuple(map(str, read_cursor(cursor, [str, str]) or ["", ""]))
-    reached = [one for one in await _all_sources(context) if _is_reached(request, one)]
+    reached = [one for one in await _all_sources(context) if may_reach_topic(request, one.topic)]
     found = [one for one in reached if (one.source, one.kind) > after]
     last = found[limit - 1] if len(found) > limit else None
     next_cursor = link_next(request, response, None if last is None else [last.source, last.kind])
     return SourceList(items=found[:limit], next_cursor=next_cursor)
-
-
-def _is_reached(request: Request, source: SourceOut) -> bool:
-    """Return whether the request's key reaches the topic; a source without one is for keys for all topics."""
-    grant = grant_of(request)
-    return grant is None or grant.topics is None or (source.topic is not None and grant.reaches(source.topic))
 
 
 @router.post("/sources/{source}/pause", summary="Pause a source", responses=_VERB)
@@ -306,7 +300,7 @@ async def show_source(source: Source, request: Request, context: In) -> SourceOu
     shows the Kafka topic.
     """
     for one in await _all_sources(context):
-        if one.source == source and _is_reached(request, one):
+        if one.source == source and may_reach_topic(request, one.topic):
             return one
     raise Problem("not-found", "There is no such source; it was never read.")
 
