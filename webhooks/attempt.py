@@ -77,9 +77,7 @@ class Attempts:
         return self._messages.batch([claim.event for claim in claims], subscriber, timestamp_seconds)
 
     def _believed_seconds(self, subscriber: Subscriber) -> float:
-        """Return the wait to grant: never past the end of a WebSub lease; for a CloudEvent up to a day, as it demands
-        .
-        """
+        """Return the wait to grant, never past the end of a WebSub lease. A CloudEvent demands up to a day."""
         most = CAP_SECONDS_MAX if subscriber.sends_cloudevents else self._retry_after_seconds_max
         return (
             most if subscriber.lease_until is None else min(most, max(subscriber.lease_until - time.monotonic(), 0.0))
