@@ -18,12 +18,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from starlette.requests import ClientDisconnect
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.web.api.route.repeat_rules import FORMER, KEPT, REFUSED
 from app.web.problem import Problem, problem_of_database
+from app.web.publishing.whole_body import read_whole_body
 from app.web.scopes import key_id_in
 from db.errors import DatabaseError
 from db.pool import Database, Row, Session
@@ -86,7 +86,7 @@ class Repeats:
         await self._app(scope, receive, send)
 
     async def _once(self, scope: Scope, receive: Receive, send: Send, key: str, secret: str) -> None:
-        body = await _read(receive)
+        body = await read_whole_body(receive)
         path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
         name = (_TENANT, key_id_in(scope) or "", path, key)
         answer, is_first = _Answer(), False
@@ -167,17 +167,6 @@ def _fingerprint(scope: Scope, body: bytes) -> bytes:
     for part in parts:
         digest.update(b"%d:%b" % (len(part), part))
     return digest.digest()
-
-
-async def _read(receive: Receive) -> bytes:
-    parts = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        parts.append(message.get("body", b""))
-        if not message.get("more_body"):
-            return b"".join(parts)
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

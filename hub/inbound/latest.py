@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import ClassVar, Final, Literal
 
@@ -18,11 +18,11 @@ from db.errors import DatabaseError
 from db.pool import Database, Row
 from runtime.periodic import Periodic
 
-__all__ = ["BODY_BYTES", "LATEST_MAX", "InboundRequest", "LatestRequests"]
+__all__ = ["LATEST_MAX", "InboundRequest", "LatestRequests"]
 
 _log = structlog.get_logger(__name__)
 LATEST_MAX: Final = 20
-BODY_BYTES: Final = 4_096
+_BODY_BYTES: Final = 4_096
 _TEXT_MAX: Final = 200
 Outcome = Literal["accepted", "refused"]
 
@@ -55,8 +55,10 @@ class LatestRequests(Periodic):
         self._new: dict[tuple[str, Outcome], deque[tuple[datetime, InboundRequest]]] = {}
 
     def add(self, request: InboundRequest) -> None:
-        """Keep a request at a door that exists."""
+        """Keep a request at a door that exists, and the first 4,096 bytes of its body."""
         place = self._new.setdefault((request.source, request.outcome), deque(maxlen=LATEST_MAX))
+        if request.body is not None:
+            request = replace(request, body=request.body[:_BODY_BYTES])
         place.append((datetime.now(UTC), request))
 
     def failed(self, error: Exception) -> None:
@@ -82,7 +84,7 @@ class LatestRequests(Periodic):
                 [one.reason for one in requests],
                 [_short(one.detail) for one in requests],
                 LATEST_MAX,
-                [None if one.body is None else one.body[:BODY_BYTES] for one in requests],
+                [one.body for one in requests],
             )
         return len(found)
 

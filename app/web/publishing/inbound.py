@@ -18,24 +18,23 @@ import time
 from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry, Counter
-from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from app.web.problem import Problem
 from app.web.publishing.inbound_path import door_name_of
-from app.web.publishing.inbound_places import HeldPlace, Places, Rates
+from app.web.publishing.inbound_places import Places, Rates
 from app.web.publishing.ndjson import PARSED_HERE_BYTES_MAX
-from app.web.publishing.publish_problem import PUBLISH_ERRORS, problem_of_publish
+from app.web.publishing.publish_problem import PUBLISH_ERRORS, admit_topic, problem_of_publish
 from app.web.publishing.request_log import RequestLog
+from app.web.publishing.whole_body import read_whole_body
 from db.errors import DatabaseError
-from db.names import TooManyNames
 from event.identity import format_event_id
 from hub.inbound.door import NOBODY, EventRefused, HandshakeAnswer, InboundEvent, InboundSource
 from hub.inbound.known_doors import KnownDoors
-from hub.inbound.latest import BODY_BYTES, InboundRequest, LatestRequests
+from hub.inbound.latest import InboundRequest, LatestRequests
 from hub.inbound.scheme import SignatureWrong
 from hub.publish import Accepted, Publisher
-from hub.topics import Topics, UnknownTopic
+from hub.topics import Topics
 from runtime.sample import EventSample
 
 __all__ = ["Inbound"]
@@ -70,7 +69,7 @@ class Inbound:
         address = scope["client"][0] if scope.get("client") else ""
         with self._places.take(name, address) as place:
             headers = _headers(scope)
-            body = await _read(receive, place)
+            body = await read_whole_body(receive, place.add)
             try:
                 found = await self._doors.find(name)
             except DatabaseError as error:
@@ -128,14 +127,9 @@ class Inbound:
     async def _store(self, taken: InboundEvent) -> Accepted:
         draft = taken.draft
         try:
-            await self._topics.admit(draft.topic)
+            await admit_topic(self._topics, draft.topic)
             named = draft.idempotency_key is not None
             (accepted,) = await self._publisher.publish([draft], taken.fingerprint if named else None)
-        except TooManyNames as error:
-            raise Problem("too-many-names", str(error)) from None
-        except UnknownTopic:
-            detail = f"There is no topic {draft.topic}, and creating topics is turned off."
-            raise Problem("unknown-topic", detail) from None
         except PUBLISH_ERRORS as error:
             raise problem_of_publish(error) from error
         except DatabaseError as error:
@@ -155,7 +149,7 @@ class Inbound:
         self._keep(
             InboundRequest(
                 source=door.name, outcome="refused", address=address, size_bytes=len(body), reason=reason,
-                detail=detail, body=body[:BODY_BYTES], delivery_id=delivery_id,
+                detail=detail, body=body, delivery_id=delivery_id,
             )
         )  # fmt: skip
 
@@ -166,19 +160,6 @@ def _headers(scope: Scope) -> dict[str, list[bytes]]:
     for name, value in pairs:
         found.setdefault(name.decode("latin-1"), []).append(value)
     return found
-
-
-async def _read(receive: Receive, place: HeldPlace) -> bytes:
-    """Return the whole body; the request limits bound its size. Raise ``Problem``: busy."""
-    parts: list[bytes] = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        parts.append(message.get("body", b""))
-        place.add(len(parts[-1]))
-        if not message.get("more_body"):
-            return b"".join(parts)
 
 
 async def _answer(send: Send, content_type: bytes, body: bytes) -> None:

@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from app.web.problem import Problem
@@ -30,11 +29,11 @@ from app.web.publishing.event_line import elements_of, read_element, read_line
 from app.web.publishing.line_store import LineStore, Outcome
 from app.web.publishing.ndjson import MEDIA_TYPE, PARSED_HERE_BYTES_MAX, lines_of
 from app.web.publishing.notice import Notices, notice_of_dropped, notice_of_size
-from app.web.publishing.publish_problem import PUBLISH_ERRORS, problem_of_publish
+from app.web.publishing.publish_problem import PUBLISH_ERRORS, admit_topic, problem_of_publish
 from app.web.publishing.request_log import RequestLog
+from app.web.publishing.whole_body import read_whole_body
 from app.web.scopes import grant_in, key_id_in
 from db.errors import DatabaseError
-from db.names import TooManyNames
 from event.attribute import cloudevents_identity
 from event.cloudevents import CloudEventError, decode_http
 from event.event import Draft
@@ -44,7 +43,7 @@ from event.strict_json import StrictJsonError, loads
 from event.timestamp import format_timestamp
 from event.tombstone import TOMBSTONE_HEADER, is_tombstone
 from hub.publish import Accepted, Publisher
-from hub.topics import Topics, UnknownTopic
+from hub.topics import Topics
 from runtime.sample import EventSample
 
 __all__ = ["Ingest"]
@@ -90,7 +89,7 @@ class Ingest:
             raise Problem("method-not-allowed", "This address answers to POST.", headers={"Allow": "POST"})
         started = time.monotonic()
         envelope = read_envelope(scope)
-        body = await _read(receive)
+        body = await read_whole_body(receive)
         if envelope.is_parsed and len(body) > PARSED_HERE_BYTES_MAX:
             batch = await asyncio.to_thread(self._read_batch, envelope, scope, body)
         else:
@@ -162,11 +161,7 @@ class Ingest:
 
     async def _admit(self, topic: str, scope: Scope) -> None:
         try:
-            await self._topics.admit(topic, key_id_in(scope))
-        except TooManyNames as error:
-            raise Problem("too-many-names", str(error)) from None
-        except UnknownTopic:
-            raise Problem("unknown-topic", f"There is no topic {topic}, and creating topics is turned off.") from None
+            await admit_topic(self._topics, topic, key_id_in(scope))
         except DatabaseError as error:
             raise Problem("database-unavailable") from error
 
@@ -232,19 +227,6 @@ def _notice_of_body(envelope: Envelope, body: bytes) -> str | None:
         place = f" (character {error.pos})" if isinstance(error, json.JSONDecodeError) else ""
         return f"the body is not valid JSON{place}, though its content type says so; it was stored as it is"
     return None
-
-
-async def _read(receive: Receive) -> bytes:
-    """Return the whole body; the request limits bound its size."""
-    message = await receive()
-    parts: list[bytes] = []
-    while True:
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        parts.append(message.get("body", b""))
-        if not message.get("more_body"):
-            return b"".join(parts)
-        message = await receive()
 
 
 def _drafts(envelope: Envelope, scope: Scope, body: bytes) -> list[Draft]:

@@ -1,17 +1,32 @@
-"""PublishProblem: the answer to a publish that the database, or the wait for it, has refused."""
+"""PublishProblem: the answer to a publish whose topic, or which the database, or the wait for it, has refused."""
 
 from __future__ import annotations
 
 from app.web.problem import Problem
 from db.errors import OutcomeUnknown, Unavailable
+from db.names import TooManyNames
 from hub.publish import IdempotencyConflict, IdempotencyInFlight, KeyBusy, Overloaded, PublishRefused
+from hub.topics import Topics, UnknownTopic
 
-__all__ = ["PUBLISH_ERRORS", "problem_of_publish"]
+__all__ = ["PUBLISH_ERRORS", "admit_topic", "problem_of_publish"]
 
 PUBLISH_ERRORS = (
     IdempotencyConflict, IdempotencyInFlight, KeyBusy, Overloaded, PublishRefused, OutcomeUnknown, Unavailable,
 )  # fmt: skip
 """What :meth:`hub.publish.Publisher.publish` raises."""
+
+
+async def admit_topic(topics: Topics, topic: str, key_id: str | None = None) -> None:
+    """Make sure that a topic exists. Raises ``Problem``: too-many-names, unknown-topic; and ``DatabaseError``.
+
+    ``key_id`` is the publisher's API key.
+    """
+    try:
+        await topics.admit(topic, key_id)
+    except TooManyNames as error:
+        raise Problem("too-many-names", str(error)) from None
+    except UnknownTopic:
+        raise Problem("unknown-topic", f"There is no topic {topic}, and creating topics is turned off.") from None
 
 
 def problem_of_publish(error: Exception) -> Problem:

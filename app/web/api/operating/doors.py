@@ -15,6 +15,7 @@ from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import NO_NUL, StrictRoute
 from app.web.authentication import shows_payloads
 from app.web.problem import Problem
+from app.web.publishing.publish_problem import admit_topic
 from app.web.scopes import needs
 from db.pool import Row
 from event.identity import format_event_id
@@ -23,7 +24,6 @@ from hub.inbound.doors import DoorState
 from hub.inbound.preset import PRESETS
 from hub.inbound.scheme import SignatureWrong
 from hub.publish import store_event
-from hub.topics import UnknownTopic
 
 __all__ = ["router"]
 
@@ -313,11 +313,7 @@ async def test_door(
     assert not isinstance(taken, HandshakeAnswer), "an example is no handshake"
     event_id = None
     if body.publish:
-        try:
-            await context.topics.admit(taken.draft.topic)
-        except UnknownTopic:
-            detail = f"There is no topic {taken.draft.topic}, and creating topics is turned off."
-            raise Problem("unknown-topic", detail) from None
+        await admit_topic(context.topics, taken.draft.topic)
         async with context.database.transaction() as session:
             number = await store_event(session, "default", taken.draft)
         context.hub.on_publish()
