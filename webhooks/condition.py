@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 __all__ = [
+    "CHOSEN_KINDS",
     "ENDED_KINDS",
     "LETTER_KINDS",
     "QUEUED",
@@ -55,6 +56,8 @@ ENDED_KINDS: Final = ("gone", "erased")
 """Kinds of deliveries that ended with their subscription or their contents. Nobody has to act on them."""
 LETTER_KINDS: Final[Sequence[str]] = tuple(kind for kind in get_args(DeadKind) if kind not in ENDED_KINDS)
 """Kinds of deliveries that were given up, by the hub, the receiver or a person."""
+CHOSEN_KINDS: Final[Sequence[str]] = (*LETTER_KINDS, "gone")
+"""Kinds by which a person lists dead letters, and acts on them."""
 WAITING_MAX: Final = 1_000
 """The view ``receivers`` counts the waiting deliveries of a subscription up to this number."""
 

@@ -10,18 +10,16 @@ from urllib.parse import quote
 from app.web.console.acting.act import REASON, Act, Box, Form
 from app.web.console.acting.incident_acts import OF_INCIDENTS, replayed_words
 from app.web.console.acting.job_acts import OF_JOBS
-from app.web.console.acting.verb import curl, is_one_of, json_request, line, verb
+from app.web.console.acting.verb import curl, is_one_of, json_request, line, rate_of, verb, whole
 from app.web.console.cells import address
 from app.web.console.inner_api import ApiRequest
 from app.web.console.listing.list_view import Item
 from app.web.pages.markup import code, facts, lines, section
 from hub.keys import SCOPES
-from webhooks.condition import LETTER_KINDS
+from webhooks.condition import CHOSEN_KINDS
 
 __all__ = ["ACTS", "NEW"]
 
-_DIGITS_MAX: Final = 10
-_KINDS: Final = (*LETTER_KINDS, "gone")
 _HOURS: Final = ("", "3600", "86400", "604800")
 
 
@@ -65,11 +63,6 @@ def _number(text: str) -> float | str:
         return text
 
 
-def _whole(text: str) -> int | str:
-    """Return a whole number; other text stays as it is."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < _DIGITS_MAX else text
-
-
 _SUBSCRIPTION_BOXES: Final = (
     Box("topic", "Topic or pattern", length_max=249), Box("callback", "Callback URL"),
     Box("name", "Name, for people", length_max=100),
@@ -85,11 +78,10 @@ def _replay(identity: str, form: Form, *, is_dry: bool) -> ApiRequest:
     if form.get("kind"):
         body["kinds"] = [form["kind"]]
     if form.get("status"):
-        body["statuses"] = [_whole(form["status"])]
+        body["statuses"] = [whole(form["status"])]
     if subscription := identity or form.get("subscription_id", ""):
         body["subscription_id"] = subscription
-    if form.get("rate_per_second"):
-        body["rate_per_second"] = _whole(form["rate_per_second"])
+    body |= rate_of(form)
     once = "" if is_dry else form.get("once", "")
     return ApiRequest.with_json("POST", "/replays", body | ({"dry_run": True} if is_dry else {}), once)
 
@@ -111,7 +103,7 @@ def _replay_line(identity: str, form: Form) -> str:
 _REPLAY_BOXES: Final = (
     Box("source", "What", "choice", ("dead_letters", "events")),
     Box("topic", "Only this topic", length_max=249),
-    Box("kind", "Only dead letters of this kind", "choice", ("", *_KINDS)),
+    Box("kind", "Only dead letters of this kind", "choice", ("", *CHOSEN_KINDS)),
     Box("status", "Only dead letters with this status of the last answer", length_max=3),
     Box("since", "Since (2026-01-15T09:00:00Z)", length_max=40), Box("until", "Until", length_max=40),
     Box("rate_per_second", "Deliveries a second, at most", length_max=20), REASON,

@@ -7,11 +7,11 @@ from typing import Any, Final, get_args
 
 from app.web.api.operating.replays import OpenJobState
 from app.web.console.acting.act import REASON, Act, Box, Form
-from app.web.console.acting.verb import curl, reason_of
+from app.web.console.acting.verb import curl, rate_of, reason_of
 from app.web.console.cells import address
 from app.web.console.inner_api import ApiRequest
 from runtime.counted import counted
-from webhooks.condition import LETTER_KINDS
+from webhooks.condition import CHOSEN_KINDS
 
 __all__ = ["BULK"]
 
@@ -32,10 +32,8 @@ def _bulk(
     """Return an act on all that match. ``noun`` and ``verb`` are the words of its confirmation."""
 
     def body(form: Form) -> dict[str, Any]:
-        rate = form.get("rate_per_second", "")
         chosen = {name: form[name] for name in ("since", "until") if form.get(name)}
-        limit = {"rate_per_second": int(rate) if rate.isdecimal() else rate} if rate else {}
-        return {"source": source, "act": act, **chosen, **body_of(form), **limit, **reason_of(form)}
+        return {"source": source, "act": act, **chosen, **body_of(form), **rate_of(form), **reason_of(form)}
 
     def words(answer: Mapping[str, Any]) -> str:
         return f"{'More than ' if answer['more'] else ''}{counted(answer['records'], noun)} would be {verb}."
@@ -66,7 +64,7 @@ BULK: Final[Mapping[str, Sequence[Act]]] = {
             "Dead letters of subscriptions are deleted in the background. Their events stay until their retention "
             "ends. Dead letters of Kafka and AMQP stay. This cannot be undone.",
             "dead_letters", "purge", "dead letter", "deleted",
-            (*_OF_SUBSCRIPTION, _OF_INCIDENT, Box("kind", "Only of this kind", "choice", ("", *LETTER_KINDS, "gone"))),
+            (*_OF_SUBSCRIPTION, _OF_INCIDENT, Box("kind", "Only of this kind", "choice", ("", *CHOSEN_KINDS))),
             _dead,
         ),
     ),

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any, Final
 
 from app.web.console.acting.act import REASON, Act, Box, Form
-from app.web.console.acting.verb import is_one_of, json_request, line, reason_of, verb
+from app.web.console.acting.verb import is_one_of, json_request, line, rate_of, reason_of, verb
 from app.web.console.cells import address, body, link_to, plain, state_cell
 from app.web.console.inner_api import ApiRequest
 from app.web.console.listing.list_view import Item
@@ -26,9 +26,7 @@ def replayed_words(answer: Mapping[str, Any]) -> str:
 
 
 def _replay(identity: str, form: Form, *, is_dry: bool) -> ApiRequest:
-    rate = form.get("rate_per_second", "")
-    limit = {"rate_per_second": int(rate) if rate.isdecimal() else rate} if rate else {}
-    body = {"source": "dead_letters", "incident_id": identity, **limit, **reason_of(form)}
+    body = {"source": "dead_letters", "incident_id": identity, **rate_of(form), **reason_of(form)}
     once = "" if is_dry else form.get("once", "")
     return ApiRequest.with_json("POST", "/replays", body | ({"dry_run": True} if is_dry else {}), once)
 

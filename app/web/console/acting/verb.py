@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 from app.web.console.acting.act import REASON, Act, Box, Form
 from app.web.console.inner_api import ApiRequest
 
-__all__ = ["curl", "is_one_of", "json_request", "line", "reason_of", "verb"]
+__all__ = ["curl", "is_one_of", "json_request", "line", "rate_of", "reason_of", "verb", "whole"]
+
+_DIGITS_MAX: Final = 10
 
 
 def json_request(method: str, path: str, identity: str, body: Any, once: str = "") -> ApiRequest:
@@ -22,6 +24,16 @@ def json_request(method: str, path: str, identity: str, body: Any, once: str = "
 def reason_of(form: Form) -> dict[str, str]:
     """Return the member of a body that gives the reason, if there is one."""
     return {"reason": form["reason"]} if form.get("reason") else {}
+
+
+def whole(text: str) -> int | str:
+    """Return a whole number; other text stays as it is, for the API to refuse."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _DIGITS_MAX else text
+
+
+def rate_of(form: Form) -> dict[str, int | str]:
+    """Return the member of a body that limits the rate, if there is one."""
+    return {"rate_per_second": whole(form["rate_per_second"])} if form.get("rate_per_second") else {}
 
 
 def line(*words: str, why: str = "") -> str:

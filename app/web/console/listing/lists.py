@@ -23,14 +23,13 @@ from app.web.console.cells import (
 )
 from app.web.console.listing.list_view import Column, Filter, Item, ListView, Way
 from app.web.pages.markup import code, count
-from webhooks.condition import LETTER_KINDS, WAITING_MAX, DeliveryState
+from webhooks.condition import CHOSEN_KINDS, WAITING_MAX, DeliveryState
 
 __all__ = ["LISTS"]
 
 _SINKS: Final = ("webhooks", "kafka", "amqp")
-_DEAD_KINDS: Final = (*LETTER_KINDS, "gone")
 _OF_DEAD: Final = {
-    "sink": ("webhooks",), "subscription_id": (), "kind": _DEAD_KINDS, "incident_id": (), "since": (), "until": (),
+    "sink": ("webhooks",), "subscription_id": (), "kind": CHOSEN_KINDS, "incident_id": (), "since": (), "until": (),
 }  # fmt: skip
 _TIMES: Final = (Filter("since", "Since"), Filter("until", "Until"))
 
@@ -219,7 +218,7 @@ _ALL: Final[Sequence[ListView]] = (
         "newest first", "hookwire deadletters list",
         (
             Filter("sink", "Sink", _SINKS), Filter("subscription_id", "Subscription"),
-            Filter("kind", "Kind", ("refused", *_DEAD_KINDS)), Filter("incident_id", "Incident"), *_TIMES,
+            Filter("kind", "Kind", ("refused", *CHOSEN_KINDS)), Filter("incident_id", "Incident"), *_TIMES,
         ),
         "Nothing was given up.",
         (
