@@ -965,6 +965,56 @@ ALTER TABLE hookwire.api_keys ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE hookwire.attempt_entries (
+    settled_at timestamp with time zone DEFAULT now() NOT NULL,
+    subscription_ids bigint[] NOT NULL,
+    seconds real[] NOT NULL,
+    ages real[] NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_insert_threshold='-1', autovacuum_vacuum_cost_delay='0');
+ALTER TABLE ONLY hookwire.attempt_entries ALTER COLUMN subscription_ids SET STORAGE MAIN;
+ALTER TABLE ONLY hookwire.attempt_entries ALTER COLUMN seconds SET STORAGE MAIN;
+ALTER TABLE ONLY hookwire.attempt_entries ALTER COLUMN ages SET STORAGE MAIN;
+
+COMMENT ON TABLE hookwire.attempt_entries IS 'Stored attempts: one row for each settlement, folded into attempt_rollups within a minute.';
+
+COMMENT ON COLUMN hookwire.attempt_entries.settled_at IS 'When the transaction began that stored them.';
+
+COMMENT ON COLUMN hookwire.attempt_entries.subscription_ids IS 'The subscription of each attempt; the two other arrays have the same order.';
+
+COMMENT ON COLUMN hookwire.attempt_entries.seconds IS 'How long each attempt took; NULL: it was counted before, and is known as delivered now.';
+
+COMMENT ON COLUMN hookwire.attempt_entries.ages IS 'Seconds from the acceptance of the event to its delivery; negative: not timed; NULL: this attempt did not deliver it.';
+
+CREATE TABLE hookwire.attempt_rollups (
+    subscription_id bigint NOT NULL,
+    grain text NOT NULL COLLATE pg_catalog."C",
+    at timestamp with time zone NOT NULL,
+    delivered bigint NOT NULL,
+    latency_buckets smallint[] NOT NULL,
+    latency_counts bigint[] NOT NULL,
+    age_buckets smallint[] NOT NULL,
+    age_counts bigint[] NOT NULL,
+    CONSTRAINT attempt_rollups_grain_check CHECK ((grain = ANY (ARRAY['minute'::text, 'hour'::text, 'day'::text])))
+)
+WITH (fillfactor='70');
+
+COMMENT ON TABLE hookwire.attempt_rollups IS 'Attempts of a subscription in a minute, an hour or a day, by how long they took.';
+
+COMMENT ON COLUMN hookwire.attempt_rollups.grain IS 'minute, hour or day.';
+
+COMMENT ON COLUMN hookwire.attempt_rollups.at IS 'When the minute, hour or day (UTC) begins.';
+
+COMMENT ON COLUMN hookwire.attempt_rollups.delivered IS 'The deliveries.';
+
+COMMENT ON COLUMN hookwire.attempt_rollups.latency_buckets IS 'Bucket n has the times from 0.0001 * 1.1^n seconds up to the next bucket. Bucket 0 has all shorter ones, too.';
+
+COMMENT ON COLUMN hookwire.attempt_rollups.latency_counts IS 'The attempts in each of these buckets; their sum is the number of attempts.';
+
+COMMENT ON COLUMN hookwire.attempt_rollups.age_buckets IS 'As latency_buckets, for the time from the acceptance of the event to its delivery.';
+
+COMMENT ON COLUMN hookwire.attempt_rollups.age_counts IS 'The deliveries in each of these buckets. Those of replays and of receivers that fetch are not timed.';
+
 CREATE TABLE hookwire.attempts (
     event_id bigint NOT NULL,
     subscription_id bigint NOT NULL,
@@ -2979,6 +3029,9 @@ ALTER TABLE ONLY hookwire.api_keys
 ALTER TABLE ONLY hookwire.api_keys
     ADD CONSTRAINT api_keys_public_id_key UNIQUE (public_id);
 
+ALTER TABLE ONLY hookwire.attempt_rollups
+    ADD CONSTRAINT attempt_rollups_pkey PRIMARY KEY (subscription_id, grain, at);
+
 ALTER TABLE hookwire.attempts
     ADD CONSTRAINT attempts_decision_check CHECK ((decision = ANY (ARRAY['delivered'::text, 'retry'::text, 'park'::text, 'dead'::text, 'dropped'::text, 'probe'::text]))) NOT VALID;
 
@@ -3233,6 +3286,10 @@ ALTER TABLE ONLY hookwire.upstreams
 
 ALTER TABLE ONLY hookwire.verification_buckets
     ADD CONSTRAINT verification_buckets_pkey PRIMARY KEY (tenant, host);
+
+CREATE INDEX attempt_entries_settled ON hookwire.attempt_entries USING btree (settled_at);
+
+CREATE INDEX attempt_rollups_at ON hookwire.attempt_rollups USING btree (grain, at);
 
 CREATE INDEX attempts_subscription ON ONLY hookwire.attempts USING btree (subscription_id, event_id);
 

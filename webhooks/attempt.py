@@ -108,7 +108,15 @@ def result_of(
         counts=subscriber.protocol == "rabbithub" and outcome.kind != "delivered", is_in_lane=claim.is_in_lane,
         attempt=AttemptName(event.incarnation, event.topic, subscriber.public_id, claim.position),
         may_wait=decision is DELIVERED and not (claim.is_in_lane or claim.is_probe or subscriber.at_most_once),
+        age_seconds=_age_seconds(claim, started_at, outcome),
     )  # fmt: skip
+
+
+def _age_seconds(claim: Claim, started_at: datetime, outcome: Outcome) -> float | None:
+    """Return the seconds from acceptance to delivery. A replay is not timed: its event may be a year old."""
+    if claim.is_replay or outcome.kind != "delivered":
+        return None
+    return max((started_at - claim.event.accepted_at).total_seconds() + outcome.total_seconds, 0.0)
 
 
 def _decision(claim: Claim, outcome: Outcome, options: WorkerOptions, chance: Callable[[], float]) -> Decision:

@@ -30,6 +30,7 @@ class Result(NamedTuple):
     proves nothing. ``tells``: operators get an event about it. ``counts``: it is an error of RabbitHub's kind.
     ``is_in_lane``: the subscription keeps the order of the key. ``attempt``: its name in the log, or None if the
     delivery ended without an attempt. ``may_wait``: nothing depends on it, so that it may be stored a moment later.
+    ``age_seconds``: from the acceptance of the event to its delivery; None if that is not timed.
     """
 
     event_id: int
@@ -46,9 +47,10 @@ class Result(NamedTuple):
     is_in_lane: bool = False
     attempt: AttemptName | None = None
     may_wait: bool = False
+    age_seconds: float | None = None
 
     def log_fields(self) -> dict[str, str | int]:
-        """Return the fields of the log that say which delivery and which attempt it was (FT-10)."""
+        """Return the fields of the log that say which delivery and which attempt it was."""
         delivery = format_delivery_id(self.event_id, self.subscription_id)
         if self.attempt is None:
             return {"delivery": delivery}

@@ -189,6 +189,7 @@ class Settlement:
                 [r.outcome.status for r in successes],
                 [r.outcome.total_seconds for r in successes],
                 self._worker,
+                [r.age_seconds for r in successes],
             )
 
     async def _follow_up(self, result: Result) -> None:
@@ -285,6 +286,7 @@ async def write_results(
         breaker.attempts_max,
         breaker.window_seconds,
         list(incidents),
+        _column([r.age_seconds for r in batch]),
     )
     return [FailureStats(**row) for row in rows]
 

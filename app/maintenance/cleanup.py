@@ -1,5 +1,8 @@
-"""Clean-up: make partitions far ahead, delete old idempotency keys, kept answers, sessions and former audiences, cancel
-deliveries of ended subscriptions, watch incidents, fold the ledger. Any number of processes may run it."""
+"""Clean-up: what has to be done once a minute. Any number of processes may run it.
+
+It makes partitions far ahead. It deletes old idempotency keys, kept answers, sessions and former audiences. It cancels
+deliveries of ended subscriptions, watches incidents, and folds the ledger and the rollups.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import structlog
 
 from app.maintenance.incidents import Incidents
 from app.maintenance.ledger import Ledger
+from app.maintenance.rollups import Rollups
 from db.errors import DatabaseError
 from db.pool import Database
 from runtime.periodic import Periodic
@@ -31,6 +35,7 @@ class Cleanup(Periodic):
         self._database = database
         self._ledger = Ledger(database)
         self._incidents = Incidents(database)
+        self._rollups = Rollups(database)
         self._idempotency_seconds = idempotency_seconds
 
     def failed(self, error: Exception) -> None:
@@ -55,6 +60,7 @@ class Cleanup(Periodic):
             await self._in_batches(lambda: self._database.fetchval("delivery.cancel_ended", ended, _BATCH))
         await self._incidents.watch(lambda: self._is_stopping)
         await self._ledger.fold(lambda: self._is_stopping)
+        await self._rollups.fold(lambda: self._is_stopping)
         return made
 
     async def _in_batches(self, batch: Callable[[], Awaitable[int]]) -> None:

@@ -32,6 +32,7 @@ WORK_KINDS: Final[Mapping[WorkKind, str]] = {
 Row = Mapping[str, Any]
 
 _NAMES_MAX: Final = 500
+_TIMED_MINUTES: Final = 10
 _BATCH: Final = 10  # each of these subscriptions has its deliveries counted
 _STATEMENT_SECONDS: Final = 2.0
 
@@ -41,6 +42,7 @@ class Facts:
     """Rows as the statements return them. ``unknown`` names what could not be read in time; its rows are absent.
 
     ``subscriptions`` are those that fail, are paused or disabled, and those whose deliveries have waited longest.
+    ``attempt_times`` has the histograms of their last minutes.
     """
 
     at: datetime
@@ -51,6 +53,7 @@ class Facts:
     holds: Sequence[Row] = ()
     subscription_counts: Sequence[Row] = ()
     subscriptions: Sequence[Row] = ()
+    attempt_times: Sequence[Row] = ()
     dead_letters: Sequence[Row] = ()
     work: Mapping[WorkKind, Sequence[Row]] = field(default_factory=dict)
     unknown: Sequence[str] = ()
@@ -78,6 +81,7 @@ async def read_facts(database: Database) -> Facts:
         sinks=await read.rows("sinks", "outbox.oldest", COUNTED_MAX),
         subscription_counts=await read.rows("subscriptions", "verdict.subscription_counts", _NAMES_MAX),
         subscriptions=await read.subscriptions(worst),
+        attempt_times=await read.rows("times of attempts", "rollup.recent", worst, _TIMED_MINUTES),
         dead_letters=await read.rows("dead letters", "verdict.dead_letters", DEAD_LETTERS_MAX),
         work={
             kind: await read.rows(f"{kind}s", statement, _NAMES_MAX, WORST_MAX, COUNTED_MAX)

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.web.api import docs, keys
 from app.web.api.contract import TITLE, VERSION, operation_id
-from app.web.api.events import event_search, events, timeline, topics
+from app.web.api.events import event_search, events, timeline, topic_stats, topics
 from app.web.api.operating import (
     audit,
     dead_letters,
@@ -39,12 +39,24 @@ from app.web.api.subscribing import (
     pull,
     sample_send,
     signing_keys,
+    stats,
     subscription_replay,
     subscriptions,
     upstreams,
 )
 from app.web.api.subscribing.hub import HUB_ROUTES
-from app.web.api.work import archive, job_assignment, job_kinds, jobs, messages, queues, requests, services, tasks
+from app.web.api.work import (
+    archive,
+    job_assignment,
+    job_kinds,
+    jobs,
+    messages,
+    queues,
+    requests,
+    services,
+    tasks,
+    work_stats,
+)
 from app.web.authentication import Authentication, Keyring
 from app.web.console.inner_api import InnerApi
 from app.web.console.routers import CONSOLE_ROUTERS
@@ -85,6 +97,9 @@ _ROUTERS: Sequence[APIRouter] = (
     filters.router,
     pull.router,
     subscription_replay.router,
+    stats.router,
+    topic_stats.router,
+    work_stats.router,
     sample_send.router,
     messages.router,
     queues.router,

@@ -1,4 +1,4 @@
-"""Backlog: what waits, runs and was given up, and since when, for ``/metrics`` (RO-11, RU-11).
+"""Backlog: what waits, runs and was given up, and since when, for ``/metrics``.
 
 Reading the metrics asks for the verdict. So each process shows the backlog of a relay that stands still. Counters
 cannot show it, because they only count successes.
@@ -6,7 +6,7 @@ cannot show it, because they only count successes.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from datetime import datetime
 from typing import Final, get_args
 
@@ -15,10 +15,12 @@ from prometheus_client import CollectorRegistry, Gauge
 from app.verdict.current_verdict import CurrentVerdict
 from app.verdict.facts import COUNTED_MAX, WORK_KINDS, WORST_MAX, Row
 from app.verdict.verdict import Part, Verdict, Word
+from runtime.duration_histogram import DurationHistogram
 from webhooks.condition import WAITING_MAX, subscription_condition
 
 __all__ = ["Backlog"]
 
+_QUANTILES: Final = (0.5, 0.95, 0.99)
 _MOST: Final = f"counted up to {COUNTED_MAX:,}"
 _MOST_OF_ONE: Final = f"counted up to {WAITING_MAX:,}"
 _MOST_OF_WORK: Final = f"{_MOST} in all, each at least up to 100"
@@ -64,6 +66,11 @@ class Backlog:
             gauge("subscription_waiting", f"Open deliveries of the worst {WORST_MAX}, {_MOST_OF_ONE}.", "subscription"),
             gauge("subscription_oldest_seconds", "For how long the oldest of each has waited.", "subscription"),
         )
+        self._times = gauge(
+            "subscription_attempt_seconds",
+            f"How long attempts of the worst {WORST_MAX} took in the last minutes; failures count, too.",
+            "subscription", "quantile",
+        )  # fmt: skip
         self._dead = gauge("dead_letters_of_a_day", "Dead letters of a day that were not ended on purpose.", "sink")
         self._work = (
             gauge("work_waiting", f"What waits in each queue, kind or service, {_MOST_OF_WORK}.", "kind", "name"),
@@ -86,7 +93,7 @@ class Backlog:
     def _forget(self) -> None:
         for gauge in (
             self._word, self._findings, *self._sinks, self._holds, self._stalled, self._subscriptions, self._troubled,
-            self._failing, *self._of_subscriptions, self._dead, *self._work,
+            self._failing, *self._of_subscriptions, self._times, self._dead, *self._work,
         ):  # fmt: skip
             gauge.clear()
         self._open.set(float("nan"))
@@ -125,7 +132,7 @@ class Backlog:
             self._stalled.labels(name).set(seconds)
 
     def _tell_subscriptions(self, verdict: Verdict, now: datetime) -> None:
-        """Set the gauges of the worst subscriptions, by the rule of the status page and the API (FT-01)."""
+        """Set the gauges of the worst subscriptions, by the rule of the status page and the API."""
         waiting, oldest = self._of_subscriptions
         for row in verdict.facts.subscription_counts:
             if row["subscriptions"]:
@@ -134,9 +141,20 @@ class Backlog:
             if row["waiting"]:
                 waiting.labels(row["public_id"]).set(row["waiting"])
                 oldest.labels(row["public_id"]).set(_age_seconds(row["waiting_since"], now))
+        self._tell_times(verdict)
         told = {part.name for part in verdict.of("subscription")}
         for row in [row for row in verdict.facts.subscriptions if row["public_id"] in told][:WORST_MAX]:
             self._tell_troubled(row, now)
+
+    def _tell_times(self, verdict: Verdict) -> None:
+        names = {row["id"]: row["public_id"] for row in verdict.facts.subscriptions}
+        found: defaultdict[str, DurationHistogram] = defaultdict(DurationHistogram)
+        for row in verdict.facts.attempt_times:
+            if row["subscription_id"] in names:
+                found[names[row["subscription_id"]]].add(row["latency_buckets"], row["latency_counts"])
+        for name, times in found.items():
+            for share in _QUANTILES:
+                self._times.labels(name, str(share)).set(times.quantile(share) or 0.0)
 
     def _tell_troubled(self, row: Row, now: datetime) -> None:
         found, name = subscription_condition(row), row["public_id"]

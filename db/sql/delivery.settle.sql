@@ -8,16 +8,17 @@
 -- $19 is true if a result counts as a failure of its receiver, false if it does not, and NULL if it proves neither. For
 -- failing subscriptions only, the statement keeps the failures in a row, and the last $20 attempts of all processes
 -- within $21 seconds. It returns these counts. Attempts that an open breaker let pass do not count
--- towards opening it. $22 has the incident of each failed result. Its failures are counted by minute.
+-- towards opening it. $22 has the incident of each failed result. Its failures are counted by minute. $23 has the seconds
+-- from acceptance to delivery. All stored attempts make one entry for the rollups.
 WITH result AS MATERIALIZED (
     SELECT * FROM unnest(
         $1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::double precision[], $6::text[], $7::smallint[],
         $8::timestamptz[], $9::real[], $10::real[], $11::real[], $12::text[], $13::text[], $14::text[], $15::bytea[], $16::text[],
-        $18::text[], $19::boolean[], $22::bigint[])
+        $18::text[], $19::boolean[], $22::bigint[], $23::real[])
     WITH ORDINALITY
     AS r(event_id, subscription_id, fence, decision, delay_seconds, outcome, status,
          started_at, connect_seconds, first_byte_seconds, total_seconds, address, detail, headers, body, kind, reason,
-         failed, incident_id, place)
+         failed, incident_id, age, place)
 ), ended AS (
     -- The fence is checked a second time, here and below. After a concurrent update, servers before the minor releases of
     -- autumn 2025 do not check the place again. They would change the row of the next claim.
@@ -49,40 +50,53 @@ WITH result AS MATERIALIZED (
     WHERE d.ctid = next.place AND NOT isfinite(d.due_at) AND d.parked_at IS NULL
 ), settled AS MATERIALIZED (
     SELECT * FROM ended UNION ALL SELECT * FROM again
+), finished AS MATERIALIZED (
+    SELECT s.event_id, s.subscription_id, s.attempts, s.tenant, s.replay_id, r.decision, r.outcome, r.status, r.started_at,
+           r.connect_seconds, r.first_byte_seconds, r.total_seconds, r.address, r.detail, r.headers, r.body, r.kind, r.reason,
+           r.failed, r.incident_id, r.age, r.place
+    FROM settled s JOIN result r USING (event_id, subscription_id, fence)
 ), logged AS (
     INSERT INTO hookwire.attempts (event_id, subscription_id, number, tenant, started_at, status, connect_seconds,
         first_byte_seconds, total_seconds, outcome, decision, trigger, worker, address, detail, response_headers, response_body)
-    SELECT s.event_id, s.subscription_id, s.attempts, s.tenant, r.started_at, r.status, r.connect_seconds,
-           r.first_byte_seconds, r.total_seconds, r.outcome, r.decision,
-           CASE WHEN s.replay_id = 0 THEN 'manual' WHEN s.replay_id IS NOT NULL THEN 'replay'
-                WHEN s.attempts = 1 THEN 'first' ELSE 'retry' END, $17, r.address, coalesce(r.detail, r.reason), r.headers::jsonb, r.body
-    FROM settled s JOIN result r USING (event_id, subscription_id, fence)
+    SELECT f.event_id, f.subscription_id, f.attempts, f.tenant, f.started_at, f.status, f.connect_seconds,
+           f.first_byte_seconds, f.total_seconds, f.outcome, f.decision,
+           CASE WHEN f.replay_id = 0 THEN 'manual' WHEN f.replay_id IS NOT NULL THEN 'replay'
+                WHEN f.attempts = 1 THEN 'first' ELSE 'retry' END, $17, f.address, coalesce(f.detail, f.reason), f.headers::jsonb, f.body
+    FROM finished f
     -- If a replay of an event came before its fan-out, the first attempt is stored already.
     ON CONFLICT DO NOTHING
+    RETURNING event_id, subscription_id
+), entered AS (
+    INSERT INTO hookwire.attempt_entries (subscription_ids, seconds, ages)
+    SELECT array_agg(f.subscription_id), array_agg(f.total_seconds), array_agg(CASE f.decision WHEN 'delivered' THEN coalesce(f.age, -1) END)
+    FROM finished f
+    WHERE (SELECT count(*) FROM logged) = (SELECT count(*) FROM finished)
+       OR (f.event_id, f.subscription_id) IN (SELECT l.event_id, l.subscription_id FROM logged l)
+    HAVING count(*) > 0
 ), buried AS (
     INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_status, last_outcome, detail, incident_id)
-    SELECT s.event_id, s.subscription_id, s.tenant, r.kind, s.attempts, r.status, r.outcome, coalesce(r.reason, r.detail), r.incident_id
-    FROM settled s JOIN result r USING (event_id, subscription_id, fence) WHERE r.decision = 'dead'
+    SELECT f.event_id, f.subscription_id, f.tenant, f.kind, f.attempts, f.status, f.outcome, coalesce(f.reason, f.detail), f.incident_id
+    FROM finished f WHERE f.decision = 'dead'
     ON CONFLICT DO NOTHING
 ), grouped AS (
-    INSERT INTO hookwire.incident_failures AS f (incident_id, minute, tenant, failures, last_at)
-    SELECT r.incident_id, date_trunc('minute', now()), min(s.tenant), count(*), now()
-    FROM settled s JOIN result r USING (event_id, subscription_id, fence) WHERE r.incident_id IS NOT NULL
-    GROUP BY r.incident_id
-    ORDER BY r.incident_id -- the same order in all workers prevents deadlocks
-    ON CONFLICT (incident_id, minute) DO UPDATE SET failures = f.failures + excluded.failures, last_at = excluded.last_at
+    INSERT INTO hookwire.incident_failures AS i (incident_id, minute, tenant, failures, last_at)
+    SELECT f.incident_id, date_trunc('minute', now()), min(f.tenant), count(*), now()
+    FROM finished f WHERE f.incident_id IS NOT NULL
+    GROUP BY f.incident_id
+    ORDER BY f.incident_id -- the same order in all workers prevents deadlocks
+    ON CONFLICT (incident_id, minute) DO UPDATE SET failures = i.failures + excluded.failures, last_at = excluded.last_at
 ), watched AS MATERIALIZED (
     SELECT r.subscription_id FROM result r WHERE r.failed IS NOT NULL
     GROUP BY r.subscription_id
     HAVING bool_or(r.decision <> 'delivered')
         OR (SELECT f.subscription_id FROM hookwire.delivery_failures f WHERE f.subscription_id = r.subscription_id) IS NOT NULL
 ), counted AS MATERIALIZED (
-    SELECT s.subscription_id, s.tenant, r.place, r.decision, r.outcome, r.status,
-           CASE WHEN (SELECT g.subscription_id FROM hookwire.delivery_gates g WHERE g.subscription_id = s.subscription_id AND g.trips > 0) IS NULL
-                THEN r.failed END AS failed,
-           max(r.place) FILTER (WHERE r.decision = 'delivered') OVER (PARTITION BY s.subscription_id) AS success
-    FROM settled s JOIN result r USING (event_id, subscription_id, fence)
-    WHERE r.failed IS NOT NULL AND s.subscription_id IN (SELECT w.subscription_id FROM watched w)
+    SELECT f.subscription_id, f.tenant, f.place, f.decision, f.outcome, f.status,
+           CASE WHEN (SELECT g.subscription_id FROM hookwire.delivery_gates g WHERE g.subscription_id = f.subscription_id AND g.trips > 0) IS NULL
+                THEN f.failed END AS failed,
+           max(f.place) FILTER (WHERE f.decision = 'delivered') OVER (PARTITION BY f.subscription_id) AS success
+    FROM finished f
+    WHERE f.failed IS NOT NULL AND f.subscription_id IN (SELECT w.subscription_id FROM watched w)
 )
 INSERT INTO hookwire.delivery_failures AS f (subscription_id, tenant, failures, failing_since, last_outcome, last_status,
                                              succeeded_at, settled_at, failed)
@@ -119,8 +133,8 @@ RETURNING f.subscription_id, f.failures_before, f.failures, cardinality(f.failed
 -- sends such a delivery again, so the success holds. Meanwhile another worker may have claimed the delivery, or ended it
 -- as a dead letter with the outcome "unknown".
 WITH result AS MATERIALIZED (
-    SELECT r.* FROM unnest($1::bigint[], $2::bigint[], $3::timestamptz[], $4::smallint[], $5::real[])
-        AS r(event_id, subscription_id, started_at, status, total_seconds)
+    SELECT r.* FROM unnest($1::bigint[], $2::bigint[], $3::timestamptz[], $4::smallint[], $5::real[], $7::real[])
+        AS r(event_id, subscription_id, started_at, status, total_seconds, age)
     WHERE (SELECT s.at_most_once FROM hookwire.subscriptions s WHERE s.id = r.subscription_id)
 ), claimed AS (
     DELETE FROM hookwire.deliveries
@@ -142,15 +156,26 @@ WITH result AS MATERIALIZED (
         ) AS l))
       AND kind = 'internal' AND last_outcome = 'unknown'
     RETURNING event_id, subscription_id, attempts, tenant
+), logged AS (
+    INSERT INTO hookwire.attempts AS a (event_id, subscription_id, number, tenant, started_at, status, total_seconds, outcome,
+        decision, trigger, worker)
+    SELECT t.event_id, t.subscription_id, t.attempts, t.tenant, r.started_at, r.status, r.total_seconds, 'delivered',
+           'delivered', 'first', $6
+    FROM (SELECT * FROM claimed UNION ALL SELECT * FROM risen) AS t JOIN result r USING (event_id, subscription_id)
+    ON CONFLICT (event_id, subscription_id, number) DO UPDATE
+    SET started_at = excluded.started_at, status = excluded.status, total_seconds = excluded.total_seconds,
+        outcome = excluded.outcome, decision = excluded.decision, worker = excluded.worker, detail = NULL
+    RETURNING event_id, subscription_id, number, total_seconds
 )
-INSERT INTO hookwire.attempts AS a (event_id, subscription_id, number, tenant, started_at, status, total_seconds, outcome,
-    decision, trigger, worker)
-SELECT t.event_id, t.subscription_id, t.attempts, t.tenant, r.started_at, r.status, r.total_seconds, 'delivered',
-       'delivered', 'first', $6
-FROM (SELECT * FROM claimed UNION ALL SELECT * FROM risen) AS t JOIN result r USING (event_id, subscription_id)
-ON CONFLICT (event_id, subscription_id, number) DO UPDATE
-SET started_at = excluded.started_at, status = excluded.status, total_seconds = excluded.total_seconds,
-    outcome = excluded.outcome, decision = excluded.decision, worker = excluded.worker, detail = NULL;
+INSERT INTO hookwire.attempt_entries (subscription_ids, seconds, ages)
+-- The statement sees the attempts of before. One that it changed was counted already.
+SELECT array_agg(l.subscription_id),
+       array_agg(CASE WHEN (SELECT x.number FROM hookwire.attempts x
+                            WHERE x.event_id BETWEEN l.event_id AND l.event_id AND x.subscription_id = l.subscription_id AND x.number = l.number
+                            ORDER BY x.event_id LIMIT 1) IS NULL THEN l.total_seconds END),
+       array_agg(coalesce(r.age, -1))
+FROM logged l JOIN result r USING (event_id, subscription_id)
+HAVING count(*) > 0;
 
 -- name: recall_success
 -- Store the time of the last success of subscriptions that begin to fail; read it from their latest 1000 attempts.

@@ -115,14 +115,19 @@ WITH event AS MATERIALIZED (
 ), ended AS (
     DELETE FROM hookwire.dead_letters d
     WHERE d.tenant = $1 AND d.event_id = $2 AND d.subscription_id = $3 AND $4::boolean
+), logged AS (
+    INSERT INTO hookwire.attempts (event_id, subscription_id, number, tenant, started_at, outcome, status, connect_seconds,
+        first_byte_seconds, total_seconds, decision, trigger, worker, address, detail, response_headers, response_body)
+    SELECT $2, $3,
+           1 + greatest(
+               coalesce((SELECT max(a.number) FROM hookwire.attempts a WHERE a.event_id = $2 AND a.subscription_id = $3), 0),
+               coalesce((SELECT l.attempts FROM hookwire.dead_letters l WHERE l.event_id = $2 AND l.subscription_id = $3), 0)),
+           $1, $6, $7, $8, $9, $10, $11, CASE WHEN $4::boolean THEN 'delivered' ELSE 'probe' END, $5, $16, $12,
+           CASE WHEN k.is_kept THEN $13 END, CASE WHEN k.is_kept THEN $14::text::jsonb END, CASE WHEN k.is_kept THEN $15::bytea END
+    FROM kept k
+    ON CONFLICT DO NOTHING
+    RETURNING subscription_id, total_seconds, decision
 )
-INSERT INTO hookwire.attempts (event_id, subscription_id, number, tenant, started_at, outcome, status, connect_seconds,
-    first_byte_seconds, total_seconds, decision, trigger, worker, address, detail, response_headers, response_body)
-SELECT $2, $3,
-       1 + greatest(
-           coalesce((SELECT max(a.number) FROM hookwire.attempts a WHERE a.event_id = $2 AND a.subscription_id = $3), 0),
-           coalesce((SELECT l.attempts FROM hookwire.dead_letters l WHERE l.event_id = $2 AND l.subscription_id = $3), 0)),
-       $1, $6, $7, $8, $9, $10, $11, CASE WHEN $4::boolean THEN 'delivered' ELSE 'probe' END, $5, $16, $12,
-       CASE WHEN k.is_kept THEN $13 END, CASE WHEN k.is_kept THEN $14::text::jsonb END, CASE WHEN k.is_kept THEN $15::bytea END
-FROM kept k
-ON CONFLICT DO NOTHING;
+INSERT INTO hookwire.attempt_entries (subscription_ids, seconds, ages)
+SELECT ARRAY[l.subscription_id], ARRAY[l.total_seconds], ARRAY[CASE l.decision WHEN 'delivered' THEN -1 END]::real[] FROM logged l;
+

@@ -84,6 +84,8 @@ ELSEWHERE = {
     ),
     **dict.fromkeys(
         (
+            "attempt_entries",
+            "attempt_rollups",
             "consumers",
             "delivery_gates",
             "delivery_failures",
@@ -157,6 +159,7 @@ inbound_secrets: key_id sealed source
 inbound_sources: name preset settings
 incident_failures: tenant
 installation: incarnation server
+attempt_rollups: grain
 intents: callback callback_host denial identity key_id mode rabbithub reason requester requester_network sealed
   signature_method stage state tenant topic topic_url verify verify_token
 job_kinds: automation escalate_to events kind machine_rule

@@ -31,6 +31,7 @@ _BY_TYPE = {
     "text": _WORD, "text[]": f"ARRAY[{_WORD}]", "jsonb": "'{}'", "bytea": "sha256(n::text::bytea)", "boolean": "false",
     "timestamp with time zone": "now() + interval '1 day'", "uuid": "md5(n::text)::uuid", "xid8": "'3'",
     "timestamp with time zone[]": "'{}'", "boolean[]": "'{}'", "bigint[]": "ARRAY[n]", "smallint[]": "ARRAY[n % 64]",
+    "real[]": "ARRAY[n]",
     **dict.fromkeys(("bigint", "integer", "smallint", "real", "double precision", "numeric(20,0)"), "n"),
 }  # fmt: skip
 # The columns that are not NULL, and more where a statement looks for them.
@@ -53,6 +54,8 @@ _FILLED: dict[str, dict[str, str]] = {
     "deliveries": {"fence": "CASE n % 2 WHEN 1 THEN n END"},
     "attempts": {"number": "1", "outcome": "'timeout'", "decision": "'retry'", "trigger": "'first'"},
     "dead_letters": {"kind": "'exhausted'"},
+    "attempt_entries": {"seconds": "ARRAY[n]", "ages": "ARRAY[n]"},
+    "attempt_rollups": {"grain": "'minute'"},
     "ledger_entries": {"sink": "'webhooks'", "outcome": "'sent'", "ids": "ARRAY[n]"},
     "api_keys": {"scopes": "'{admin}'"},
     "queues": {}, "message_log": {}, "consumers": {}, "message_archive": {}, "dead_messages": {"id": "n + 10000"},
@@ -157,7 +160,8 @@ _MEASURED = {
     "job.claim", "job.complete", "job.fail", "job.extend", "job.keep", "job.claim_for_callbacks", "request.lease",
     "request.reply", "request.lease_for_callbacks", "key.find", "topic.get", "topic.use", "queue.use", "service.use",
     "due.poll",
-    "ledger.fold_events", "ledger.fold_entries", "replay.step", "rabbithub.expire", "foreign.ping",
+    "ledger.fold_events", "ledger.fold_entries", "rollup.fold", "rollup.points",
+    "replay.step", "rabbithub.expire", "foreign.ping",
     "event.purge_idempotency_keys", "answer.find", "answer.purge", "event_job.enqueue", "sequence.behind",
     "sequence.set_forward",
 }  # fmt: skip

@@ -58,7 +58,7 @@ _DRAIN = "DELETE FROM hookwire.outbox; DELETE FROM hookwire.deliveries"
 _SETTLED = (
     [1, 2], [2, 3], [1, 1], ["delivered", "retry"], [0.0, 5.0], ["delivered", "server_error"], [204, 500],
     ["now", "now"], [0.1, 0.1], [0.1, 0.1], [0.1, 0.1], ["NULL"] * 2, ["NULL"] * 2, ["NULL"] * 2, ["NULL"] * 2,
-    ["NULL"] * 2, "w1", ["NULL"] * 2, ["true", "false"], 20, 300.0, ["NULL", 7],
+    ["NULL"] * 2, "w1", ["NULL"] * 2, ["true", "false"], 20, 300.0, ["NULL", 7], [0.2, "NULL"],
 )  # fmt: skip
 
 # name, arguments
@@ -82,6 +82,7 @@ HOT: list[tuple[str, tuple[object, ...]]] = [
     ("delivery.release", ([1, 2], [2, 3], [1, 1])),
     ("ledger.fold_events", (20_000,)),
     ("ledger.fold_entries", (20, 0)),
+    ("rollup.fold", (100, "now")),
     ("replay.step", (500,)),
     ("gold.backlog_page", (0, 0, 500)),
     ("event.latest", ("default", "t7")),

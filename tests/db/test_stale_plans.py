@@ -125,7 +125,7 @@ _VALUES = {
 _NOW = _array(["now"] * _BATCH)
 _RESULTS = (
     _IDS, _SEVENS, _SEVENS, _array(["delivered", "retry"] * (_BATCH // 2)), _SEVENS, _array(["x"] * _BATCH), _SEVENS,
-    _NOW, *[_SEVENS] * 3, *[_NULLS] * 5, "'w'", _NULLS, _NULLS, "20", "300", _NULLS,
+    _NOW, *[_SEVENS] * 3, *[_NULLS] * 5, "'w'", _NULLS, _NULLS, "20", "300", _NULLS, _NULLS,
 )  # fmt: skip
 # Where one word is not what a statement can be asked with.
 _OWN: dict[str, tuple[str, ...]] = {

@@ -26,6 +26,7 @@ from app.chaos.log import LineLog
 from app.chaos.mark import Mark
 from app.chaos.scenario import TOPIC, Scenario, ScenarioOptions, open_scenario
 from event.key_hash import hash_key, keyless_shard
+from tests.rolled_up import miscounted
 from tests.waiting import until
 
 QUIET_SECONDS_MAX = 90.0
@@ -258,6 +259,7 @@ class Harness:
         await self.scenario.quiet(quiet_seconds_max)
         for broker in self.brokers:
             await broker.read(self.scenario.options.folder)
+        assert await miscounted(self.scenario.options.database_url) == {}
         found = verdict(await self.scenario.judge(), duplicates_max + await self.scenario.unanswered())
         return replace(found, crashes=tuple(self.scenario.crashes))
 

@@ -12,6 +12,7 @@ import pytest
 from app.chaos.checker import VIOLATIONS, Promise, Report
 from hub.publish_error import KeyBusy
 from tests.hostile.server import Conversation, HostileServer, answer, hostile_server
+from tests.rolled_up import miscounted
 from tests.waiting import lasts, until
 from tests.webhooks.direct_harness import Hub, Relay, close_ledger, judge, relaying
 from tests.webhooks.harness import Harness, delivery_harness
@@ -190,6 +191,7 @@ async def test_a_keys_events_arrive_in_order_whichever_way_each_takes(
         plain = await judge(harness, late.server.requests, Promise.UNORDERED, wanted=wanted)
         direct = hubs[0].direct + hubs[1].direct
         ledger = await close_ledger(harness)
+        assert await miscounted(database_url) == {}
         print(f"{direct} deliveries made directly, {relay.events} events by the outbox")
         assert (broken(ordered), ordered.accepted, broken(plain)) == ({}, events, {})
         assert (ledger.findings, ledger.owed, ledger.sent) == (0, events, events)

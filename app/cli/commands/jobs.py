@@ -9,6 +9,7 @@ import typer
 
 from app.cli.data import line, segment
 from app.cli.entry import Config, Json, Url, parsed, run, say
+from app.cli.lines.stats import Since, print_stats, work_lines
 from app.cli.listing import listed, print_list
 from app.cli.moment import shown_moment
 from app.cli.named_values import named_values
@@ -21,6 +22,9 @@ jobs.add_typer(periodic, name="periodic")
 
 Id = Annotated[str, typer.Argument(help="The job's id.")]
 KindName = Annotated[str, typer.Argument(help="The kind; * stands for all.")]
+StatsKind = Annotated[
+    str | None, typer.Option("--kind", help="Instead: rate, success and times of this kind, since --since.")
+]
 Args = Annotated[str, typer.Argument(help="Arguments as JSON.")]
 OfKind = Annotated[str | None, typer.Option("--kind", help="Only jobs of this kind.")]
 OfState = Annotated[str | None, typer.Option("--state", help="Only jobs in this state, such as review or completed.")]
@@ -202,13 +206,21 @@ def retry(job: Id, why: Why = None, url: Url = None, as_json: Json = False, conf
 
 
 @jobs.command()
-def stats(days: Days = 14, url: Url = None, as_json: Json = False, config: Config = None) -> None:
-    """Print the numbers of jobs, and of ended jobs by performer.
+def stats(
+    days: Days = 14, kind: StatsKind = None, since: Since = None, url: Url = None, as_json: Json = False,
+    config: Config = None,
+) -> None:  # fmt: skip
+    """Print the numbers of jobs, and of ended jobs by performer. With --kind: how fast jobs of it are done.
 
-    Example:
+    Examples:
 
       hookwire jobs stats --days 30
+
+      hookwire jobs stats --kind invoice.check --since 1d
     """
+    if kind is not None:
+        path, asked = f"/job-kinds/{segment(kind)}/stats", {"since": since, "until": None}
+        run(print_stats(path, work_lines, asked, url, config, as_json=as_json))
     run(_stats(days, url, as_json, config))
 
 

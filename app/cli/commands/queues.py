@@ -10,6 +10,7 @@ import typer
 from app.cli.data import line, read_data, segment
 from app.cli.entry import Config, Json, Url, run, say, settings_from
 from app.cli.failure import CommandFailed
+from app.cli.lines.stats import Since, Until, print_stats, work_lines
 from app.cli.listing import listed, print_list, print_one
 from app.cli.moment import shown_moment
 from runtime.counted import counted, were
@@ -83,6 +84,20 @@ def show(name: Name, database: Database = None, url: Url = None, as_json: Json =
 
         run(printed(database, name, as_json=as_json))
     run(print_one(f"/queues/{segment(name)}", url, config, as_json=as_json))
+
+
+@queues.command()
+def stats(
+    queue: Name, since: Since = None, until: Until = None, url: Url = None, as_json: Json = False, config: Config = None
+) -> None:
+    """Print the rate of a queue, its success, and how long work took.
+
+    Example:
+
+      hookwire queues stats mail --since 1d
+    """
+    path = f"/queues/{segment(queue)}/stats"
+    run(print_stats(path, work_lines, {"since": since, "until": until}, url, config, as_json=as_json))
 
 
 @queues.command()

@@ -10,6 +10,7 @@ import typer
 from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say
 from app.cli.failure import CommandFailed
+from app.cli.lines.stats import Since, Until, print_stats, work_lines
 from app.cli.listing import listed, print_list, print_one
 from app.cli.moment import shown_moment
 
@@ -46,6 +47,25 @@ def show(name: Name, url: Url = None, as_json: Json = False, config: Config = No
       hookwire services show echo
     """
     run(print_one(f"/services/{segment(name)}", url, config, as_json=as_json))
+
+
+@services.command()
+def stats(
+    service: Name,
+    since: Since = None,
+    until: Until = None,
+    url: Url = None,
+    as_json: Json = False,
+    config: Config = None,
+) -> None:
+    """Print the rate of a service, its success, and how long work took.
+
+    Example:
+
+      hookwire services stats echo --since 1d
+    """
+    path = f"/services/{segment(service)}/stats"
+    run(print_stats(path, work_lines, {"since": since, "until": until}, url, config, as_json=as_json))
 
 
 @services.command(name="set")

@@ -12,6 +12,7 @@ from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say, tell
 from app.cli.failure import CommandFailed
 from app.cli.lines.narrow import Narrow
+from app.cli.lines.stats import Since, Until, attempt_lines, print_stats
 from app.cli.listing import listed, print_list
 
 __all__ = ["subscriptions"]
@@ -29,6 +30,7 @@ Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number o
 Type = Annotated[str, typer.Option("--type", help="hmac or ed25519.")]
 Overlap = Annotated[int, typer.Option("--overlap-seconds", min=0, help="How long the former keys sign too.")]
 Wait = Annotated[float, typer.Option("--wait", min=0, max=3600, help="Seconds to wait for the receiver's answer.")]
+Grain = Annotated[str | None, typer.Option("--grain", help="minute, hour or day: the points of --json.")]
 _POLL_SECONDS: Final = 0.2
 _HEADS: Final = ("Subscription", "Name", "Topic", "Callback", "Health", "Waiting")
 _NARROW: Final = Narrow(
@@ -64,6 +66,23 @@ def show(subscription: Id, url: Url = None, as_json: Json = False, config: Confi
       hookwire subscriptions show sub_3f1c0a9be2d45c7780aa
     """
     run(_show(subscription, url, as_json, config))
+
+
+@subscriptions.command()
+def stats(
+    subscription: Id, since: Since = None, until: Until = None, grain: Grain = None, url: Url = None,
+    as_json: Json = False, config: Config = None,
+) -> None:  # fmt: skip
+    """Print the rate of a subscription, its success, and how long attempts and deliveries took.
+
+    Examples:
+
+      hookwire subscriptions stats sub_3f1c0a9be2d45c7780aa
+
+      hookwire subscriptions stats sub_3f1c0a9be2d45c7780aa --since 30d --json
+    """
+    path, asked = f"/subscriptions/{segment(subscription)}/stats", {"since": since, "until": until, "grain": grain}
+    run(print_stats(path, attempt_lines, asked, url, config, as_json=as_json))
 
 
 @subscriptions.command()

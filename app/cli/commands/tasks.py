@@ -10,6 +10,7 @@ import typer
 from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, parsed, run, say, settings_from
 from app.cli.failure import CommandFailed
+from app.cli.lines.stats import Since, Until, print_stats, work_lines
 from app.cli.listing import empty_words, listed, print_list, print_one
 from app.cli.moment import shown_moment
 from app.cli.named_values import named_values
@@ -68,6 +69,25 @@ def show(task: Id, url: Url = None, as_json: Json = False, config: Config = None
       hookwire tasks show 0b6f3f0e-95a5-4e5d-8a39-3f4c1f0f6a11
     """
     run(print_one(f"/tasks/{segment(task)}", url, config, as_json=as_json))
+
+
+@tasks.command()
+def stats(
+    kind: KindName,
+    since: Since = None,
+    until: Until = None,
+    url: Url = None,
+    as_json: Json = False,
+    config: Config = None,
+) -> None:
+    """Print the rate of a kind of tasks, its success, and how long work took.
+
+    Example:
+
+      hookwire tasks stats mail.send --since 1d
+    """
+    path = f"/task-kinds/{segment(kind)}/stats"
+    run(print_stats(path, work_lines, {"since": since, "until": until}, url, config, as_json=as_json))
 
 
 @tasks.command()

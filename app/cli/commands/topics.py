@@ -8,6 +8,7 @@ import typer
 
 from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run
+from app.cli.lines.stats import Since, Until, print_stats, topic_lines
 from app.cli.listing import empty_words, listed, print_list, print_one
 from app.cli.moment import shown_moment
 
@@ -42,6 +43,20 @@ def show(topic: Name, url: Url = None, as_json: Json = False, config: Config = N
       hookwire topics show orders.created
     """
     run(print_one(f"/topics/{segment(topic)}/settings", url, config, as_json=as_json))
+
+
+@topics.command()
+def stats(
+    topic: Name, since: Since = None, until: Until = None, url: Url = None, as_json: Json = False, config: Config = None
+) -> None:
+    """Print the rate of a topic, and what its sinks got of it.
+
+    Example:
+
+      hookwire topics stats orders.created --since 7d
+    """
+    path = f"/topics/{segment(topic)}/stats"
+    run(print_stats(path, topic_lines, {"since": since, "until": until}, url, config, as_json=as_json))
 
 
 async def _list(asked: dict[str, str | None], limit: int, url: str | None, as_json: bool, config: Any) -> int:

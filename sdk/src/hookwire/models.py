@@ -43,6 +43,7 @@ __all__ = [
     "HeldRequest",
     "Hold",
     "HoldDetail",
+    "Hour",
     "Incident",
     "IncidentDetail",
     "Job",
@@ -64,6 +65,7 @@ __all__ = [
     "Progress",
     "Pulled",
     "PulledEvent",
+    "Quantiles",
     "Queue",
     "QueueCounts",
     "Receipt",
@@ -83,25 +85,30 @@ __all__ = [
     "SigningKey",
     "SigningKeyMade",
     "Sink",
+    "SinkCounts",
     "Source",
     "State",
     "Statistics",
+    "StatsPoint",
     "Step",
     "Submitted",
     "Subscription",
     "SubscriptionCreated",
     "SubscriptionDetail",
+    "SubscriptionStats",
     "Task",
     "TaskCounts",
     "TestSent",
     "Timeline",
     "Topic",
     "TopicSettings",
+    "TopicStats",
     "Trail",
     "Undelivered",
     "Upstream",
     "UpstreamIn",
     "Verb",
+    "WorkStats",
 ]
 
 
@@ -624,6 +631,15 @@ class HoldDetail(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Hour(Model):
+    """The events of an hour."""
+
+    moments: ClassVar[frozenset[str]] = frozenset({"at"})
+    at: datetime
+    accepted: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Incident(Model):
     """A cause of failures."""
 
@@ -983,6 +999,15 @@ class Pulled(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Quantiles(Model):
+    """Seconds that 50, 95 and 99 of 100 did not exceed; null where nothing was timed."""
+
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class QueueCounts(Model):
     """The contents of a queue, counted."""
 
@@ -1221,6 +1246,16 @@ class SigningKeyMade(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SinkCounts(Model):
+    """What a sink was owed, and what it got."""
+
+    sink: str
+    owed: int
+    sent: int
+    dead: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Source(Model):
     """A Kafka topic that is read, or an inbound source, which takes webhooks of others."""
 
@@ -1254,6 +1289,19 @@ class Statistics(Model):
     nested: ClassVar[Mapping[str, type[Model]]] = {"live": Live, "ended": Ended}
     live: Sequence[Live]
     ended: Sequence[Ended]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatsPoint(Model):
+    """The attempts of one minute, hour or day."""
+
+    nested: ClassVar[Mapping[str, type[Model]]] = {"attempt_seconds": Quantiles, "age_seconds": Quantiles}
+    moments: ClassVar[frozenset[str]] = frozenset({"at"})
+    at: datetime
+    attempts: int
+    delivered: int
+    attempt_seconds: Quantiles
+    age_seconds: Quantiles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1458,6 +1506,34 @@ class SubscriptionDetail(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SubscriptionStats(Model):
+    """The attempts of a subscription in a span of time, and what waits now."""
+
+    nested: ClassVar[Mapping[str, type[Model]]] = {
+        "attempt_seconds": Quantiles,
+        "age_seconds": Quantiles,
+        "points": StatsPoint,
+    }
+    moments: ClassVar[frozenset[str]] = frozenset({"since", "until", "as_of"})
+    since: datetime
+    until: datetime
+    grain: str
+    as_of: datetime
+    attempts: int
+    delivered: int
+    failed: int
+    success: float | None
+    attempts_per_second: float
+    attempt_seconds: Quantiles
+    age_seconds: Quantiles
+    waiting: int
+    oldest_seconds: float | None
+    drained_seconds: float | None
+    event_days: int | None
+    points: Sequence[StatsPoint]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Task(Model):
     """A task that is not finished."""
 
@@ -1540,6 +1616,21 @@ class TopicSettings(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TopicStats(Model):
+    """The events of a topic in whole hours."""
+
+    nested: ClassVar[Mapping[str, type[Model]]] = {"sinks": SinkCounts, "points": Hour}
+    moments: ClassVar[frozenset[str]] = frozenset({"since", "until", "as_of"})
+    since: datetime
+    until: datetime
+    as_of: datetime
+    accepted: int
+    accepted_per_second: float
+    sinks: Sequence[SinkCounts]
+    points: Sequence[Hour]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Undelivered(Model):
     """An event that has not reached a subscriber."""
 
@@ -1595,3 +1686,24 @@ class Verb(Model):
 
     id: str
     dead_letters: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkStats(Model):
+    """What ended in a span of time, and what waits now."""
+
+    nested: ClassVar[Mapping[str, type[Model]]] = {"run_seconds": Quantiles, "age_seconds": Quantiles}
+    moments: ClassVar[frozenset[str]] = frozenset({"since", "until"})
+    since: datetime
+    until: datetime
+    kept: bool
+    ended: int | None
+    done: int | None
+    failed: int | None
+    success: float | None
+    ended_per_second: float | None
+    more: bool
+    run_seconds: Quantiles
+    age_seconds: Quantiles
+    waiting: int
+    oldest_seconds: float | None

@@ -8,6 +8,7 @@ import asyncpg
 import pytest
 from prometheus_client import CollectorRegistry
 
+from app.maintenance.rollups import Rollups
 from app.verdict.current_verdict import CurrentVerdict
 from app.web.backlog import Backlog
 from tests.app.conftest import opened
@@ -100,3 +101,28 @@ async def test_a_database_that_is_back_is_told_at_the_next_reading(database_url:
             await backlog.refresh()
             seen.append(registry.get_sample_value("hookwire_database_up"))
     assert seen == [0, 1]
+
+
+async def test_the_times_of_failing_subscriptions_are_told_by_quantile(database_url: str) -> None:
+    registry = CollectorRegistry()
+    async with opened(database_url) as (database, sql):
+        await sql.execute(
+            "INSERT INTO hookwire.subscriptions (public_id, topic, callback, protocol, state, paused_until)"
+            " VALUES ('sub_a', 'a', 'http://127.0.0.1:1/', 'webhook', 'active', now() + interval '1 hour')"
+        )
+        await sql.execute(
+            "INSERT INTO hookwire.attempt_entries (subscription_ids, seconds, ages)"
+            " SELECT array_agg(s.id), array_agg(0.02 * n), array_agg(NULL::real)"
+            " FROM hookwire.subscriptions s, generate_series(1, 100) AS n"
+        )
+        await Rollups(database).fold()
+        await Backlog(CurrentVerdict(database), registry).refresh()
+    told = {
+        share: registry.get_sample_value(
+            "hookwire_subscription_attempt_seconds", {"subscription": "sub_a", "quantile": share}
+        )
+        for share in ("0.5", "0.95", "0.99")
+    }
+    assert {share: (told[share] or 0) / (2 * float(share)) for share in told} == pytest.approx(
+        dict.fromkeys(told, 1), rel=0.1
+    )

@@ -53,6 +53,7 @@ class Act:
 
     ``applies``: whether it is possible for this thing now. ``counts``: the request that counts what it would change.
     ``lands``: where its answer leads to; ``shows``: the content of its own page instead, for a secret shown once.
+    ``foretells``: the path, with ``{}`` for the id, whose answer ``foretold`` puts into words above the form.
     """
 
     name: str
@@ -68,6 +69,8 @@ class Act:
     counted: Callable[[Any], str] = field(default=lambda _: "")
     lands: Callable[[str, Any], str] | None = None
     shows: Callable[[Any], str] | None = None
+    foretells: str = ""
+    foretold: Callable[[Item], str] = field(default=lambda _: "")
 
 
 def done_words(act: Act) -> str:
@@ -77,11 +80,11 @@ def done_words(act: Act) -> str:
 
 def act_content(
     frame: PageFrame, act: Act, where: str, identity: str, form: Form, public_url: str,
-    *, refusal: str = "", count: str | None = None, is_open: bool = False,
+    *, refusal: str = "", count: str | None = None, is_open: bool = False, forecast: str = "",
 ) -> str:  # fmt: skip
     """Return the form. ``where`` is its own address; ``count`` is what was counted, and asks for the confirmation.
 
-    ``is_open``: the fields can still be changed; then it counts again.
+    ``is_open``: the fields can still be changed; then it counts again. ``forecast``: what would happen, in words.
     """
     told = f'<p class="notice bad" role="alert">{escape(refusal)}</p>' if refusal else ""
     asked = f'<p class="notice" role="status"><strong>{escape(count)}</strong></p>' if count is not None else ""
@@ -99,12 +102,17 @@ def act_content(
         f'<a class="button" href="{escape(back)}">Cancel</a></div>'
     )
     content = (
-        f'{told}<p>{escape(act.question)}</p>{asked}<form class="act" method="post" action="{escape(where)}">'
+        f"{told}<p>{escape(act.question)}</p>{_soft(forecast)}{asked}"
+        f'<form class="act" method="post" action="{escape(where)}">'
         f'{form_fields(frame)}<input type="hidden" name="once" value="{once}">{mark}{fields}{buttons}</form>'
         f"{_same(act, identity, form, public_url)}"
     )
     title = f"{act.label}: {identity}" if identity else act.label
     return section(title, content)
+
+
+def _soft(words: str) -> str:
+    return f'<p class="soft">{escape(words)}</p>' if words else ""
 
 
 def _same(act: Act, identity: str, form: Form, public_url: str) -> str:

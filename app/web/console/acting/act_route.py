@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from typing import Final
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
@@ -90,6 +91,8 @@ def _found(acts: Mapping[str, Sequence[Act]], kind: str, name: str) -> Act:
 
 async def _first_page(request: Request, act: Act, where: str, identity: str, form: Mapping[str, str]) -> Response:
     """Return the form, with the number of what its fields choose, if that is quickly counted."""
+    if act.foretells:
+        return _form_page(request, act, where, identity, form, forecast=await _forecast(request, act, identity))
     if act.counts is None:
         return _form_page(request, act, where, identity, form)
     ask = act.counts(identity, form)
@@ -101,6 +104,17 @@ async def _first_page(request: Request, act: Act, where: str, identity: str, for
             raise
         return _form_page(request, act, where, identity, form)
     return _form_page(request, act, where, identity, form, count=act.counted(counted), is_open=True)
+
+
+async def _forecast(request: Request, act: Act, identity: str) -> str:
+    """Return what would happen, in words; nothing where the reader's key may not see it."""
+    try:
+        path = act.foretells.replace("{}", quote(identity, safe=""))
+        return act.foretold(await inner_api_of(request).ask(request, ApiRequest("GET", path)))
+    except Problem as problem:
+        if problem.status not in _TOLD_IN_PLACE:
+            raise
+        return ""
 
 
 async def _do(request: Request, act: Act, where: str, kind: str, identity: str) -> Response:
@@ -125,11 +139,13 @@ async def _do(request: Request, act: Act, where: str, kind: str, identity: str) 
 
 def _form_page(
     request: Request, act: Act, where: str, identity: str, form: Mapping[str, str],
-    *, refusal: Problem | None = None, count: str | None = None, is_open: bool = False,
+    *, refusal: Problem | None = None, count: str | None = None, is_open: bool = False, forecast: str = "",
 ) -> Response:  # fmt: skip
     frame, public_url = frame_of(request), context_of(request).public_url
     told = refusal.detail if refusal is not None else "" if frame.may_act else _SIGN_IN
-    content = act_content(frame, act, where, identity, form, public_url, refusal=told, count=count, is_open=is_open)
+    content = act_content(
+        frame, act, where, identity, form, public_url, refusal=told, count=count, is_open=is_open, forecast=forecast
+    )
     return page(frame, act.label, content, refusal.status if refusal is not None else 200)
 
 

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from app.web.console.acting.act import REASON, Act, Box, Form
 from app.web.console.acting.incident_acts import OF_INCIDENTS, replayed_words
 from app.web.console.acting.job_acts import OF_JOBS
+from app.web.console.acting.pause_forecast import pause_forecast
 from app.web.console.acting.verb import curl, is_one_of, json_request, line, rate_of, verb, whole
 from app.web.console.cells import address
 from app.web.console.inner_api import ApiRequest
@@ -139,6 +140,7 @@ _OF_SUBSCRIPTIONS: Final = (
         "pause", "Pause", "Nothing is sent until it is resumed; open deliveries wait. Events that are accepted "
         "meanwhile get no delivery. A replay sends them later.", ("subscribe",), _state("disabled"),
         lambda identity, _: line("subscriptions", "pause", identity), applies=is_one_of("state", "active"),
+        foretells="/subscriptions/{}/stats", foretold=pause_forecast,
     ),
     Act(
         "resume", "Resume", "Deliveries go on. This also ends a pause of the receiver and closes the breaker.",

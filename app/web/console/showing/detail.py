@@ -13,7 +13,16 @@ from app.web.console.listing.list_view import Item, rows_table
 from app.web.console.listing.lists import LISTS
 from app.web.pages.markup import code, facts, section
 
-__all__ = ["SHORT_ROWS", "Detail", "ShortList", "acts_content", "facts_content", "settings_content", "short_content"]
+__all__ = [
+    "SHORT_ROWS",
+    "Detail",
+    "Figure",
+    "ShortList",
+    "acts_content",
+    "facts_content",
+    "settings_content",
+    "short_content",
+]
 
 SHORT_ROWS: Final = 10
 
@@ -28,11 +37,19 @@ class ShortList:
 
 
 @dataclass(frozen=True, slots=True)
+class Figure:
+    """A part with an answer of its own: ``source`` is its path with ``{}`` for the encoded id."""
+
+    source: str
+    content: Callable[[Item], str]
+
+
+@dataclass(frozen=True, slots=True)
 class Detail:
     """A page. ``source`` is the path of the API with ``{}`` for the encoded id; ``command`` prints the same.
 
     ``first`` members come first, the others below the lists. ``hidden`` members are shown elsewhere on the page.
-    ``more`` returns further content.
+    ``more`` returns further content, and ``figures`` do from other answers.
     """
 
     kind: str
@@ -44,6 +61,7 @@ class Detail:
     first: Sequence[str] = ()
     hidden: frozenset[str] = frozenset()
     more: Callable[[Item], str] = field(default=lambda _: "")
+    figures: Sequence[Figure] = ()
 
 
 def facts_content(detail: Detail, identity: str, one: Item, acts: str) -> str:

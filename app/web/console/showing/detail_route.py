@@ -51,16 +51,23 @@ def done_notice(request: Request, acts: Sequence[Act]) -> str:
 def _route_of(detail: Detail) -> Callable[[Request, str], Coroutine[Any, Any, Response]]:
     @needs(*SCOPES, reach="route")
     async def show(request: Request, identity: str) -> Response:
-        frame, path = frame_of(request), detail.source.replace("{}", quote(identity, safe=""))
-        one = await inner_api_of(request).ask(request, ApiRequest("GET", path))
+        frame, one = frame_of(request), await _ask(request, detail.source, identity)
         acts = [act for act in detail.acts if may_do(request, act)] if frame.may_act else []
         buttons = acts_content(detail.kind, identity, one, acts)
         content = done_notice(request, acts) + facts_content(detail, identity, one, buttons) + detail.more(one)
+        content += "".join([part.content(await _ask(request, part.source, identity)) for part in detail.figures])
         content += "".join([await _short(request, detail, one, number) for number in range(len(detail.lists))])
         content += settings_content(detail, one)
         return page(frame, f"{detail.title} {identity}", content, is_live=True)
 
     return show
+
+
+async def _ask(request: Request, source: str, identity: str) -> Item:
+    """Return the answer of the API at this path, in which ``{}`` stands for the id."""
+    path = source.replace("{}", quote(identity, safe=""))
+    found: Item = await inner_api_of(request).ask(request, ApiRequest("GET", path))
+    return found
 
 
 async def _short(request: Request, detail: Detail, one: Item, number: int) -> str:

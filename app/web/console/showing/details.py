@@ -11,7 +11,8 @@ from app.web.console.acting.acts import ACTS
 from app.web.console.cells import address, link_to, moment_cell, plain
 from app.web.console.listing.list_view import Item
 from app.web.console.showing.bars import bars
-from app.web.console.showing.detail import Detail, ShortList
+from app.web.console.showing.detail import Detail, Figure, ShortList
+from app.web.console.showing.numbers import numbers_content
 from app.web.pages.markup import code, section, table
 
 __all__ = ["DETAILS"]
@@ -79,7 +80,7 @@ _ALL: Final = (
         ACTS["subscriptions"],
         ("name", "topic", "callback", "state", "health", "reason", "warnings", "waiting", "failing_since",
          "last_success_at", "next_attempt_at", "mode"),
-        more=_attempts,
+        more=_attempts, figures=(Figure("/subscriptions/{}/stats", numbers_content),),
     ),
     Detail(
         "topics", "Topic", "/topics/{}/settings", "hookwire topics show {}",

@@ -504,6 +504,26 @@ class Subscriptions(Noun):
             timeout_seconds=timeout_seconds,
         )
 
+    def stats(
+        self,
+        subscription_id: str | int,
+        /,
+        *,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
+        grain: str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.SubscriptionStats:
+        """Get a subscription's rates and times."""
+        return self._model(
+            "GET",
+            f"/subscriptions/{segment(subscription_id)}/stats",
+            "subscriptions.stats",
+            models.SubscriptionStats,
+            query={"since": since, "until": until, "grain": grain},
+            timeout_seconds=timeout_seconds,
+        )
+
     def test_filter(
         self,
         *,
@@ -878,6 +898,26 @@ class AsyncSubscriptions(AsyncNoun):
             timeout_seconds=timeout_seconds,
         )
 
+    async def stats(
+        self,
+        subscription_id: str | int,
+        /,
+        *,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
+        grain: str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.SubscriptionStats:
+        """Get a subscription's rates and times."""
+        return await self._model(
+            "GET",
+            f"/subscriptions/{segment(subscription_id)}/stats",
+            "subscriptions.stats",
+            models.SubscriptionStats,
+            query={"since": since, "until": until, "grain": grain},
+            timeout_seconds=timeout_seconds,
+        )
+
     async def test_filter(
         self,
         *,
@@ -1109,6 +1149,25 @@ class Topics(Noun):
             timeout_seconds=timeout_seconds,
         )
 
+    def stats(
+        self,
+        topic: str | int,
+        /,
+        *,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.TopicStats:
+        """Get a topic's rates."""
+        return self._model(
+            "GET",
+            f"/topics/{segment(topic)}/stats",
+            "topics.stats",
+            models.TopicStats,
+            query={"since": since, "until": until},
+            timeout_seconds=timeout_seconds,
+        )
+
 
 class AsyncTopics(AsyncNoun):
     """Topics, their settings and their latest content."""
@@ -1209,6 +1268,25 @@ class AsyncTopics(AsyncNoun):
             "topics.register_foreign",
             models.ForeignTopic,
             members={"url": url, "feed_diff": feed_diff, "always_deliver": always_deliver, "sinks": sinks},
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def stats(
+        self,
+        topic: str | int,
+        /,
+        *,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.TopicStats:
+        """Get a topic's rates."""
+        return await self._model(
+            "GET",
+            f"/topics/{segment(topic)}/stats",
+            "topics.stats",
+            models.TopicStats,
+            query={"since": since, "until": until},
             timeout_seconds=timeout_seconds,
         )
 
@@ -3125,6 +3203,25 @@ class Queues(Noun):
             timeout_seconds=timeout_seconds,
         )
 
+    def of_queue(
+        self,
+        queue: str | int,
+        /,
+        *,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.WorkStats:
+        """Get a queue's rates and times."""
+        return self._model(
+            "GET",
+            f"/queues/{segment(queue)}/stats",
+            "queues.of_queue",
+            models.WorkStats,
+            query={"since": since, "until": until},
+            timeout_seconds=timeout_seconds,
+        )
+
     def pause(
         self,
         queue: str | int,
@@ -3486,6 +3583,25 @@ class AsyncQueues(AsyncNoun):
             timeout_seconds=timeout_seconds,
         )
 
+    async def of_queue(
+        self,
+        queue: str | int,
+        /,
+        *,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.WorkStats:
+        """Get a queue's rates and times."""
+        return await self._model(
+            "GET",
+            f"/queues/{segment(queue)}/stats",
+            "queues.of_queue",
+            models.WorkStats,
+            query={"since": since, "until": until},
+            timeout_seconds=timeout_seconds,
+        )
+
     async def pause(
         self,
         queue: str | int,
@@ -3791,6 +3907,25 @@ class Tasks(Noun):
         """List the settings of kinds."""
         return self._items("GET", "/task-kinds", "tasks.list_kinds", models.Kind, timeout_seconds=timeout_seconds)
 
+    def of(
+        self,
+        kind: str | int,
+        /,
+        *,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.WorkStats:
+        """Get rates and times of a kind of tasks."""
+        return self._model(
+            "GET",
+            f"/task-kinds/{segment(kind)}/stats",
+            "tasks.of",
+            models.WorkStats,
+            query={"since": since, "until": until},
+            timeout_seconds=timeout_seconds,
+        )
+
     def purge(
         self,
         *,
@@ -3947,6 +4082,25 @@ class AsyncTasks(AsyncNoun):
     async def list_kinds(self, *, timeout_seconds: float | None = None) -> Listed[models.Kind]:
         """List the settings of kinds."""
         return await self._items("GET", "/task-kinds", "tasks.list_kinds", models.Kind, timeout_seconds=timeout_seconds)
+
+    async def of(
+        self,
+        kind: str | int,
+        /,
+        *,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.WorkStats:
+        """Get rates and times of a kind of tasks."""
+        return await self._model(
+            "GET",
+            f"/task-kinds/{segment(kind)}/stats",
+            "tasks.of",
+            models.WorkStats,
+            query={"since": since, "until": until},
+            timeout_seconds=timeout_seconds,
+        )
 
     async def purge(
         self,
@@ -4345,6 +4499,25 @@ class Jobs(Noun):
             "jobs.list",
             models.Job,
             query={"state": state, "kind": kind, "assignee": assignee, "pool": pool, "uniq": uniq, "limit": limit},
+            timeout_seconds=timeout_seconds,
+        )
+
+    def of(
+        self,
+        kind: str | int,
+        /,
+        *,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.WorkStats:
+        """Get rates and times of a kind of jobs."""
+        return self._model(
+            "GET",
+            f"/job-kinds/{segment(kind)}/stats",
+            "jobs.of",
+            models.WorkStats,
+            query={"since": since, "until": until},
             timeout_seconds=timeout_seconds,
         )
 
@@ -4796,6 +4969,25 @@ class AsyncJobs(AsyncNoun):
             "jobs.list",
             models.Job,
             query={"state": state, "kind": kind, "assignee": assignee, "pool": pool, "uniq": uniq, "limit": limit},
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def of(
+        self,
+        kind: str | int,
+        /,
+        *,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.WorkStats:
+        """Get rates and times of a kind of jobs."""
+        return await self._model(
+            "GET",
+            f"/job-kinds/{segment(kind)}/stats",
+            "jobs.of",
+            models.WorkStats,
+            query={"since": since, "until": until},
             timeout_seconds=timeout_seconds,
         )
 
@@ -5337,6 +5529,25 @@ class Services(Noun):
             "GET", "/services", "services.list", models.Service, query={"limit": limit}, timeout_seconds=timeout_seconds
         )
 
+    def of_service(
+        self,
+        name: str | int,
+        /,
+        *,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.WorkStats:
+        """Get a service's rates and times."""
+        return self._model(
+            "GET",
+            f"/services/{segment(name)}/stats",
+            "services.of_service",
+            models.WorkStats,
+            query={"since": since, "until": until},
+            timeout_seconds=timeout_seconds,
+        )
+
     def put(
         self,
         name: str | int,
@@ -5468,6 +5679,25 @@ class AsyncServices(AsyncNoun):
         """List services."""
         return self._pages(
             "GET", "/services", "services.list", models.Service, query={"limit": limit}, timeout_seconds=timeout_seconds
+        )
+
+    async def of_service(
+        self,
+        name: str | int,
+        /,
+        *,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.WorkStats:
+        """Get a service's rates and times."""
+        return await self._model(
+            "GET",
+            f"/services/{segment(name)}/stats",
+            "services.of_service",
+            models.WorkStats,
+            query={"since": since, "until": until},
+            timeout_seconds=timeout_seconds,
         )
 
     async def put(
