@@ -57,14 +57,25 @@ SELECT now() AS at, (hookwire.task_policy($1)).keeps_record AS kept,
 FROM ended e;
 
 -- name: job
--- A cancelled job is neither done nor failed, and is left out. Jobs for people wait as long as people want.
-WITH ended AS MATERIALIZED (
+-- A cancelled job is neither done nor failed, and is left out. So are waiting jobs for people. The first 500 pairs of queue
+-- and kind are looked at.
+WITH RECURSIVE pair AS (
+    (SELECT j.queue, j.kind FROM hookwire.jobs j WHERE j.state = 'available' AND NOT j.for_people ORDER BY j.queue, j.kind, j.rank_at, j.seq LIMIT 1)
+    UNION ALL
+    SELECT n.queue, n.kind FROM pair w CROSS JOIN LATERAL (
+        SELECT j.queue, j.kind FROM hookwire.jobs j
+        WHERE j.state = 'available' AND NOT j.for_people AND (j.queue, j.kind) > (w.queue, w.kind)
+        ORDER BY j.queue, j.kind, j.rank_at, j.seq LIMIT 1) AS n
+), ended AS MATERIALIZED (
     SELECT a.state = 'completed' AS is_done, a.ended_at - a.claimed_at AS run, a.ended_at - a.created_at AS age, a.state
     FROM hookwire.job_archive a
     WHERE a.kind = $1 AND a.ended_at >= $2 AND a.ended_at < $3 ORDER BY a.kind DESC, a.ended_at DESC LIMIT $4 + 1
 ), lined_up AS MATERIALIZED (
-    SELECT j.rank_at, j.created_at FROM hookwire.jobs j
-    WHERE j.kind = $1 AND j.state = 'available' ORDER BY j.queue, j.kind, j.rank_at, j.seq LIMIT 100000
+    SELECT n.rank_at, n.created_at FROM (SELECT p.queue, p.kind FROM pair p LIMIT 500) AS p CROSS JOIN LATERAL (
+        SELECT j.rank_at, j.created_at FROM hookwire.jobs j
+        WHERE j.queue = p.queue AND j.kind = p.kind AND j.state = 'available' AND NOT j.for_people
+        ORDER BY j.queue, j.kind, j.rank_at, j.seq LIMIT 100000) AS n
+    WHERE p.kind = $1 LIMIT 100000
 )
 SELECT now() AS at, true AS kept, count(*) FILTER (WHERE e.state <> 'cancelled') AS ended, count(*) FILTER (WHERE e.is_done) AS done,
        count(*) > $4 AS more,

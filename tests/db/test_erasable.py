@@ -84,7 +84,6 @@ ELSEWHERE = {
     ),
     **dict.fromkeys(
         (
-            "attempt_entries",
             "attempt_rollups",
             "consumers",
             "delivery_gates",

@@ -138,7 +138,7 @@ _WHOLE = {
     # the verdict: bounded by names and counts, as test_verdict_reads.py measures
     "verdict.behind", "verdict.dead_letters", "verdict.holds", "verdict.jobs", "verdict.queues", "verdict.receivers",
     "verdict.services",
-    "verdict.subscription_counts", "verdict.tasks", "verdict.totals",
+    "stats.job", "verdict.subscription_counts", "verdict.tasks", "verdict.totals",
     # what operators do
     "intent.revoke", "layout.hash_owed", "layout.holds", "queue.remove", "queue.adopt_transaction_ids",
     "task.purge_dead", "task.redrive", "topic.list",

@@ -9,9 +9,8 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.context import Context, context_of
-from app.web.api.route.moment import ZonedMoment
+from app.web.api.route.moment import Until, ZonedMoment, span_of, whole
 from app.web.api.route.refusals import refusals
-from app.web.api.route.span import Until, span_of, whole
 from app.web.api.route.strict_route import StrictRoute
 from app.web.problem import Problem
 from app.web.scopes import needs

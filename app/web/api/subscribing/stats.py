@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.verdict.counts import EXACT_MAX
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.known_subscription import find
+from app.web.api.route.moment import TIMES_EXAMPLE, Quantiles, Since, Until, span_of, whole
 from app.web.api.route.refusals import refusals
-from app.web.api.route.span import TIMES_EXAMPLE, Quantiles, Since, Until, span_of, whole
 from app.web.api.route.strict_route import StrictRoute
 from app.web.scopes import needs
 from db.pool import Row

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Depends, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.context import Context, context_of
+from app.web.api.route.moment import TIMES_EXAMPLE, Quantiles, Since, Until, span_of
 from app.web.api.route.refusals import refusals
-from app.web.api.route.span import TIMES_EXAMPLE, Quantiles, Since, Until, span_of
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.work.job_refusal import require_kinds
 from app.web.api.work.queue_refusal import queue_name
