@@ -1,10 +1,13 @@
-"""Clean-up: make partitions far ahead, delete old idempotency keys, kept answers, sessions and former audiences, cancel
-deliveries of ended subscriptions, watch incidents, fold the ledger. Any number of processes may run it."""
+"""Clean-up: delete old idempotency keys, kept answers, sessions, former audiences and requests at inbound sources.
+
+It also makes partitions far ahead, cancels deliveries of ended subscriptions, watches incidents and folds the ledger.
+Any number of processes may run it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import structlog
 
@@ -18,6 +21,8 @@ __all__ = ["Cleanup"]
 
 _log = structlog.get_logger(__name__)
 _BATCH = 5_000
+_INBOUND_REQUEST_SECONDS: Final = 7 * 86_400
+"""How long the last requests at an inbound source are kept: a refused body may be somebody's data."""
 
 
 class Cleanup(Periodic):
@@ -46,6 +51,7 @@ class Cleanup(Periodic):
             lambda: self._database.execute("event.purge_idempotency_keys", self._idempotency_seconds)
         )
         await self._in_batches(lambda: self._database.execute("event.purge_delivery_ids", self._idempotency_seconds))
+        await self._in_batches(lambda: self._database.execute("inbound.purge_requests", _INBOUND_REQUEST_SECONDS))
         await self._in_batches(lambda: self._database.execute("answer.purge", self._idempotency_seconds))
         await self._in_batches(lambda: self._database.execute("sign_in.purge"))
         await self._database.execute("pull.expire_idle")

@@ -63,6 +63,13 @@ DELETE FROM hookwire.inbound_requests r WHERE r.id IN (
         SELECT x.id FROM hookwire.inbound_requests x WHERE x.source = d.source AND x.outcome = d.outcome
         ORDER BY x.arrived_at DESC OFFSET $11) AS o);
 
+-- name: purge_requests
+-- Delete requests that are older than $1 seconds.
+DELETE FROM hookwire.inbound_requests r
+WHERE r.ctid = ANY (ARRAY(
+    SELECT o.ctid FROM hookwire.inbound_requests o
+    WHERE o.arrived_at < now() - make_interval(secs => $1::double precision) LIMIT 5000));
+
 -- name: requests
 -- Return the last requests at a door, newest first. $3: with the bodies.
 SELECT r.outcome, r.arrived_at, r.address, r.bytes, r.delivery_id, r.event_id, r.topic, r.reason, r.detail,

@@ -131,7 +131,7 @@ ELSEWHERE = {
     "holds": _WAITING,
     "audit": "who did what and why; a hold's entry names its key, until HOOKWIRE_HISTORY_RETENTION_DAYS are over",
     "foreign_topics": "digests of entries of another publisher's feed",
-    "inbound_requests": "the last 20 refused bodies of a door, which never became events; later requests replace them",
+    "inbound_requests": "the last 20 refused bodies of a door, which never became events; they end after seven days",
     "source_refusals": "records and messages that never became events; they end by a person or by age",
     "job_requests": "who asked for a job over the API; a job of an event has no such row",
     "kept_answers": "answers to POSTs other than publishing, until HOOKWIRE_IDEMPOTENCY_SECONDS are over",
