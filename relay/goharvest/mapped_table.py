@@ -9,22 +9,19 @@ later one of its key, unless the application locks the key before it draws the r
 
 from __future__ import annotations
 
-import hashlib
-import itertools
-import json
 import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Final
 
 import structlog
 
 from db.errors import Refused, ServerTrouble
-from db.pool import Database, Row
+from db.pool import Database
 from db.statements import for_mapped
 from relay.election.port import LeadershipLost
+from relay.goharvest.mapped_rows import MappedRows, parked_name
 from relay.goharvest.mapping import OutboxMapping
 from relay.goharvest.outbox_table import (
     PROBE_SECONDS_FIRST,
@@ -54,7 +51,6 @@ _TYPES: Final[Mapping[str, Sequence[str]]] = {
 }
 """The types of each part, by names without a length. An expression that is left out is a NULL of type text."""
 _UNSEEN_SECONDS: Final = 30.0
-_KEY_BYTES_MAX: Final = 1_000
 
 
 class MappedTable:
@@ -65,9 +61,7 @@ class MappedTable:
         self._plain = database
         self._mapping = mapping
         self._database = database.with_statements(for_mapped(mapping.parts()))
-        self._numbers = itertools.count(1)
-        self._rows: dict[int, str] = {}
-        self._faults: dict[int, RowFault] = {}
+        self._rows = MappedRows()
         self._term: Term | None = None
         self._identity = str(uuid.uuid4())
         self._has_seen = False
@@ -118,25 +112,25 @@ class MappedTable:
         self._begin_batch(term)
         self._has_seen = self._has_seen or bool(rows)
         await self._look_for_unseen()
-        return [self._record(row) for row in rows]
+        return [self._rows.record(row) for row in rows]
 
     async def mark_due(self, term: Term) -> Due:
         """Claim the first rows of the parked keys that may be tried again."""
         rows = await self._database.fetch("mapped.claim_due", self.name, term.group, term.number, PROBES_MAX)
         self._begin_batch(term)
-        there = [self._record(row) for row in rows if row["row_id"] is not None]
+        there = [self._rows.record(row) for row in rows if row["row_id"] is not None]
         return Due(there, [row["parked_key"] for row in rows if row["row_id"] is None])
 
     def fault(self, record: Record) -> RowFault | None:
         """Return why a row can be no record; None: it can."""
-        return self._faults.get(record.id)
+        return self._rows.fault(record)
 
     async def purge(self, ids: Collection[int]) -> None:
         """Delete or mark confirmed rows. Raise :class:`LeadershipLost` when the term is over, and :class:`TableRefused`
         when rows stay as they were: each claim would find and send them again.
         """
         assert self._term is not None, "rows to purge were claimed under a term"
-        rows = [self._rows[number] for number in ids if number in self._rows]
+        rows = self._rows.ids_of(ids)
         given = self.name, self._term.group, self._term.number, rows
         if self._mapping.mark is None:
             found = await self._database.fetchrow("mapped.purge", *given)
@@ -159,7 +153,7 @@ class MappedTable:
         """Park the keys of refused records; raise :class:`LeadershipLost` when the term is over."""
         parked = await self._database.execute(
             "mapped.park", self.name, term.group, term.number,
-            [_parked(lane_of(r.record)) for r in refusals], [r.record.event_id for r in refusals],
+            [parked_name(lane_of(r.record)) for r in refusals], [r.record.event_id for r in refusals],
             [r.record.topic for r in refusals], [r.reason for r in refusals], PROBE_SECONDS_FIRST, PROBE_SECONDS_MAX,
             [r.detail for r in refusals],
         )  # fmt: skip
@@ -168,30 +162,12 @@ class MappedTable:
 
     async def unpark(self, keys: Collection[str]) -> None:
         """Unpark keys."""
-        await self._database.execute("compat.unpark", self.name, [_parked(key) for key in keys])
+        await self._database.execute("compat.unpark", self.name, [parked_name(key) for key in keys])
         _log.info("compat_keys_go_on", outbox=self.name, keys=len(keys))
 
     def _begin_batch(self, term: Term) -> None:
-        """Forget the rows of the batch before: it is settled, or its purge would have been tried again first."""
         self._term = term
         self._rows.clear()
-        self._faults.clear()
-
-    def _record(self, row: Row) -> Record:
-        number = next(self._numbers)
-        self._rows[number] = row["row_id"]
-        headers = _headers(row["headers"])
-        if row["topic"] is None:
-            self._faults[number] = RowFault("topic_missing", "its topic is NULL")
-        elif headers is None:
-            self._faults[number] = RowFault("headers_malformed", "its headers are no object of texts and numbers")
-        named = headers or ()
-        return Record(
-            id=number, shard=0, event_id=row["row_id"], tenant="default", topic=row["topic"] or "", key=row["key"],
-            sequence=None, content_type=row["content_type"], headers={name.lower(): text for name, text in named},
-            payload=row["payload"] or b"", accepted_at=datetime.now(UTC), kafka_topic=row["topic"],
-            kafka_headers=tuple((name, text.encode()) for name, text in named), tombstone=row["payload"] is None,
-        )  # fmt: skip
 
     async def _look_for_unseen(self) -> None:
         """Warn where rows have no id, and where rows are inserted and none is ever seen.
@@ -212,36 +188,3 @@ class MappedTable:
                 hint="the application deletes its rows in the transaction that inserts them; let the relay delete them",
             )  # fmt: skip
         self._inserted = inserted
-
-
-def _parked(lane: str) -> str:
-    """Return the text by which a key is parked: its hash if it is long, because an index holds it."""
-    key = lane.encode()
-    return lane if len(key) <= _KEY_BYTES_MAX else f"sha256:{hashlib.sha256(key).hexdigest()}"
-
-
-def _headers(text: str | None) -> tuple[tuple[str, str], ...] | None:
-    """Return the headers of a row; None if they are none. JSON may hold half of a surrogate pair, a number that is too
-    long for Python, or too many levels.
-    """
-    try:
-        found = json.loads(text) if text is not None else {}
-        named = _named(found)
-        "".join(f"{name}{value}" for name, value in named or ()).encode()
-    except (ValueError, RecursionError):
-        return None
-    return named
-
-
-def _named(found: object) -> tuple[tuple[str, str], ...] | None:
-    if found is None:
-        return ()
-    if not isinstance(found, dict):
-        return None
-    named = []
-    for name, value in found.items():
-        if isinstance(value, (dict, list)):
-            return None
-        if value is not None:
-            named.append((name, value if isinstance(value, str) else json.dumps(value)))
-    return tuple(named)
