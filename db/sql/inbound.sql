@@ -25,6 +25,13 @@ SELECT s.name, s.preset, s.settings::text AS settings, s.remember_seconds, s.rat
        (SELECT max(r.arrived_at) FROM hookwire.inbound_requests r WHERE r.source = s.name AND r.outcome = 'refused') AS refused_at
 FROM hookwire.inbound_sources s WHERE s.name > $1 ORDER BY s.name LIMIT $2;
 
+-- name: with_requests
+-- Return a door with the times of its last requests.
+SELECT s.name, s.preset, s.settings::text AS settings,
+       (SELECT max(r.arrived_at) FROM hookwire.inbound_requests r WHERE r.source = s.name AND r.outcome = 'accepted') AS accepted_at,
+       (SELECT max(r.arrived_at) FROM hookwire.inbound_requests r WHERE r.source = s.name AND r.outcome = 'refused') AS refused_at
+FROM hookwire.inbound_sources s WHERE s.name = $1;
+
 -- name: secrets
 -- Return the secrets that are valid now, newest first.
 SELECT c.number, c.key_id, c.sealed, c.created_at, c.expires_at FROM hookwire.inbound_secrets c

@@ -35,7 +35,7 @@ from relay.goharvest.outbox_table import (
 from relay.record import Record
 from relay.sink import Refusal, Term
 
-__all__ = ["MappedTable"]
+__all__ = ["MappedTable", "looked_at"]
 
 _log = structlog.get_logger(__name__)
 _TEXTS: Final = ("text", "character varying", "bpchar")
@@ -48,9 +48,36 @@ _TYPES: Final[Mapping[str, Sequence[str]]] = {
     "headers": ("json", "jsonb"),
     "content_type": _TEXTS,
     "waits": ("boolean",),
+    "offset": _NUMBERS,
 }
 """The types of each part, by names without a length. An expression that is left out is a NULL of type text."""
 _UNSEEN_SECONDS: Final = 30.0
+
+
+async def looked_at(database: Database, mapping: OutboxMapping) -> Database:
+    """Check the expressions of a mapping, their types by name, and the rights. Return the database with the statements
+    for the table. Raise :class:`TableRefused`, DatabaseError.
+    """
+    try:
+        found = await database.with_statements(for_mapped(mapping.parts())).fetchrow("mapped.types")
+    except (ServerTrouble, Refused) as error:
+        raise TableRefused(f"{mapping.name} cannot be relayed: {error}") from error
+    assert found is not None, "it returns one row"
+    for part, types in _TYPES.items():
+        left_out = part != "waits" and getattr(mapping, part) is None
+        kind = found["offset_type" if part == "offset" else part]
+        if not left_out and kind not in types:
+            raise TableRefused(f"{part} is of the type {kind}, and has to be {', '.join(types)}")
+    is_marked = None if mapping.offset is not None else mapping.mark is not None
+    if missing := await database.fetchval("mapped.rights_missing", mapping.name, is_marked):
+        raise TableRefused(f"{mapping.name} cannot be relayed: our role has no right to {missing} there")
+    payload = mapping.payload if found["payload"] == "bytea" else f"convert_to(({mapping.payload})::text, 'UTF8')"
+    key = None if mapping.key is None else f"({mapping.key})::text"
+    headers = None if mapping.headers is None else f"({mapping.headers})::text"
+    topic = f"({mapping.topic})::text"  # as text, it has no blanks up to a column's length
+    content_type = None if mapping.content_type is None else f"({mapping.content_type})::text"
+    made = replace(mapping, topic=topic, payload=payload, key=key, headers=headers, content_type=content_type)
+    return database.with_statements(for_mapped(made.parts(found["id"])))
 
 
 class MappedTable:
@@ -70,27 +97,7 @@ class MappedTable:
 
     async def look_at(self) -> None:
         """Check the expressions and their types by name; raise :class:`TableRefused`, DatabaseError."""
-        try:
-            found = await self._database.fetchrow("mapped.types")
-        except (ServerTrouble, Refused) as error:
-            raise TableRefused(f"{self.name} cannot be relayed: {error}") from error
-        assert found is not None, "it returns one row"
-        for part, types in _TYPES.items():
-            left_out = part != "waits" and getattr(self._mapping, part) is None
-            if not left_out and found[part] not in types:
-                raise TableRefused(f"{part} is of the type {found[part]}, and has to be {', '.join(types)}")
-        if missing := await self._database.fetchval("mapped.rights_missing", self.name, self._mapping.mark is not None):
-            raise TableRefused(f"{self.name} cannot be relayed: our role has no right to {missing} there")
-        mapping = self._mapping
-        payload = mapping.payload if found["payload"] == "bytea" else f"convert_to(({mapping.payload})::text, 'UTF8')"
-        key = None if mapping.key is None else f"({mapping.key})::text"
-        headers = None if mapping.headers is None else f"({mapping.headers})::text"
-        topic = f"({mapping.topic})::text"  # as text, it has no blanks up to a column's length
-        content_type = None if mapping.content_type is None else f"({mapping.content_type})::text"
-        made = replace(
-            mapping, topic=topic, payload=payload, key=key, headers=headers, content_type=content_type
-        ).parts(found["id"])
-        self._database = self._plain.with_statements(for_mapped(made))
+        self._database = await looked_at(self._plain, self._mapping)
 
     @property
     def leader_id(self) -> str:

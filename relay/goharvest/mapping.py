@@ -5,6 +5,8 @@
     preset = "debezium"      replaces what is left out
     table  = "shop.outbox"
     order  = "created_at"    without it nothing is promised about order
+
+A table whose rows may be neither deleted nor marked has an ``offset`` in place of ``order``, and a ``lag_seconds``.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ _IN_MYSQL: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """The parts of a preset that MySQL and MariaDB write in another way."""
 _EXPRESSION_MAX: Final = 2_000
+_LAG_SECONDS_MAX: Final = 86_400
 
 
 class MappingRefused(ValueError):
@@ -48,7 +51,8 @@ class OutboxMapping:
     """A table, and an SQL expression for each part of a record; None: the records lack it.
 
     ``order`` is what the rows are sorted by; None: there is no promise of order. ``mark`` is the SET clause by which a
-    confirmed row is marked, and ``waits`` the condition that holds until then; without them rows are deleted.
+    confirmed row is marked, and ``waits`` the condition that holds until then; without them rows are deleted. With an
+    ``offset``, a number that rises with each row, the rows stay, and a row is sent ``lag_seconds`` after it was seen.
     """
 
     table: str
@@ -61,6 +65,8 @@ class OutboxMapping:
     order: str | None = None
     mark: str | None = None
     waits: str | None = None
+    offset: str | None = None
+    lag_seconds: int | None = None
     dialect: Dialect = "postgresql"
 
     @property
@@ -70,6 +76,8 @@ class OutboxMapping:
 
     def parts(self, type_of_id: str = "text") -> dict[str, str]:
         """Return the texts for the words of ``mapped.sql``. ``type_of_id`` is what ids are read as, from text."""
+        place = self.offset or self.order
+        no_place = "NULL" if self.dialect == "mysql" else "NULL::bigint"
         return {
             "mapped_table": self.name,
             "mapped_id": f"({self.id})",
@@ -78,7 +86,7 @@ class OutboxMapping:
             "mapped_payload": f"({self.payload})",
             "mapped_headers": _or_null(self.headers),
             "mapped_content_type": _or_null(self.content_type),
-            "mapped_order": _or_null(self.order),
+            "mapped_order": f"({place})" if place else no_place,
             "mapped_waits": "true" if self.waits is None else f"({self.waits})",
             "mapped_mark": self.mark or "",
             "mapped_type": type_of_id,
@@ -95,7 +103,10 @@ def mapping_of(values: Mapping[str, Any], dialect: Dialect = "postgresql") -> Ou
     for part, text in given.items():
         if part not in known:
             raise MappingRefused(f"there is no part {part}; there are {', '.join(known)}")
-        if not isinstance(text, str) or not text.strip() or len(text) > _EXPRESSION_MAX or "\0" in text:
+        if part == "lag_seconds":
+            if type(text) is not int or not 1 <= text <= _LAG_SECONDS_MAX:
+                raise MappingRefused(f"lag_seconds is a whole number, 1 to {_LAG_SECONDS_MAX}")
+        elif not isinstance(text, str) or not text.strip() or len(text) > _EXPRESSION_MAX or "\0" in text:
             raise MappingRefused(f"{part} is a text of SQL, with 1 to {_EXPRESSION_MAX} characters")
     preset = {} if name is None else {**PRESETS[name], **(_IN_MYSQL[name] if dialect == "mysql" else {})}
     parts: dict[str, Any] = {**preset, **given}
@@ -103,6 +114,10 @@ def mapping_of(values: Mapping[str, Any], dialect: Dialect = "postgresql") -> Ou
         raise MappingRefused(f"{missing[0]} is missing" + ("" if name else "; or choose a preset"))
     if ("mark" in parts) != ("waits" in parts):
         raise MappingRefused("mark and waits belong together: what marks a row, and what holds until it is marked")
+    if ("offset" in parts) != ("lag_seconds" in parts):
+        raise MappingRefused("offset needs lag_seconds: how long a transaction may take that inserts a row")
+    if "offset" in parts and (other := [part for part in ("order", "mark", "waits") if part in parts]):
+        raise MappingRefused(f"{other[0]} does not go with offset, which is the order, and which marks nothing")
     mapping = OutboxMapping(**parts, dialect=dialect)
     try:
         mapping.name  # noqa: B018 - it is read to be checked

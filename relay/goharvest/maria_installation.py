@@ -25,9 +25,11 @@ async def ensure_tables(database: MariaDatabase, table: str) -> str:
 
 async def ensure_mapped_tables(database: MariaDatabase) -> str:
     """Create the missing tables that a mapped outbox needs; return our id. Raise DatabaseError."""
-    if await database.fetchval("mapped.made") < 3:
-        for name in ("installation.create_installation", "installation.create_terms", "mapped.create_parked"):
+    if await database.fetchval("mapped.made") < 4:
+        for name in ("installation.create_installation", "installation.create_terms"):
             await database.execute(name)
+        await database.execute("mapped.create_parked")
+        await database.execute("mapped.create_offsets")
     return await _incarnation(database)
 
 

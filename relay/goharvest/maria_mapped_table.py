@@ -30,7 +30,7 @@ from relay.goharvest.outbox_table import (
 from relay.record import Record
 from relay.sink import Refusal, Term
 
-__all__ = ["MariaMappedTable"]
+__all__ = ["MariaMappedTable", "check_types", "column_name", "maria_record_row", "order_hint"]
 
 _log = structlog.get_logger(__name__)
 _INTEGERS: Final = {1: "tinyint", 2: "smallint", 3: "int", 8: "bigint", 9: "mediumint"}
@@ -46,7 +46,10 @@ _TYPES: Final[Mapping[str, Sequence[str]]] = {
     "headers": ("text", "json"),
     "content_type": ("text",),
     "waits": tuple(_INTEGERS.values()),
+    "place": tuple(_INTEGERS.values()),
 }
+_NAMES: Final = {"record_key": "key", "place": "offset"}
+"""The parts of a mapping whose columns have other names in the statements."""
 
 
 class MariaMappedTable:
@@ -65,16 +68,7 @@ class MariaMappedTable:
         DatabaseError.
         """
         self._database = self._database.with_statements(for_mapped_outbox(await self._parts()))
-        try:
-            numbers, row = await self._database.types("mapped.types")
-        except Refused as error:
-            raise TableRefused(f"{self.name} cannot be relayed: {error.message}") from error
-        for part, types in _TYPES.items():
-            name = "key" if part == "record_key" else part
-            left_out = part != "waits" and getattr(self._mapping, name) is None
-            found = _type_name(numbers[part], row[f"{part}_set"])
-            if not left_out and found not in types:
-                raise TableRefused(f"{name} is of the type {found}, and has to be {', '.join(types)}")
+        await check_types(self._database, self._mapping)
         try:  # no row has one of no ids, but the server checks the rights and the clause
             await self._purge([], Term(self.name, 0, -1, 1, 0))
         except Refused as error:
@@ -85,7 +79,7 @@ class MariaMappedTable:
         """Return the texts for the words of ``mapped.sql``."""
         mapping = self._mapping
         column = await self._column_of_id()
-        quoted = f"{self.name}.{quoted_identifier(_column_name(mapping.id) or '')}"
+        quoted = f"{self.name}.{quoted_identifier(column_name(mapping.id) or '')}"
         kind, given, shown = column["type"].lower(), "hookwire_ids.hookwire_row", f"CAST({quoted} AS CHAR)"
         if kind in _INTEGERS.values():
             read_as = "bigint unsigned" if "unsigned" in column["full_type"] else "bigint"
@@ -104,11 +98,11 @@ class MariaMappedTable:
             "mapped_column": quoted,
             "mapped_given": given,
             "mapped_index": quoted_identifier(column["unique_index"]),
-            "mapped_hint": await self._hint(),
+            "mapped_hint": await order_hint(self._database, mapping),
         }
 
     async def _column_of_id(self) -> Mapping[str, Any]:
-        name = _column_name(self._mapping.id)
+        name = column_name(self._mapping.id)
         if name is None:
             raise TableRefused("id has to be the name of a column, in MariaDB and MySQL")
         database, table = table_parts(self._mapping.table)
@@ -118,17 +112,6 @@ class MariaMappedTable:
         if found[0]["unique_index"] is None:
             raise TableRefused(f"the column {name} of {self.name} needs a unique index of its own, to find rows by it")
         return found[0]
-
-    async def _hint(self) -> str:
-        """Return the hint that lets a claim read the rows in their order. With a mark, the server has to choose between
-        that and the rows that wait.
-        """
-        name = None if self._mapping.order is None else _column_name(self._mapping.order)
-        if name is None or self._mapping.waits is not None:
-            return ""
-        database, table = table_parts(self._mapping.table)
-        index = await self._database.fetchval("mapped.index_of_order", database=database, table=table, column=name)
-        return "" if index is None else f"FORCE INDEX ({quoted_identifier(index)})"
 
     @property
     def leader_id(self) -> str:
@@ -222,12 +205,45 @@ class MariaMappedTable:
         self._rows.clear()
 
     def _record(self, row: Mapping[str, Any]) -> Record:
-        payload = row["payload"]
-        found = {**row, "key": row["record_key"], "payload": payload.encode() if isinstance(payload, str) else payload}
-        return self._rows.record(found)
+        return self._rows.record(maria_record_row(row))
 
 
-def _column_name(expression: str) -> str | None:
+def maria_record_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a row with its key and its payload as :class:`MappedRows` expects them."""
+    payload = row["payload"]
+    return {**row, "key": row["record_key"], "payload": payload.encode() if isinstance(payload, str) else payload}
+
+
+async def check_types(database: MariaDatabase, mapping: OutboxMapping) -> None:
+    """Check the types of the expressions by name, on statements for the table. Raise :class:`TableRefused`,
+    DatabaseError.
+    """
+    try:
+        numbers, row = await database.types("mapped.types")
+    except Refused as error:
+        raise TableRefused(f"{mapping.name} cannot be relayed: {error.message}") from error
+    for part, types in _TYPES.items():
+        name = _NAMES.get(part, part)
+        left_out = part != "waits" and getattr(mapping, name) is None
+        found = _type_name(numbers[part], row[f"{part}_set"])
+        if not left_out and found not in types:
+            raise TableRefused(f"{name} is of the type {found}, and has to be {', '.join(types)}")
+
+
+async def order_hint(database: MariaDatabase, mapping: OutboxMapping) -> str:
+    """Return the hint that lets a claim read the rows in their order. With a mark, the server has to choose between
+    that and the rows that wait.
+    """
+    expression = mapping.offset or mapping.order
+    name = None if expression is None else column_name(expression)
+    if name is None or mapping.waits is not None:
+        return ""
+    schema, table = table_parts(mapping.table)
+    index = await database.fetchval("mapped.index_of_order", database=schema, table=table, column=name)
+    return "" if index is None else f"FORCE INDEX ({quoted_identifier(index)})"
+
+
+def column_name(expression: str) -> str | None:
     """Return the column that an expression names; None if it is anything else."""
     try:
         schema, name = table_parts(expression.strip())

@@ -98,6 +98,7 @@ ELSEWHERE = {
             "ledger",
             "ledger_entries",
             "number_marks",
+            "outbox_offsets",
             "process_states",
             "relay_batch_numbers",
             "relay_batches",
@@ -177,6 +178,7 @@ messages: content_type headers key last_reason payload queue receiver tenant typ
 migrations: checksum name
 number_marks: sequence
 outbox: sink
+outbox_offsets: outbox
 process_states: kind name process reason state
 queues: made_by name owner tenant
 rabbithub_resources: exchange_type kind name tenant vhost

@@ -25,11 +25,14 @@ from relay.amqp.sink import AmqpSink
 from relay.election.lease import LeaseOptions, Leases
 from relay.embeddable import Relay
 from relay.goharvest.compat import CompatHarvester, CompatOptions
+from relay.goharvest.mapped_offsets import MappedOffsets
 from relay.goharvest.mapped_table import MappedTable
 from relay.goharvest.mapping import MappingRefused, OutboxMapping, mapping_of
 from relay.goharvest.maria_election import MariaElection
 from relay.goharvest.maria_installation import ensure_mapped_tables
 from relay.goharvest.maria_mapped_table import MariaMappedTable
+from relay.goharvest.maria_offsets import MariaOffsets
+from relay.goharvest.offset_table import OffsetTable
 from relay.goharvest.outbox_table import TableRefused
 from relay.kafka.sink import KafkaSink
 from relay.observer import Handler, Observer
@@ -96,7 +99,10 @@ async def _in_postgres(
     async def direct() -> Direct:
         return await connect_direct(storage.database.options)
 
-    table = MappedTable(FailpointDatabase(storage.database, points) if points else storage.database, mapping)
+    database = FailpointDatabase(storage.database, points) if points else storage.database
+    table = MappedTable(database, mapping) if mapping.lag_seconds is None else (
+        OffsetTable(mapping.name, MappedOffsets(database, mapping), mapping.lag_seconds)
+    )  # fmt: skip
     await _looked_at(table)
     leases = Leases(storage.database, direct, [table.name], LeaseOptions(process_name(), settings.lease_seconds))
     yield OutboxPlace(table, leases.election(table.name), leases, storage.incarnation)
@@ -106,13 +112,15 @@ async def _in_postgres(
 async def _in_maria(settings: Settings, mapping: OutboxMapping) -> AsyncIterator[OutboxPlace]:
     async with open_outbox_database(settings) as database:
         installation = await ensure_mapped_tables(database)
-        table = MariaMappedTable(database, mapping)
+        table = MariaMappedTable(database, mapping) if mapping.lag_seconds is None else (
+            OffsetTable(mapping.name, MariaOffsets(database, mapping), mapping.lag_seconds)
+        )  # fmt: skip
         await _looked_at(table)
         election = MariaElection(database, table.name, LeaseOptions(process_name(), settings.lease_seconds))
         yield OutboxPlace(table, election, election, installation)
 
 
-async def _looked_at(table: MappedTable | MariaMappedTable) -> None:
+async def _looked_at(table: MappedTable | MariaMappedTable | OffsetTable) -> None:
     try:
         await table.look_at()
     except TableRefused as error:
@@ -144,8 +152,11 @@ async def serve_mapped(settings: Settings, asked: MappedRelay) -> int:
         order = f"per key, by {mapping.order}; a row that commits late comes late" if mapping.order else (
             "none is promised: the mapping has no order"
         )  # fmt: skip
-        purge = "deleted" if mapping.mark is None else f"marked: {mapping.mark}"
-        lines = (f"hookwire relays {mapping.name} to {asked.target}", f"  order  {order}", f"  rows   are {purge}")
+        rows = "are deleted" if mapping.mark is None else f"are marked: {mapping.mark}"
+        if mapping.offset is not None:
+            order = f"by {mapping.offset}"
+            rows = f"stay, and are sent {mapping.lag_seconds} s after they were seen; one that commits later is lost"
+        lines = (f"hookwire relays {mapping.name} to {asked.target}", f"  order  {order}", f"  rows   {rows}")
         print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201 - this is the command's voice
         try:
             await Process(relay.phases, settings.drain_seconds, end_within).run()

@@ -5,9 +5,10 @@
 -- index of ids. There is no mark of ours: reading is the claim. Each claim begins at the first row.
 
 -- name: made
--- Return how many of the three tables that a mapped outbox needs exist.
+-- Return how many of the four tables that a mapped outbox needs exist.
 SELECT COUNT(*) AS tables FROM information_schema.tables
-WHERE table_schema = DATABASE() AND table_name IN ('hookwire_installation', 'hookwire_terms', 'hookwire_parked_rows');
+WHERE table_schema = DATABASE() AND table_name IN (
+    'hookwire_installation', 'hookwire_terms', 'hookwire_parked_rows', 'hookwire_offsets');
 
 -- name: create_parked
 -- Keys that wait because a row of theirs was refused. `lane` is the key, its hash if it is long, or the id of a row
@@ -45,9 +46,9 @@ WHERE s.table_schema = COALESCE(%(database)s, DATABASE()) AND s.table_name = %(t
 
 -- name: types
 -- Return the expressions with no row, for their types. What has no character set is bytes.
-SELECT r.topic, r.record_key, r.payload, r.headers, r.content_type, r.waits,
+SELECT r.topic, r.record_key, r.payload, r.headers, r.content_type, r.waits, r.place,
        CHARSET(r.topic) AS topic_set, CHARSET(r.record_key) AS record_key_set, CHARSET(r.payload) AS payload_set,
-       CHARSET(r.headers) AS headers_set, CHARSET(r.content_type) AS content_type_set, CHARSET(r.waits) AS waits_set
+       CHARSET(r.headers) AS headers_set, CHARSET(r.content_type) AS content_type_set, CHARSET(r.waits) AS waits_set, CHARSET(r.place) AS place_set
 FROM (SELECT 1 AS one) AS one LEFT JOIN (
     SELECT mapped_topic AS topic, mapped_key AS record_key, mapped_payload AS payload, mapped_headers AS headers,
            mapped_content_type AS content_type, mapped_waits AS waits, mapped_order AS place
@@ -131,3 +132,32 @@ SET p.probe_at = UTC_TIMESTAMP(6);
 -- name: unpark
 DELETE p FROM JSON_TABLE(%(keys)s, '$[*]' COLUMNS (lane text CHARACTER SET utf8mb4 PATH '$')) AS j
 STRAIGHT_JOIN hookwire_parked_rows p FORCE INDEX (PRIMARY) ON p.outbox = %(outbox)s AND p.lane = CAST(j.lane AS BINARY);
+
+-- name: create_offsets
+-- How far the rows of an append-only table were sent. A person may set `place`.
+CREATE TABLE IF NOT EXISTS hookwire_offsets (
+    outbox varchar(200) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL PRIMARY KEY,
+    place bigint NOT NULL
+) ENGINE = InnoDB;
+
+-- name: horizon
+-- Return the highest offset that is committed.
+SELECT MAX(mapped_order) AS place FROM mapped_table;
+
+-- name: claim_behind
+-- Return the first rows behind the table's offset, up to another one, in their order.
+SELECT r.row_id, r.topic, r.record_key, r.payload, r.headers, r.content_type, r.place
+FROM (SELECT CAST(mapped_id AS CHAR) AS row_id, mapped_topic AS topic, CONVERT(mapped_key USING utf8mb4) AS record_key,
+             mapped_payload AS payload, mapped_headers AS headers, mapped_content_type AS content_type,
+             mapped_order AS place
+      FROM mapped_table mapped_hint) AS r
+WHERE EXISTS (SELECT 1 FROM hookwire_terms t WHERE t.sink = %(outbox)s AND t.term = %(term)s)
+  AND r.place > COALESCE((SELECT o.place FROM hookwire_offsets o WHERE o.outbox = %(outbox)s), -9223372036854775808)
+  AND r.place <= %(until)s
+ORDER BY r.place LIMIT %(limit)s;
+
+-- name: advance
+-- Set the table's offset forward, if the term still holds.
+INSERT INTO hookwire_offsets (outbox, place)
+SELECT t.sink, %(place)s FROM hookwire_terms t WHERE t.sink = %(outbox)s AND t.term = %(term)s
+ON DUPLICATE KEY UPDATE place = GREATEST(place, VALUES(place));
