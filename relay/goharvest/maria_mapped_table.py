@@ -111,6 +111,8 @@ class MariaMappedTable:
             raise TableRefused(f"{self.name} has no column {name}, or our user may not see the table")
         if found[0]["unique_index"] is None:
             raise TableRefused(f"the column {name} of {self.name} needs a unique index of its own, to find rows by it")
+        if found[0]["is_nullable"] == "YES":
+            raise TableRefused(f"the column {name} of {self.name} may be NULL, and such rows could not be found again")
         return found[0]
 
     @property

@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS hookwire_parked_rows (
 -- name: column_of_id
 -- Return the type of the column of ids, and a unique index that has this column alone.
 SELECT c.data_type AS type, c.column_type AS full_type, c.character_set_name AS charset, c.collation_name AS collation,
-       c.character_maximum_length AS length_max, (
+       c.character_maximum_length AS length_max, c.is_nullable AS is_nullable, (
            SELECT MIN(s.index_name) FROM information_schema.statistics s
            WHERE s.table_schema = c.table_schema AND s.table_name = c.table_name AND s.column_name = c.column_name
              AND s.non_unique = 0 AND s.seq_in_index = 1 AND s.sub_part IS NULL AND NOT EXISTS (
