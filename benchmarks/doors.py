@@ -92,7 +92,7 @@ async def _webhooks(harness: Harness, seconds: float, rounds: int) -> list[str]:
     for other in ("publish", "publish with an Idempotency-Key"):
         ratios = [part["signed webhook"] / part[other] for part in (service, both)]
         bar = " (bar 1.2)" if other == "publish" else ""
-        lines.append(f"webhook beside {other}: {ratios[0]:.2f} of the service{bar}, {ratios[1]:.2f} with the database")
+        lines.append(f"webhook beside {other}: {ratios[0]:.2f} of the service, {ratios[1]:.2f} with the database{bar}")
     return lines
 
 

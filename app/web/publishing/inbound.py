@@ -65,6 +65,7 @@ class Inbound:
             "hookwire_inbound_requests_total", "Requests at the doors of inbound sources, by outcome.",
             ["source", "outcome"], registry=registry,
         )  # fmt: skip
+        self._counts: dict[tuple[str, str], Counter] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; raises :class:`Problem` for everything that is refused."""
@@ -157,14 +158,21 @@ class Inbound:
         return accepted
 
     def _keep(self, request: InboundRequest) -> None:
-        self._requests.labels(request.source, request.outcome).inc()
+        self._count(request.source, request.outcome)
         self._latest.add(request)
+
+    def _count(self, source: str, outcome: str) -> None:
+        """Count a request; sources are those that exist."""
+        count = self._counts.get((source, outcome))
+        if count is None:
+            count = self._counts[source, outcome] = self._requests.labels(source, outcome)
+        count.inc()
 
     def _refuse(
         self, door: InboundSource | None, address: str, body: bytes, reason: str, detail: str, delivery_id: str | None
     ) -> None:
         if door is None:
-            self._requests.labels("", "refused").inc()
+            self._count("", "refused")
             return
         self._keep(
             InboundRequest(

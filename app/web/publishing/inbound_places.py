@@ -7,8 +7,6 @@ bits, cannot take all places of a door. All doors together leave places and memo
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from app.web.problem import Problem
@@ -38,9 +36,8 @@ class Places:
         self._doors: dict[str, int] = {}
         self._addresses: dict[str, int] = {}
 
-    @contextmanager
-    def take(self, door: str, address: str) -> Iterator[HeldPlace]:
-        """Hold a place of a door, which need not exist; raises ``Problem``: busy."""
+    def take(self, door: str, address: str) -> HeldPlace:
+        """Hold a place of a door, which need not exist, until the end of a ``with``; raises ``Problem``: busy."""
         network = network_of(address)  # none: a Unix socket, whose other end is a proxy
         at_door, of_network = self._doors.get(door, 0), self._addresses.get(network or "", 0)
         is_full = at_door >= self._of_door or self._taken >= self._in_all
@@ -49,14 +46,14 @@ class Places:
         self._doors[door] = at_door + 1
         self._addresses[network or ""] = of_network + 1
         self._taken += 1
-        place = HeldPlace(self)
-        try:
-            yield place
-        finally:
-            self._bytes -= place.size_bytes
-            _give_back(self._doors, door)
-            _give_back(self._addresses, network or "")
-            self._taken -= 1
+        return HeldPlace(self, door, network or "")
+
+    def give_back(self, door: str, network: str, size_bytes: int) -> None:
+        """Free a place that was held, with the bytes of its body."""
+        self._bytes -= size_bytes
+        _give_back(self._doors, door)
+        _give_back(self._addresses, network)
+        self._taken -= 1
 
     def has_room(self, size_bytes: int) -> bool:
         """Count bytes of a body; return whether all bodies together are within the bound."""
@@ -65,11 +62,21 @@ class Places:
 
 
 class HeldPlace:
-    """The place of one request, with the bytes of its body that have come."""
+    """The place of one request, with the bytes of its body that have come. The end of its ``with`` gives it back."""
 
-    def __init__(self, places: Places) -> None:
+    __slots__ = ("_door", "_network", "_places", "size_bytes")
+
+    def __init__(self, places: Places, door: str, network: str) -> None:
         self._places = places
+        self._door = door
+        self._network = network
         self.size_bytes = 0
+
+    def __enter__(self) -> HeldPlace:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._places.give_back(self._door, self._network, self.size_bytes)
 
     def add(self, size_bytes: int) -> None:
         """Count a part of the body; raises ``Problem``: busy."""
