@@ -2340,6 +2340,20 @@ COMMENT ON COLUMN hookwire.outbox.layout IS 'The layout under which the shard wa
 
 COMMENT ON COLUMN hookwire.outbox.shard IS 'One of 64 parts of the key space; of an event without a key, a part by its id.';
 
+CREATE TABLE hookwire.outbox_offsets (
+    outbox text NOT NULL,
+    place bigint NOT NULL,
+    moved_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE hookwire.outbox_offsets IS 'How far the rows of an append-only outbox table of others were sent.';
+
+COMMENT ON COLUMN hookwire.outbox_offsets.outbox IS 'The table, quoted as PostgreSQL quotes it.';
+
+COMMENT ON COLUMN hookwire.outbox_offsets.place IS 'The offset of the last row that was sent, with all before it. A person may set it.';
+
+COMMENT ON COLUMN hookwire.outbox_offsets.moved_at IS 'When a row was sent last.';
+
 CREATE TABLE hookwire.process_states (
     process text NOT NULL,
     kind text NOT NULL,
@@ -3187,6 +3201,9 @@ ALTER TABLE ONLY hookwire.migrations
 
 ALTER TABLE ONLY hookwire.number_marks
     ADD CONSTRAINT number_marks_pkey PRIMARY KEY (sequence);
+
+ALTER TABLE ONLY hookwire.outbox_offsets
+    ADD CONSTRAINT outbox_offsets_pkey PRIMARY KEY (outbox);
 
 ALTER TABLE ONLY hookwire.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (sink, shard, id);

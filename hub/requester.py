@@ -1,4 +1,4 @@
-"""Requester: the network that a WebSub request comes from, and how much it may ask for (FS-04).
+"""Requester: the network that a WebSub request comes from, and how much it may ask for.
 
     too many wait? --> a token of its network --> a known pair, or room for one more subscription?
 
@@ -10,6 +10,8 @@ subscriptions of a network and of a callback's host is limited. Renewals are alw
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
+from typing import Final
 
 from db.pool import Session
 from hub.form import FormRefused, Mode
@@ -17,14 +19,22 @@ from hub.options import HubOptions
 
 __all__ = ["bucket_of", "check_pending", "check_room", "network_of"]
 
+_ADDRESSES_MAX: Final = 4_096
+_ADDRESS_CHARACTERS_MAX: Final = 64
 _WAIT_SECONDS = 10
 """When to retry where too many requests wait: after the longest verification."""
 
 
 def network_of(address: str | None) -> str | None:
     """Return the network of an address; None if it has none, as for a Unix socket."""
+    address = address or ""
+    return _network_of(address) if len(address) <= _ADDRESS_CHARACTERS_MAX else None
+
+
+@lru_cache(maxsize=_ADDRESSES_MAX)
+def _network_of(address: str) -> str | None:
     try:
-        ip = ipaddress.ip_address((address or "").partition("%")[0])
+        ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return None
     if isinstance(ip, ipaddress.IPv6Address):

@@ -18,6 +18,7 @@ from db.errors import Busy, OutcomeUnknown, Refused, Unavailable
 from db.names import NamesInUse, TooManyNames
 from db.pool import Database, Row
 from event.cloudevents import CloudEventError
+from event.digest import short_digest
 from event.event import Draft
 from event.tombstone import TOMBSTONE_HEADER
 from event.topic import TopicError, is_reserved, validate_key, validate_topic
@@ -45,7 +46,7 @@ class PublishingSink:
 
     def __init__(self, database: Database, outbox: str, event_bytes_max: int) -> None:
         self._database = database
-        self._outbox = hashlib.sha256(outbox.encode()).hexdigest()[:16]
+        self._outbox = short_digest(outbox)
         self._event_bytes_max = event_bytes_max
         self._topics = NamesInUse(database, "topic")
 

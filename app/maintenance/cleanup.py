@@ -1,13 +1,13 @@
 """Clean-up: what has to be done once a minute. Any number of processes may run it.
 
-It makes partitions far ahead. It deletes old idempotency keys, kept answers, sessions and former audiences. It cancels
-deliveries of ended subscriptions, watches incidents, and folds the ledger and the rollups.
+It makes partitions far ahead. It deletes old idempotency keys, kept answers, sessions, former audiences and requests at
+inbound sources. It cancels deliveries of ended subscriptions, watches incidents, and folds the ledger and the rollups.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import structlog
 
@@ -22,6 +22,8 @@ __all__ = ["Cleanup"]
 
 _log = structlog.get_logger(__name__)
 _BATCH = 5_000
+_INBOUND_REQUEST_SECONDS: Final = 7 * 86_400
+"""How long the last requests at an inbound source are kept: a refused body may be somebody's data."""
 
 
 class Cleanup(Periodic):
@@ -51,6 +53,7 @@ class Cleanup(Periodic):
             lambda: self._database.execute("event.purge_idempotency_keys", self._idempotency_seconds)
         )
         await self._in_batches(lambda: self._database.execute("event.purge_delivery_ids", self._idempotency_seconds))
+        await self._in_batches(lambda: self._database.execute("inbound.purge_requests", _INBOUND_REQUEST_SECONDS))
         await self._in_batches(lambda: self._database.execute("answer.purge", self._idempotency_seconds))
         await self._in_batches(lambda: self._database.execute("sign_in.purge"))
         await self._database.execute("pull.expire_idle")

@@ -18,8 +18,8 @@ class OutboxSettings(SettingsPart):
 
     outbox_url: SecretStr | None = Field(
         None,
-        description="For relay --compat-table and pump --outbox: the MariaDB (10.6 or newer) or MySQL (8.0.15) that "
-        "holds the outbox, e.g. mysql://user:secret@host:3306/database; default: it is in PostgreSQL.",
+        description="For relay --compat-table, relay --table and pump: the MariaDB (10.6 or newer) or MySQL (8.0.15) "
+        "that holds the outbox, e.g. mysql://user:secret@host:3306/database; default: it is in PostgreSQL.",
     )
     outbox_mode: Literal["compat", "fast"] = Field(
         "compat",

@@ -73,6 +73,7 @@ from app.web.repeats import Repeats
 from app.web.route_needs import RouteNeeds
 from db.errors import Busy, DatabaseError, OutcomeUnknown, ServerTrouble, Unavailable
 from db.names import TooManyNames
+from db.secret_box import SecretBoxError
 from hub.acceptance import Hub
 from hub.keys import Keys
 
@@ -228,14 +229,20 @@ class _Fork:
 
 
 def _install_database_handlers(api: FastAPI, problems: Problems) -> None:
-    """Turn operating errors of the database into 503, and a name beyond the limits into 409. Data that the database
-    refuses is our own mistake and stays a 500.
+    """Turn operating errors of the database, and secrets that cannot be read, into 503, and a name beyond the limits
+    into 409. Data that the database refuses is our own mistake and stays a 500.
     """
 
     async def refuse(request: Request, error: Exception) -> Response:
         return problems.response(Problem("too-many-names", str(error)), request_id_of(request.scope))
 
     api.add_exception_handler(TooManyNames, refuse)
+
+    async def lacks_key(request: Request, error: Exception) -> Response:
+        _log.error("secret_unreadable", request_id=request_id_of(request.scope), error=str(error))
+        return problems.response(Problem("secret-unreadable"), request_id_of(request.scope))
+
+    api.add_exception_handler(SecretBoxError, lacks_key)
 
     async def answer(request: Request, error: Exception) -> Response:
         assert isinstance(error, DatabaseError)

@@ -360,7 +360,7 @@ BEGIN
            ARRAY(SELECT m FROM unnest(made) AS m WHERE m.n = s.n AND m.subscription_id IS NOT NULL)
     FROM unnest(stored_items, stored_ids, stored_ordered) AS s(n, id, ordered);
 
-    IF has_names THEN
+    IF has_names AND cardinality(stored_items) < cardinality(units) THEN
         IF EXISTS (
             SELECT FROM unnest(units, topics, idempotency_keys, digests) WITH ORDINALITY
                             AS d(unit, topic, idempotency_key, digest, n)

@@ -29,9 +29,12 @@ __all__ = [
     "MariaDatabase",
     "MariaOptions",
     "as_json",
+    "for_mapped_outbox",
     "for_outbox",
     "maria_options",
     "open_maria",
+    "quoted_identifier",
+    "quoted_maria_table",
     "table_parts",
 ]
 
@@ -39,6 +42,7 @@ _URL = "must be mysql://user:password@host:3306/database"
 _IDENTIFIER = r"(?:[A-Za-z_][A-Za-z0-9_$]*|`(?:[^`\x00]|``)+`)"
 _TABLE = re.compile(rf"{_IDENTIFIER}(?:\.{_IDENTIFIER})?", re.ASCII)
 _PLACEHOLDER = re.compile(r"\bcompat_outbox\b")
+_MAPPED = re.compile(r"\bmapped_[a-z_]+\b")
 _STATEMENTS = load(Path(__file__).parents[1] / "sql" / "mariadb")
 
 _FOUND_ROWS = 1 << 1  # a flag of the client: UPDATE counts matched rows, also those whose values stay equal
@@ -110,14 +114,32 @@ def _unquoted(part: str) -> str:
     return part[1:-1].replace("``", "`") if part.startswith("`") else part
 
 
-def _quoted(part: str) -> str:
-    return "`" + part.replace("`", "``") + "`"
+def quoted_identifier(name: str) -> str:
+    """Return a name in backticks."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def quoted_maria_table(table: str) -> str:
+    """Return a table's quoted name; raise ValueError as :func:`table_parts`."""
+    return ".".join(quoted_identifier(part) for part in table_parts(table) if part is not None)
+
+
+def for_mapped_outbox(parts: Mapping[str, str]) -> Mapping[str, str]:
+    """Return all statements, those of ``mapped.sql`` for this table. ``parts`` has a text of SQL for each word there
+    that begins with "mapped"; the texts are an operator's own.
+    """
+    literals = {word: text.replace("%", "%%") for word, text in parts.items()}  # the driver formats the text
+    return MappingProxyType(
+        {
+            name: _MAPPED.sub(lambda found: literals[found[0]], text) if name.startswith("mapped.") else text
+            for name, text in _STATEMENTS.items()
+        }
+    )
 
 
 def for_outbox(table: str) -> tuple[str, Mapping[str, str]]:
     """Return a table's quoted name, and the statements for it; raise ValueError as :func:`table_parts`."""
-    database, name = table_parts(table)
-    quoted = _quoted(name) if database is None else f"{_quoted(database)}.{_quoted(name)}"
+    quoted = quoted_maria_table(table)
     literal = quoted.replace("%", "%%")  # the driver formats the text
     return quoted, MappingProxyType(
         {key: _PLACEHOLDER.sub(lambda _: literal, text) for key, text in _STATEMENTS.items()}
@@ -149,6 +171,11 @@ class MariaDatabase:
         async with self._cursor(name, values) as cursor:
             rows: Sequence[Mapping[str, Any]] = await cursor.fetchall()
             return rows
+
+    async def types(self, name: str, **values: object) -> tuple[Mapping[str, int], Mapping[str, Any]]:
+        """Return the driver's numbers of the types of a statement's columns, and its first row."""
+        async with self._cursor(name, values) as cursor:
+            return {column[0]: column[1] for column in cursor.description}, await cursor.fetchone()
 
     async def fetchval(self, name: str, **values: object) -> Any:
         """Return the first column of the first row, or None."""

@@ -25,6 +25,13 @@ SELECT s.name, s.preset, s.settings::text AS settings, s.remember_seconds, s.rat
        (SELECT max(r.arrived_at) FROM hookwire.inbound_requests r WHERE r.source = s.name AND r.outcome = 'refused') AS refused_at
 FROM hookwire.inbound_sources s WHERE s.name > $1 ORDER BY s.name LIMIT $2;
 
+-- name: with_requests
+-- Return a door with the times of its last requests.
+SELECT s.name, s.preset, s.settings::text AS settings,
+       (SELECT max(r.arrived_at) FROM hookwire.inbound_requests r WHERE r.source = s.name AND r.outcome = 'accepted') AS accepted_at,
+       (SELECT max(r.arrived_at) FROM hookwire.inbound_requests r WHERE r.source = s.name AND r.outcome = 'refused') AS refused_at
+FROM hookwire.inbound_sources s WHERE s.name = $1;
+
 -- name: secrets
 -- Return the secrets that are valid now, newest first.
 SELECT c.number, c.key_id, c.sealed, c.created_at, c.expires_at FROM hookwire.inbound_secrets c
@@ -62,6 +69,13 @@ DELETE FROM hookwire.inbound_requests r WHERE r.id IN (
     SELECT o.id FROM (SELECT DISTINCT a.source, a.outcome FROM added a) AS d CROSS JOIN LATERAL (
         SELECT x.id FROM hookwire.inbound_requests x WHERE x.source = d.source AND x.outcome = d.outcome
         ORDER BY x.arrived_at DESC OFFSET $11) AS o);
+
+-- name: purge_requests
+-- Delete requests that are older than $1 seconds.
+DELETE FROM hookwire.inbound_requests r
+WHERE r.ctid = ANY (ARRAY(
+    SELECT o.ctid FROM hookwire.inbound_requests o
+    WHERE o.arrived_at < now() - make_interval(secs => $1::double precision) LIMIT 5000));
 
 -- name: requests
 -- Return the last requests at a door, newest first. $3: with the bodies.

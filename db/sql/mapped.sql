@@ -74,14 +74,14 @@ SET row_id = excluded.row_id, topic = excluded.topic, reason = excluded.reason, 
 SELECT format_type(pg_typeof(r.row_id), -1) AS id, format_type(pg_typeof(r.topic), -1) AS topic,
        format_type(pg_typeof(r.key), -1) AS key, format_type(pg_typeof(r.payload), -1) AS payload,
        format_type(pg_typeof(r.headers), -1) AS headers, format_type(pg_typeof(r.content_type), -1) AS content_type,
-       format_type(pg_typeof(r.waits), -1) AS waits
+       format_type(pg_typeof(r.waits), -1) AS waits, format_type(pg_typeof(r.place), -1) AS offset_type
 FROM (SELECT 1) AS one LEFT JOIN (
     SELECT mapped_id AS row_id, mapped_topic AS topic, mapped_key AS key, mapped_payload AS payload,
            mapped_headers AS headers, mapped_content_type AS content_type, mapped_waits AS waits, mapped_order AS place
     FROM mapped_table LIMIT 0) AS r ON true;
 
 -- name: rights_missing
--- Return the missing rights on the table. $2: rows are marked, not deleted.
+-- Return the missing rights on the table. $2: rows are marked, not deleted; NULL: they are neither.
 SELECT concat_ws(', ', CASE WHEN NOT has_table_privilege(t, 'SELECT') THEN 'SELECT' END,
                        CASE WHEN $2 AND NOT has_any_column_privilege(t, 'UPDATE') THEN 'UPDATE' END,
                        CASE WHEN NOT $2 AND NOT has_table_privilege(t, 'DELETE') THEN 'DELETE' END)
@@ -101,3 +101,29 @@ FROM to_regclass($1::text) AS t JOIN pg_stat_user_tables s
 -- Publish rows as events, up to the first whose key is held. The row's id is the idempotency key.
 SELECT p.item, p.outcome FROM hookwire.publish_batch('default', $1::integer[], $2::text[], $3::text[], $4::text[], $5::text[],
     $6::bytea[], $7::text[], $8::bytea[], false, prefix => true) AS p ORDER BY p.item;
+
+-- name: horizon
+-- Return the highest offset that is committed, the first transaction id that is not given out yet, and the lowest that
+-- still runs. What was drawn before belongs to ids below the former.
+SELECT (SELECT r.place FROM (SELECT mapped_order AS place FROM mapped_table) AS r
+        WHERE r.place IS NOT NULL ORDER BY r.place DESC LIMIT 1)::bigint AS place,
+       pg_snapshot_xmax(s.snapshot)::text::bigint AS next_id, pg_snapshot_xmin(s.snapshot)::text::bigint AS oldest_id
+FROM (SELECT pg_current_snapshot() AS snapshot) AS s;
+
+-- name: claim_behind
+-- Return the first rows behind the table's offset, up to the offset $4, in their order.
+SELECT r.row_id::text AS row_id, r.topic, r.key, r.payload, r.headers, r.content_type, r.place
+FROM (SELECT mapped_id AS row_id, mapped_topic AS topic, mapped_key AS key, mapped_payload AS payload,
+             mapped_headers AS headers, mapped_content_type AS content_type, mapped_order AS place
+      FROM mapped_table) AS r
+WHERE EXISTS (SELECT FROM hookwire.relay_terms t WHERE t.sink = $1 AND t.grp = $2 AND t.term = $3)
+  AND r.place > coalesce((SELECT o.place FROM hookwire.outbox_offsets o WHERE o.outbox = $1), -9223372036854775808)
+  AND r.place <= $4::bigint
+ORDER BY r.place LIMIT $5;
+
+-- name: advance
+-- Set the table's offset forward to $4, if the term still holds.
+INSERT INTO hookwire.outbox_offsets AS o (outbox, place)
+SELECT $1, $4 WHERE EXISTS (SELECT FROM (SELECT FROM hookwire.relay_terms t
+                                         WHERE t.sink = $1 AND t.grp = $2 AND t.term = $3 FOR KEY SHARE) AS mine)
+ON CONFLICT (outbox) DO UPDATE SET place = greatest(o.place, excluded.place), moved_at = clock_timestamp();

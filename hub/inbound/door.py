@@ -92,6 +92,7 @@ class InboundSource:
 
         The setting ``topic`` is a template with ``{type}`` and ``{source}``. ``id``, ``type`` and ``key`` are
         references, ``headers`` are names that the event keeps, and ``scheme`` has parts of :class:`SignatureScheme`.
+        An empty list of references is none: without an id, for example, no repeat is known.
         """
         known = PRESETS.get(preset)
         if known is None:
@@ -116,8 +117,8 @@ class InboundSource:
             preset=preset,
             scheme=scheme,
             topic=topic,
-            ids=references["id"] or known.ids,
-            types=references["type"] or known.types,
+            ids=known.ids if settings.get("id") is None else references["id"],
+            types=known.types if settings.get("type") is None else references["type"],
             key=references["key"][0] if references["key"] else None,
             headers=known.headers if headers is None else _kept(headers, scheme),
             handshake=known.handshake,

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any
 
 from db.pool import Database, Row, Session
-from db.secret_box import SecretBox
+from db.secret_box import SecretBox, SecretBoxError
 from hub.inbound.door import REMEMBER_SECONDS_MAX, DoorRefused, InboundSource
 from hub.inbound.preset import PRESETS
 from hub.inbound.scheme import SchemeRefused
@@ -57,8 +57,8 @@ class Doors:
     ) -> tuple[bool, str | None]:  # fmt: skip
         """Make a door, or change it. Return whether it is new, and the secret that was made for it, if one was.
 
-        Without ``secret`` a door keeps the one that it has; a new one gets a secret of the hub's. Raises
-        :class:`DoorRefused`.
+        Without ``secret`` a door keeps the one that it has; a new one gets a secret of the hub's. A former secret that
+        cannot be read is over at once. Raise :class:`DoorRefused`, and ``SecretBoxError`` if it has to be kept.
         """
         door = InboundSource.made(name, preset, settings, rate_per_minute)
         known = PRESETS[preset]
@@ -74,13 +74,13 @@ class Doors:
                 if known.sender_makes_secret:
                     raise DoorRefused(f"{known.title} makes the secret: copy it from there")
                 secret = made = door.scheme.new_secret()
-            former = (await self._texts(session, name))[:1]
+            former, is_readable = await self._former(session, name, must_be_read=secret is None)
             if secret is None or [secret] == former:
                 _check(door, former[0], "the secret that this source has: give a new one")
             else:
                 _check(door, secret)
                 # A former secret that this scheme cannot use is over at once.
-                overlap = overlap_seconds if all(_fits(door, text) for text in former) else 0.0
+                overlap = overlap_seconds if is_readable and all(_fits(door, text) for text in former) else 0.0
                 key_id, sealed = self._box.seal(secret.encode(), _context(name, number))
                 await session.execute("inbound.add_secret", name, number, key_id, sealed, overlap)
         return bool(is_new), made
@@ -105,6 +105,15 @@ class Doors:
         """Return the text of the secret with which the hub signs an example; None: there is no door or no secret."""
         texts = await self._texts(self._database, name)
         return texts[0] if texts else None
+
+    async def _former(self, session: Session, name: str, *, must_be_read: bool) -> tuple[list[str], bool]:
+        """Return the newest secret, if there is one, and whether it can be read."""
+        try:
+            return (await self._texts(session, name))[:1], True
+        except SecretBoxError:
+            if must_be_read:
+                raise
+            return [], False
 
     async def _texts(self, session: Session, name: str) -> list[str]:
         return [self._open(name, row) for row in await session.fetch("inbound.secrets", name)]

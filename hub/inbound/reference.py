@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from event.strict_json import check_shape
@@ -21,6 +22,8 @@ _FORM = re.compile(r"header:[a-z0-9][a-z0-9_-]{0,99}|body:[A-Za-z0-9_$-]{1,100}(
 _NO_WORD = re.compile(r"[^A-Za-z0-9_-]+")
 _BETWEEN_WORDS = re.compile(r"[./:]+")
 _TOPIC_MAX: Final = 249
+_KINDS_MAX: Final = 4_096
+_KIND_CHARACTERS_MAX: Final = 200
 
 
 class ReferenceRefused(ValueError):
@@ -50,13 +53,21 @@ def topic_of(template: str, source: str, kind: str | None) -> str:
 
     In the type, ``.``, ``/`` and ``:`` separate words, and any other character that a topic cannot have becomes ``_``.
     """
-    words = [_NO_WORD.sub("_", word) for word in _BETWEEN_WORDS.split(kind or "")]
+    kind = kind or ""
+    return (_known_topic if len(kind) <= _KIND_CHARACTERS_MAX else _topic)(template, source, kind)
+
+
+def _topic(template: str, source: str, kind: str) -> str:
+    words = [_NO_WORD.sub("_", word) for word in _BETWEEN_WORDS.split(kind)]
     text = ".".join(word for word in words if word) or UNKNOWN_TYPE
     made = template.replace("{source}", source).replace("{type}", text)
     made = made[:_TOPIC_MAX].rstrip(".")
     if is_reserved(made):
         raise TopicError("topics that begin with hookwire. are the hub's own")
     return validate_topic(made)
+
+
+_known_topic = lru_cache(maxsize=_KINDS_MAX)(_topic)
 
 
 class SignedRequest:

@@ -33,10 +33,10 @@ The fence is an exclusive lock queue on the publishing connection; see :mod:`rel
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 
+from event.digest import short_digest
 from relay.amqp.link import AmqpOptions, Link
 from relay.amqp.message import Unsendable, message_of, routing_key_of
 from relay.amqp.suspects import Suspects
@@ -131,4 +131,4 @@ def _named(sink: str) -> str:
     """Return the part of the lock queue's name that stands for a sink. No queue's name may have the quotes of a table's
     name, so this is its hash.
     """
-    return sink if sink.isalnum() and sink.isascii() else hashlib.sha256(sink.encode()).hexdigest()[:16]
+    return sink if sink.isalnum() and sink.isascii() else short_digest(sink)

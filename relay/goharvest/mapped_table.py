@@ -9,22 +9,19 @@ later one of its key, unless the application locks the key before it draws the r
 
 from __future__ import annotations
 
-import hashlib
-import itertools
-import json
 import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Final
 
 import structlog
 
 from db.errors import Refused, ServerTrouble
-from db.pool import Database, Row
+from db.pool import Database
 from db.statements import for_mapped
 from relay.election.port import LeadershipLost
+from relay.goharvest.mapped_rows import MappedRows, parked_name
 from relay.goharvest.mapping import OutboxMapping
 from relay.goharvest.outbox_table import (
     PROBE_SECONDS_FIRST,
@@ -38,7 +35,7 @@ from relay.goharvest.outbox_table import (
 from relay.record import Record
 from relay.sink import Refusal, Term
 
-__all__ = ["MappedTable"]
+__all__ = ["MappedTable", "looked_at"]
 
 _log = structlog.get_logger(__name__)
 _TEXTS: Final = ("text", "character varying", "bpchar")
@@ -51,10 +48,36 @@ _TYPES: Final[Mapping[str, Sequence[str]]] = {
     "headers": ("json", "jsonb"),
     "content_type": _TEXTS,
     "waits": ("boolean",),
+    "offset": _NUMBERS,
 }
 """The types of each part, by names without a length. An expression that is left out is a NULL of type text."""
 _UNSEEN_SECONDS: Final = 30.0
-_KEY_BYTES_MAX: Final = 1_000
+
+
+async def looked_at(database: Database, mapping: OutboxMapping) -> Database:
+    """Check the expressions of a mapping, their types by name, and the rights. Return the database with the statements
+    for the table. Raise :class:`TableRefused`, DatabaseError.
+    """
+    try:
+        found = await database.with_statements(for_mapped(mapping.parts())).fetchrow("mapped.types")
+    except (ServerTrouble, Refused) as error:
+        raise TableRefused(f"{mapping.name} cannot be relayed: {error}") from error
+    assert found is not None, "it returns one row"
+    for part, types in _TYPES.items():
+        left_out = part != "waits" and getattr(mapping, part) is None
+        kind = found["offset_type" if part == "offset" else part]
+        if not left_out and kind not in types:
+            raise TableRefused(f"{part} is of the type {kind}, and has to be {', '.join(types)}")
+    is_marked = None if mapping.offset is not None else mapping.mark is not None
+    if missing := await database.fetchval("mapped.rights_missing", mapping.name, is_marked):
+        raise TableRefused(f"{mapping.name} cannot be relayed: our role has no right to {missing} there")
+    payload = mapping.payload if found["payload"] == "bytea" else f"convert_to(({mapping.payload})::text, 'UTF8')"
+    key = None if mapping.key is None else f"({mapping.key})::text"
+    headers = None if mapping.headers is None else f"({mapping.headers})::text"
+    topic = f"({mapping.topic})::text"  # as text, it has no blanks up to a column's length
+    content_type = None if mapping.content_type is None else f"({mapping.content_type})::text"
+    made = replace(mapping, topic=topic, payload=payload, key=key, headers=headers, content_type=content_type)
+    return database.with_statements(for_mapped(made.parts(found["id"])))
 
 
 class MappedTable:
@@ -65,9 +88,7 @@ class MappedTable:
         self._plain = database
         self._mapping = mapping
         self._database = database.with_statements(for_mapped(mapping.parts()))
-        self._numbers = itertools.count(1)
-        self._rows: dict[int, str] = {}
-        self._faults: dict[int, RowFault] = {}
+        self._rows = MappedRows()
         self._term: Term | None = None
         self._identity = str(uuid.uuid4())
         self._has_seen = False
@@ -76,27 +97,7 @@ class MappedTable:
 
     async def look_at(self) -> None:
         """Check the expressions and their types by name; raise :class:`TableRefused`, DatabaseError."""
-        try:
-            found = await self._database.fetchrow("mapped.types")
-        except (ServerTrouble, Refused) as error:
-            raise TableRefused(f"{self.name} cannot be relayed: {error}") from error
-        assert found is not None, "it returns one row"
-        for part, types in _TYPES.items():
-            left_out = part != "waits" and getattr(self._mapping, part) is None
-            if not left_out and found[part] not in types:
-                raise TableRefused(f"{part} is of the type {found[part]}, and has to be {', '.join(types)}")
-        if missing := await self._database.fetchval("mapped.rights_missing", self.name, self._mapping.mark is not None):
-            raise TableRefused(f"{self.name} cannot be relayed: our role has no right to {missing} there")
-        mapping = self._mapping
-        payload = mapping.payload if found["payload"] == "bytea" else f"convert_to(({mapping.payload})::text, 'UTF8')"
-        key = None if mapping.key is None else f"({mapping.key})::text"
-        headers = None if mapping.headers is None else f"({mapping.headers})::text"
-        topic = f"({mapping.topic})::text"  # as text, it has no blanks up to a column's length
-        content_type = None if mapping.content_type is None else f"({mapping.content_type})::text"
-        made = replace(
-            mapping, topic=topic, payload=payload, key=key, headers=headers, content_type=content_type
-        ).parts(found["id"])
-        self._database = self._plain.with_statements(for_mapped(made))
+        self._database = await looked_at(self._plain, self._mapping)
 
     @property
     def leader_id(self) -> str:
@@ -118,25 +119,25 @@ class MappedTable:
         self._begin_batch(term)
         self._has_seen = self._has_seen or bool(rows)
         await self._look_for_unseen()
-        return [self._record(row) for row in rows]
+        return [self._rows.record(row) for row in rows]
 
     async def mark_due(self, term: Term) -> Due:
         """Claim the first rows of the parked keys that may be tried again."""
         rows = await self._database.fetch("mapped.claim_due", self.name, term.group, term.number, PROBES_MAX)
         self._begin_batch(term)
-        there = [self._record(row) for row in rows if row["row_id"] is not None]
+        there = [self._rows.record(row) for row in rows if row["row_id"] is not None]
         return Due(there, [row["parked_key"] for row in rows if row["row_id"] is None])
 
     def fault(self, record: Record) -> RowFault | None:
         """Return why a row can be no record; None: it can."""
-        return self._faults.get(record.id)
+        return self._rows.fault(record)
 
     async def purge(self, ids: Collection[int]) -> None:
         """Delete or mark confirmed rows. Raise :class:`LeadershipLost` when the term is over, and :class:`TableRefused`
         when rows stay as they were: each claim would find and send them again.
         """
         assert self._term is not None, "rows to purge were claimed under a term"
-        rows = [self._rows[number] for number in ids if number in self._rows]
+        rows = self._rows.ids_of(ids)
         given = self.name, self._term.group, self._term.number, rows
         if self._mapping.mark is None:
             found = await self._database.fetchrow("mapped.purge", *given)
@@ -159,7 +160,7 @@ class MappedTable:
         """Park the keys of refused records; raise :class:`LeadershipLost` when the term is over."""
         parked = await self._database.execute(
             "mapped.park", self.name, term.group, term.number,
-            [_parked(lane_of(r.record)) for r in refusals], [r.record.event_id for r in refusals],
+            [parked_name(lane_of(r.record)) for r in refusals], [r.record.event_id for r in refusals],
             [r.record.topic for r in refusals], [r.reason for r in refusals], PROBE_SECONDS_FIRST, PROBE_SECONDS_MAX,
             [r.detail for r in refusals],
         )  # fmt: skip
@@ -168,30 +169,12 @@ class MappedTable:
 
     async def unpark(self, keys: Collection[str]) -> None:
         """Unpark keys."""
-        await self._database.execute("compat.unpark", self.name, [_parked(key) for key in keys])
+        await self._database.execute("compat.unpark", self.name, [parked_name(key) for key in keys])
         _log.info("compat_keys_go_on", outbox=self.name, keys=len(keys))
 
     def _begin_batch(self, term: Term) -> None:
-        """Forget the rows of the batch before: it is settled, or its purge would have been tried again first."""
         self._term = term
         self._rows.clear()
-        self._faults.clear()
-
-    def _record(self, row: Row) -> Record:
-        number = next(self._numbers)
-        self._rows[number] = row["row_id"]
-        headers = _headers(row["headers"])
-        if row["topic"] is None:
-            self._faults[number] = RowFault("topic_missing", "its topic is NULL")
-        elif headers is None:
-            self._faults[number] = RowFault("headers_malformed", "its headers are no object of texts and numbers")
-        named = headers or ()
-        return Record(
-            id=number, shard=0, event_id=row["row_id"], tenant="default", topic=row["topic"] or "", key=row["key"],
-            sequence=None, content_type=row["content_type"], headers={name.lower(): text for name, text in named},
-            payload=row["payload"] or b"", accepted_at=datetime.now(UTC), kafka_topic=row["topic"],
-            kafka_headers=tuple((name, text.encode()) for name, text in named), tombstone=row["payload"] is None,
-        )  # fmt: skip
 
     async def _look_for_unseen(self) -> None:
         """Warn where rows have no id, and where rows are inserted and none is ever seen.
@@ -212,36 +195,3 @@ class MappedTable:
                 hint="the application deletes its rows in the transaction that inserts them; let the relay delete them",
             )  # fmt: skip
         self._inserted = inserted
-
-
-def _parked(lane: str) -> str:
-    """Return the text by which a key is parked: its hash if it is long, because an index holds it."""
-    key = lane.encode()
-    return lane if len(key) <= _KEY_BYTES_MAX else f"sha256:{hashlib.sha256(key).hexdigest()}"
-
-
-def _headers(text: str | None) -> tuple[tuple[str, str], ...] | None:
-    """Return the headers of a row; None if they are none. JSON may hold half of a surrogate pair, a number that is too
-    long for Python, or too many levels.
-    """
-    try:
-        found = json.loads(text) if text is not None else {}
-        named = _named(found)
-        "".join(f"{name}{value}" for name, value in named or ()).encode()
-    except (ValueError, RecursionError):
-        return None
-    return named
-
-
-def _named(found: object) -> tuple[tuple[str, str], ...] | None:
-    if found is None:
-        return ()
-    if not isinstance(found, dict):
-        return None
-    named = []
-    for name, value in found.items():
-        if isinstance(value, (dict, list)):
-            return None
-        if value is not None:
-            named.append((name, value if isinstance(value, str) else json.dumps(value)))
-    return tuple(named)

@@ -8,7 +8,7 @@ from db.errors import Refused
 from db.mariadb.database import MariaDatabase, for_outbox, table_parts
 from relay.goharvest.outbox_table import TableRefused
 
-__all__ = ["ensure_tables"]
+__all__ = ["ensure_mapped_tables", "ensure_tables"]
 
 _KEY_BYTES_MAX = 2_048  # as installation.create_parked has it
 
@@ -18,12 +18,27 @@ async def ensure_tables(database: MariaDatabase, table: str) -> str:
     if await database.fetchval("installation.made") < 3:
         for name in ("installation", "terms", "parked"):
             await database.execute(f"installation.create_{name}")
-    incarnation = await database.fetchval("installation.incarnation")
-    if incarnation is None:
-        await database.execute("installation.incarnate", incarnation=secrets.token_hex(4))
-        incarnation = await database.fetchval("installation.incarnation")
+    incarnation = await _incarnation(database)
     await _look_at(database, table)
-    return str(incarnation)
+    return incarnation
+
+
+async def ensure_mapped_tables(database: MariaDatabase) -> str:
+    """Create the missing tables that a mapped outbox needs; return our id. Raise DatabaseError."""
+    if await database.fetchval("mapped.made") < 4:
+        for name in ("installation.create_installation", "installation.create_terms"):
+            await database.execute(name)
+        await database.execute("mapped.create_parked")
+        await database.execute("mapped.create_offsets")
+    return await _incarnation(database)
+
+
+async def _incarnation(database: MariaDatabase) -> str:
+    found = await database.fetchval("installation.incarnation")
+    if found is None:
+        await database.execute("installation.incarnate", incarnation=secrets.token_hex(4))
+        found = await database.fetchval("installation.incarnation")
+    return str(found)
 
 
 async def _look_at(database: MariaDatabase, table: str) -> None:

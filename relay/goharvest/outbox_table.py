@@ -1,8 +1,8 @@
 """Outbox table: the port of the compat harvester to a table of others, goharvest's or any.
 
-Adapters: :mod:`relay.goharvest.compat_table` (PostgreSQL), :mod:`relay.goharvest.maria_table` (MariaDB and MySQL),
-:mod:`relay.goharvest.mapped_table` (any table in PostgreSQL). The former two pass
-``tests/relay/goharvest/test_compat.py``.
+Adapters: :mod:`relay.goharvest.compat_table` (PostgreSQL), :mod:`relay.goharvest.maria_table` (MariaDB and MySQL)
+for goharvest's table, which pass ``tests/relay/goharvest/test_compat.py``. For any table there are
+:mod:`relay.goharvest.mapped_table` (PostgreSQL) and :mod:`relay.goharvest.maria_mapped_table` (MariaDB and MySQL).
 """
 
 from __future__ import annotations

@@ -99,6 +99,7 @@ ELSEWHERE = {
             "ledger",
             "ledger_entries",
             "number_marks",
+            "outbox_offsets",
             "process_states",
             "relay_batch_numbers",
             "relay_batches",
@@ -132,7 +133,7 @@ ELSEWHERE = {
     "holds": _WAITING,
     "audit": "who did what and why; a hold's entry names its key, until HOOKWIRE_HISTORY_RETENTION_DAYS are over",
     "foreign_topics": "digests of entries of another publisher's feed",
-    "inbound_requests": "the last 20 refused bodies of a door, which never became events; later requests replace them",
+    "inbound_requests": "the last 20 refused bodies of a door, which never became events; they end after seven days",
     "source_refusals": "records and messages that never became events; they end by a person or by age",
     "job_requests": "who asked for a job over the API; a job of an event has no such row",
     "kept_answers": "answers to POSTs other than publishing, until HOOKWIRE_IDEMPOTENCY_SECONDS are over",
@@ -179,6 +180,7 @@ messages: content_type headers key last_reason payload queue receiver tenant typ
 migrations: checksum name
 number_marks: sequence
 outbox: sink
+outbox_offsets: outbox
 process_states: kind name process reason state
 queues: made_by name owner tenant
 rabbithub_resources: exchange_type kind name tenant vhost

@@ -132,6 +132,7 @@ async def test_every_table_of_users_data_carries_the_tenant(database_url: str) -
         "migrations",
         "number_marks",
         "outbox",
+        "outbox_offsets",
         "process_states",
         "rabbithub_subscriptions",
         "readiness",

@@ -135,14 +135,19 @@ class CompatHarness:
 @asynccontextmanager
 async def open_compat_harness(
     database_url: str, folder: Path, kafka: Kafka, *, relays: int = 2, failpoints: str = "",
-    settings: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None, mapping: str | None = None,
 ) -> AsyncIterator[CompatHarness]:  # fmt: skip
-    """An empty table, its relays under way, and nobody who writes yet."""
+    """An empty table, its relays under way, and nobody who writes yet. With ``mapping``, the text of a file of
+    ``hookwire relay --table``, the relays read the table by it.
+    """
     common = {
         "DATABASE_URL": database_url, "DATA_DIR": str(folder / "data"), "LEASE_SECONDS": "1", "LOG_FORMAT": "json",
         "FAILPOINTS": failpoints, **kafka.settings, **(settings or {}),
     }  # fmt: skip
     command = ["relay", "--compat-table", TABLE]
+    if mapping is not None:
+        (folder / "outbox.toml").write_text(mapping)
+        command = ["relay", "--table", str(folder / "outbox.toml")]
     async with AsyncExitStack() as stack:
         history = stack.enter_context(LineLog(folder / "history.jsonl"))
         database = await open_database(PoolOptions(database_url, application_name="witness", connections_max=10))

@@ -82,7 +82,8 @@ def relay(
             raise SettingsRefused("--table stands alone: goharvest's options are for goharvest's table")
         from app.cli.goharvest.mapped import read_mapping, serve_mapped
 
-        run(serve_mapped(settings_from(config), read_mapping(table)))
+        settings = settings_from(config)
+        run(serve_mapped(settings, read_mapping(table, settings)))
     if compat is None and compat_table is None:
         if partitioner is not None or check:
             raise SettingsRefused("--partitioner and --check belong to --compat")

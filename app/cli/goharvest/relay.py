@@ -1,4 +1,4 @@
-"""``hookwire relay --compat``: relay goharvest's own table until told to stop (RO-01, RO-12)."""
+"""``hookwire relay --compat``: relay goharvest's own table until told to stop."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from dataclasses import dataclass, field, replace
 from app.assembly.outbox_database import open_outbox_database
 from app.assembly.sinks import kafka_options
 from app.assembly.storage import open_storage
+from app.cli.goharvest.outbox_place import OutboxPlace
 from app.failpoints import FailpointDatabase, Failpoints, FailpointSink
 from app.settings.settings import Settings, SettingsRefused
 from db.direct import Direct, connect_direct
 from db.mariadb.database import table_parts
 from db.statements import quoted_table
 from relay.election.lease import LeaseOptions, Leases
-from relay.election.port import Election
-from relay.embeddable import Attendant, Relay
+from relay.embeddable import Relay
 from relay.goharvest.compat import CompatHarvester, CompatOptions
 from relay.goharvest.compat_table import CompatTable
 from relay.goharvest.maria_election import MariaElection
 from relay.goharvest.maria_installation import ensure_tables
 from relay.goharvest.maria_table import MariaTable
-from relay.goharvest.outbox_table import OutboxTable, TableRefused
+from relay.goharvest.outbox_table import TableRefused
 from relay.kafka.sink import KafkaSink
 from relay.observer import Handler, Observer
 from runtime.process import Process, end_within, process_name
@@ -73,20 +73,8 @@ async def open_compat(settings: Settings, compat: Compat, on_event: Handler | No
         yield Relay([(harvester, observer)], [place.attendant])
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """The parts that depend on the table's database: table, election, the election's service, the installation's
-    name.
-    """
-
-    table: OutboxTable
-    election: Election
-    attendant: Attendant
-    installation: str
-
-
 @asynccontextmanager
-async def _in_postgres(settings: Settings, table: str, points: Failpoints) -> AsyncIterator[_Place]:
+async def _in_postgres(settings: Settings, table: str, points: Failpoints) -> AsyncIterator[OutboxPlace]:
     try:
         name = quoted_table(table)
     except ValueError as error:
@@ -102,11 +90,11 @@ async def _in_postgres(settings: Settings, table: str, points: Failpoints) -> As
         except TableRefused as error:
             raise SettingsRefused(f"the outbox table: {error}") from None
         leases = Leases(storage.database, direct, [name], LeaseOptions(process_name(), settings.lease_seconds))
-        yield _Place(outbox, leases.election(name), leases, storage.incarnation)
+        yield OutboxPlace(outbox, leases.election(name), leases, storage.incarnation)
 
 
 @asynccontextmanager
-async def _in_maria(settings: Settings, table: str) -> AsyncIterator[_Place]:
+async def _in_maria(settings: Settings, table: str) -> AsyncIterator[OutboxPlace]:
     try:
         table_parts(table)
     except ValueError as error:
@@ -118,7 +106,7 @@ async def _in_maria(settings: Settings, table: str) -> AsyncIterator[_Place]:
         except TableRefused as error:
             raise SettingsRefused(f"the outbox table: {error}") from None
         election = MariaElection(database, outbox.name, LeaseOptions(process_name(), settings.lease_seconds))
-        yield _Place(outbox, election, election, installation)
+        yield OutboxPlace(outbox, election, election, installation)
 
 
 async def serve_compat(settings: Settings, compat: Compat) -> int:

@@ -20,6 +20,16 @@ ROWS: Final = (
         retry_after_seconds=5,
     ),
     ProblemKind(
+        "secret-unreadable",
+        503,
+        "A stored secret cannot be read",
+        "Secrets are stored encrypted. This process lacks the key of one, or the stored text was changed. Nothing was "
+        "stored.",
+        "Repeat the request later. Operators: the log names the key that is missing. Add it to HOOKWIRE_SECRET_KEYS, "
+        "or restore secret.keys in HOOKWIRE_DATA_DIR, and restart. If the key is lost, give the source a new secret.",
+        retry_after_seconds=60,
+    ),
+    ProblemKind(
         "outcome-unknown",
         503,
         "It is not known whether the request took effect",

@@ -17,6 +17,7 @@ import json
 import time
 from collections.abc import Sequence
 
+import structlog
 from prometheus_client import CollectorRegistry, Counter
 from starlette.types import Receive, Scope, Send
 
@@ -28,6 +29,7 @@ from app.web.publishing.publish_problem import PUBLISH_ERRORS, admit_topic, prob
 from app.web.publishing.request_log import RequestLog
 from app.web.publishing.whole_body import read_whole_body
 from db.errors import DatabaseError
+from db.secret_box import SecretBoxError
 from event.identity import format_event_id
 from hub.inbound.door import NOBODY, EventRefused, HandshakeAnswer, InboundEvent, InboundSource
 from hub.inbound.known_doors import KnownDoors
@@ -39,6 +41,7 @@ from runtime.sample import EventSample
 
 __all__ = ["Inbound"]
 
+_log = structlog.get_logger(__name__)
 _JSON = json.JSONEncoder(separators=(",", ":"))
 
 
@@ -57,10 +60,12 @@ class Inbound:
         self._request_log = RequestLog(log_sample, incarnation)
         self._places = Places()
         self._rates = Rates()
+        self._unreadable: set[str] = set()
         self._requests = Counter(
             "hookwire_inbound_requests_total", "Requests at the doors of inbound sources, by outcome.",
             ["source", "outcome"], registry=registry,
         )  # fmt: skip
+        self._counts: dict[tuple[str, str], Counter] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; raises :class:`Problem` for everything that is refused."""
@@ -70,10 +75,7 @@ class Inbound:
         with self._places.take(name, address) as place:
             headers = _headers(scope)
             body = await read_whole_body(receive, place.add)
-            try:
-                found = await self._doors.find(name)
-            except DatabaseError as error:
-                raise Problem("database-unavailable") from error
+            found = await self._find(name)
             door = found or NOBODY
             try:
                 if len(body) > PARSED_HERE_BYTES_MAX:
@@ -88,6 +90,25 @@ class Inbound:
             self._refuse(door, address, body, "too_many", "more than rate_per_minute", None)
             raise Problem("too-many-requests", "This source sends more in a minute than its rate.")
         await self._take(door, headers, body, address, started, scope, send)
+
+    async def _find(self, name: str) -> InboundSource | None:
+        """Return the door; raise ``Problem`` if the database or its secret cannot be read. A stranger may ask as often
+        as a sender, so the log has one line for each such door.
+        """
+        try:
+            found = await self._doors.find(name)
+        except DatabaseError as error:
+            raise Problem("database-unavailable") from error
+        except SecretBoxError as error:
+            if name not in self._unreadable:
+                self._unreadable.add(name)
+                _log.error(
+                    "inbound_secret_unreadable", source=name, error=str(error),
+                    hint="add this key to HOOKWIRE_SECRET_KEYS, or give the source a new secret",
+                )  # fmt: skip
+            raise Problem("secret-unreadable") from error
+        self._unreadable.discard(name)
+        return found
 
     async def _take(
         self, door: InboundSource, headers: dict[str, list[bytes]], body: bytes, address: str, started: float,
@@ -137,14 +158,21 @@ class Inbound:
         return accepted
 
     def _keep(self, request: InboundRequest) -> None:
-        self._requests.labels(request.source, request.outcome).inc()
+        self._count(request.source, request.outcome)
         self._latest.add(request)
+
+    def _count(self, source: str, outcome: str) -> None:
+        """Count a request; sources are those that exist."""
+        count = self._counts.get((source, outcome))
+        if count is None:
+            count = self._counts[source, outcome] = self._requests.labels(source, outcome)
+        count.inc()
 
     def _refuse(
         self, door: InboundSource | None, address: str, body: bytes, reason: str, detail: str, delivery_id: str | None
     ) -> None:
         if door is None:
-            self._requests.labels("", "refused").inc()
+            self._count("", "refused")
             return
         self._keep(
             InboundRequest(

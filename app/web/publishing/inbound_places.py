@@ -7,9 +7,6 @@ bits, cannot take all places of a door. All doors together leave places and memo
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from app.web.problem import Problem
@@ -36,27 +33,27 @@ class Places:
         self._in_all = in_all
         self._taken = 0
         self._bytes = 0
-        self._doors: Counter[str] = Counter()
-        self._addresses: Counter[str] = Counter()
+        self._doors: dict[str, int] = {}
+        self._addresses: dict[str, int] = {}
 
-    @contextmanager
-    def take(self, door: str, address: str) -> Iterator[HeldPlace]:
-        """Hold a place of a door, which need not exist; raises ``Problem``: busy."""
+    def take(self, door: str, address: str) -> HeldPlace:
+        """Hold a place of a door, which need not exist, until the end of a ``with``; raises ``Problem``: busy."""
         network = network_of(address)  # none: a Unix socket, whose other end is a proxy
-        is_full = self._doors[door] >= self._of_door or self._taken >= self._in_all
-        if is_full or (network is not None and self._addresses[network] >= self._of_address):
+        at_door, of_network = self._doors.get(door, 0), self._addresses.get(network or "", 0)
+        is_full = at_door >= self._of_door or self._taken >= self._in_all
+        if is_full or (network is not None and of_network >= self._of_address):
             raise Problem("busy", "More requests are at this door than it judges at once; nothing was stored.")
-        self._doors[door] += 1
-        self._addresses[network or ""] += 1
+        self._doors[door] = at_door + 1
+        self._addresses[network or ""] = of_network + 1
         self._taken += 1
-        place = HeldPlace(self)
-        try:
-            yield place
-        finally:
-            self._bytes -= place.size_bytes
-            _give_back(self._doors, door)
-            _give_back(self._addresses, network or "")
-            self._taken -= 1
+        return HeldPlace(self, door, network or "")
+
+    def give_back(self, door: str, network: str, size_bytes: int) -> None:
+        """Free a place that was held, with the bytes of its body."""
+        self._bytes -= size_bytes
+        _give_back(self._doors, door)
+        _give_back(self._addresses, network)
+        self._taken -= 1
 
     def has_room(self, size_bytes: int) -> bool:
         """Count bytes of a body; return whether all bodies together are within the bound."""
@@ -65,11 +62,21 @@ class Places:
 
 
 class HeldPlace:
-    """The place of one request, with the bytes of its body that have come."""
+    """The place of one request, with the bytes of its body that have come. The end of its ``with`` gives it back."""
 
-    def __init__(self, places: Places) -> None:
+    __slots__ = ("_door", "_network", "_places", "size_bytes")
+
+    def __init__(self, places: Places, door: str, network: str) -> None:
         self._places = places
+        self._door = door
+        self._network = network
         self.size_bytes = 0
+
+    def __enter__(self) -> HeldPlace:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._places.give_back(self._door, self._network, self.size_bytes)
 
     def add(self, size_bytes: int) -> None:
         """Count a part of the body; raises ``Problem``: busy."""
@@ -78,9 +85,10 @@ class HeldPlace:
             raise Problem("busy", "The bodies at the doors have more bytes than it judges at once; nothing was stored.")
 
 
-def _give_back(places: Counter[str], name: str) -> None:
-    places[name] -= 1
-    if not places[name]:
+def _give_back(places: dict[str, int], name: str) -> None:
+    if places[name] > 1:
+        places[name] -= 1
+    else:
         del places[name]
 
 

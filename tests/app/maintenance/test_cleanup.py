@@ -89,6 +89,22 @@ async def test_idempotency_keys_are_forgotten_in_time(database_url: str) -> None
         assert [row["key"] for row in left] == ["young1", "young2", "young3"]
 
 
+async def test_requests_at_inbound_sources_are_forgotten_after_a_week(database_url: str) -> None:
+    """A refused body may be somebody's data, and a door that gets no more requests kept it for ever."""
+    async with opened(database_url) as (database, sql):
+        await sql.execute(
+            "INSERT INTO hookwire.inbound_sources (name, preset, settings, remember_seconds)"
+            " VALUES ('github', 'github', '{}', 60);"
+            "INSERT INTO hookwire.inbound_requests (source, outcome, arrived_at, address, bytes, body)"
+            " SELECT 'github', 'refused', now() - make_interval(days => n), '', 1, 'x' FROM unnest(ARRAY[6, 8]) AS n"
+        )
+        await Cleanup(database, DAY).once()
+        left = await sql.fetchval(
+            "SELECT array_agg(date_part('day', now() - arrived_at)) FROM hookwire.inbound_requests"
+        )
+        assert left == [6]
+
+
 async def test_what_is_owed_to_subscriptions_that_ended_is_cancelled(database_url: str) -> None:
     """WH-I10: an end that was cut short, or a fan-out that overlapped with it; WebSub's are dropped (DL-10)."""
     async with opened(database_url) as (database, sql):

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+import structlog.testing
 
 from app.maintenance.cleanup import Cleanup
 from app.web.problem import Problem
@@ -249,3 +250,23 @@ async def test_a_token_is_in_no_answer(running_hub: RunHub) -> None:
         tested = await hub.client.post("/in/forge/test")
 
     assert ("plain token" in tested.text, tested.json()["headers"]["x-gitlab-token"]) == (False, "...")
+
+
+async def test_a_secret_that_cannot_be_read_is_an_operating_error_and_a_new_one_mends_it(
+    running_hub: RunHub,
+) -> None:
+    """Its key is lost: each POST ended with 500. The log has one line for a door, however often strangers ask."""
+    async with running_hub() as hub:
+        await put(hub)
+        await hub.sql("UPDATE hookwire.inbound_secrets SET key_id = 'lost'")
+        with structlog.testing.capture_logs() as logs:
+            refused = [await send(hub, headers) for headers in (signed(), {})] + [await hub.client.get("/in/github")]
+        kept = await hub.client.put("/in/github", json={"preset": "github"})
+        mended = await put(hub, secret="another one")
+        statuses = [(await send(hub, signed(secret=secret))).status_code for secret in (SECRET, "another one")]
+
+    (line,) = [line for line in logs if line["event"] == "inbound_secret_unreadable"]
+    problems = {(one.status_code, one.json()["type"].rpartition("/")[2]) for one in (*refused, kept)}
+    assert problems == {(503, "secret-unreadable")}
+    assert ("the key 'lost'" in line["error"], "HOOKWIRE_SECRET_KEYS" in line["hint"]) == (True, True)
+    assert ([one["number"] for one in mended["secrets"]], statuses) == ([2], [403, 200])

@@ -36,6 +36,11 @@ def test_type_id_key_and_named_headers_become_parts_of_the_event() -> None:
     )
 
 
+def test_an_empty_list_of_references_is_none_and_not_that_of_the_preset() -> None:
+    found = draft("github", GITHUB, b"{}", id=[], type=[])
+    assert (found.idempotency_key, found.topic) == (None, "shop.unknown")
+
+
 @pytest.mark.parametrize(
     ("kind", "topic"),
     [

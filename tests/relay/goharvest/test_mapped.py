@@ -13,7 +13,7 @@ import structlog.testing
 
 from app.bridges.publishing_sink import PublishingSink
 from app.cli.goharvest.mapped import MappedRelay, read_mapping
-from app.settings.settings import SettingsRefused
+from app.settings.settings import Settings, SettingsRefused
 from relay.election.port import LeadershipLost
 from relay.embeddable import Relay
 from relay.goharvest import mapped_table
@@ -423,13 +423,13 @@ def test_a_file_that_says_nothing_is_refused_with_its_name(tmp_path: Any, text: 
     file = tmp_path / "outbox.toml"
     file.write_text(text)
     with pytest.raises(SettingsRefused, match=r"outbox\.toml"):
-        read_mapping(file)
+        read_mapping(file, Settings())
 
 
 def test_a_file_is_read(tmp_path: Any) -> None:
     file = tmp_path / "outbox.toml"
     file.write_text('to = "hub"\npreset = "debezium"\ntable = "shop.outbox"\norder = "place"\n')
-    assert read_mapping(file) == MappedRelay(
+    assert read_mapping(file, Settings()) == MappedRelay(
         OutboxMapping(
             table="shop.outbox", id="id", topic="'outbox.event.' || aggregatetype", key="aggregateid",
             payload="payload", headers="jsonb_build_object('id', id)", content_type="'application/json'", order="place",

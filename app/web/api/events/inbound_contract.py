@@ -13,7 +13,7 @@ _TAKEN: dict[str, Any] = {"id": "evt_k3v7q2ha_42", "topic": "github.push", "repl
 _REFUSED = refusals(
     "signature-refused", "bad-request", "too-many-requests", "body-too-large", "unsupported-media-type",
     "idempotency-key-reused", "idempotency-key-in-flight", "too-many-names", "unknown-topic", "busy",
-    "database-unavailable", "outcome-unknown",
+    "database-unavailable", "secret-unreadable", "outcome-unknown",
 )  # fmt: skip
 
 INBOUND_SCHEMAS: dict[str, Any] = {

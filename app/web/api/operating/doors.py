@@ -28,13 +28,21 @@ from hub.publish import store_event
 __all__ = ["router"]
 
 router = APIRouter(tags=["sources"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy"))
+_READ = refusals("not-found", "invalid-parameter", "secret-unreadable")
 In = Annotated[Context, Depends(context_of)]
 Source = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", examples=["github"])]
 _TEXT_MAX = 249
-_BODY = refusals("malformed-json", "invalid-parameter", "unsupported-media-type", "body-too-large", "outcome-unknown")
+_BODY = refusals(
+    "malformed-json",
+    "invalid-parameter",
+    "unsupported-media-type",
+    "body-too-large",
+    "outcome-unknown",
+    "secret-unreadable",
+)
 _TEST = refusals(
     "not-found", "unknown-topic", "too-many-names", "malformed-json", "invalid-parameter", "unsupported-media-type",
-    "body-too-large", "outcome-unknown",
+    "body-too-large", "outcome-unknown", "secret-unreadable",
 )  # fmt: skip
 _SCHEME: dict[str, Any] = {
     "kind": "hmac", "header": "x-hub-signature-256", "separator": "", "prefix": "sha256=", "algorithm": "sha256",
@@ -113,9 +121,13 @@ class DoorIn(BaseModel):
         description="The topic of its events, with `{type}` and `{source}`; by default `{source}.{type}`.",
     )  # fmt: skip
     id: list[Reference] | None = Field(
-        None, max_length=4, description="Where the delivery id is: `header:NAME` or `body:MEMBER.MEMBER`."
+        None,
+        max_length=4,
+        description="Where the delivery id is: `header:NAME` or `body:MEMBER.MEMBER`. An empty list: none.",
     )
-    type: list[Reference] | None = Field(None, max_length=4, description="Where the event type is.")
+    type: list[Reference] | None = Field(
+        None, max_length=4, description="Where the event type is. An empty list: none."
+    )
     key: Reference | None = Field(None, description="Where the ordering key is; null: the events have no order.")
     headers: list[HeaderName] | None = Field(None, max_length=32, description="Headers that the event keeps.")
     scheme: SchemeIn | None = None
@@ -264,7 +276,7 @@ async def put_door(source: Source, body: DoorIn, request: Request, response: Res
     return DoorPut(**_out(await _state(source, context), context), secret=made)
 
 
-@router.get("/in/{source}", summary="Show an inbound source", responses=refusals("not-found", "invalid-parameter"))
+@router.get("/in/{source}", summary="Show an inbound source", responses=_READ)
 @needs("read")
 async def show_door(source: Source, request: Request, context: In) -> DoorDetail:
     """Shows its settings, and its last requests with the reasons of refused ones."""

@@ -32,6 +32,7 @@ _READ_MAX: Final = 5_000
 """The events that one request reads to find a subject, which has no index. Headers have up to 64 KiB each."""
 _KEPT_BYTES: Final = "freed bytes in the files of the database, until `hookwire rewrite`"
 _COPIES: Final = "the write-ahead log, standbys and backups of the database; the lake, until `hookwire pipeline erase`"
+_DOORS: Final = "bodies that inbound sources refused, until they are seven days old"
 _SINKS: Final = {"kafka": "records in Kafka", "amqp": "messages in AMQP queues"}
 _JOBS: Final = "what workers of their jobs stored elsewhere, and events and callbacks with their results"
 _EXAMPLE: dict[str, Any] = {
@@ -51,6 +52,7 @@ _EXAMPLE: dict[str, Any] = {
         "2 receivers were sent them",
         _KEPT_BYTES,
         _COPIES,
+        _DOORS,
     ],
     "next_after": None,
 }
@@ -231,4 +233,4 @@ def _not_reached(events: Sequence[Row], counts: Counter[str]) -> list[str]:
         places.append(f"{receivers} receiver{'s were' if receivers > 1 else ' was'} sent them")
     if "jobs" in sinks:
         places.append(_JOBS)
-    return [*places, _KEPT_BYTES, _COPIES]
+    return [*places, _KEPT_BYTES, _COPIES, _DOORS]

@@ -299,8 +299,11 @@ async def show_source(source: Source, request: Request, context: In) -> SourceOu
     """Shows how far each partition is taken, and why it waits. Of a Kafka topic and an inbound source of one name, it
     shows the Kafka topic.
     """
-    for one in await _all_sources(context):
-        if one.source == source and may_reach_topic(request, one.topic):
+    named = [one for one in await _sources(context) if one.source == source]
+    if (door := await context.database.fetchrow("inbound.with_requests", source)) is not None:
+        named.append(_of_door(door))
+    for one in named:
+        if may_reach_topic(request, one.topic):
             return one
     raise Problem("not-found", "There is no such source; it was never read.")
 

@@ -1,0 +1,259 @@
+"""Anybody's outbox table in MariaDB or MySQL, as the compat harvester sees it.
+
+As :mod:`relay.goharvest.mapped_table` in PostgreSQL: reading is the claim, the term alone permits a purge, and each
+claim begins at the first row. ``id`` is a column with a unique index of its own. Statements look rows up there, so that
+they wait for no lock of a writer.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import structlog
+
+from db.errors import Refused
+from db.mariadb.database import MariaDatabase, as_json, for_mapped_outbox, quoted_identifier, table_parts
+from relay.election.port import LeadershipLost
+from relay.goharvest.mapped_rows import MappedRows, parked_name
+from relay.goharvest.mapping import OutboxMapping
+from relay.goharvest.outbox_table import (
+    PROBE_SECONDS_FIRST,
+    PROBE_SECONDS_MAX,
+    PROBES_MAX,
+    Due,
+    RowFault,
+    TableRefused,
+    lane_of,
+)
+from relay.record import Record
+from relay.sink import Refusal, Term
+
+__all__ = ["MariaMappedTable", "check_types", "column_name", "maria_record_row", "order_hint"]
+
+_log = structlog.get_logger(__name__)
+_INTEGERS: Final = {1: "tinyint", 2: "smallint", 3: "int", 8: "bigint", 9: "mediumint"}
+_OTHERS: Final = {
+    0: "decimal", 4: "float", 5: "double", 6: "null", 7: "timestamp", 10: "date", 11: "time", 12: "datetime",
+    13: "year", 16: "bit", 245: "json", 246: "decimal", 247: "enum", 248: "set",
+}  # fmt: skip
+"""The names of the driver's numbers. All others are texts or bytes: their character set tells which."""
+_TYPES: Final[Mapping[str, Sequence[str]]] = {
+    "topic": ("text",),
+    "record_key": ("text", *_INTEGERS.values()),
+    "payload": ("text", "binary", "json"),
+    "headers": ("text", "json"),
+    "content_type": ("text",),
+    "waits": tuple(_INTEGERS.values()),
+    "place": tuple(_INTEGERS.values()),
+}
+_NAMES: Final = {"record_key": "key", "place": "offset"}
+"""The parts of a mapping whose columns have other names in the statements."""
+
+
+class MariaMappedTable:
+    """One table, as its leader sees it: an `OutboxTable`. ``name`` is the table's quoted name, and the lease's."""
+
+    def __init__(self, database: MariaDatabase, mapping: OutboxMapping) -> None:
+        self.name = mapping.name
+        self._database = database
+        self._mapping = mapping
+        self._rows = MappedRows()
+        self._term: Term | None = None
+        self._identity = str(uuid.uuid4())
+
+    async def look_at(self) -> None:
+        """Check the columns, the expressions with their types by name, and the rights. Raise :class:`TableRefused`,
+        DatabaseError.
+        """
+        self._database = self._database.with_statements(for_mapped_outbox(await self._parts()))
+        await check_types(self._database, self._mapping)
+        try:  # no row has one of no ids, but the server checks the rights and the clause
+            await self._purge([], Term(self.name, 0, -1, 1, 0))
+        except Refused as error:
+            done = "deleted from" if self._mapping.mark is None else "marked in"
+            raise TableRefused(f"no row can be {done} {self.name}: {error.message}") from error
+
+    async def _parts(self) -> dict[str, str]:
+        """Return the texts for the words of ``mapped.sql``."""
+        mapping = self._mapping
+        column = await self._column_of_id()
+        quoted = f"{self.name}.{quoted_identifier(column_name(mapping.id) or '')}"
+        kind, given, shown = column["type"].lower(), "hookwire_ids.hookwire_row", f"CAST({quoted} AS CHAR)"
+        if kind in _INTEGERS.values():
+            read_as = "bigint unsigned" if "unsigned" in column["full_type"] else "bigint"
+        elif kind in ("char", "varchar"):
+            read_as = f"varchar({column['length_max']}) CHARACTER SET {column['charset']} COLLATE {column['collation']}"
+        elif kind in ("binary", "varbinary"):
+            read_as, given = f"varchar({2 * column['length_max']}) CHARACTER SET ascii", f"UNHEX({given})"
+            shown = f"HEX({quoted})"
+        elif kind == "uuid":
+            read_as = "varchar(36) CHARACTER SET ascii"
+        else:
+            types = ", ".join((*_INTEGERS.values(), "char", "varchar", "binary", "varbinary", "uuid"))
+            raise TableRefused(f"id is of the type {kind}, and has to be {types}")
+        return mapping.parts(read_as) | {
+            "mapped_id": shown,
+            "mapped_column": quoted,
+            "mapped_given": given,
+            "mapped_index": quoted_identifier(column["unique_index"]),
+            "mapped_hint": await order_hint(self._database, mapping),
+        }
+
+    async def _column_of_id(self) -> Mapping[str, Any]:
+        name = column_name(self._mapping.id)
+        if name is None:
+            raise TableRefused("id has to be the name of a column, in MariaDB and MySQL")
+        database, table = table_parts(self._mapping.table)
+        found = await self._database.fetch("mapped.column_of_id", database=database, table=table, column=name)
+        if not found:
+            raise TableRefused(f"{self.name} has no column {name}, or our user may not see the table")
+        if found[0]["unique_index"] is None:
+            raise TableRefused(f"the column {name} of {self.name} needs a unique index of its own, to find rows by it")
+        if found[0]["is_nullable"] == "YES":
+            raise TableRefused(f"the column {name} of {self.name} may be NULL, and such rows could not be found again")
+        return found[0]
+
+    @property
+    def leader_id(self) -> str:
+        """Return the name of the term, or of its part since the last unknown outcome."""
+        return self._identity
+
+    def begin(self) -> None:
+        """Begin a term."""
+        self.refresh()
+        self._rows.clear()
+
+    def refresh(self) -> None:
+        """Take a new name; the next claim begins at the first row, as each does."""
+        self._identity = str(uuid.uuid4())
+
+    async def mark(self, term: Term, limit: int) -> list[Record]:
+        """Claim the first rows of keys that are not parked, in their order; none when the term is over."""
+        found = await self._database.fetch("mapped.claim", outbox=self.name, term=term.number, limit=limit)
+        self._begin_batch(term)
+        return [self._record(row) for row in found]
+
+    async def mark_due(self, term: Term) -> Due:
+        """Claim the first rows of the parked keys that may be tried again."""
+        due = await self._database.fetch("mapped.due", outbox=self.name, term=term.number, limit=PROBES_MAX)
+        ids = [row["row_id"] for row in due]
+        found = await self._database.fetch("mapped.rows_of", ids=as_json(ids)) if due else []
+        self._begin_batch(term)
+        there = {row["row_id"]: self._record(row) for row in found}
+        gone = [row["lane"].decode() for row in due if row["row_id"] not in there]
+        return Due([there[one] for one in ids if one in there], gone)
+
+    def fault(self, record: Record) -> RowFault | None:
+        """Return why a row can be no record; None: it can."""
+        return self._rows.fault(record)
+
+    async def purge(self, ids: Collection[int]) -> None:
+        """Delete or mark confirmed rows. Raise :class:`LeadershipLost` when the term is over, and :class:`TableRefused`
+        when rows stay as they were: each claim would find and send them again.
+        """
+        assert self._term is not None, "rows to purge were claimed under a term"
+        rows = self._rows.ids_of(ids)
+        if await self._purge(rows, self._term) == len(rows) and self._mapping.mark is None:
+            return
+        (left,) = await self._database.fetch(
+            "mapped.left", ids=as_json(rows), outbox=self.name, term=self._term.number
+        )  # a server counts what it has found to mark, also where `waits` still holds
+        if not left["rules"]:
+            raise LeadershipLost(f"term {self._term.number} of {self.name} is over")
+        if left["rows_left"]:
+            done = "deleted" if self._mapping.mark is None else "marked"
+            raise TableRefused(
+                f"{self.name} cannot be relayed: {left['rows_left']} of {len(rows)} rows that were sent and then {done}"
+                " still wait; look for a trigger that keeps them"
+                + ("" if self._mapping.mark is None else ", and whether waits is false after mark")
+            )
+
+    async def _purge(self, rows: Sequence[str], term: Term) -> int:
+        given = {"ids": as_json(rows), "outbox": self.name, "term": term.number}
+        if self._mapping.mark is None:
+            return (await self._database.execute("mapped.purge", **given)).rows
+        return (await self._database.execute("mapped.purge_by_mark", **given)).rows
+
+    async def reset(self, ids: Collection[int]) -> None:
+        """Do nothing: a claim leaves no mark."""
+
+    async def park(self, term: Term, refusals: Sequence[Refusal]) -> None:
+        """Park the keys of refused records; raise :class:`LeadershipLost` when the term is over."""
+        rows = [
+            {
+                "lane": parked_name(lane_of(r.record)), "id": r.record.event_id, "topic": r.record.topic,
+                "reason": r.reason, "detail": r.detail,
+            }
+            for r in refusals
+        ]  # fmt: skip
+        done = await self._database.execute(
+            "mapped.park", refusals=as_json(rows), outbox=self.name, term=term.number,
+            seconds_first=PROBE_SECONDS_FIRST, seconds_max=PROBE_SECONDS_MAX,
+        )  # fmt: skip
+        if not done.rows:
+            raise LeadershipLost(f"term {term.number} of {self.name} is over")
+
+    async def unpark(self, keys: Collection[str]) -> None:
+        """Unpark keys."""
+        array = as_json([parked_name(key) for key in keys])
+        await self._database.execute("mapped.probe_topic_now", outbox=self.name, keys=array)
+        await self._database.execute("mapped.unpark", outbox=self.name, keys=array)
+        _log.info("compat_keys_go_on", outbox=self.name, keys=len(keys))
+
+    def _begin_batch(self, term: Term) -> None:
+        self._term = term
+        self._rows.clear()
+
+    def _record(self, row: Mapping[str, Any]) -> Record:
+        return self._rows.record(maria_record_row(row))
+
+
+def maria_record_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a row with its key and its payload as :class:`MappedRows` expects them."""
+    payload = row["payload"]
+    return {**row, "key": row["record_key"], "payload": payload.encode() if isinstance(payload, str) else payload}
+
+
+async def check_types(database: MariaDatabase, mapping: OutboxMapping) -> None:
+    """Check the types of the expressions by name, on statements for the table. Raise :class:`TableRefused`,
+    DatabaseError.
+    """
+    try:
+        numbers, row = await database.types("mapped.types")
+    except Refused as error:
+        raise TableRefused(f"{mapping.name} cannot be relayed: {error.message}") from error
+    for part, types in _TYPES.items():
+        name = _NAMES.get(part, part)
+        left_out = part != "waits" and getattr(mapping, name) is None
+        found = _type_name(numbers[part], row[f"{part}_set"])
+        if not left_out and found not in types:
+            raise TableRefused(f"{name} is of the type {found}, and has to be {', '.join(types)}")
+
+
+async def order_hint(database: MariaDatabase, mapping: OutboxMapping) -> str:
+    """Return the hint that lets a claim read the rows in their order. With a mark, the server has to choose between
+    that and the rows that wait.
+    """
+    expression = mapping.offset or mapping.order
+    name = None if expression is None else column_name(expression)
+    if name is None or mapping.waits is not None:
+        return ""
+    schema, table = table_parts(mapping.table)
+    index = await database.fetchval("mapped.index_of_order", database=schema, table=table, column=name)
+    return "" if index is None else f"FORCE INDEX ({quoted_identifier(index)})"
+
+
+def column_name(expression: str) -> str | None:
+    """Return the column that an expression names; None if it is anything else."""
+    try:
+        schema, name = table_parts(expression.strip())
+    except ValueError:
+        return None
+    return name if schema is None else None
+
+
+def _type_name(number: int, charset: str | None) -> str:
+    known = _INTEGERS.get(number) or _OTHERS.get(number)
+    return known or ("binary" if charset == "binary" else "text")
