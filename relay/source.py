@@ -18,6 +18,7 @@ from typing import Final, Literal, Protocol
 
 __all__ = [
     "BEHIND",
+    "FROM_MIRROR_HEADER",
     "BatchIntake",
     "Intake",
     "IntakeOutcome",
@@ -46,6 +47,9 @@ class SourceRoute:
 
     ``exchange``: the queue is bound to it by ``binding_key``; '': the existing bindings stay. ``topic``: of each event;
     '': the routing key. ``rabbithub_exchange``: messages are published to this exchange of RabbitHub instead.
+    ``vhost``: the virtual host of the queue, the exchange and RabbitHub's exchange; '': that of the broker's URL, and
+    RabbitHub's ``/``.
+
     ``refused``: keep messages that cannot be events in the queue ``<queue>.refused``, or reject them. The broker
     dead-letters rejected messages by the queue's own arguments or policy.
     """
@@ -57,6 +61,7 @@ class SourceRoute:
     topic: str = ""
     rabbithub_exchange: str = ""
     refused: Literal["keep", "reject"] = "keep"
+    vhost: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,10 @@ class IntakeResult:
 
     outcome: IntakeOutcome
     left_out: tuple[str, ...] = ()
+
+
+FROM_MIRROR_HEADER: Final = "hookwire-from-mirror"
+"""The header of an event that was read from the exchange to which its topic is mirrored; the mirror leaves it out."""
 
 
 class IntakeRefused(Exception):

@@ -21,6 +21,7 @@ _FIELDS: Final = {
     "topic": "topic",
     "rabbithub": "rabbithub_exchange",
     "refused": "refused",
+    "vhost": "vhost",
 }
 _TYPES: Final = ("direct", "fanout", "topic", "headers")
 _REFUSED: Final = ("keep", "reject")
@@ -40,6 +41,7 @@ class AmqpSourceSettings(SettingsPart):
         (),
         description="Queues whose messages become events, comma separated: `QUEUE`, or `QUEUE?exchange=E&key=K` to "
         "bind it; `topic=T` names the topic (else the routing key), `rabbithub=X` an exchange of RabbitHub's URLs; "
+        "`vhost=V` is a virtual host other than the URL's; "
         "`refused=reject` rejects messages that cannot be events (default: they are kept in `QUEUE.refused`). "
         "Values are percent-encoded, a comma is %2C.",
     )
@@ -81,7 +83,7 @@ def route_of(text: str) -> SourceRoute:
     route = SourceRoute(unquote(queue), **{_FIELDS[name]: value for name, value in given.items()})  # type: ignore[arg-type]
     if route.refused not in _REFUSED:
         raise ValueError(f"{text!r}: refused is one of {', '.join(_REFUSED)}")
-    names = (route.queue, route.exchange, route.binding_key, route.topic, route.rabbithub_exchange)
+    names = (route.queue, route.exchange, route.binding_key, route.topic, route.rabbithub_exchange, route.vhost)
     if not route.queue or any(len(name.encode()) > _NAME_BYTES_MAX for name in names):
         raise ValueError(f"{text!r}: a queue has a name, and no name has more than {_NAME_BYTES_MAX} bytes")
     if route.exchange_type not in _TYPES or (not route.exchange and given.keys() & {"type", "key"}):

@@ -6,6 +6,9 @@
             --identity--->  its message id, else a CloudEvent's source and id
             --publish---->  one transaction, shared with other messages and requests
 
+An exchange of RabbitHub may be mirrored to the exchange that the queue is bound to. Then an event of this hub comes
+back, and its id tells it. An event that was read there has a header, by which the mirror leaves it out.
+
 An identity counts for the queue and the topic. A message that is delivered again, because its acknowledgement was lost
 or this process was killed after COMMIT, finds it and becomes no second event.
 """
@@ -27,10 +30,18 @@ from hub.form import FormRefused
 from hub.intake.drafts import drafts_of, without_private
 from hub.publish import IdempotencyConflict, IdempotencyInFlight, KeyBusy, Overloaded, Publisher, PublishRefused
 from hub.rabbithub.exchange import RoutingError, topic_of_key
-from hub.rabbithub.resource import Place, Resource, ensure_topic, find
+from hub.rabbithub.mirror import ensure_topic
+from hub.rabbithub.resource import Place, Resource, find
 from hub.topics import Topics, UnknownTopic
 from relay.amqp.incoming_header import encode_controls
-from relay.source import IntakeRefused, IntakeResult, IntakeUnavailable, SourceMessage, SourceRoute
+from relay.source import (
+    FROM_MIRROR_HEADER,
+    IntakeRefused,
+    IntakeResult,
+    IntakeUnavailable,
+    SourceMessage,
+    SourceRoute,
+)
 
 __all__ = ["EventIntake", "events_of_message"]
 
@@ -38,12 +49,13 @@ _TOPICS_KNOWN_MAX = 10_000
 
 
 class EventIntake:
-    """Implements :class:`relay.source.Intake`."""
+    """Implements :class:`relay.source.Intake`. ``reads_sink``: the messages come from the broker of the AMQP sink."""
 
-    def __init__(self, hub: Hub, publisher: Publisher, topics: Topics) -> None:
+    def __init__(self, hub: Hub, publisher: Publisher, topics: Topics, *, reads_sink: bool = False) -> None:
         self._hub = hub
         self._publisher = publisher
         self._topics = topics
+        self._reads_sink = reads_sink
         self._own_ids = f"evt_{hub.incarnation}_"
         self._ensured: set[str] = set()
 
@@ -74,8 +86,10 @@ class EventIntake:
         """Return the event's topic, made if it is new, and the headers that name the message's origin."""
         about = _origin(message)
         if route.rabbithub_exchange:
-            resource = await self._exchange(route.rabbithub_exchange)
+            resource = await self._exchange(Place(route.vhost or "/", "x", route.rabbithub_exchange))
             topic = await self._rabbithub_topic(resource, message.routing_key)
+            if self._reads_sink and message.exchange == resource.place.name:
+                about[FROM_MIRROR_HEADER] = "true"
             return topic, {**about, "x-amqp-exchange": resource.place.name}
         topic = _checked_topic(route.topic or message.routing_key)
         try:
@@ -86,11 +100,11 @@ class EventIntake:
             raise IntakeRefused("topic", f"there is no topic {topic}, and creating topics is turned off") from None
         return topic, about
 
-    async def _exchange(self, name: str) -> Resource:
+    async def _exchange(self, place: Place) -> Resource:
         try:
-            return await find(self._hub, Place("/", "x", name))
+            return await find(self._hub, place)
         except FormRefused:
-            raise IntakeUnavailable(f"there is no RabbitHub exchange {name}: PUT it, its messages wait") from None
+            raise IntakeUnavailable(f"there is no RabbitHub exchange {place.name}: PUT it, its messages wait") from None
 
     async def _rabbithub_topic(self, resource: Resource, routing_key: str) -> str:
         try:

@@ -13,6 +13,9 @@ without an id may become two events.
 
 Messages of one key are stored one after the other, in the order of the queue. Other messages continue meanwhile.
 
+Somebody may delete the exchange, and nothing tells the source. So every few seconds it looks for the exchange, declares
+a missing one, and binds the queue again.
+
 A missing queue is declared as durable. An existing queue is not changed. A refused message is kept in the queue
 ``<queue>.refused`` (:mod:`relay.amqp.refused_queue`). While that queue is missing and cannot be declared, the hub's
 store keeps refused messages. A route with ``refused="reject"`` leaves refused messages to the broker.
@@ -61,6 +64,7 @@ __all__ = ["AmqpSource", "SourceMetrics"]
 _log = structlog.get_logger(__name__)
 _ANSWER_SECONDS = 10.0
 _PAUSE_SECONDS = (0.2, 10.0)
+_BIND_SECONDS = 5.0
 _INTAKE_SECONDS = (0.2, 1.0)  # the database is asked every second anyway
 
 
@@ -93,7 +97,7 @@ class AmqpSource:
         body_bytes_max: int, store: RefusalStore,
     ) -> None:  # fmt: skip
         self.name = f"amqp source {route.queue}"
-        self._options = options
+        self._options = options.in_vhost(route.vhost) if route.vhost else options
         self._route = route
         self._intake = intake
         self._metrics = metrics
@@ -154,7 +158,7 @@ class AmqpSource:
             connection.close_callbacks.add(lambda _, error=None: session.end(error))
             with translated(f"cannot consume the AMQP queue {queue}"):
                 async with asyncio.timeout(_ANSWER_SECONDS):
-                    await _declare(connection, self._route)
+                    is_bound = await _declare(connection, self._route)
                     channel = connection.channel()
                     channel.close_callbacks.add(lambda _, error=None: session.end(error))
                     await channel.initialize()
@@ -168,12 +172,29 @@ class AmqpSource:
             try:
                 if self._stopping.is_set():
                     session.end()
-                await session.run(self._read)
+                async with TaskGroup() as tasks:
+                    if is_bound:
+                        tasks.create_task(self._keep_bound(connection, session))
+                    await session.run(self._read)
             finally:
                 self._session = None
                 self._metrics.connected.labels(queue).set(0)
             if not self._stopping.is_set():
                 raise _ConsumerLost(f"the AMQP queue {queue} is no longer consumed: {session.reason}")
+
+    async def _keep_bound(self, connection: AbstractConnection, session: _Session) -> None:
+        """Look for the exchange, and bind the queue again, until the session ends."""
+        while True:
+            await pause(session.ended, _BIND_SECONDS)
+            if session.ended.is_set():
+                return
+            try:
+                with translated(f"cannot bind the AMQP queue {self._route.queue}"):
+                    async with asyncio.timeout(_ANSWER_SECONDS):
+                        await _bind(connection, self._route)
+            except SinkUnavailable as error:
+                end_if_cancelled()
+                session.end(error)
 
     def _read(self, message: AbstractIncomingMessage) -> SourceMessage | IntakeRefused:
         try:
@@ -209,7 +230,7 @@ class AmqpSource:
             self._metrics.taken.labels(queue, taken.outcome).inc()
             for reason in taken.left_out:
                 self._metrics.left_out.labels(queue, reason).inc()
-        if taken.outcome == "returned":
+        if taken.outcome == "returned" and message.exchange != self._route.rabbithub_exchange:
             _log.warning("amqp_source_loop", queue=queue, message_id=message.message_id)
 
     async def _refuse(self, session: _Session, message: AbstractIncomingMessage, refused: IntakeRefused) -> bool:
@@ -309,13 +330,13 @@ async def _settled(answer: Awaitable[None]) -> bool:
     return True
 
 
-async def _declare(connection: AbstractConnection, route: SourceRoute) -> None:
-    """Declare the queue and exchange if they are missing. Leave existing ones, which may have other arguments."""
+async def _declare(connection: AbstractConnection, route: SourceRoute) -> bool:
+    """Declare the queue and exchange if they are missing. Leave existing ones, which may have other arguments.
+
+    Return whether the queue was bound.
+    """
     dead = refused_queue_of(route.queue)
     rule = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
-
-    async def exchange(channel: AbstractChannel, passive: bool) -> None:
-        await channel.declare_exchange(route.exchange, route.exchange_type, durable=True, passive=passive)
 
     async def queue(channel: AbstractChannel, passive: bool) -> None:
         if not passive:
@@ -325,13 +346,19 @@ async def _declare(connection: AbstractConnection, route: SourceRoute) -> None:
         )
 
     await declare_missing(connection, queue)
-    if route.exchange:
-        await declare_missing(connection, exchange)
-        await _bind(connection, route)
+    return bool(route.exchange) and await _bind(connection, route)
 
 
-async def _bind(connection: AbstractConnection, route: SourceRoute) -> None:
-    """Bind the queue. A user who may not do so may have a queue that is bound already; the protocol cannot tell."""
+async def _bind(connection: AbstractConnection, route: SourceRoute) -> bool:
+    """Declare a missing exchange, and bind the queue. Return False for a user who may not bind.
+
+    That user may have a queue that is bound already; the protocol cannot tell.
+    """
+
+    async def exchange(channel: AbstractChannel, passive: bool) -> None:
+        await channel.declare_exchange(route.exchange, route.exchange_type, durable=True, passive=passive)
+
+    await declare_missing(connection, exchange)
     try:
         async with connection.channel() as channel:
             await (await channel.get_queue(route.queue)).bind(route.exchange, route.binding_key)
@@ -339,6 +366,8 @@ async def _bind(connection: AbstractConnection, route: SourceRoute) -> None:
         if not str(refused).startswith("ACCESS_REFUSED"):
             raise
         _log.warning("amqp_source_unbound", queue=route.queue, exchange=route.exchange, error=line_of(str(refused)))
+        return False
+    return True
 
 
 @asynccontextmanager

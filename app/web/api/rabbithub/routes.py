@@ -45,11 +45,11 @@ from hub.form import FormRefused, Mode, Verify
 from hub.rabbithub.batch_import import import_subscription
 from hub.rabbithub.binding import bind, bind_queue_of_key, bound_queue, unbind
 from hub.rabbithub.exchange import RoutingError, parse_headers
+from hub.rabbithub.mirror import await_declaration, check_mirror, set_mirror
 from hub.rabbithub.resource import (
     Place,
     RabbitHubMessage,
     address,
-    check_mirror,
     create,
     delete,
     delete_subscription,
@@ -57,7 +57,6 @@ from hub.rabbithub.resource import (
     find,
     identity,
     publish,
-    set_mirror,
     subscribe,
 )
 from hub.rabbithub.token import generate, is_right
@@ -173,9 +172,13 @@ async def _create(hub: Hub, call: _Call) -> Response:
     if mirror is not None or (hub.options.rabbithub_mirror and not await exists(hub, asked)):
         check_mirror(hub, asked, _MIRRORS[mirror or "default"])
     place, is_new = await create(hub, asked, call.query.get("amqp.exchange_type"))
+    resource = await find(hub, place)
     if mirror is not None:
-        await set_mirror(hub, place, _MIRRORS[mirror])
+        await set_mirror(hub, resource, _MIRRORS[mirror])
     headers = {"Location": address(hub, "endpoint", place)}
+    waits_for = await await_declaration(hub, resource)
+    if waits_for is not None:
+        return JSONResponse({"state": "declaring", "reason": waits_for}, 202, headers)
     return Response(status_code=201, headers=headers) if is_new else Response(status_code=204)
 
 
