@@ -55,6 +55,7 @@ class HubOptions:
         message_id_header: the header with the id of a RabbitHub message; empty: none.
         correlation_id_header: the header of a RabbitHub publish that is returned and forwarded; empty: none.
         rabbithub_mirror: the default of an exchange: AMQP gets its messages too.
+        shared_queues: virtual host and name of each queue of RabbitHub that is a queue of AMQP's, too.
         moved_to: another hub's URL, to which every subscribe and unsubscribe is sent by a 307; empty: served here.
     """
 
@@ -93,6 +94,7 @@ class HubOptions:
     message_id_header: str = ""
     correlation_id_header: str = ""
     rabbithub_mirror: bool = False
+    shared_queues: frozenset[tuple[str, str]] = frozenset()
     moved_to: str = ""
 
     def __post_init__(self) -> None:

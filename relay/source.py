@@ -21,6 +21,7 @@ __all__ = [
     "FROM_MIRROR_HEADER",
     "BatchIntake",
     "Intake",
+    "IntakeBusy",
     "IntakeOutcome",
     "IntakeRefused",
     "IntakeResult",
@@ -50,6 +51,9 @@ class SourceRoute:
     ``vhost``: the virtual host of the queue, the exchange and RabbitHub's exchange; '': that of the broker's URL, and
     RabbitHub's ``/``.
 
+    ``shared``: the queue is RabbitHub's queue of its name, too. Its subscribers compete with AMQP's consumers, so a
+    message is taken only while one of them is free.
+
     ``refused``: keep messages that cannot be events in the queue ``<queue>.refused``, or reject them. The broker
     dead-letters rejected messages by the queue's own arguments or policy.
     """
@@ -62,6 +66,7 @@ class SourceRoute:
     rabbithub_exchange: str = ""
     refused: Literal["keep", "reject"] = "keep"
     vhost: str = ""
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +122,26 @@ class IntakeUnavailable(Exception):
     """Nothing is stored, or the outcome is unknown: take the same message again in a moment."""
 
 
+class IntakeBusy(Exception):
+    """Nobody is free to take the message of a shared queue: ask again soon, or give it back if there is ``nobody``."""
+
+    def __init__(self, *, nobody: bool) -> None:
+        super().__init__("nobody is free to take it")
+        self.nobody = nobody
+
+
 class Intake(Protocol):
     """The port. It is called for several messages at once, but for one message of a key at a time."""
 
     async def take(self, route: SourceRoute, message: SourceMessage) -> IntakeResult:
         """Return when the message is an event and its transaction is committed.
 
-        Raises :class:`IntakeRefused`, :class:`IntakeUnavailable`.
+        Raises :class:`IntakeRefused`, :class:`IntakeUnavailable`, and :class:`IntakeBusy` for a shared queue.
         """
+        ...
+
+    async def is_wanted(self, route: SourceRoute) -> bool:
+        """Return whether anybody subscribes to a shared queue. Raises :class:`IntakeUnavailable`."""
         ...
 
 

@@ -20,7 +20,8 @@ async def amqp_source_checks(settings: Settings, options: PoolOptions) -> list[C
     if not settings.amqp_sources:
         return [Check("amqp_sources", _SUBJECT, "note", "none (HOOKWIRE_AMQP_SOURCES)")]
     # An exchange of RabbitHub may be mirrored and read: what was read there is not sent there again.
-    routes = [route for route in settings.sources_of_sink() if not route.rabbithub_exchange and not route.vhost]
+    others = [route for route in settings.sources_of_sink() if not route.rabbithub_exchange and not route.shared]
+    routes = [route for route in others if not route.vhost]
     if not routes:
         return [Check("amqp_sources", _SUBJECT, "ok", "none reads what the AMQP sink publishes")]
     try:

@@ -94,6 +94,19 @@ WHERE t.tenant = $1 AND t.name = $2 AND t.sinks IS NOT NULL
 SELECT EXISTS (SELECT FROM hookwire.rabbithub_subscriptions r JOIN hookwire.subscriptions s ON s.id = r.subscription_id
                WHERE r.queue_id = $2 AND r.resource_id = $1 AND r.hub_topic = $3 AND s.state = 'active');
 
+-- name: room
+-- Return the consumers of the queue $1, whose messages wait as deliveries of $2, and how many messages they have. Event $3
+-- counts until it is a delivery.
+SELECT count(*) FILTER (WHERE s.state = 'active' AND s.lease_until > now() AND (s.paused_until IS NULL OR s.paused_until <= now()))
+           AS consumers,
+       coalesce(sum((SELECT count(*) FROM hookwire.deliveries d WHERE d.subscription_id = s.id)), 0)
+           + (SELECT count(*) FROM (SELECT FROM hookwire.deliveries d WHERE d.subscription_id = $2 LIMIT 1000) AS w)
+           + (SELECT count(*) FROM generate_series(0, 63) AS g(shard) CROSS JOIN LATERAL (
+                  SELECT FROM hookwire.outbox o WHERE o.sink = 'webhooks' AND o.shard = g.shard AND o.id = $3 LIMIT 1) AS owed)
+           AS messages
+FROM hookwire.rabbithub_subscriptions r JOIN hookwire.subscriptions s ON s.id = r.subscription_id
+WHERE r.resource_id = $1 AND s.state <> 'deleted';
+
 -- name: accept
 INSERT INTO hookwire.intents (tenant, mode, topic, topic_url, callback, callback_host, identity, lease_seconds,
                               signature_method, verify_token, key_id, sealed, due_at, created_at, verify, rabbithub)

@@ -1,5 +1,7 @@
 """Mirrors: exchanges of RabbitHub whose messages AMQP gets too, each in an exchange of its name, type and virtual host.
 
+A queue that is AMQP's, too, gets what is POSTed to it by AMQP; a source hands it to subscribers from there.
+
     PUT --> asked --> NOTIFY --> relay: declares it in AMQP --> declared --> the answer to the PUT
 
 A relay declares the exchange, because this room never speaks AMQP while it publishes. A PUT waits for it some seconds.
@@ -13,10 +15,11 @@ from typing import Final
 from db.pool import Session
 from hub.acceptance import Hub
 from hub.form import FormRefused
+from hub.rabbithub.exchange import queue_topic
 from hub.rabbithub.place import Place, Resource
 from relay.amqp.name import NAME_RULE, is_exchange_name
 
-__all__ = ["await_declaration", "check_mirror", "ensure_topic", "set_mirror"]
+__all__ = ["await_declaration", "check_mirror", "ensure_topic", "is_shared", "set_mirror", "shared_topic"]
 
 _DEFAULT_EXCHANGE: Final = "amq.default"
 """The AMQP sink's name for the exchange without a name."""
@@ -72,6 +75,16 @@ async def await_declaration(hub: Hub, resource: Resource) -> str | None:
     return "no relay has declared it yet"
 
 
+def is_shared(hub: Hub, place: Place) -> bool:
+    """Return whether a queue is AMQP's, too."""
+    return place.kind == "q" and (place.vhost, place.name) in hub.options.shared_queues
+
+
+def shared_topic(resource: Resource) -> str:
+    """Return the topic of messages that are on their way to a queue of AMQP's."""
+    return f"{queue_topic(resource.id)}.amqp"
+
+
 async def ensure_topic(
     hub: Hub, session: Session, resource: Resource, topic: str, routing_key: str, key_id: str | None = None
 ) -> None:
@@ -82,5 +95,7 @@ async def ensure_topic(
     if place.kind == "x" and (by_default if resource.mirror is None else resource.mirror):
         vhost = None if place.vhost == "/" else place.vhost
         there = place.name or _DEFAULT_EXCHANGE, resource.exchange_type, routing_key, vhost
+    elif topic == shared_topic(resource):
+        there = _DEFAULT_EXCHANGE, "direct", place.name, None if place.vhost == "/" else place.vhost
     await session.execute("rabbithub.ensure_topic", hub.tenant, topic, *there, key_id or "")
     await session.execute("rabbithub.mirror_topic", hub.tenant, topic, *there)

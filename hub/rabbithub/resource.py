@@ -31,7 +31,7 @@ from hub.acceptance import Hub, callback_target, request_context, take_tokens
 from hub.form import FormRefused, Mode, Verify
 from hub.publish import store_event
 from hub.rabbithub.exchange import BUILT_IN, TYPES, Binding, RoutingError, bind, queue_topic, topic_of_key
-from hub.rabbithub.mirror import ensure_topic
+from hub.rabbithub.mirror import ensure_topic, is_shared, shared_topic
 from hub.rabbithub.place import Place, Resource
 from hub.topic_url import matching_text
 from webhooks.custom_header import is_private
@@ -196,7 +196,8 @@ async def publish(hub: Hub, resource: Resource, message: RabbitHubMessage, key_i
     if message.id_header is not None:
         about[MESSAGE_ID_HEADER] = message.id_header
     try:
-        topic = queue_topic(resource.id) if place.kind == "q" else topic_of_key(resource.id, message.routing_key)
+        in_queue = shared_topic(resource) if is_shared(hub, place) else queue_topic(resource.id)
+        topic = in_queue if place.kind == "q" else topic_of_key(resource.id, message.routing_key)
     except RoutingError as error:
         raise FormRefused(400, "hub.topic", str(error)) from None
     content_type = message.content_type or "application/octet-stream"

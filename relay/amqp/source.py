@@ -11,6 +11,8 @@ The source holds at most ``prefetch`` messages. If a connection is lost, or the 
 unacknowledged messages again. A message id that is stored already causes no second event (`hub.intake`); a message
 without an id may become two events.
 
+A queue that is shared with AMQP's consumers is consumed while it has a subscriber, one message at a time.
+
 Messages of one key are stored one after the other, in the order of the queue. Other messages continue meanwhile.
 
 Somebody may delete the exchange, and nothing tells the source. So every few seconds it looks for the exchange, declares
@@ -44,6 +46,7 @@ from relay.amqp.topology import declare_missing
 from relay.sink import SinkUnavailable
 from relay.source import (
     Intake,
+    IntakeBusy,
     IntakeRefused,
     IntakeResult,
     IntakeUnavailable,
@@ -65,6 +68,8 @@ _log = structlog.get_logger(__name__)
 _ANSWER_SECONDS = 10.0
 _PAUSE_SECONDS = (0.2, 10.0)
 _BIND_SECONDS = 5.0
+_BUSY_SECONDS = 0.1
+_UNWANTED_SECONDS = 1.0
 _INTAKE_SECONDS = (0.2, 1.0)  # the database is asked every second anyway
 
 
@@ -101,7 +106,7 @@ class AmqpSource:
         self._route = route
         self._intake = intake
         self._metrics = metrics
-        self._prefetch = prefetch
+        self._prefetch = 1 if route.shared else prefetch
         self._body_bytes_max = body_bytes_max
         self._stopping = asyncio.Event()
         self._session: _Session | None = None
@@ -138,9 +143,12 @@ class AmqpSource:
         seconds, seconds_max = _PAUSE_SECONDS
         while not self._stopping.is_set():
             try:
+                if self._route.shared and not await self._intake.is_wanted(self._route):
+                    await pause(self._stopping, _UNWANTED_SECONDS)
+                    continue
                 await self._consume()
                 seconds = _PAUSE_SECONDS[0]
-            except SinkUnavailable as error:
+            except (SinkUnavailable, IntakeUnavailable) as error:
                 end_if_cancelled()
                 self._trouble.tell(error, queue=self._route.queue)
             except _ConsumerLost as lost:
@@ -179,7 +187,7 @@ class AmqpSource:
             finally:
                 self._session = None
                 self._metrics.connected.labels(queue).set(0)
-            if not self._stopping.is_set():
+            if not self._stopping.is_set() and not session.is_unwanted:
                 raise _ConsumerLost(f"the AMQP queue {queue} is no longer consumed: {session.reason}")
 
     async def _keep_bound(self, connection: AbstractConnection, session: _Session) -> None:
@@ -215,6 +223,10 @@ class AmqpSource:
             except IntakeRefused as refused:
                 if await self._refuse(session, message, refused):
                     return
+            except IntakeBusy as busy:
+                if busy.nobody:
+                    session.give_back()
+                seconds = _BUSY_SECONDS
             except IntakeUnavailable as error:
                 self._trouble.tell(error, queue=self._route.queue)
             else:
@@ -280,6 +292,7 @@ class _Session:
         self.refused = refused
         self.ended = asyncio.Event()
         self.reason = "the broker ended it"
+        self.is_unwanted = False
         self._take = take
         self._inbox: asyncio.Queue[AbstractIncomingMessage | None] = asyncio.Queue()  # bounded by the prefetch count
         self._lanes: dict[str, deque[tuple[AbstractIncomingMessage, SourceMessage]]] = {}
@@ -290,6 +303,11 @@ class _Session:
             self.reason = line_of(str(error) or type(error).__name__)
         self.ended.set()
         self._inbox.put_nowait(None)
+
+    def give_back(self) -> None:
+        """End, because nobody wants the messages any more. The broker gives them to others when the connection ends."""
+        self.is_unwanted = True
+        self.end()
 
     async def arrive(self, message: AbstractIncomingMessage) -> None:
         """Queue a delivery. The client calls this for each."""
@@ -337,12 +355,13 @@ async def _declare(connection: AbstractConnection, route: SourceRoute) -> bool:
     """
     dead = refused_queue_of(route.queue)
     rule = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
+    is_plain = route.shared  # other programs declare it without arguments
 
     async def queue(channel: AbstractChannel, passive: bool) -> None:
-        if not passive:
+        if not (passive or is_plain):
             await channel.declare_queue(dead, durable=True)
         await channel.declare_queue(
-            route.queue, durable=True, passive=passive, arguments=None if passive else dict(rule)
+            route.queue, durable=True, passive=passive, arguments=None if passive or is_plain else dict(rule)
         )
 
     await declare_missing(connection, queue)

@@ -16,7 +16,7 @@ import pytest
 from scripts.servers.rabbitmq import RabbitServer
 from tests.app.assembly.test_sources import ROLES, counted
 from tests.app.conftest import ALL_ROLES, RunHub, RunningHub
-from tests.app.web.test_rabbithub import form
+from tests.app.web.test_rabbithub import Q, X, form
 from tests.databases import Databases
 from tests.hub.callback import Callbacks, serve_callbacks
 from tests.waiting import until
@@ -185,3 +185,44 @@ async def test_three_hubs_that_share_an_exchange_make_no_loop(
 
     delivered = Counter((target.partition("?")[0], body) for target, _, body in callbacks.posted)
     assert (set(delivered.values()), len(delivered), consumed) == ({1}, 21, wanted)
+
+
+async def test_subscribers_of_a_shared_queue_compete_with_its_amqp_consumers(
+    running_hub: RunHub, rabbitmq: RabbitServer
+) -> None:
+    """GM-10, RH-27: what is POSTed waits in AMQP while nobody subscribes; each message goes to one of both sides."""
+    name = f"shared-{secrets.token_hex(4)}"
+    settings = {"amqp_url": rabbitmq.url, "amqp_exchange": f"{name}-hub", "amqp_sources": f"{name}?shared=true"}
+    async with running_hub(ROLES, **settings) as hub, serve_callbacks() as callbacks, AsyncExitStack() as stack:
+        connection = await stack.enter_async_context(await aio_pika.connect(rabbitmq.url))
+        channel = await stack.enter_async_context(connection.channel())
+        queue = await channel.declare_queue(name, durable=True)
+        await hub.client.put(f"{Q}/{name}")
+        for number in range(2):
+            await hub.client.post(f"{Q}/{name}", content=b"early %d" % number)
+        early: list[bytes] = []
+
+        async def take() -> bool:
+            while (message := await queue.get(no_ack=True, fail=False)) is not None:
+                early.append(message.body)
+            return len(early) == 2
+
+        await until(take)
+        subscribed = await hub.client.post(f"/rabbithub/subscribe/q/{name}", data=form(callbacks, ""))
+        await counted(hub, "connected", queue=name)
+        mine: list[bytes] = []
+        await channel.set_qos(prefetch_count=1)
+
+        async def work(message: aio_pika.abc.AbstractIncomingMessage) -> None:
+            mine.append(message.body)
+            await message.ack()
+
+        await queue.consume(work)
+        wanted = [b"%d" % number for number in range(40)]
+        for body in wanted:
+            await hub.client.post(f"{X}/", params={"hub.topic": name}, content=body)
+        await until(lambda: len(mine) + len(callbacks.posted) >= len(wanted))
+        theirs = [body for _, _, body in callbacks.posted]
+
+    assert (subscribed.status_code, sorted(early)) == (204, [b"early 0", b"early 1"])
+    assert (sorted(mine + theirs), bool(mine), bool(theirs)) == (sorted(wanted), True, True)

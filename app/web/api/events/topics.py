@@ -226,7 +226,7 @@ def _check_loop(name: str, body: TopicSettings, context: Context) -> None:
         return
     for route in settings.sources_of_sink():
         is_loop = route.exchange == exchange and route.topic in ("", name)
-        if is_loop and not route.rabbithub_exchange and not route.vhost:
+        if is_loop and not (route.rabbithub_exchange or route.shared or route.vhost):
             detail = f"HOOKWIRE_AMQP_SOURCES reads the exchange {exchange}: each event would come back."
             raise Problem("invalid-parameter", detail, parameter="amqp_exchange")
 

@@ -45,7 +45,7 @@ from hub.form import FormRefused, Mode, Verify
 from hub.rabbithub.batch_import import import_subscription
 from hub.rabbithub.binding import bind, bind_queue_of_key, bound_queue, unbind
 from hub.rabbithub.exchange import RoutingError, parse_headers
-from hub.rabbithub.mirror import await_declaration, check_mirror, set_mirror
+from hub.rabbithub.mirror import await_declaration, check_mirror, is_shared, set_mirror
 from hub.rabbithub.resource import (
     Place,
     RabbitHubMessage,
@@ -209,7 +209,11 @@ async def _publish(hub: Hub, call: _Call) -> Response:
         id_header,
     )  # fmt: skip
     if resource.is_default_exchange:
-        await bind_queue_of_key(hub, resource, message.routing_key)
+        named = Place(resource.place.vhost, "q", message.routing_key)
+        if is_shared(hub, named):
+            resource = await find(hub, named)
+        else:
+            await bind_queue_of_key(hub, resource, message.routing_key)
     number = await publish(hub, resource, message, key_id_of(call.request))
     identified = {} if id_header is None else {id_header: format_event_id(hub.incarnation, number)}
     if identified or correlation:
@@ -247,6 +251,8 @@ async def _subscribe(hub: Hub, call: _Call) -> Response:
         raise FormRefused(403, "", "the default exchange takes no subscription: subscribe to a queue")
     queue = await bound_queue(hub, resource, wish)
     if queue is not None:
+        if is_shared(hub, queue.place):
+            raise FormRefused(409, "", "the queue is AMQP's, too: bind it there")
         await (bind if wish.mode is Mode.SUBSCRIBE else unbind)(hub, resource, queue, wish.hub_topic)
         return Response(status_code=204)
     intent_id = await subscribe(hub, resource, wish)
