@@ -269,6 +269,7 @@ class _Builder:
                     "hookwire_outbox": lambda: notifications.published.notify(ANYTHING),
                     "hookwire_jobs": self._jobs.notify,
                     "hookwire_services": self._services.waiting.notify,
+                    **(self.relaying.channels if self.relaying is not None else {}),
                 },
             ),
             Cleanup(self._database, self._settings.idempotency_seconds),
@@ -294,7 +295,7 @@ class _Builder:
             )
         )
         if self.relaying is not None:
-            services += self.relaying.elections
+            services += self.relaying.services
         return services
 
     @cached_property

@@ -130,6 +130,8 @@ CREATE TABLE hookwire.rabbithub_resources (
     source bigint,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     mirror boolean,
+    declared_at timestamp with time zone,
+    declare_problem text,
     CONSTRAINT rabbithub_resources_check CHECK ((((kind = 'x'::text) = (exchange_type IS NOT NULL)) AND ((kind = 'q'::text) = (source IS NOT NULL)))),
     CONSTRAINT rabbithub_resources_exchange_type_check CHECK ((exchange_type = ANY (ARRAY['direct'::text, 'fanout'::text, 'topic'::text, 'headers'::text]))),
     CONSTRAINT rabbithub_resources_kind_check CHECK ((kind = ANY (ARRAY['x'::text, 'q'::text])))
@@ -142,6 +144,10 @@ COMMENT ON COLUMN hookwire.rabbithub_resources.kind IS 'x: exchange, q: queue.';
 COMMENT ON COLUMN hookwire.rabbithub_resources.source IS 'Of a queue: the pull subscription that keeps its messages.';
 
 COMMENT ON COLUMN hookwire.rabbithub_resources.mirror IS 'Whether the exchange is mirrored to AMQP; NULL: as the hub''s setting says.';
+
+COMMENT ON COLUMN hookwire.rabbithub_resources.declared_at IS 'When a relay last found or declared the exchange in AMQP; NULL: not since it is mirrored.';
+
+COMMENT ON COLUMN hookwire.rabbithub_resources.declare_problem IS 'Why the broker refused to declare the exchange, the last time.';
 
 CREATE TABLE hookwire.layouts (
     number smallint NOT NULL,
@@ -2992,6 +2998,7 @@ CREATE TABLE hookwire.topics (
     job jsonb,
     made_by text,
     used_on date,
+    amqp_vhost text,
     CONSTRAINT topics_amqp_exchange_type_check CHECK ((amqp_exchange_type = ANY (ARRAY['direct'::text, 'fanout'::text, 'topic'::text, 'headers'::text]))),
     CONSTRAINT topics_job_check CHECK (((('jobs'::text = ANY (sinks)) IS NOT TRUE) OR (((jsonb_typeof(job) = 'object'::text) AND (NOT starts_with(name, 'hookwire.'::text)) AND (name <> 'hookwire'::text)) IS TRUE))),
     CONSTRAINT topics_made_by_check CHECK (((made_by IS NULL) = (used_on IS NULL))),
@@ -3020,6 +3027,8 @@ COMMENT ON COLUMN hookwire.topics.job IS 'The rule by which the sink jobs enqueu
 COMMENT ON COLUMN hookwire.topics.made_by IS 'The API key whose use made the topic, empty without a key; NULL: made by hand.';
 
 COMMENT ON COLUMN hookwire.topics.used_on IS 'The last day on which a process saw the topic in use; NULL: made by hand.';
+
+COMMENT ON COLUMN hookwire.topics.amqp_vhost IS 'The AMQP virtual host of a mirror; NULL: that of the sink''s URL.';
 
 CREATE TABLE hookwire.verification_buckets (
     tenant text NOT NULL,

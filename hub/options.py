@@ -22,43 +22,41 @@ class HubOptions:
         public_url: the URL of this hub for others, without trailing slash; topic URLs and the hub's own URL begin with
             it.
         url_policy: which callbacks may be named; the outbound client checks their addresses again.
-        lease_seconds_min: shorter requested leases are raised to this (WS-49).
-        lease_seconds_default: the lease of a request that names none (WS-68).
-        lease_seconds_max: longer requested leases are lowered to this (WS-49).
+        lease_seconds_min: shorter requested leases are raised to this.
+        lease_seconds_default: the lease of a request that names none.
+        lease_seconds_max: longer requested leases are lowered to this.
         verification_deadline_seconds: for one verification GET, all of it.
-        verification_retries: pauses in seconds before asking again when no HTTP answer came; empty turns that off
-            (WS-46).
+        verification_retries: pauses in seconds before asking again when no HTTP answer came; empty turns that off.
         sweep_seconds: pause between two searches for ended leases, without a notification.
         verification_slots: GETs in flight in this process; half of them for hosts without an active subscription.
         first_connect_seconds: for the connection of a first try, where another one may follow.
-        verifications_per_minute_host: requests accepted per callback host, all tenants together (WS-101).
+        verifications_per_minute_host: requests accepted per callback host, all tenants together.
         verifications_burst_host: as many at once; 0: as many as in a minute.
-        verifications_per_minute_requester: the same per network that asks (FS-04).
+        verifications_per_minute_requester: the same per network that asks.
         verifications_burst_requester: as many at once; 0: as many as in a minute.
-        verifications_per_minute_tenant: the same per tenant; also the burst (AB-01).
+        verifications_per_minute_tenant: the same per tenant; also the burst.
         pending_requester_max: requests of one network that may wait at once; 0: any number.
         subscriptions_host_max: subscriptions of one callback host; 0: any number.
         subscriptions_requester_max: subscriptions that one network asked for; 0: any number.
-        lenient_challenge: white space after the echoed challenge is forgiven (WS-43).
-        secret_over_http: the treatment of a ``hub.secret`` that was not sent by https (WS-15).
-        tell_lease_end: callbacks get ``hub.mode=denied`` when their lease has ended (WS-107).
-        foreign_topics: topics of other publishers: refused, those that were registered, or any (WS-79).
+        lenient_challenge: white space after the echoed challenge is forgiven.
+        secret_over_http: the treatment of a ``hub.secret`` that was not sent by https.
+        tell_lease_end: callbacks get ``hub.mode=denied`` when their lease has ended.
+        foreign_topics: topics of other publishers: refused, those that were registered, or any.
         fetch_bytes_max: largest content that is fetched.
         fetch_deadline_seconds: for one fetch, redirects included.
         fetch_slots: fetches in flight in this process.
         fetch_pause_seconds: least time between two fetches of a topic, however often it is pinged.
         dialect: how PubSubHubbub 0.3 is supported.
-        async_retries: the pauses of a 0.3 verification; it is tried again also after any answer but 404 (PS-06).
-        sync_seconds: how long a 0.3 request waits for its own verification (PS-05).
-        sha1_hosts: callback hosts whose deliveries are always signed with sha1 (SG-4).
-        strict_topic: a foreign topic can be subscribed to only by the URL that it advertises as its own (WS-22).
-        publish_secret: signs ``hub.content``; empty: content is not taken from forms (WS-86).
-        message_id_header: the header with the id of a RabbitHub message; empty: none (RH-10).
-        correlation_id_header: the header of a RabbitHub publish that is returned and forwarded; empty: none (RH-11).
-        rabbithub_mirror: the default of an exchange: AMQP gets its messages too (FM-02).
-        amqp_sources: pairs of an AMQP exchange that is read and the RabbitHub exchange that gets its messages.
-        moved_to: another hub's URL, to which every subscribe and unsubscribe is sent by a 307; empty: served here
-            (WS-34).
+        async_retries: the pauses of a 0.3 verification; it is tried again also after any answer but 404.
+        sync_seconds: how long a 0.3 request waits for its own verification.
+        sha1_hosts: callback hosts whose deliveries are always signed with sha1.
+        strict_topic: a foreign topic can be subscribed to only by the URL that it advertises as its own.
+        publish_secret: signs ``hub.content``; empty: content is not taken from forms.
+        message_id_header: the header with the id of a RabbitHub message; empty: none.
+        correlation_id_header: the header of a RabbitHub publish that is returned and forwarded; empty: none.
+        rabbithub_mirror: the default of an exchange: AMQP gets its messages too.
+        shared_queues: virtual host and name of each queue of RabbitHub that is a queue of AMQP's, too.
+        moved_to: another hub's URL, to which every subscribe and unsubscribe is sent by a 307; empty: served here.
     """
 
     public_url: str
@@ -96,7 +94,7 @@ class HubOptions:
     message_id_header: str = ""
     correlation_id_header: str = ""
     rabbithub_mirror: bool = False
-    amqp_sources: tuple[tuple[str, str], ...] = ()
+    shared_queues: frozenset[tuple[str, str]] = frozenset()
     moved_to: str = ""
 
     def __post_init__(self) -> None:
@@ -114,7 +112,7 @@ class HubOptions:
         object.__setattr__(self, "public_url", self.public_url.rstrip("/"))
 
     def lease_seconds(self, asked: int | None) -> int:
-        """Return the lease to grant for a requested lease, or for None (WS-03, WS-12, WS-47, WS-49). It is always
+        """Return the lease to grant for a requested lease, or for None. It is always
         bounded.
         """
         if asked is None:

@@ -20,7 +20,7 @@ class Record(NamedTuple):
     no order. ``headers`` has lower-case names, CloudEvents attributes as ``ce-*``. ``event_id`` is the public
     id, the same on every transport. ``kafka_topic``, ``amqp_exchange`` and ``amqp_routing_key`` are the topic's
     own settings, None for the default. ``amqp_exchange_type``: the exchange is declared as one of this type; None: a
-    topic's own exchange has to exist.
+    topic's own exchange has to exist. ``amqp_vhost``: the virtual host of a mirror; None: that of the sink's URL.
 
     Only compat mode sets ``kafka_headers``, which are sent unchanged and without our headers. ``tombstone``: the value
     is null on Kafka, and the body empty elsewhere.
@@ -43,6 +43,7 @@ class Record(NamedTuple):
     amqp_exchange_type: str | None = None
     kafka_headers: Sequence[tuple[str, bytes]] | None = None
     tombstone: bool = False
+    amqp_vhost: str | None = None
 
 
 _NO_HEADERS: Mapping[str, str] = {}
@@ -55,11 +56,12 @@ def record_from_row(row: Mapping[str, Any], incarnation: str) -> Record:
     """
     (
         identity, shard, tenant, topic, key, content_type, headers, payload, accepted_at, ordered, _topic_known,
-        kafka_topic, amqp_exchange, amqp_routing_key, amqp_exchange_type,
+        kafka_topic, amqp_exchange, amqp_routing_key, amqp_exchange_type, amqp_vhost,
     ) = row.values()  # fmt: skip
     given = _NO_HEADERS if headers == "{}" else json.loads(headers)
     return Record(
         identity, shard, f"evt_{incarnation}_{identity}", tenant, topic, key, identity if ordered else None,
         content_type, given, payload, accepted_at, kafka_topic,
         amqp_exchange, amqp_routing_key, amqp_exchange_type, tombstone=is_tombstone(given),
+        amqp_vhost=amqp_vhost,
     )  # fmt: skip

@@ -18,8 +18,10 @@ from typing import Final, Literal, Protocol
 
 __all__ = [
     "BEHIND",
+    "FROM_MIRROR_HEADER",
     "BatchIntake",
     "Intake",
+    "IntakeBusy",
     "IntakeOutcome",
     "IntakeRefused",
     "IntakeResult",
@@ -46,6 +48,12 @@ class SourceRoute:
 
     ``exchange``: the queue is bound to it by ``binding_key``; '': the existing bindings stay. ``topic``: of each event;
     '': the routing key. ``rabbithub_exchange``: messages are published to this exchange of RabbitHub instead.
+    ``vhost``: the virtual host of the queue, the exchange and RabbitHub's exchange; '': that of the broker's URL, and
+    RabbitHub's ``/``.
+
+    ``shared``: the queue is RabbitHub's queue of its name, too. Its subscribers compete with AMQP's consumers, so a
+    message is taken only while one of them is free.
+
     ``refused``: keep messages that cannot be events in the queue ``<queue>.refused``, or reject them. The broker
     dead-letters rejected messages by the queue's own arguments or policy.
     """
@@ -57,6 +65,8 @@ class SourceRoute:
     topic: str = ""
     rabbithub_exchange: str = ""
     refused: Literal["keep", "reject"] = "keep"
+    vhost: str = ""
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +97,10 @@ class IntakeResult:
     left_out: tuple[str, ...] = ()
 
 
+FROM_MIRROR_HEADER: Final = "hookwire-from-mirror"
+"""The header of an event that was read from the exchange to which its topic is mirrored; the mirror leaves it out."""
+
+
 class IntakeRefused(Exception):
     """A message that will never be an event; ``reason`` is one word for metrics, the text is for people."""
 
@@ -108,14 +122,26 @@ class IntakeUnavailable(Exception):
     """Nothing is stored, or the outcome is unknown: take the same message again in a moment."""
 
 
+class IntakeBusy(Exception):
+    """Nobody is free to take the message of a shared queue: ask again soon, or give it back if there is ``nobody``."""
+
+    def __init__(self, *, nobody: bool) -> None:
+        super().__init__("nobody is free to take it")
+        self.nobody = nobody
+
+
 class Intake(Protocol):
     """The port. It is called for several messages at once, but for one message of a key at a time."""
 
     async def take(self, route: SourceRoute, message: SourceMessage) -> IntakeResult:
         """Return when the message is an event and its transaction is committed.
 
-        Raises :class:`IntakeRefused`, :class:`IntakeUnavailable`.
+        Raises :class:`IntakeRefused`, :class:`IntakeUnavailable`, and :class:`IntakeBusy` for a shared queue.
         """
+        ...
+
+    async def is_wanted(self, route: SourceRoute) -> bool:
+        """Return whether anybody subscribes to a shared queue. Raises :class:`IntakeUnavailable`."""
         ...
 
 

@@ -34,7 +34,7 @@ def hub_options(settings: Settings, public_url: str, policy: GuardPolicy) -> Hub
         message_id_header=settings.rabbithub_message_id_header.lower(),
         correlation_id_header=settings.rabbithub_correlation_id_header.lower(),
         rabbithub_mirror=settings.rabbithub_mirror,
-        amqp_sources=tuple((route.exchange, route.rabbithub_exchange) for route in settings.sources_of_sink()),
+        shared_queues=frozenset((one.vhost or "/", one.queue) for one in settings.sources_of_sink() if one.shared),
         fetch_bytes_max=min(settings.event_bytes_max, FEED_BYTES_MAX),
         # The due poller finds leases that ended. A refresh is due while a fifth is left; a tenth of it is soon.
         sweep_seconds=min(max(settings.websub_lease_seconds_max / 50, 1.0), 60.0),

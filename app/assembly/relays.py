@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from uuid import UUID
 
-from app.assembly.sinks import kafka_options, sink_maker
+from app.assembly.sinks import amqp_options, kafka_options, sink_maker
 from app.bridges.job_sink import JobSink
 from app.failpoints import Failpoints, FailpointSink
 from app.settings.settings import Settings
 from db.direct import Direct
 from db.pool import Database
 from hub.owed import Owed
+from relay.amqp.mirrors import Mirrors
 from relay.election.lease import LeaseOptions, Leases
 from relay.election.neli import NeliElection
 from relay.election.neli_core import NeliTimes
@@ -28,14 +29,14 @@ from relay.observer import Handler, Observer
 from relay.outbox import Outbox
 from relay.sink import SHARDS, Sink
 from relay.sink_relay import SinkRelay
-from runtime.process import process_name
+from runtime.process import Service, process_name
 from runtime.wake import Wake
 
 __all__ = ["Relaying"]
 
 
 class Relaying:
-    """The relays of one process. ``relays`` are stopped before ``elections``, because they hold their leases.
+    """The relays of one process. ``relays`` are stopped before ``services``, because the elections hold their leases.
     ``observers``, one for each sink, report the leaders to ``on_event``. An embedding program runs them, for the meter.
 
     Raises SettingsRefused for a broker that can never be reached by these settings.
@@ -67,8 +68,10 @@ class Relaying:
         by_lease = [name for name in sinks if name not in by_neli]
         self._leases = Leases(database, connect, by_lease, LeaseOptions(owner, settings.lease_seconds))
         self._neli = {name: self._neli_election(name, owner) for name in by_neli}
-        self.elections: Sequence[Leases | NeliElection] = [self._leases, *self._neli.values()]
         self.relays = [self._relay(name) for name in sinks]
+        mirrors = self._mirrors(database) if "amqp" in sinks else None
+        self.services: Sequence[Service] = [self._leases, *self._neli.values(), *([mirrors] if mirrors else [])]
+        self.channels = {"hookwire_mirrors": mirrors.notify} if mirrors else {}
 
     def notify(self, owed: Owed) -> None:
         """Wake the relays that a commit owes rows. The sink of jobs is left to the due poller until it has sent an
@@ -99,6 +102,10 @@ class Relaying:
         """
         mark = next((relay.low_water for relay in self.relays if relay.sink_name == "webhooks"), None)
         return None if mark is None or mark.shards < SHARDS else (mark.id, mark.origin)
+
+    def _mirrors(self, database: Database) -> Mirrors:
+        options = amqp_options(self._settings, self._incarnation)
+        return Mirrors(database, options, by_default=self._settings.rabbithub_mirror)
 
     def _relay(self, name: str) -> SinkRelay:
         election = self._neli[name] if name in self._neli else self._leases.election(name)

@@ -36,7 +36,8 @@ class Sources:
     ) -> None:  # fmt: skip
         self._settings = settings
         self._registry = registry
-        self._amqp = self._amqp_sources(EventIntake(hub, publisher, topics), hub.incarnation, KeptMessages(database))
+        events = EventIntake(hub, publisher, topics, reads_sink=bool(settings.sources_of_sink()))
+        self._amqp = self._amqp_sources(events, hub.incarnation, KeptMessages(database))
         intake = RecordIntake(database, hub.incarnation, publisher, topics)
         self._kafka = self._kafka_sources(intake, database, hub.incarnation)
 

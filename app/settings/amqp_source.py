@@ -21,6 +21,8 @@ _FIELDS: Final = {
     "topic": "topic",
     "rabbithub": "rabbithub_exchange",
     "refused": "refused",
+    "vhost": "vhost",
+    "shared": "shared",
 }
 _TYPES: Final = ("direct", "fanout", "topic", "headers")
 _REFUSED: Final = ("keep", "reject")
@@ -40,6 +42,8 @@ class AmqpSourceSettings(SettingsPart):
         (),
         description="Queues whose messages become events, comma separated: `QUEUE`, or `QUEUE?exchange=E&key=K` to "
         "bind it; `topic=T` names the topic (else the routing key), `rabbithub=X` an exchange of RabbitHub's URLs; "
+        "`shared=true`: the queue is RabbitHub's queue of this name, too; "
+        "`vhost=V` is a virtual host other than the URL's; "
         "`refused=reject` rejects messages that cannot be events (default: they are kept in `QUEUE.refused`). "
         "Values are percent-encoded, a comma is %2C.",
     )
@@ -78,18 +82,21 @@ def route_of(text: str) -> SourceRoute:
     given = dict(pairs)
     if len(given) < len(pairs) or not given.keys() <= _FIELDS.keys():
         raise ValueError(f"{text!r}: after the queue come {', '.join(_FIELDS)}, each at most once")
-    route = SourceRoute(unquote(queue), **{_FIELDS[name]: value for name, value in given.items()})  # type: ignore[arg-type]
+    if given.get("shared", "true") != "true":
+        raise ValueError(f"{text!r}: shared is true, or left out")
+    options = {_FIELDS[name]: value for name, value in given.items()}
+    route = SourceRoute(unquote(queue), **{**options, "shared": "shared" in given})  # type: ignore[arg-type]
     if route.refused not in _REFUSED:
         raise ValueError(f"{text!r}: refused is one of {', '.join(_REFUSED)}")
-    names = (route.queue, route.exchange, route.binding_key, route.topic, route.rabbithub_exchange)
+    names = (route.queue, route.exchange, route.binding_key, route.topic, route.rabbithub_exchange, route.vhost)
     if not route.queue or any(len(name.encode()) > _NAME_BYTES_MAX for name in names):
         raise ValueError(f"{text!r}: a queue has a name, and no name has more than {_NAME_BYTES_MAX} bytes")
     if route.exchange_type not in _TYPES or (not route.exchange and given.keys() & {"type", "key"}):
         raise ValueError(f"{text!r}: type is one of {', '.join(_TYPES)}; type and key belong to an exchange")
     if not is_queue_name(route.queue) or (route.exchange and not is_exchange_name(route.exchange)):
         raise ValueError(f"{text!r}: {NAME_RULE}")
-    if route.topic and route.rabbithub_exchange:
-        raise ValueError(f"{text!r}: topic and rabbithub exclude each other")
+    if (bool(route.topic), bool(route.rabbithub_exchange), route.shared).count(True) > 1:
+        raise ValueError(f"{text!r}: topic, rabbithub and shared exclude each other")
     if route.topic:
         _check_topic(text, route.topic)
     return route

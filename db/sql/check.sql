@@ -1,4 +1,4 @@
--- Checks: the server settings that the promise "nothing lost" needs (SC-05..SC-12, SC-21).
+-- Checks: the server settings that the promise "nothing lost" needs.
 
 -- name: server
 -- Read the settings of this session, so that those of its role and its database count too. reset_val is the value that
@@ -27,7 +27,7 @@ WHERE s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = cu
 ORDER BY role;
 
 -- name: foreign_locks
--- Find sessions of other roles that hold our advisory locks without a publisher's young transaction (FS-07). Their role
+-- Find sessions of other roles that hold our advisory locks without a publisher's young transaction. Their role
 -- may not use the schema, no transaction is open, or it has been open for more than $1 seconds. The lock numbers are
 -- those of publish_batch, migrations, members, queues, tasks and changed subscriptions. Only pg_read_all_stats shows the
 -- state and age of other roles' sessions.
@@ -46,7 +46,7 @@ SELECT c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnam
 WHERE n.nspname = 'hookwire' AND c.relkind IN ('r', 'S') AND c.relpersistence <> 'p' ORDER BY name;
 
 -- name: cached_sequences
--- A larger cache gives each connection stale low numbers (RP-08).
+-- A larger cache gives each connection stale low numbers.
 SELECT sequencename AS name, cache_size FROM pg_sequences
 WHERE schemaname = 'hookwire' AND sequencename IN ('event_id', 'delivery_fence') AND cache_size > 1 ORDER BY name;
 
@@ -58,7 +58,7 @@ SELECT hookwire.ids_left() AS ids_left, hookwire.ids_per_day() AS ids_per_day,
 
 -- name: collations
 -- Find our indexes whose order is that of a library with another version now, and the statement that notes the new
--- version afterwards (GB-11). `C` and `POSIX` have no version.
+-- version afterwards. `C` and `POSIX` have no version.
 SELECT x.indexrelid::regclass::text AS index, v.noted, v.now, v.refresh
 FROM pg_index x JOIN pg_class c ON c.oid = x.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 CROSS JOIN LATERAL (
@@ -74,7 +74,7 @@ WHERE n.nspname = 'hookwire' AND c.relkind = 'i' AND v.noted <> v.now
 ORDER BY index;
 
 -- name: neglected_tables
--- Find queue tables whose autovacuum settings differ from those of the migrations: a constant threshold (RP-02).
+-- Find queue tables whose autovacuum settings differ from those of the migrations: a constant threshold.
 SELECT c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = 'hookwire' AND c.relname IN ('outbox', 'deliveries')
   AND (NOT coalesce(c.reloptions, '{}') @> '{autovacuum_vacuum_scale_factor=0}'
@@ -94,7 +94,7 @@ WHERE n.nspname = 'hookwire' AND c.relkind = 'i' AND NOT i.indisvalid
 ORDER BY name;
 
 -- name: old_snapshots
--- Find everything that has kept dead rows for more than $1 seconds, with the statement that ends it (RP-04). These are
+-- Find everything that has kept dead rows for more than $1 seconds, with the statement that ends it. These are
 -- transactions (even without a snapshot, once they have written), prepared transactions and abandoned replication
 -- slots, whose age is unknown. A slot with only a catalog_xmin keeps rows of the catalogs, and none of our tables. Each
 -- kind has its own limit, so that all kinds are shown.
@@ -121,7 +121,7 @@ UNION ALL
 ORDER BY seconds DESC NULLS LAST, holder;
 
 -- name: writable
--- Return whether the server can write now, for readiness (FC-06).
+-- Return whether the server can write now, for readiness.
 SELECT hookwire.check_writable();
 
 -- name: backend
@@ -135,22 +135,17 @@ BEGIN;
 ROLLBACK;
 
 -- name: source_loop
--- Find publishers to the exchange $1 that a source reads, among the topics that the source publishes to. Those topics
--- are $2, the topics of RabbitHub's exchange $3, or any. $4 is the exchange for topics that name none. $5 says whether
--- exchanges are mirrored by default.
+-- Find publishers to the exchange $1 that a source reads, among the topics that the source publishes to: $2, or any. $3 is
+-- the exchange for topics that name none.
 SELECT w.name FROM (
     SELECT format('the topic %s', coalesce($2, 'of any routing key')) AS name
-    WHERE $1::text = $4::text AND $3::text IS NULL
+    WHERE $1::text = $3::text
       AND NOT EXISTS (SELECT FROM hookwire.topics t WHERE t.tenant = 'default' AND t.name = $2::text
-                      AND (t.amqp_exchange <> $4 OR 'amqp' <> ALL (t.sinks)))
+                      AND (t.amqp_exchange <> $3 OR 'amqp' <> ALL (t.sinks)))
     UNION ALL
     SELECT format('the topic %s', t.name) FROM hookwire.topics t
-    WHERE t.tenant = 'default' AND t.amqp_exchange = $1 AND $3 IS NULL AND t.name = coalesce($2, t.name)
+    WHERE t.tenant = 'default' AND t.amqp_exchange = $1 AND t.name = coalesce($2, t.name)
       AND t.name NOT LIKE 'hookwire.%' AND coalesce('amqp' = ANY (t.sinks), true)
-    UNION ALL
-    SELECT format('RabbitHub''s exchange %s', r.name) FROM hookwire.rabbithub_resources r
-    WHERE r.tenant = 'default' AND r.vhost = '/' AND r.kind = 'x' AND r.name = $3 AND r.name = $1
-      AND coalesce(r.mirror, $5::boolean)
 ) AS w WHERE $1 <> '' LIMIT 1;
 
 -- name: twins

@@ -1,4 +1,4 @@
--- Holds: one key or one topic of one sink waits, everything else goes on (RO-08). All deciding writes are fenced.
+-- Holds: one key or one topic of one sink waits, everything else goes on. All deciding writes are fenced.
 
 -- name: place
 -- Move records $7/$8, and with them their hold, from the outbox to the side table. An empty key holds the topic.
@@ -50,10 +50,10 @@ WHERE h.sink = $1 AND h.grp = $2 AND h.tenant = $3 AND h.topic = $4 AND h.key = 
 -- Return the oldest record of each due hold of a topic's keys, those that were tried least first. A hold without records
 -- has no id. End with the record that crosses $7 bytes of payload.
 SELECT hold, id, shard, tenant, topic, key, content_type, headers, payload, accepted_at, ordered,
-       true AS topic_known, kafka_topic, amqp_exchange, amqp_routing_key, amqp_exchange_type
+       true AS topic_known, kafka_topic, amqp_exchange, amqp_routing_key, amqp_exchange_type, amqp_vhost
 FROM (
     SELECT h.hold, h.id, h.shard, e.tenant, e.topic, e.key, e.content_type, e.headers, e.payload, e.accepted_at, e.ordered,
-           t.kafka_topic, t.amqp_exchange, t.amqp_routing_key, t.amqp_exchange_type,
+           t.kafka_topic, t.amqp_exchange, t.amqp_routing_key, t.amqp_exchange_type, t.amqp_vhost,
            coalesce(sum(octet_length(e.payload)) OVER (ORDER BY h.id ROWS UNBOUNDED PRECEDING) - octet_length(e.payload), 0) AS before
     FROM (
         SELECT o.key AS hold, x.id, x.shard
@@ -80,10 +80,10 @@ ORDER BY id;
 -- End with the record that crosses $8 bytes of payload. A record whose event was deleted has no topic. Only the primary
 -- key gives this range in this order, as in purge.
 SELECT id, shard, tenant, topic, key, content_type, headers, payload, accepted_at, ordered,
-       true AS topic_known, kafka_topic, amqp_exchange, amqp_routing_key, amqp_exchange_type
+       true AS topic_known, kafka_topic, amqp_exchange, amqp_routing_key, amqp_exchange_type, amqp_vhost
 FROM (
     SELECT h.id, h.shard, e.tenant, e.topic, e.key, e.content_type, e.headers, e.payload, e.accepted_at, e.ordered,
-           t.kafka_topic, t.amqp_exchange, t.amqp_routing_key, t.amqp_exchange_type,
+           t.kafka_topic, t.amqp_exchange, t.amqp_routing_key, t.amqp_exchange_type, t.amqp_vhost,
            coalesce(sum(octet_length(e.payload)) OVER (ORDER BY h.id ROWS UNBOUNDED PRECEDING) - octet_length(e.payload), 0) AS before
     FROM (
         SELECT x.id, x.shard FROM hookwire.held x
@@ -96,7 +96,7 @@ FROM (
         FROM hookwire.events x WHERE x.id BETWEEN h.id AND h.id ORDER BY x.id LIMIT 1
     ) AS e ON true
     LEFT JOIN LATERAL (
-        SELECT x.kafka_topic, x.amqp_exchange, x.amqp_routing_key, x.amqp_exchange_type
+        SELECT x.kafka_topic, x.amqp_exchange, x.amqp_routing_key, x.amqp_exchange_type, x.amqp_vhost
         FROM hookwire.topics x WHERE x.tenant = e.tenant AND x.name = e.topic LIMIT 1
     ) AS t ON true
 ) AS batch

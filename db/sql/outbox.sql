@@ -16,10 +16,11 @@
 -- End with the record that crosses $9 bytes of payload, so that a batch fits into memory. A record whose event was
 -- deleted has no topic: it must be returned, or it would block all later records for ever.
 SELECT id, shard, tenant, topic, key, content_type, headers, payload, accepted_at, ordered,
-       topic_known, kafka_topic, amqp_exchange, amqp_routing_key, amqp_exchange_type
+       topic_known, kafka_topic, amqp_exchange, amqp_routing_key, amqp_exchange_type, amqp_vhost
 FROM (
     SELECT c.id, c.shard, e.tenant, e.topic, e.key, e.content_type, e.headers, e.payload, e.accepted_at, e.ordered,
            t.name IS NOT NULL AS topic_known, t.kafka_topic, t.amqp_exchange, t.amqp_routing_key, t.amqp_exchange_type,
+           t.amqp_vhost,
            coalesce(sum(octet_length(e.payload)) OVER (ORDER BY c.id ROWS UNBOUNDED PRECEDING) - octet_length(e.payload), 0) AS before
     FROM (
         SELECT o.id, o.shard
@@ -38,7 +39,7 @@ FROM (
         FROM hookwire.events x WHERE x.id BETWEEN c.id AND c.id ORDER BY x.id LIMIT 1
     ) AS e ON true
     LEFT JOIN LATERAL (
-        SELECT x.name, x.kafka_topic, x.amqp_exchange, x.amqp_routing_key, x.amqp_exchange_type
+        SELECT x.name, x.kafka_topic, x.amqp_exchange, x.amqp_routing_key, x.amqp_exchange_type, x.amqp_vhost
         FROM hookwire.topics x WHERE x.tenant = e.tenant AND x.name = e.topic LIMIT 1
     ) AS t ON true
 ) AS batch

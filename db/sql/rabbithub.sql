@@ -17,6 +17,31 @@ SELECT hookwire.ensure_built_in_exchanges($1, $2);
 -- name: set_mirror
 UPDATE hookwire.rabbithub_resources SET mirror = $2 WHERE id = $1 AND mirror IS DISTINCT FROM $2;
 
+-- name: ask_declare
+-- Ask the relay to look for a mirrored exchange in AMQP, and to declare a missing one. $2: whether exchanges of / are mirrored by
+-- default. Return whether a relay has the sink; no row if the exchange is not mirrored.
+WITH asked AS (
+    UPDATE hookwire.rabbithub_resources r SET declared_at = NULL, declare_problem = NULL
+    WHERE r.id = $1 AND r.kind = 'x' AND r.name <> '' AND coalesce(r.mirror, $2::boolean AND r.vhost = '/')
+    RETURNING r.id
+)
+SELECT s.configured, pg_notify('hookwire_mirrors', '') FROM asked CROSS JOIN hookwire.sinks s WHERE s.name = 'amqp';
+
+-- name: declaration
+SELECT declared_at IS NOT NULL AS is_declared, declare_problem FROM hookwire.rabbithub_resources WHERE id = $1;
+
+-- name: mirrored
+-- Return the mirrored exchanges, those first that no relay has found in AMQP yet.
+SELECT r.id, r.vhost, r.name, r.exchange_type FROM hookwire.rabbithub_resources r
+WHERE r.kind = 'x' AND r.name <> '' AND coalesce(r.mirror, $1::boolean AND r.vhost = '/')
+ORDER BY r.declared_at NULLS FIRST, r.id LIMIT $2;
+
+-- name: declared
+-- Note that the broker has the exchange, or why it has not.
+UPDATE hookwire.rabbithub_resources r
+SET declared_at = CASE WHEN $2::text IS NULL THEN clock_timestamp() END, declare_problem = $2
+WHERE r.id = $1 AND (r.declared_at IS NULL OR $2::text IS NOT NULL);
+
 -- name: make_source
 INSERT INTO hookwire.subscriptions (public_id, tenant, protocol, topic, callback, state)
 VALUES ($1, $2, 'pull', $1, '', 'active') RETURNING id;
@@ -48,9 +73,10 @@ WHERE s.id = ANY (ARRAY(
     UNION ALL SELECT source FROM resource));
 
 -- name: ensure_topic
--- Events published here go to subscribers, and to AMQP where the exchange is mirrored. $3 names the exchange there.
-INSERT INTO hookwire.topics (tenant, name, sinks, amqp_exchange, amqp_exchange_type, amqp_routing_key, made_by, used_on)
-VALUES ($1, $2, CASE WHEN $3::text IS NULL THEN '{webhooks}' ELSE '{amqp,webhooks}' END::text[], $3, $4, $5, $6, current_date)
+-- Events published here go to subscribers, and to AMQP where the exchange is mirrored. $3 names the exchange there, and $6
+-- its virtual host.
+INSERT INTO hookwire.topics (tenant, name, sinks, amqp_exchange, amqp_exchange_type, amqp_routing_key, amqp_vhost, made_by, used_on)
+VALUES ($1, $2, CASE WHEN $3::text IS NULL THEN '{webhooks}' ELSE '{amqp,webhooks}' END::text[], $3, $4, $5, $6, $7, current_date)
 ON CONFLICT DO NOTHING;
 
 -- name: mirror_topic
@@ -59,7 +85,7 @@ ON CONFLICT DO NOTHING;
 UPDATE hookwire.topics t
 SET sinks = CASE WHEN $3::text IS NULL THEN array_remove(t.sinks, 'amqp') ELSE array_remove(t.sinks, 'amqp') || '{amqp}'::text[] END,
     amqp_exchange = coalesce($3, t.amqp_exchange), amqp_exchange_type = coalesce($4, t.amqp_exchange_type),
-    amqp_routing_key = coalesce($5, t.amqp_routing_key), version = t.version + 1, updated_at = now()
+    amqp_routing_key = coalesce($5, t.amqp_routing_key), amqp_vhost = coalesce($6, t.amqp_vhost), version = t.version + 1, updated_at = now()
 WHERE t.tenant = $1 AND t.name = $2 AND t.sinks IS NOT NULL
   AND CASE WHEN $3::text IS NULL THEN t.amqp_exchange_type IS NOT NULL AND 'amqp' = ANY (t.sinks)
            ELSE t.amqp_exchange_type IS NULL OR 'amqp' <> ALL (t.sinks) END;
@@ -67,6 +93,19 @@ WHERE t.tenant = $1 AND t.name = $2 AND t.sinks IS NOT NULL
 -- name: is_bound
 SELECT EXISTS (SELECT FROM hookwire.rabbithub_subscriptions r JOIN hookwire.subscriptions s ON s.id = r.subscription_id
                WHERE r.queue_id = $2 AND r.resource_id = $1 AND r.hub_topic = $3 AND s.state = 'active');
+
+-- name: room
+-- Return the consumers of the queue $1, whose messages wait as deliveries of $2, and how many messages they have. Event $3
+-- counts until it is a delivery.
+SELECT count(*) FILTER (WHERE s.state = 'active' AND s.lease_until > now() AND (s.paused_until IS NULL OR s.paused_until <= now()))
+           AS consumers,
+       coalesce(sum((SELECT count(*) FROM hookwire.deliveries d WHERE d.subscription_id = s.id)), 0)
+           + (SELECT count(*) FROM (SELECT FROM hookwire.deliveries d WHERE d.subscription_id = $2 LIMIT 1000) AS w)
+           + (SELECT count(*) FROM generate_series(0, 63) AS g(shard) CROSS JOIN LATERAL (
+                  SELECT FROM hookwire.outbox o WHERE o.sink = 'webhooks' AND o.shard = g.shard AND o.id = $3 LIMIT 1) AS owed)
+           AS messages
+FROM hookwire.rabbithub_subscriptions r JOIN hookwire.subscriptions s ON s.id = r.subscription_id
+WHERE r.resource_id = $1 AND s.state <> 'deleted';
 
 -- name: accept
 INSERT INTO hookwire.intents (tenant, mode, topic, topic_url, callback, callback_host, identity, lease_seconds,

@@ -141,8 +141,8 @@ class Refusals:
         if route is None:
             raise NoSource(row["source"])
         message = content_of(row["headers"], row["value"])
-        if message is None or route.rabbithub_exchange:
-            why = "its properties cannot be read" if message is None else "its queue has an exchange of RabbitHub"
+        if message is None or route.rabbithub_exchange or route.shared:
+            why = "its properties cannot be read" if message is None else "its messages go to RabbitHub's subscribers"
             raise IntakeRefused("refused", f"{why}: publish it by hand, then skip it")
         if len(message.body) > self._body_bytes_max:
             raise IntakeRefused("too_large", f"the body has more than {self._body_bytes_max} bytes")

@@ -31,8 +31,9 @@ from hub.acceptance import Hub, callback_target, request_context, take_tokens
 from hub.form import FormRefused, Mode, Verify
 from hub.publish import store_event
 from hub.rabbithub.exchange import BUILT_IN, TYPES, Binding, RoutingError, bind, queue_topic, topic_of_key
+from hub.rabbithub.mirror import ensure_topic, is_shared, shared_topic
+from hub.rabbithub.place import Place, Resource
 from hub.topic_url import matching_text
-from relay.amqp.name import NAME_RULE, is_exchange_name
 from webhooks.custom_header import is_private
 from webhooks.message import MESSAGE_ID_HEADER
 from webhooks.subscriber import headers_context
@@ -46,11 +47,9 @@ __all__ = [
     "address",
     "authorization_of",
     "binding_of",
-    "check_mirror",
     "create",
     "delete",
     "delete_subscription",
-    "ensure_topic",
     "exists",
     "find",
     "find_by_id",
@@ -59,7 +58,6 @@ __all__ = [
     "lease_seconds_of",
     "made_of",
     "publish",
-    "set_mirror",
     "subscribe",
     "withdraw",
 ]  # fmt: skip
@@ -70,34 +68,6 @@ _NAME_BYTES_MAX = 255
 _KEY_HEADER = "x-amqp-routing-key"
 _AUTHORIZATION = "authorization"
 _OUR_PREFIX = "hookwire-"
-_DEFAULT_EXCHANGE = "amq.default"
-"""The AMQP sink's name for the exchange without a name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The place of a resource: virtual host, ``x`` or ``q``, name."""
-
-    vhost: str
-    kind: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Resource:
-    """An exchange or a queue that exists."""
-
-    id: int
-    place: Place
-    exchange_type: str | None
-    source: int | None
-    mirror: bool | None = None
-    """Whether its messages also go to AMQP; None: the hub's setting decides."""
-
-    @property
-    def is_default_exchange(self) -> bool:
-        """Return whether this is the exchange without a name."""
-        return self.place.kind == "x" and not self.place.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,46 +183,6 @@ async def _drop_waiting(hub: Hub, source: int) -> None:
         _log.warning("rabbithub_queue_not_emptied", error=str(error))
 
 
-def check_mirror(hub: Hub, place: Place, mirror: bool | None) -> None:
-    """Check whether AMQP may get the messages of an exchange.
-
-    ``mirror`` None: the hub's setting decides. Raise ``FormRefused``: 400 it is no exchange of the virtual host "/", or
-    AMQP cannot have its name, 409 a source reads the exchange.
-    """
-    is_exchange = place.kind == "x" and place.vhost == "/"
-    if mirror is None:
-        mirror = hub.options.rabbithub_mirror and is_exchange
-    if mirror and not is_exchange:
-        raise FormRefused(400, "amqp.mirror", "is for exchanges of the virtual host /, because the AMQP URL names one")
-    if mirror and place.name and not is_exchange_name(place.name):
-        raise FormRefused(400, "amqp.mirror", f"is impossible with this name: {NAME_RULE}")
-    if mirror and (place.name, place.name) in hub.options.amqp_sources:
-        raise FormRefused(
-            409, "amqp.mirror", "would bring back messages that HOOKWIRE_AMQP_SOURCES reads from that exchange"
-        )
-
-
-async def set_mirror(hub: Hub, place: Place, mirror: bool | None) -> None:
-    """Turn the AMQP mirror of an exchange on or off from now on, or leave it to the hub's setting.
-
-    Raise ``FormRefused`` as :func:`check_mirror`, and 404.
-    """
-    check_mirror(hub, place, mirror)
-    await hub.database.execute("rabbithub.set_mirror", (await find(hub, place)).id, mirror)
-
-
-async def ensure_topic(
-    hub: Hub, session: Session, resource: Resource, topic: str, routing_key: str, key_id: str | None = None
-) -> None:
-    """Create the topic of a message, or route it anew where the mirror of its exchange was turned on or off."""
-    mirror = hub.options.rabbithub_mirror if resource.mirror is None else resource.mirror
-    there: tuple[str | None, str | None, str | None] = None, None, None
-    if mirror and resource.place.kind == "x" and resource.place.vhost == "/":
-        there = resource.place.name or _DEFAULT_EXCHANGE, resource.exchange_type, routing_key
-    await session.execute("rabbithub.ensure_topic", hub.tenant, topic, *there, key_id or "")
-    await session.execute("rabbithub.mirror_topic", hub.tenant, topic, *there)
-
-
 async def publish(hub: Hub, resource: Resource, message: RabbitHubMessage, key_id: str | None = None) -> int:
     """Store a message; return its number once it is committed. Raises ``FormRefused``."""
     place = resource.place
@@ -266,7 +196,8 @@ async def publish(hub: Hub, resource: Resource, message: RabbitHubMessage, key_i
     if message.id_header is not None:
         about[MESSAGE_ID_HEADER] = message.id_header
     try:
-        topic = queue_topic(resource.id) if place.kind == "q" else topic_of_key(resource.id, message.routing_key)
+        in_queue = shared_topic(resource) if is_shared(hub, place) else queue_topic(resource.id)
+        topic = in_queue if place.kind == "q" else topic_of_key(resource.id, message.routing_key)
     except RoutingError as error:
         raise FormRefused(400, "hub.topic", str(error)) from None
     content_type = message.content_type or "application/octet-stream"

@@ -13,9 +13,9 @@
              SinkUnavailable                v
                                       SinkUnavailable
 
-The fence (RO-13): the lock queue is exclusive to the connection that publishes. A relay that loses the connection loses
+The fence: the lock queue is exclusive to the connection that publishes. A relay that loses the connection loses
 the lock too, and a relay without the lock does not publish. So this module never uses aio-pika's robust connection,
-which reconnects by itself and would publish without the lock (RQ-06).
+which reconnects by itself and would publish without the lock.
 
 This module and :mod:`relay.amqp.connection_check` translate all exceptions of the client, by :mod:`relay.amqp.error`.
 """
@@ -123,14 +123,16 @@ class Link:
                     raise SinkUnavailable(f"another relay still holds the AMQP lock queue {name}") from closed
             await asyncio.sleep(_LOCK_POLL_SECONDS)
 
-    async def prepare(self, lock: str) -> None:
-        """Declare the sink's exchange, then publish two test messages to the lock queue. Raise SinkUnavailable.
+    async def prepare(self, lock: str, exchange: str | None = None) -> None:
+        """Declare the sink's exchange, if one is given; publish two test messages to the lock queue.
+
+        Raise SinkUnavailable.
 
         A broker that is short of memory or disk accepts connections, declarations and the first message of a
         connection. It blocks the connection at the second message. Two test messages detect this before any record.
         """
-        if reason := await self._judge_exchange(self._options.exchange):
-            raise SinkUnavailable(f"cannot use the AMQP exchange {self._options.exchange}: {reason}")
+        if exchange is not None and (reason := await self._judge_exchange(exchange)):
+            raise SinkUnavailable(f"cannot use the AMQP exchange {exchange}: {reason}")
         self._lock = lock
         channel = await self._publishing_channel()
         with translated("the AMQP broker confirms no message, it may be short of memory or disk"):
@@ -309,7 +311,7 @@ class Link:
         return channel
 
     async def _open_channel(self) -> AbstractChannel:
-        """Open a channel with confirms on which an unroutable message raises instead of counting as sent (RQ-01)."""
+        """Open a channel with confirms on which an unroutable message raises instead of counting as sent."""
         with translated("cannot open an AMQP channel"):
             async with asyncio.timeout(self._options.publish_seconds):
                 channel = self._connection.channel(publisher_confirms=True, on_return_raises=True)

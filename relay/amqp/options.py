@@ -1,8 +1,10 @@
-"""Options of the AMQP sink, checked before it connects (RG-09, SC-03, SC-04)."""
+"""Options of the AMQP sink, checked before it connects."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
+from urllib.parse import quote, unquote, urlsplit
 
 from event.carrier import AttributePrefixes
 from relay.tls import TlsFiles
@@ -12,13 +14,13 @@ __all__ = ["AmqpOptions"]
 
 @dataclass(frozen=True, slots=True)
 class AmqpOptions:
-    """Where and how to publish. Raise ValueError for unsafe values (SC-03, SC-04).
+    """Where and how to publish. Raise ValueError for unsafe values.
 
     * ``incarnation``: the installation's name, which is part of the lock queue's name.
     * ``lock_seconds``: how long ``open`` waits for a predecessor's lock. A dead relay keeps it for two to three
-      heartbeats (RQ-07).
+      heartbeats.
     * ``blocked_seconds``: how long a send waits for a broker that is short of memory or disk.
-    * ``own_headers``: whether messages have the ``hookwire-*`` headers (RO-15).
+    * ``own_headers``: whether messages have the ``hookwire-*`` headers.
     * ``attributes``: the prefixes of headers with CloudEvents attributes.
     * ``tls``: the files for ``amqps://``.
     """
@@ -51,3 +53,12 @@ class AmqpOptions:
             raise ValueError("the name of the AMQP exchange must have 1 to 127 bytes")
         if not 1 <= self.window_records_max <= 10_000:
             raise ValueError("the AMQP window must be 1 to 10,000 records")
+
+    @property
+    def vhost(self) -> str:
+        """Return the virtual host that the URL names."""
+        return unquote(urlsplit(self.url).path[1:]) or "/"
+
+    def in_vhost(self, vhost: str) -> Self:
+        """Return the same options for another virtual host of the broker."""
+        return replace(self, url=urlsplit(self.url)._replace(path=f"/{quote(vhost, safe='')}").geturl())

@@ -18,6 +18,7 @@ nack (queue full: reject-publish)    refusal of the topic, "queue_full": back-pr
 no answer for this one alone         refusal of the topic, "unconfirmed": a queue has failed; its outcome is unknown
 blocked (memory or disk alarm)       SinkUnavailable after a short wait; other sinks continue
 connection lost, no answer           SinkUnavailable; the outcome is unknown, so it is sent again
+another virtual host is unusable     refusal of the topic, "vhost_unavailable"; see :mod:`relay.amqp.other_vhosts`
 ===================================  =================================================================================
 
 When the broker closes a channel, all messages in flight on it fail. The text names the exchange or the size of the one
@@ -27,6 +28,8 @@ too, the sink is opened again.
 
 If the sink fails after some records of a batch were confirmed, it returns a receipt for these records. The next send
 raises the failure. So confirmed records are purged and not sent again.
+
+A record of a mirror that was read from the mirrored exchange itself is not sent: the exchange has it already.
 
 The fence is an exclusive lock queue on the publishing connection; see :mod:`relay.amqp.link`.
 """
@@ -39,10 +42,12 @@ from collections.abc import Sequence
 from event.digest import short_digest
 from relay.amqp.link import AmqpOptions, Link
 from relay.amqp.message import Unsendable, message_of, routing_key_of
+from relay.amqp.other_vhosts import OtherVhosts
 from relay.amqp.suspects import Suspects
 from relay.amqp.window import Passage, pass_through_window
 from relay.record import Record
 from relay.sink import Batch, Features, Receipt, Refusal, SinkUnavailable, Term
+from relay.source import FROM_MIRROR_HEADER
 
 __all__ = ["AmqpOptions", "AmqpSink"]
 
@@ -61,6 +66,7 @@ class AmqpSink:
         self._failure: SinkUnavailable | None = None
         self._careful = False
         self._suspects = Suspects()
+        self._elsewhere = OtherVhosts(options)
 
     async def open(self, term: Term) -> None:
         """Connect, take the lock queue and check that the broker confirms messages. Raise SinkUnavailable.
@@ -72,7 +78,8 @@ class AmqpSink:
         self._link = await Link.connect(self._options, self._suspects)
         try:
             await self._link.take_lock(lock)
-            await self._link.prepare(lock)
+            await self._link.prepare(lock, self._options.exchange)
+            self._elsewhere.open(lock)
         except BaseException:
             await self.close()
             raise
@@ -82,6 +89,7 @@ class AmqpSink:
         link = self._usable()
         await link.unblocked()
         link.forget_refused_exchanges()
+        self._elsewhere.begin_batch()
         first_alone = 1 if batch.is_probe else 0
         passage = await self._pass(link, batch, batch.records[:first_alone], _PROBE_SECONDS)
         if passage.failure is None:
@@ -101,6 +109,8 @@ class AmqpSink:
         alone = records_max == 1 or len(records) == 1
 
         async def publish(record: Record) -> Refusal | None:
+            if record.amqp_exchange_type is not None and FROM_MIRROR_HEADER in record.headers:
+                return None
             try:
                 message = message_of(
                     record, batch.term.number, own_headers=self._options.own_headers,
@@ -109,7 +119,10 @@ class AmqpSink:
                 routing_key = routing_key_of(record)
             except Unsendable as unsendable:
                 return unsendable.refusal
-            return await link.publish(record, message, routing_key, alone=alone, seconds=seconds)
+            vhost = record.amqp_vhost
+            if vhost is None or vhost == self._options.vhost:
+                return await link.publish(record, message, routing_key, alone=alone, seconds=seconds)
+            return await self._elsewhere.publish(vhost, record, message, routing_key, alone=alone, seconds=seconds)
 
         return await pass_through_window(records, publish, records_max=records_max)
 
@@ -123,6 +136,7 @@ class AmqpSink:
     async def close(self) -> None:
         """Close the connection, which frees the lock."""
         link, self._link, self._failure = self._link, None, None
+        await self._elsewhere.close()
         if link is not None:
             await link.close()
 

@@ -11,7 +11,12 @@ The source holds at most ``prefetch`` messages. If a connection is lost, or the 
 unacknowledged messages again. A message id that is stored already causes no second event (`hub.intake`); a message
 without an id may become two events.
 
+A queue that is shared with AMQP's consumers is consumed while it has a subscriber, one message at a time.
+
 Messages of one key are stored one after the other, in the order of the queue. Other messages continue meanwhile.
+
+Somebody may delete the exchange, and nothing tells the source. So every few seconds it looks for the exchange, declares
+a missing one, and binds the queue again.
 
 A missing queue is declared as durable. An existing queue is not changed. A refused message is kept in the queue
 ``<queue>.refused`` (:mod:`relay.amqp.refused_queue`). While that queue is missing and cannot be declared, the hub's
@@ -41,6 +46,7 @@ from relay.amqp.topology import declare_missing
 from relay.sink import SinkUnavailable
 from relay.source import (
     Intake,
+    IntakeBusy,
     IntakeRefused,
     IntakeResult,
     IntakeUnavailable,
@@ -61,6 +67,9 @@ __all__ = ["AmqpSource", "SourceMetrics"]
 _log = structlog.get_logger(__name__)
 _ANSWER_SECONDS = 10.0
 _PAUSE_SECONDS = (0.2, 10.0)
+_BIND_SECONDS = 5.0
+_BUSY_SECONDS = 0.1
+_UNWANTED_SECONDS = 1.0
 _INTAKE_SECONDS = (0.2, 1.0)  # the database is asked every second anyway
 
 
@@ -93,11 +102,11 @@ class AmqpSource:
         body_bytes_max: int, store: RefusalStore,
     ) -> None:  # fmt: skip
         self.name = f"amqp source {route.queue}"
-        self._options = options
+        self._options = options.in_vhost(route.vhost) if route.vhost else options
         self._route = route
         self._intake = intake
         self._metrics = metrics
-        self._prefetch = prefetch
+        self._prefetch = 1 if route.shared else prefetch
         self._body_bytes_max = body_bytes_max
         self._stopping = asyncio.Event()
         self._session: _Session | None = None
@@ -134,9 +143,12 @@ class AmqpSource:
         seconds, seconds_max = _PAUSE_SECONDS
         while not self._stopping.is_set():
             try:
+                if self._route.shared and not await self._intake.is_wanted(self._route):
+                    await pause(self._stopping, _UNWANTED_SECONDS)
+                    continue
                 await self._consume()
                 seconds = _PAUSE_SECONDS[0]
-            except SinkUnavailable as error:
+            except (SinkUnavailable, IntakeUnavailable) as error:
                 end_if_cancelled()
                 self._trouble.tell(error, queue=self._route.queue)
             except _ConsumerLost as lost:
@@ -154,7 +166,7 @@ class AmqpSource:
             connection.close_callbacks.add(lambda _, error=None: session.end(error))
             with translated(f"cannot consume the AMQP queue {queue}"):
                 async with asyncio.timeout(_ANSWER_SECONDS):
-                    await _declare(connection, self._route)
+                    is_bound = await _declare(connection, self._route)
                     channel = connection.channel()
                     channel.close_callbacks.add(lambda _, error=None: session.end(error))
                     await channel.initialize()
@@ -168,12 +180,29 @@ class AmqpSource:
             try:
                 if self._stopping.is_set():
                     session.end()
-                await session.run(self._read)
+                async with TaskGroup() as tasks:
+                    if is_bound:
+                        tasks.create_task(self._keep_bound(connection, session))
+                    await session.run(self._read)
             finally:
                 self._session = None
                 self._metrics.connected.labels(queue).set(0)
-            if not self._stopping.is_set():
+            if not self._stopping.is_set() and not session.is_unwanted:
                 raise _ConsumerLost(f"the AMQP queue {queue} is no longer consumed: {session.reason}")
+
+    async def _keep_bound(self, connection: AbstractConnection, session: _Session) -> None:
+        """Look for the exchange, and bind the queue again, until the session ends."""
+        while True:
+            await pause(session.ended, _BIND_SECONDS)
+            if session.ended.is_set():
+                return
+            try:
+                with translated(f"cannot bind the AMQP queue {self._route.queue}"):
+                    async with asyncio.timeout(_ANSWER_SECONDS):
+                        await _bind(connection, self._route)
+            except SinkUnavailable as error:
+                end_if_cancelled()
+                session.end(error)
 
     def _read(self, message: AbstractIncomingMessage) -> SourceMessage | IntakeRefused:
         try:
@@ -194,6 +223,10 @@ class AmqpSource:
             except IntakeRefused as refused:
                 if await self._refuse(session, message, refused):
                     return
+            except IntakeBusy as busy:
+                if busy.nobody:
+                    session.give_back()
+                seconds = _BUSY_SECONDS
             except IntakeUnavailable as error:
                 self._trouble.tell(error, queue=self._route.queue)
             else:
@@ -209,7 +242,7 @@ class AmqpSource:
             self._metrics.taken.labels(queue, taken.outcome).inc()
             for reason in taken.left_out:
                 self._metrics.left_out.labels(queue, reason).inc()
-        if taken.outcome == "returned":
+        if taken.outcome == "returned" and message.exchange != self._route.rabbithub_exchange:
             _log.warning("amqp_source_loop", queue=queue, message_id=message.message_id)
 
     async def _refuse(self, session: _Session, message: AbstractIncomingMessage, refused: IntakeRefused) -> bool:
@@ -259,6 +292,7 @@ class _Session:
         self.refused = refused
         self.ended = asyncio.Event()
         self.reason = "the broker ended it"
+        self.is_unwanted = False
         self._take = take
         self._inbox: asyncio.Queue[AbstractIncomingMessage | None] = asyncio.Queue()  # bounded by the prefetch count
         self._lanes: dict[str, deque[tuple[AbstractIncomingMessage, SourceMessage]]] = {}
@@ -269,6 +303,11 @@ class _Session:
             self.reason = line_of(str(error) or type(error).__name__)
         self.ended.set()
         self._inbox.put_nowait(None)
+
+    def give_back(self) -> None:
+        """End, because nobody wants the messages any more. The broker gives them to others when the connection ends."""
+        self.is_unwanted = True
+        self.end()
 
     async def arrive(self, message: AbstractIncomingMessage) -> None:
         """Queue a delivery. The client calls this for each."""
@@ -309,29 +348,36 @@ async def _settled(answer: Awaitable[None]) -> bool:
     return True
 
 
-async def _declare(connection: AbstractConnection, route: SourceRoute) -> None:
-    """Declare the queue and exchange if they are missing. Leave existing ones, which may have other arguments."""
+async def _declare(connection: AbstractConnection, route: SourceRoute) -> bool:
+    """Declare the queue and exchange if they are missing. Leave existing ones, which may have other arguments.
+
+    Return whether the queue was bound.
+    """
     dead = refused_queue_of(route.queue)
     rule = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
+    is_plain = route.shared  # other programs declare it without arguments
+
+    async def queue(channel: AbstractChannel, passive: bool) -> None:
+        if not (passive or is_plain):
+            await channel.declare_queue(dead, durable=True)
+        await channel.declare_queue(
+            route.queue, durable=True, passive=passive, arguments=None if passive or is_plain else dict(rule)
+        )
+
+    await declare_missing(connection, queue)
+    return bool(route.exchange) and await _bind(connection, route)
+
+
+async def _bind(connection: AbstractConnection, route: SourceRoute) -> bool:
+    """Declare a missing exchange, and bind the queue. Return False for a user who may not bind.
+
+    That user may have a queue that is bound already; the protocol cannot tell.
+    """
 
     async def exchange(channel: AbstractChannel, passive: bool) -> None:
         await channel.declare_exchange(route.exchange, route.exchange_type, durable=True, passive=passive)
 
-    async def queue(channel: AbstractChannel, passive: bool) -> None:
-        if not passive:
-            await channel.declare_queue(dead, durable=True)
-        await channel.declare_queue(
-            route.queue, durable=True, passive=passive, arguments=None if passive else dict(rule)
-        )
-
-    await declare_missing(connection, queue)
-    if route.exchange:
-        await declare_missing(connection, exchange)
-        await _bind(connection, route)
-
-
-async def _bind(connection: AbstractConnection, route: SourceRoute) -> None:
-    """Bind the queue. A user who may not do so may have a queue that is bound already; the protocol cannot tell."""
+    await declare_missing(connection, exchange)
     try:
         async with connection.channel() as channel:
             await (await channel.get_queue(route.queue)).bind(route.exchange, route.binding_key)
@@ -339,6 +385,8 @@ async def _bind(connection: AbstractConnection, route: SourceRoute) -> None:
         if not str(refused).startswith("ACCESS_REFUSED"):
             raise
         _log.warning("amqp_source_unbound", queue=route.queue, exchange=route.exchange, error=line_of(str(refused)))
+        return False
+    return True
 
 
 @asynccontextmanager

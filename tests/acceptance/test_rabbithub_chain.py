@@ -12,8 +12,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-import aio_pika
-
 from scripts.servers.prosody import HOST, ProsodyServer
 from scripts.servers.rabbitmq import RabbitServer
 from tests.acceptance.git_example import EXAMPLE, Repository, git_environment, run, site_environment
@@ -60,7 +58,7 @@ async def topic_of(hub: RunningHub, exchange: str) -> str:
 async def test_a_push_rebuilds_the_site_is_seen_in_a_chat_and_amqp_programs_reach_webhooks(
     running_hub: RunHub, rabbitmq: RabbitServer, prosody: ProsodyServer, tmp_path: Path
 ) -> None:
-    """FM-02, FM-03, FM-11: an empty POST to an exchange's endpoint, and all that follows from it."""
+    """FM-02, FM-03, FM-11, GM-08: an empty POST to an exchange's endpoint, and all that follows from it."""
     name = f"git-{secrets.token_hex(4)}"
     settings = {
         "amqp_url": rabbitmq.url, "amqp_exchange": f"{name}-hub", "amqp_sources": f"{name}.in?topic={name}.built",
@@ -72,8 +70,6 @@ async def test_a_push_rebuilds_the_site_is_seen_in_a_chat_and_amqp_programs_reac
         chatting(variables(prosody, hub.url, tmp_path, XMPP_READERS=f"*@{HOST}=hookwire.rabbithub.#")),
     ):
         await hub.client.put(f"/rabbithub/endpoint/x/{name}?amqp.exchange_type=topic&amqp.mirror=true")
-        async with await aio_pika.connect(rabbitmq.url) as connection, connection.channel() as channel:
-            await channel.declare_exchange(name, "topic", durable=True)
         repository = Repository(tmp_path, hub.url)
         hooked(repository, f"{hub.url}/rabbithub/endpoint/x/{name}?hub.topic=push.site")
         exchange = await topic_of(hub, name)

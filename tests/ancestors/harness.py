@@ -10,7 +10,9 @@ from tests.reqrep.running import WAIT_SECONDS
 from tests.reqrep.test_examples import ENVIRONMENT
 
 HERE = Path(__file__).parent
-PROGRAMS = sorted(path for path in HERE.glob("*.py") if path.stem != "harness" and not path.stem.startswith("test_"))
+PROGRAMS = sorted(
+    path for path in HERE.glob("*.py") if path.stem not in ("conftest", "harness") and not path.stem.startswith("test_")
+)
 OURS_OR_GUIDE = ("ours", "guide")
 
 

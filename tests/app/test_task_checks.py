@@ -9,7 +9,7 @@ from db.pool import PoolOptions
 
 
 async def test_tasks_of_before_that_are_doubled_are_named(database_url: str) -> None:
-    """JB-20: the upgrade deletes nothing, so each of them runs. A live one, an ended one and others are no twins."""
+    """GM-04, JB-20: the upgrade deletes nothing, so each of them runs. A live and an ended one are no twins."""
     connection = await asyncpg.connect(database_url)
     await connection.execute(
         "INSERT INTO hookwire.task_rows (id, kind, description, is_unique, finish_time) VALUES"

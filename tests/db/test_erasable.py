@@ -183,7 +183,7 @@ outbox: sink
 outbox_offsets: outbox
 process_states: kind name process reason state
 queues: made_by name owner tenant
-rabbithub_resources: exchange_type kind name tenant vhost
+rabbithub_resources: declare_problem exchange_type kind name tenant vhost
 rabbithub_subscriptions: details hub_topic last_error
 relay_batch_numbers: sink
 relay_batches: sink
@@ -207,8 +207,8 @@ task_archive: description id kind outcome tenant worker
 task_kinds: compensation_kind kind notify on_crash
 task_rows: description id kind last_error tenant worker
 task_workers: kinds name
-topics: amqp_exchange amqp_exchange_type amqp_routing_key job kafka_topic made_by moved_to name on_refused sinks tenant
-  validator_url
+topics: amqp_exchange amqp_exchange_type amqp_routing_key amqp_vhost job kafka_topic made_by moved_to name on_refused
+  sinks tenant validator_url
 upstreams: given_hub_url given_topic_url hub_url key_id reason sealed self_url state tenant token topic url
 verification_buckets: host tenant
 """

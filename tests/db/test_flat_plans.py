@@ -132,7 +132,8 @@ _WHOLE = {
     "console.topics_lately", "hold.list", "hold.page", "incident.page", "incident.watch",
     "job.archived_kinds", "job.kinds",
     "job.live_counts", "job.put_kind", "job.schedules", "job.statistics", "key.list", "ledger.compare",
-    "rabbithub.errors", "rabbithub.subscriptions", "request.count", "subscription.count", "subscription.list",
+    "rabbithub.errors", "rabbithub.mirrored", "rabbithub.room", "rabbithub.subscriptions",
+    "request.count", "subscription.count", "subscription.list",
     "source.loops", "task.counts", "task.dead", "task.dead_kinds", "task.kinds", "task.list", "undelivered.dead",
     "undelivered.open", "undelivered.queued", "queue.counts", "task.rates", "outbox.oldest",
     # the verdict: bounded by names and counts, as test_verdict_reads.py measures

@@ -19,7 +19,7 @@ UNITS = sorted((Path(__file__).parents[2] / "examples").rglob("*.service"))
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
 def test_a_unit_starts_a_command_that_exists(unit: Path) -> None:
-    """`systemd-analyze verify` says nothing, where the machine has it; each option is one of the command."""
+    """GM-13: `systemd-analyze verify` says nothing, where the machine has it; each option is one of the command."""
     parsed = configparser.ConfigParser(interpolation=None, strict=False)
     parsed.optionxform = str  # type: ignore[assignment, method-assign]
     parsed.read(unit)

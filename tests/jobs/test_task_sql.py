@@ -109,7 +109,7 @@ async def test_the_same_description_is_the_same_task_while_it_lives(sql: asyncpg
 
 
 async def test_a_description_has_one_live_task_however_it_came_in(sql: asyncpg.Connection) -> None:
-    """JB-20: a duplicate by plain INSERT is 23505; kinds stay apart; a finished task may come again."""
+    """GM-04, JB-20: a duplicate by plain INSERT is 23505; kinds stay apart; a finished task may come again."""
     await settings(sql, "many", is_unique=False)
     await sql.execute(INSERT, "i3")
     with pytest.raises(asyncpg.UniqueViolationError, match="task_rows_once"):
@@ -406,7 +406,7 @@ async def test_dead_twins_that_were_enqueued_as_such_are_redriven_together(
 
 
 async def test_a_notice_is_stored_where_the_topics_own_settings_name_a_sink(sql: asyncpg.Connection) -> None:
-    """JB-33: without a subscription; an installation with AMQP alone stores none."""
+    """GM-06, JB-33: without a subscription; an installation with AMQP alone stores none."""
     await sql.execute("UPDATE hookwire.sinks SET configured = true WHERE name = 'amqp'")
     found = []
     for own in (None, "{webhooks}", "{amqp}"):

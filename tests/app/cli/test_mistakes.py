@@ -121,7 +121,7 @@ def test_a_check_is_told_without_its_id(tmp_path: Any) -> None:
 def test_a_program_that_cannot_run_is_told_before_anything_runs(
     command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """GU-15: `work` used up the attempts of its tasks, and `scale` ended in a traceback."""
+    """GM-12 b, GU-15: `work` used up the attempts of its tasks, and `scale` ended in a traceback."""
     monkeypatch.setattr("sys.argv", ["hookwire", *command, "./no-such-program"])
     with pytest.raises(SystemExit) as ended:
         main()

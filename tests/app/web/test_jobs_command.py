@@ -10,7 +10,7 @@ from tests.app.web.test_tasks import command
 
 
 async def test_an_office_by_the_command(running_hub: RunHub, database_url: str, tmp_path: Path) -> None:
-    """JB-56: assign, delay, send back, switch to machines; `show` says who did what."""
+    """GM-07, JB-56: assign, delay, send back, switch to machines; `show` says who did what."""
     program = tmp_path / "program"
     program.write_text('#!/bin/sh\ngrep -q 4712 && [ "$HOOKWIRE_JOB_KIND" = check ]\n')
     program.chmod(0o755)

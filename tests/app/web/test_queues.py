@@ -316,7 +316,7 @@ async def test_an_unknown_queue_is_made_or_refused_as_the_setting_says(running_h
 
 
 async def test_a_receive_from_a_queue_that_nobody_knows_says_so(running_hub: RunHub) -> None:
-    """JB-16: an empty answer may be a wrong name; of a known queue it is none."""
+    """GM-12 b, JB-16: an empty answer may be a wrong name; of a known queue it is none."""
     async with running_hub() as hub:
         await hub.client.put("/queues/mail", json={})
         answers = [await hub.client.post(f"/queues/{name}/receive", json={}) for name in ("mial", "mail")]

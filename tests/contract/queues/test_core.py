@@ -17,7 +17,7 @@ def bodies(messages: list[Message]) -> list[str]:
 
 
 async def test_the_walk_through_of_the_article(place: Place) -> None:
-    """JT-01: 4, accept one 3, reject two 3, accept two 1, ask for two and get one 0."""
+    """GM-03, JT-01: 4, accept one 3, reject two 3, accept two 1, ask for two and get one 0."""
     await place.prepare()
     counts = []
     await place.submit("1", "2", "3", "4")

@@ -37,7 +37,7 @@ async def rows(connection: aiomysql.Connection, text: str) -> list[tuple[Any, ..
 
 
 async def test_queuing_is_a_row_insertion(place: Place) -> None:
-    """JB-86, JB-02: the article's INSERT of the payload alone, and one that waits."""
+    """GM-03, JB-86, JB-02: the article's INSERT of the payload alone, and one that waits."""
     await place.run(place.sql, "INSERT INTO q (payload) VALUES ('plain')")
     await place.run(
         place.sql, "INSERT INTO q (payload, claim, lease_until) VALUES ('later', 0, UTC_TIMESTAMP() + INTERVAL 1 HOUR)"

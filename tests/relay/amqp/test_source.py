@@ -40,6 +40,9 @@ class Recorder:
     closed: bool = False
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
+    async def is_wanted(self, route: SourceRoute) -> bool:
+        return True
+
     async def take(self, route: SourceRoute, message: SourceMessage) -> IntakeResult:
         self._changed.set()
         await asyncio.sleep(0)

@@ -225,7 +225,8 @@ def _check_loop(name: str, body: TopicSettings, context: Context) -> None:
     if body.sinks is not None and "amqp" not in body.sinks:
         return
     for route in settings.sources_of_sink():
-        if route.exchange == exchange and not route.rabbithub_exchange and route.topic in ("", name):
+        is_loop = route.exchange == exchange and route.topic in ("", name)
+        if is_loop and not (route.rabbithub_exchange or route.shared or route.vhost):
             detail = f"HOOKWIRE_AMQP_SOURCES reads the exchange {exchange}: each event would come back."
             raise Problem("invalid-parameter", detail, parameter="amqp_exchange")
 

@@ -152,10 +152,18 @@ _ENDPOINT = {
         "create", "Create an exchange or a queue",
         {
             "201": {"description": "Created.", "headers": {"Location": {"schema": {"type": "string"}}}},
+            "202": {
+                **_json("AMQP does not have the mirrored exchange yet.",
+                        {"state": "declaring", "reason": "no relay has declared it yet"}),
+                "headers": {"Location": {"schema": {"type": "string"}}},
+            },
             "204": {"description": "The resource exists already."},
         },
         ("404", "409"),
-        (_parameter("amqp.exchange_type", "Type of an exchange.", enum=["fanout", "direct", "topic", "headers"]),),
+        (
+            _parameter("amqp.exchange_type", "Type of an exchange.", enum=["fanout", "direct", "topic", "headers"]),
+            _parameter("amqp.mirror", "Whether AMQP gets its messages, too.", enum=["true", "false", "default"]),
+        ),
     ),
     "post": _operation(
         "publish", "Publish the body",

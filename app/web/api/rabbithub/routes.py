@@ -45,11 +45,11 @@ from hub.form import FormRefused, Mode, Verify
 from hub.rabbithub.batch_import import import_subscription
 from hub.rabbithub.binding import bind, bind_queue_of_key, bound_queue, unbind
 from hub.rabbithub.exchange import RoutingError, parse_headers
+from hub.rabbithub.mirror import await_declaration, check_mirror, is_shared, set_mirror
 from hub.rabbithub.resource import (
     Place,
     RabbitHubMessage,
     address,
-    check_mirror,
     create,
     delete,
     delete_subscription,
@@ -57,7 +57,6 @@ from hub.rabbithub.resource import (
     find,
     identity,
     publish,
-    set_mirror,
     subscribe,
 )
 from hub.rabbithub.token import generate, is_right
@@ -173,9 +172,13 @@ async def _create(hub: Hub, call: _Call) -> Response:
     if mirror is not None or (hub.options.rabbithub_mirror and not await exists(hub, asked)):
         check_mirror(hub, asked, _MIRRORS[mirror or "default"])
     place, is_new = await create(hub, asked, call.query.get("amqp.exchange_type"))
+    resource = await find(hub, place)
     if mirror is not None:
-        await set_mirror(hub, place, _MIRRORS[mirror])
+        await set_mirror(hub, resource, _MIRRORS[mirror])
     headers = {"Location": address(hub, "endpoint", place)}
+    waits_for = await await_declaration(hub, resource)
+    if waits_for is not None:
+        return JSONResponse({"state": "declaring", "reason": waits_for}, 202, headers)
     return Response(status_code=201, headers=headers) if is_new else Response(status_code=204)
 
 
@@ -206,7 +209,11 @@ async def _publish(hub: Hub, call: _Call) -> Response:
         id_header,
     )  # fmt: skip
     if resource.is_default_exchange:
-        await bind_queue_of_key(hub, resource, message.routing_key)
+        named = Place(resource.place.vhost, "q", message.routing_key)
+        if is_shared(hub, named):
+            resource = await find(hub, named)
+        else:
+            await bind_queue_of_key(hub, resource, message.routing_key)
     number = await publish(hub, resource, message, key_id_of(call.request))
     identified = {} if id_header is None else {id_header: format_event_id(hub.incarnation, number)}
     if identified or correlation:
@@ -244,6 +251,8 @@ async def _subscribe(hub: Hub, call: _Call) -> Response:
         raise FormRefused(403, "", "the default exchange takes no subscription: subscribe to a queue")
     queue = await bound_queue(hub, resource, wish)
     if queue is not None:
+        if is_shared(hub, queue.place):
+            raise FormRefused(409, "", "the queue is AMQP's, too: bind it there")
         await (bind if wish.mode is Mode.SUBSCRIBE else unbind)(hub, resource, queue, wish.hub_topic)
         return Response(status_code=204)
     intent_id = await subscribe(hub, resource, wish)

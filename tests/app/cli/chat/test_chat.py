@@ -138,7 +138,7 @@ async def test_who_may_not_read_is_no_contact(running_hub: RunHub, prosody: Pros
 async def test_an_exchange_is_a_contact_by_its_own_name(
     running_hub: RunHub, prosody: ProsodyServer, tmp_path: Path
 ) -> None:
-    """FM-11: it sends its messages and takes some; a name that the hub does not know is refused with the reason."""
+    """GM-09, FM-11: it sends its messages and takes some; an unknown name is refused with the reason."""
     name, rights = f"git{secrets.token_hex(4)}", "hookwire.rabbithub.#"
     async with running_hub(ALL_ROLES) as hub, contact(prosody) as person:
         environment = variables(

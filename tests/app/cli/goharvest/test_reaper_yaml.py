@@ -78,7 +78,7 @@ def test_every_key_that_goharvest_knows_is_taken_or_explained(read: Read) -> Non
 
 
 def test_the_form_of_the_library_is_read_as_that_of_the_reaper(read: Read) -> None:
-    """RO-12: a program that embeds goharvest has the keys at the top."""
+    """GM-11, RO-12: a program that embeds goharvest has the keys at the top."""
     harvest, _, logging = WHOLE.partition("logging:")
     library = read(re.sub("^  ", "", harvest.replace("harvest:\n", ""), flags=re.MULTILINE) + "logging:" + logging)
     reaper = read(WHOLE)
