@@ -233,7 +233,7 @@ class Poll:
         """Wait for at most the time and return the readable sockets. None waits without a limit."""
         timeout = None if timeout_seconds is None else max(0, math.ceil(timeout_seconds * 1000))
         ready = []
-        for found, _ in self._poller.poll(timeout):
+        for found, _ in zmq.backend.zmq_poll(self._poller.sockets, -1 if timeout is None else timeout):
             if isinstance(found, zmq.Socket):
                 ready.append(self._sockets[found])
             else:

@@ -61,6 +61,7 @@ class Broker:
         self._out: list[Frames] = []
         self._events: list[Event] = []
         self._handlers: dict[MessageKind, Callable[[float, Command], None]] = {
+            MessageKind.REQUEST: self._on_request,
             MessageKind.READY: self._on_ready,
             MessageKind.PARTIAL: self._on_partial,
             MessageKind.REPLY: self._on_reply,
@@ -77,8 +78,6 @@ class Broker:
         command = parse(frames) if refusal is None else Command(MessageKind.INVALID, frames[0], MDP_01, problem=refusal)
         if self._door is not None and not self._door.lets_in(command, user):
             self._turn_away(now, command, user)
-        elif command.kind is MessageKind.REQUEST:
-            self._on_request(now, command, user)
         else:
             self._handlers[command.kind](now, command)
         return self._step()
@@ -150,20 +149,20 @@ class Broker:
 
     # --- clients ------------------------------------------------------------------------------------------------
 
-    def _on_request(self, now: float, command: Command, user: str) -> None:
-        request = ServiceRequest(command.sender, command.dialect, command.name, command.body, user=user)
-        request.connection, request.size = self.connection(), self._size
-        if command.name.startswith(_MMI) and command.name != _CALL:
+    def _on_request(self, now: float, command: Command) -> None:
+        _, client, dialect, name, body, _ = command
+        request = ServiceRequest(client, dialect, name, body, self._user, self.connection(), self._size)
+        if name.startswith(_MMI) and name != _CALL:
             self.counters.totals["mmi"] += 1
-            self._send_reply(request, command.name, self._mmi.answer(request))
+            self._send_reply(request, name, self._mmi.answer(request))
         elif self._voter is not None and not self._voter(now):
             self.counters.drop("passive")
-        elif command.name != _CALL:
+        elif name != _CALL:
             self._submit(now, request)
-        elif len(command.body) < 2:
+        elif len(body) < 2:
             self._send_reply(request, _CALL, [b"400", b"send the name of the service, then the request"])
         else:
-            request.service, request.body, request.reports = command.body[0], command.body[1:], True
+            request.service, request.body, request.reports = body[0], body[1:], True
             self._submit(now, request)
 
     def _turn_away(self, now: float, command: Command, user: str) -> None:
@@ -201,7 +200,8 @@ class Broker:
             self._assign(now, service.idle.popitem(last=False)[1], request)
         else:
             service.queue.put(now, request)
-            self._table.watch(service)
+            if service.queue.count == 1:
+                self._table.watch(service)
 
     def _submit_inside(self, now: float, request: ServiceRequest) -> None:
         """Give the request to a service of this process. A refusal is its status 500: nothing was stored, try again."""
@@ -299,7 +299,7 @@ class Broker:
             request.is_streaming = True
             self._out.append(request.partial(command.body))
         elif self.options.partials == "join":
-            request.parts = [*request.parts, *command.body]
+            request.parts = (*request.parts, *command.body)
             if self.options.limits.refusal(request.parts) or self.budget.refusal(request.client, self._size):
                 self._expel(now, worker, "joined-reply-too-large")
             else:
@@ -398,7 +398,7 @@ class Broker:
 
     def _requeue(self, now: float, service: Service, request: ServiceRequest) -> None:
         """Put a request at the head of the queue, with a new patience."""
-        request.parts = []
+        request.parts = ()
         self.counters.totals["redispatched"] += 1
         self._drop_cut_off(now, service)
         if service.idle:

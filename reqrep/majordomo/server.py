@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable
 
 from reqrep.frames import Event, Frames, Step, dump
@@ -107,16 +106,14 @@ class BrokerServer:
 
     def _carry_out(self, step: Step) -> None:
         out, events = step
-        send, readers = self._send, self._replies.readers
-        waiting = deque(out)
-        while waiting:
-            frames = waiting.popleft()
-            if self._trace is not None:
+        readers, trace = self._replies.readers, self._trace
+        for frames in out:  # it grows by what a failure causes
+            if trace is not None:
                 self._show(">", frames)
-            reason = send(frames) if frames[0] not in readers else "full"
+            reason = self._send(frames) if frames[0] not in readers else "full"
             if reason is not None and not self._keeps(frames, reason):
                 more, later = self.broker.failed(self._reactor.clock(), frames, reason)
-                waiting.extend(more)
+                out.extend(more)
                 events.extend(later)
         for event in events:
             if event.kind == "identity-taken":
