@@ -436,13 +436,14 @@ class Broker:
         if worker.lost_at() <= now:
             self.counters.totals["workers-expired"] += 1
             self._remove(now, worker, "expired")
-            return
-        if worker.heartbeat_at <= now and worker.is_cut_off(self.options.silent_link_seconds):
+        elif self._door is not None and not self._door.keeps(worker):
+            self._expel(now, worker, "not-allowed")
+        elif worker.heartbeat_at <= now and worker.is_cut_off(self.options.silent_link_seconds):
             self.counters.drop("link-silent")
             self._remove(now, worker, "unreachable")
-            return
-        if worker.heartbeat_at <= now:
-            worker.heartbeat_at = now + self.options.heartbeat_seconds
-            self.counters.totals["heartbeats-sent"] += 1
-            self._out.append(worker.dialect.heartbeat_to(worker.address))
-        self._staff.watch(worker)
+        else:
+            if worker.heartbeat_at <= now:
+                worker.heartbeat_at = now + self.options.heartbeat_seconds
+                self.counters.totals["heartbeats-sent"] += 1
+                self._out.append(worker.dialect.heartbeat_to(worker.address))
+            self._staff.watch(worker)

@@ -92,9 +92,9 @@ class BrokerServer:
             frames, user = message
             if self._trace is not None:
                 self._show("<", frames)
-            out, events = take(clock(), frames, user)
-            if out or events:
-                self._carry_out((out, events))
+            step = take(clock(), frames, user)
+            if step[0] or step[1]:
+                self._carry_out(step)
         self._read_at = clock()
         self._give_inside()
 
@@ -106,11 +106,11 @@ class BrokerServer:
 
     def _carry_out(self, step: Step) -> None:
         out, events = step
-        readers, trace = self._replies.readers, self._trace
+        send, readers, trace = self._send, self._replies.readers, self._trace
         for frames in out:  # it grows by what a failure causes
             if trace is not None:
                 self._show(">", frames)
-            reason = self._send(frames) if frames[0] not in readers else "full"
+            reason = send(frames) if frames[0] not in readers else "full"
             if reason is not None and not self._keeps(frames, reason):
                 more, later = self.broker.failed(self._reactor.clock(), frames, reason)
                 out.extend(more)
