@@ -56,6 +56,7 @@ class Broker:
         self._voter = voter
         self._door = door
         self._user, self._size, self._has_users = "", 0, False
+        self._refusal, self._expiry_seconds = self.options.limits.refusal, self.options.expiry_seconds
         self._mmi = Management(self)
         self._warnings = ClientWarnings()
         self._out: list[Frames] = []
@@ -74,7 +75,7 @@ class Broker:
     def receive(self, now: float, frames: Frames, user: str = "") -> Step:
         """Handle a message from the ROUTER. ``user`` is the authenticated sender, or empty."""
         self._user, self._size = user, sum(map(len, frames))
-        refusal = self.options.limits.refusal(frames, self._size)
+        refusal = self._refusal(frames, self._size)
         command = parse(frames) if refusal is None else Command(MessageKind.INVALID, frames[0], MDP_01, problem=refusal)
         if self._door is not None and not self._door.lets_in(command, user):
             self._turn_away(now, command, user)
@@ -259,7 +260,7 @@ class Broker:
             self._out.append(command.dialect.disconnect_to(command.sender))
             return
         service = self.services.get(command.name) or self._table.add(command.name)
-        expires_at, heartbeat_at = now + self.options.expiry_seconds, now + self.options.heartbeat_seconds
+        expires_at, heartbeat_at = now + self._expiry_seconds, now + self.options.heartbeat_seconds
         worker = Worker(
             command.sender, command.dialect, service.name, service.policy, expires_at, heartbeat_at, origin, self._user
         )
@@ -272,7 +273,7 @@ class Broker:
 
     def _on_heartbeat(self, now: float, command: Command) -> None:
         if (worker := self._known(now, command)) is not None:
-            worker.expires_at = now + self.options.expiry_seconds
+            worker.expires_at = now + self._expiry_seconds
             if worker.request is not None:
                 worker.busy_beats += 1
 
@@ -282,7 +283,7 @@ class Broker:
             return
         request, service = worker.request, self.services[worker.service]
         worker.end(self.budget)
-        worker.expires_at = now + self.options.expiry_seconds
+        worker.expires_at = now + self._expiry_seconds
         service.counts["replies"] += 1
         service.busy_seconds += now - worker.busy_since
         self._answer(request, [*request.parts, *command.body] if request.parts else command.body)
@@ -293,7 +294,7 @@ class Broker:
         if worker is None or worker.request is None:
             return
         request = worker.request
-        worker.expires_at = now + self.options.expiry_seconds
+        worker.expires_at = now + self._expiry_seconds
         self.counters.totals["partials"] += 1
         if request.dialect.client_partial and not request.reports:
             request.is_streaming = True

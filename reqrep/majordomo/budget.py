@@ -72,6 +72,5 @@ class Budget:
 
     def release(self, request: ServiceRequest) -> None:
         """Count no longer what a request held while a worker executed it."""
-        if request.held:
-            self.give(request.client, request.held)
-            request.held = 0
+        self.give(request.client, request.held)
+        request.held = 0

@@ -106,11 +106,14 @@ class BrokerServer:
 
     def _carry_out(self, step: Step) -> None:
         out, events = step
-        send, readers, trace = self._send, self._replies.readers, self._trace
+        send, readers, trace = self._socket.send, self._replies.readers, self._trace
         for frames in out:  # it grows by what a failure causes
             if trace is not None:
                 self._show(">", frames)
-            reason = send(frames) if frames[0] not in readers else "full"
+            if frames[0] in readers:
+                reason: str | None = "full"
+            else:
+                reason = send(frames) if type(frames) is list else self._send(frames)
             if reason is not None and not self._keeps(frames, reason):
                 more, later = self.broker.failed(self._reactor.clock(), frames, reason)
                 out.extend(more)
