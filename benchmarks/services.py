@@ -1,20 +1,23 @@
 """Request-reply: our broker, the guide's shape and a bare loop, with the same clients and workers (ZP-30 to ZP-33).
 
     python -m benchmarks.services --requests 20000 --rounds 3
+    git worktree add ../before COMMIT && python -m benchmarks.services --before ../before
 
 Each broker is a process of its own. Rounds alternate, and the output has medians of four figures:
 
 * requests per second, one at a time, with one worker
 * requests per second, with 200 outstanding requests and ten workers
-* the broker's CPU per round trip of the latter; on a shared machine this figure is the most robust
+* the broker's CPU per round trip of both; on a shared machine these figures are the most robust
 * the jitter of its heartbeats to an idle worker meanwhile
 
-Our broker runs with all its safety features.
+Our broker runs with all its safety features. ``--before`` names a checkout of another commit, whose broker takes turns
+with the others.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
@@ -23,14 +26,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
-import psutil
 import zmq
 
 from benchmarks.services_brokers import HEARTBEAT_SECONDS
 from runtime.port import free_port
 
 _KINDS = ("ours", "guide", "bare")
+_BEFORE = "before"
 _WINDOW = 200
 _WORKERS = 10
 _WAIT_MS = 60_000
@@ -66,14 +70,17 @@ class Figures:
 
     sync_rates: list[float] = field(default_factory=list)
     windowed_rates: list[float] = field(default_factory=list)
+    sync_cpu_microseconds: list[float] = field(default_factory=list)
     cpu_microseconds: list[float] = field(default_factory=list)
     jitter: list[float] = field(default_factory=list)
     lost: int = 0
 
 
 @contextmanager
-def _process(*words: str) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen([sys.executable, *words])
+def _process(*words: str, checkout: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """Run Python in this checkout or in another one."""
+    environment = None if checkout is None else os.environ | {"PYTHONPATH": str(checkout)}
+    process = subprocess.Popen([sys.executable, *words], cwd=checkout, env=environment)
     try:
         yield process
     finally:
@@ -147,35 +154,40 @@ class Probe(threading.Thread):
         return statistics.median(abs(gap - HEARTBEAT_SECONDS) for gap in self.gaps) / HEARTBEAT_SECONDS
 
 
-def _measure(kind: str, requests: int, figures: Figures) -> None:
+def _measure(kind: str, requests: int, figures: Figures, checkout: Path | None = None) -> None:
+    words = ("-m", "benchmarks.services_brokers", "ours" if kind == _BEFORE else kind)
     endpoint = f"tcp://127.0.0.1:{free_port()}"
-    with _process("-m", "benchmarks.services_brokers", kind, endpoint), _process("-c", _WORKER, endpoint, "1"):
+    with _process(*words, endpoint, checkout=checkout) as broker, _process("-c", _WORKER, endpoint, "1"):
+        _windowed(endpoint, 100, 1)
+        before = _cpu(broker)
         rate, lost = _windowed(endpoint, requests // 4, 1)
+        figures.sync_cpu_microseconds.append((_cpu(broker) - before) / (requests // 4) * 1e6)
         figures.sync_rates.append(rate)
         figures.lost += lost
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     with (
-        _process("-m", "benchmarks.services_brokers", kind, endpoint) as broker,
+        _process(*words, endpoint, checkout=checkout) as broker,
         _process("-c", _WORKER, endpoint, str(_WORKERS)),
     ):
         _windowed(endpoint, 1_000, _WINDOW)
         probe = Probe(endpoint)
-        if kind == "ours":
+        if kind in {"ours", _BEFORE}:
             probe.start()
         before = _cpu(broker)
         rate, lost = _windowed(endpoint, requests, _WINDOW)
         figures.cpu_microseconds.append((_cpu(broker) - before) / requests * 1e6)
         figures.windowed_rates.append(rate)
         figures.lost += lost
-        if kind == "ours":
+        if kind in {"ours", _BEFORE}:
             probe.is_done.set()
             probe.join()
             figures.jitter.append(probe.jitter())
 
 
 def _cpu(process: subprocess.Popen[bytes]) -> float:
-    times = psutil.Process(process.pid).cpu_times()
-    return float(times.user + times.system)
+    """Return the seconds that the threads of a process have run."""
+    files = Path(f"/proc/{process.pid}/task").glob("*/schedstat")
+    return sum(int(file.read_text().split()[0]) for file in files) / 1e9
 
 
 def report(found: dict[str, Figures]) -> list[str]:
@@ -191,8 +203,22 @@ def report(found: dict[str, Figures]) -> list[str]:
     cpu = statistics.median(ours.cpu_microseconds) / statistics.median(bare.cpu_microseconds)
     lines.append(f"sync {sync:.2f} x guide (bar 1.5), windowed {windowed:.2f} x guide (bar 1.0)")
     lines.append(f"CPU per windowed round trip {cpu:.2f} x bare loop (bar 1.3)")
+    if (before := found.get(_BEFORE)) is not None:
+        lines += beside(ours, before)
     lines.append(f"heartbeat jitter while saturated {statistics.median(ours.jitter):.1%} of the interval (bar 10 %)")
     return lines
+
+
+def beside(ours: Figures, before: Figures) -> list[str]:
+    """Return how this checkout compares with the other one: ratios of medians."""
+    names = ("sync_rates", "windowed_rates", "sync_cpu_microseconds", "cpu_microseconds")
+    sync, windowed, sync_cpu, cpu = (
+        statistics.median(getattr(ours, name)) / statistics.median(getattr(before, name)) for name in names
+    )
+    return [
+        f"sync {sync:.2f} x, windowed {windowed:.2f} x the commit before (bar: not below 1)",
+        f"CPU per round trip, sync {sync_cpu:.2f} x, windowed {cpu:.2f} x the commit before (bar: not above 1)",
+    ]
 
 
 def main() -> None:
@@ -200,11 +226,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--before", type=Path, help="checkout of another commit, to compare with")
     options = parser.parse_args()
-    found = {kind: Figures() for kind in _KINDS}
-    for _ in range(options.rounds):
-        for kind in _KINDS:
-            _measure(kind, options.requests, found[kind])
+    kinds = (*_KINDS, *([_BEFORE] if options.before is not None else []))
+    found = {kind: Figures() for kind in kinds}
+    for number in range(options.rounds):
+        for kind in kinds if number % 2 == 0 else reversed(kinds):
+            _measure(kind, options.requests, found[kind], options.before if kind == _BEFORE else None)
     print("\n".join(report(found)), flush=True)
 
 

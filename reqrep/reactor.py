@@ -1,4 +1,4 @@
-"""An event loop for one thread with several sockets and deadlines (BS-20, HB-03, XX-01)."""
+"""An event loop for one thread with several sockets and deadlines."""
 
 from __future__ import annotations
 
@@ -66,12 +66,17 @@ class Reactor:
 
     def turn(self) -> None:
         """Wait once, then call the handlers that are due."""
-        first = min([at for find, _ in self._deadlines if (at := find()) is not None], default=None)
+        first: float | None = None
+        for find, _ in self._deadlines:
+            at = find()
+            if at is not None and (first is None or at < first):
+                first = at
         for socket in self._poll.wait(None if first is None else first - self.clock()):
             self._readers[socket]()
         now = self.clock()
-        for _ in range(len(self._letters)):
-            self._letters.popleft()(now)
+        if self._letters:
+            for _ in range(len(self._letters)):
+                self._letters.popleft()(now)
         if first is None or now < first:
             return
         for find, handler in self._deadlines:

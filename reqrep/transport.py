@@ -74,7 +74,8 @@ class SocketOptions:
 
     ``high_water_messages`` holds per peer and direction. ``identity`` is an explicit routing id. ``authenticates``: ask
     the ZAP handler about each connection, even without CURVE. ``takes_over``: on a ROUTER, the newer of two connections
-    with one identity gets its messages, else the older.
+    with one identity gets its messages, else the older. ``ping_seconds``: ZeroMQ sends a PING (ZMTP 3.1) after this
+    time, and closes a connection that sends nothing for as long after it; 0 means never.
     """
 
     high_water_messages: int = 1_000
@@ -84,6 +85,7 @@ class SocketOptions:
     curve: CurveServer | None = None
     takes_over: bool = True
     authenticates: bool = False
+    ping_seconds: float = 0.0
 
 
 class Transport:
@@ -127,6 +129,7 @@ class Socket:
             self.take_over(options.takes_over)
         if kind == "sub":
             socket.setsockopt(zmq.SUBSCRIBE, b"")
+        socket.setsockopt(zmq.HEARTBEAT_IVL, round(options.ping_seconds * 1000))
         if options.curve is not None:
             socket.setsockopt(zmq.CURVE_SERVER, 1)
             socket.setsockopt(zmq.CURVE_SECRETKEY, options.curve.secret_key)
@@ -163,7 +166,7 @@ class Socket:
 
     def receive_with_user(self) -> tuple[Frames, str] | None:
         """Return the next message and its sender's user name, or None. Without authentication the name is empty."""
-        raw = self.raw
+        raw, frames_max = self.raw, self._frames_max
         try:
             part = _receive(raw, _NOW, False)
         except zmq.Again:
@@ -172,7 +175,7 @@ class Socket:
         frames: Frames = [part.bytes]
         while part.more:
             part = _receive(raw, _NOW, False)
-            if len(frames) <= self._frames_max:
+            if len(frames) <= frames_max:
                 frames.append(part.bytes)
         self._last = part
         return frames, user
@@ -193,10 +196,11 @@ class Socket:
 
     def send(self, frames: Frames) -> str | None:
         """Send a message. Return None on success, or the reason of the failure: "full" or "unreachable"."""
+        raw = self.raw
         try:
             for frame in frames[:-1]:
-                _send(self.raw, frame, _NOW_AND_MORE)
-            _send(self.raw, frames[-1], _NOW)
+                _send(raw, frame, _NOW_AND_MORE)
+            _send(raw, frames[-1], _NOW)
         except zmq.ZMQError as error:
             if error.errno not in _NOT_SENT:
                 raise
@@ -233,7 +237,7 @@ class Poll:
         """Wait for at most the time and return the readable sockets. None waits without a limit."""
         timeout = None if timeout_seconds is None else max(0, math.ceil(timeout_seconds * 1000))
         ready = []
-        for found, _ in self._poller.poll(timeout):
+        for found, _ in zmq.backend.zmq_poll(self._poller.sockets, -1 if timeout is None else timeout):
             if isinstance(found, zmq.Socket):
                 ready.append(self._sockets[found])
             else:

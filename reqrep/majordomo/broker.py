@@ -56,11 +56,13 @@ class Broker:
         self._voter = voter
         self._door = door
         self._user, self._size, self._has_users = "", 0, False
+        self._refusal, self._expiry_seconds = self.options.limits.refusal, self.options.expiry_seconds
         self._mmi = Management(self)
         self._warnings = ClientWarnings()
         self._out: list[Frames] = []
         self._events: list[Event] = []
         self._handlers: dict[MessageKind, Callable[[float, Command], None]] = {
+            MessageKind.REQUEST: self._on_request,
             MessageKind.READY: self._on_ready,
             MessageKind.PARTIAL: self._on_partial,
             MessageKind.REPLY: self._on_reply,
@@ -73,12 +75,10 @@ class Broker:
     def receive(self, now: float, frames: Frames, user: str = "") -> Step:
         """Handle a message from the ROUTER. ``user`` is the authenticated sender, or empty."""
         self._user, self._size = user, sum(map(len, frames))
-        refusal = self.options.limits.refusal(frames, self._size)
+        refusal = self._refusal(frames, self._size)
         command = parse(frames) if refusal is None else Command(MessageKind.INVALID, frames[0], MDP_01, problem=refusal)
         if self._door is not None and not self._door.lets_in(command, user):
             self._turn_away(now, command, user)
-        elif command.kind is MessageKind.REQUEST:
-            self._on_request(now, command, user)
         else:
             self._handlers[command.kind](now, command)
         return self._step()
@@ -150,20 +150,20 @@ class Broker:
 
     # --- clients ------------------------------------------------------------------------------------------------
 
-    def _on_request(self, now: float, command: Command, user: str) -> None:
-        request = ServiceRequest(command.sender, command.dialect, command.name, command.body, user=user)
-        request.connection, request.size = self.connection(), self._size
-        if command.name.startswith(_MMI) and command.name != _CALL:
+    def _on_request(self, now: float, command: Command) -> None:
+        _, client, dialect, name, body, _ = command
+        request = ServiceRequest(client, dialect, name, body, self._user, self.connection(), self._size)
+        if name.startswith(_MMI) and name != _CALL:
             self.counters.totals["mmi"] += 1
-            self._send_reply(request, command.name, self._mmi.answer(request))
+            self._send_reply(request, name, self._mmi.answer(request))
         elif self._voter is not None and not self._voter(now):
             self.counters.drop("passive")
-        elif command.name != _CALL:
+        elif name != _CALL:
             self._submit(now, request)
-        elif len(command.body) < 2:
+        elif len(body) < 2:
             self._send_reply(request, _CALL, [b"400", b"send the name of the service, then the request"])
         else:
-            request.service, request.body, request.reports = command.body[0], command.body[1:], True
+            request.service, request.body, request.reports = body[0], body[1:], True
             self._submit(now, request)
 
     def _turn_away(self, now: float, command: Command, user: str) -> None:
@@ -201,7 +201,8 @@ class Broker:
             self._assign(now, service.idle.popitem(last=False)[1], request)
         else:
             service.queue.put(now, request)
-            self._table.watch(service)
+            if service.queue.count == 1:
+                self._table.watch(service)
 
     def _submit_inside(self, now: float, request: ServiceRequest) -> None:
         """Give the request to a service of this process. A refusal is its status 500: nothing was stored, try again."""
@@ -259,7 +260,7 @@ class Broker:
             self._out.append(command.dialect.disconnect_to(command.sender))
             return
         service = self.services.get(command.name) or self._table.add(command.name)
-        expires_at, heartbeat_at = now + self.options.expiry_seconds, now + self.options.heartbeat_seconds
+        expires_at, heartbeat_at = now + self._expiry_seconds, now + self.options.heartbeat_seconds
         worker = Worker(
             command.sender, command.dialect, service.name, service.policy, expires_at, heartbeat_at, origin, self._user
         )
@@ -272,7 +273,7 @@ class Broker:
 
     def _on_heartbeat(self, now: float, command: Command) -> None:
         if (worker := self._known(now, command)) is not None:
-            worker.expires_at = now + self.options.expiry_seconds
+            worker.expires_at = now + self._expiry_seconds
             if worker.request is not None:
                 worker.busy_beats += 1
 
@@ -282,7 +283,7 @@ class Broker:
             return
         request, service = worker.request, self.services[worker.service]
         worker.end(self.budget)
-        worker.expires_at = now + self.options.expiry_seconds
+        worker.expires_at = now + self._expiry_seconds
         service.counts["replies"] += 1
         service.busy_seconds += now - worker.busy_since
         self._answer(request, [*request.parts, *command.body] if request.parts else command.body)
@@ -293,13 +294,13 @@ class Broker:
         if worker is None or worker.request is None:
             return
         request = worker.request
-        worker.expires_at = now + self.options.expiry_seconds
+        worker.expires_at = now + self._expiry_seconds
         self.counters.totals["partials"] += 1
         if request.dialect.client_partial and not request.reports:
             request.is_streaming = True
             self._out.append(request.partial(command.body))
         elif self.options.partials == "join":
-            request.parts = [*request.parts, *command.body]
+            request.parts = (*request.parts, *command.body)
             if self.options.limits.refusal(request.parts) or self.budget.refusal(request.client, self._size):
                 self._expel(now, worker, "joined-reply-too-large")
             else:
@@ -398,7 +399,7 @@ class Broker:
 
     def _requeue(self, now: float, service: Service, request: ServiceRequest) -> None:
         """Put a request at the head of the queue, with a new patience."""
-        request.parts = []
+        request.parts = ()
         self.counters.totals["redispatched"] += 1
         self._drop_cut_off(now, service)
         if service.idle:
@@ -436,13 +437,14 @@ class Broker:
         if worker.lost_at() <= now:
             self.counters.totals["workers-expired"] += 1
             self._remove(now, worker, "expired")
-            return
-        if worker.heartbeat_at <= now and worker.is_cut_off(self.options.silent_link_seconds):
+        elif self._door is not None and not self._door.keeps(worker):
+            self._expel(now, worker, "not-allowed")
+        elif worker.heartbeat_at <= now and worker.is_cut_off(self.options.silent_link_seconds):
             self.counters.drop("link-silent")
             self._remove(now, worker, "unreachable")
-            return
-        if worker.heartbeat_at <= now:
-            worker.heartbeat_at = now + self.options.heartbeat_seconds
-            self.counters.totals["heartbeats-sent"] += 1
-            self._out.append(worker.dialect.heartbeat_to(worker.address))
-        self._staff.watch(worker)
+        else:
+            if worker.heartbeat_at <= now:
+                worker.heartbeat_at = now + self.options.heartbeat_seconds
+                self.counters.totals["heartbeats-sent"] += 1
+                self._out.append(worker.dialect.heartbeat_to(worker.address))
+            self._staff.watch(worker)

@@ -12,12 +12,15 @@ __all__ = ["LINE_BYTES", "Budget", "weight_of"]
 
 _MESSAGE_BYTES: Final = 320
 _FRAME_BYTES: Final = 64
+_ONE_FRAME_BYTES: Final = _MESSAGE_BYTES + _FRAME_BYTES
 LINE_BYTES: Final = 1024
-"""What a client with waiting messages costs beside them. A test measures all three figures."""
+"""What a client with waiting messages costs beside them. A test measures all these figures."""
 
 
 def weight_of(body: Frames) -> int:
     """Return what a waiting message costs: its bytes and the measured overhead."""
+    if len(body) == 1:
+        return _ONE_FRAME_BYTES + len(body[0])
     return _MESSAGE_BYTES + _FRAME_BYTES * len(body) + sum(map(len, body))
 
 
@@ -69,6 +72,5 @@ class Budget:
 
     def release(self, request: ServiceRequest) -> None:
         """Count no longer what a request held while a worker executed it."""
-        if request.held:
-            self.give(request.client, request.held)
-            request.held = 0
+        self.give(request.client, request.held)
+        request.held = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from reqrep.frames import Frames
 from reqrep.inside import split_number
 from reqrep.majordomo.wire import Command, MessageKind
+from reqrep.majordomo.worker import Worker
 from reqrep.rights import Rights, RightsFile
 
 __all__ = ["Door", "answer_to_refused"]
@@ -32,6 +33,11 @@ class Door:
         if command.kind is MessageKind.READY:
             return rights.may_serve(command.name)
         return _may_ask(rights, command.name, command.body)
+
+    def keeps(self, worker: Worker) -> bool:
+        """Return whether a registered worker may still serve, by the file as it is now."""
+        rights = self._file.of(worker.user)
+        return rights is not None and rights.may_serve(worker.service)
 
 
 def _may_ask(rights: Rights, service: bytes, body: Frames) -> bool:

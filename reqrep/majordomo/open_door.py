@@ -14,16 +14,17 @@ _LOCAL_NAMES = frozenset({"localhost", "lo"})
 _RIGHTS = "users.toml beside the keys says what each user may do"
 
 
-def refusal_of(endpoints: Sequence[str], curve: CurvePlan | None) -> str | None:
-    """Return why a broker on a production hub's database does not start: it lets strangers in, or each user do all."""
+def refusal_of(endpoints: Sequence[str], curve: CurvePlan | None, is_on_database: bool) -> str | None:
+    """Return why a broker does not start in production: its keys let each user do all, or strangers reach the hub."""
     remote = _remote(endpoints)
-    if curve is None and remote:
+    if curve is None and remote and is_on_database:
         return (
             f"whoever reaches {remote[0]} could publish events, read requests and answer them; with --titanic database "
             "in production, listen on loopback or use --keys and --server-key"
         )
     if curve is not None and curve.rights is None:
-        return f"every user in {curve.key_folder} could publish, call and serve everything; in production {_RIGHTS}"
+        publish = "publish, " if is_on_database else ""
+        return f"every user in {curve.key_folder} could {publish}call and serve everything; in production {_RIGHTS}"
     return None
 
 

@@ -56,6 +56,7 @@ class ServicePolicy:
 class BrokerOptions:
     """Options of the broker. By default, as in 7/MDP, a peer is gone after three heartbeats of 2.5 s.
 
+    * ``ping_seconds``: the interval of ZeroMQ's own heartbeats (PING); 0 means none.
     * ``queue_bytes_max``: the most bytes of waiting requests and waiting replies; a client may hold a quarter.
     * ``policies``: the policy of each pattern of service names; the first match wins.
     * ``policy``: the policy of all other services.
@@ -65,6 +66,7 @@ class BrokerOptions:
 
     heartbeat_seconds: float = 2.5
     liveness: int = 3
+    ping_seconds: float = 0.0
     limits: FrameLimits = field(default_factory=FrameLimits)
     services_max: int = 1_000
     workers_max: int = 10_000
@@ -78,6 +80,7 @@ class BrokerOptions:
 
     def __post_init__(self) -> None:
         _require(0.01 <= self.heartbeat_seconds <= 30, "heartbeat_seconds", self.heartbeat_seconds, "0.01 to 30")
+        _require(0 <= self.ping_seconds <= 3_600, "ping_seconds", self.ping_seconds, "0 to 3600")
         _require(1 <= self.liveness <= 100, "liveness", self.liveness, "1 to 100")
         _require(self.queue_bytes_max >= 0, "queue_bytes_max", self.queue_bytes_max, "0 or more")
         _require(self.service_idle_seconds >= 0, "service_idle_seconds", self.service_idle_seconds, "0 or more")

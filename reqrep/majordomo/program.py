@@ -84,6 +84,7 @@ class BrokerProgram:
                 frame_bytes_max=options.limits.message_bytes_max,
                 frames_max=options.limits.frames_max,
                 takes_over=curve is None,  # else a user could get the requests of another's worker
+                ping_seconds=options.ping_seconds,
                 curve=None if curve is None else CurveServer(secret_key_in(curve.secret_key_file)),
             )
             self._server = BrokerServer(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from reqrep.frames import Frames
@@ -16,18 +16,17 @@ REFUSAL_STATUS: Final = {
     "too-many-services": b"503", "disabled": b"503", "expired": b"504", "worker-lost": b"502",
 }  # fmt: skip
 """Reason of a refusal -> status that ``mmi.call`` reports."""
-_NO_PARTS: Final[Frames] = []  # shared by all requests, and never changed
 
 
 @dataclass(slots=True, eq=False)
 class ServiceRequest:
     """A client's request.
 
-    * ``queued_at``: when it began to wait for a worker. ``weight``: what it costs while it waits.
-    * ``following``: the next request in its line.
     * ``user``: the client's authenticated user, or empty.
     * ``connection``: the descriptor of the connection that it came by.
     * ``size``: the bytes of its message. ``held``: what counts in the budget while a worker executes it.
+    * ``queued_at``: when it began to wait for a worker. ``weight``: what it costs while it waits.
+    * ``following``: the next request in its line.
     * ``reports``: the client called ``mmi.call``, so it gets the reason of a failure.
     * ``parts``: bodies of PARTIAL messages that will be joined with the last reply.
     * ``is_streaming``: the client got a PARTIAL already, so no second worker may execute the request.
@@ -37,16 +36,16 @@ class ServiceRequest:
     dialect: Dialect
     service: bytes
     body: Frames
-    queued_at: float = 0.0
-    weight: int = 0
-    following: ServiceRequest | None = None
     user: str = ""
     connection: int = -1
     size: int = 0
+    queued_at: float = 0.0
+    weight: int = 0
+    following: ServiceRequest | None = None
     held: int = 0
     reports: bool = False
     tries: int = 0
-    parts: Frames = field(default_factory=lambda: _NO_PARTS)
+    parts: tuple[bytes, ...] = ()
     is_streaming: bool = False
 
     def reply(self, service: bytes, body: Frames) -> Frames:

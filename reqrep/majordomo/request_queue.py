@@ -29,13 +29,6 @@ class _Line:
         """Return whether the first request has waited too long since the client was last served."""
         return max(self.first.queued_at, self.moved_at) + seconds_max <= now
 
-    def pop(self) -> ServiceRequest | None:
-        """Take the first request off the chain. Return the next one."""
-        following, self.first.following = self.first.following, None
-        if following is not None:
-            self.first = following
-        return following
-
 
 class RequestQueue:
     """A request expires when it has waited ``seconds_max``, counted from when its client was last served.
@@ -73,10 +66,12 @@ class RequestQueue:
     def pop(self, now: float) -> tuple[ServiceRequest, bool]:
         """Take the request whose turn it is, and return whether it has expired. The queue must not be empty."""
         line = next(iter(self._lines.values()))
-        is_late = line.is_late(now, self._seconds_max)
-        if not is_late:
-            line.moved_at = now
-        return self._pop_from(line), is_late
+        request = self._pop_from(line)
+        since = request.queued_at if request.queued_at > line.moved_at else line.moved_at
+        if since + self._seconds_max <= now:
+            return request, True
+        line.moved_at = now
+        return request, False
 
     def expired(self, now: float) -> list[ServiceRequest]:
         """Take all requests that have expired. Each call looks at all lines, so ``check_at`` limits their number."""
@@ -110,14 +105,16 @@ class RequestQueue:
 
     def _pop_from(self, line: _Line) -> ServiceRequest:
         """Take the first request of a line, and send the line to the end of the turn."""
-        request = line.first
+        request, following = line.first, line.first.following
         weight = request.weight
         self.count -= 1
         self.bytes -= weight
         self._budget.give(line.client, weight)
-        if line.pop() is None:
+        if following is None:
             del self._lines[line.client]
             self._budget.give(line.client, LINE_BYTES)
-        elif len(self._lines) > 1:
+            return request
+        line.first, request.following = following, None
+        if len(self._lines) > 1:
             self._lines.move_to_end(line.client)
         return request

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable
 
 from reqrep.frames import Event, Frames, Step, dump
@@ -93,9 +92,9 @@ class BrokerServer:
             frames, user = message
             if self._trace is not None:
                 self._show("<", frames)
-            out, events = take(clock(), frames, user)
-            if out or events:
-                self._carry_out((out, events))
+            step = take(clock(), frames, user)
+            if step[0] or step[1]:
+                self._carry_out(step)
         self._read_at = clock()
         self._give_inside()
 
@@ -107,16 +106,17 @@ class BrokerServer:
 
     def _carry_out(self, step: Step) -> None:
         out, events = step
-        send, readers = self._send, self._replies.readers
-        waiting = deque(out)
-        while waiting:
-            frames = waiting.popleft()
-            if self._trace is not None:
+        send, readers, trace = self._socket.send, self._replies.readers, self._trace
+        for frames in out:  # it grows by what a failure causes
+            if trace is not None:
                 self._show(">", frames)
-            reason = send(frames) if frames[0] not in readers else "full"
+            if frames[0] in readers:
+                reason: str | None = "full"
+            else:
+                reason = send(frames) if type(frames) is list else self._send(frames)
             if reason is not None and not self._keeps(frames, reason):
                 more, later = self.broker.failed(self._reactor.clock(), frames, reason)
-                waiting.extend(more)
+                out.extend(more)
                 events.extend(later)
         for event in events:
             if event.kind == "identity-taken":

@@ -47,9 +47,9 @@ class Worker:
 
     def end(self, budget: Budget) -> None:
         """Take its request off the worker."""
-        if self.request is not None:
-            budget.release(self.request)
-            self.request = None
+        request, self.request = self.request, None
+        if request is not None and request.held:
+            budget.release(request)
 
     def has_left(self) -> bool:
         """Return whether the connection of an authenticated worker is gone."""

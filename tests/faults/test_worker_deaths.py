@@ -97,7 +97,7 @@ def seconds_until_the_reply(kind: str, seconds: float, port: int, folder: Path, 
         if kind == "link":
             cut_off(first, port)
         else:
-            first.kill()
+            first.send_signal(signal.SIGSTOP if kind == "stopped" else signal.SIGKILL)
         lost_at = time.monotonic()
         assert client.wait(request_id, WAIT_SECONDS) == [b"bill 7"]
         return time.monotonic() - lost_at
@@ -112,6 +112,13 @@ def test_a_request_whose_worker_dies_goes_to_an_idle_worker(
     port = free_port()
     with broker_process(*store_words, port=port):
         seconds_until_the_reply(kind, 0.1, port, tmp_path, "200")
+
+
+def test_heartbeats_of_zeromq_find_a_worker_whose_host_lives_but_whose_zeromq_does_not(tmp_path: Path) -> None:
+    """GM-01, HB-11: as behind a proxy that lives. Its kernel acknowledges all, and the limit of 900 s would count."""
+    port = free_port()
+    with broker_process("--titanic", "memory", "--ping-ms", "200", port=port):
+        seconds_until_the_reply("stopped", 0.1, port, tmp_path, "200")
 
 
 @pytest.mark.slow

@@ -109,6 +109,16 @@ def test_the_file_counts_from_its_change_on_and_one_with_a_mistake_changes_nothi
     )
 
 
+def test_a_worker_that_may_not_serve_any_more_is_disconnected_with_its_next_heartbeat(tmp_path: Path) -> None:
+    """GS-02: the right counted at READY only, so the worker went on for as long as it liked."""
+    broker, file = door(tmp_path)
+    broker.receive(0.0, [b"w", E, W1, b"\x01", b"pay.card"], "worker")
+    (tmp_path / "users.toml").write_text(RIGHTS.replace('serve = ["pay.*"]', "serve = []"))
+    file.reload()
+    assert broker.deadline() == 2.5
+    assert (broker.tick(2.5)[0], broker.workers) == ([disconnect_of(b"w")], {})
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -192,9 +202,21 @@ def test_production_refuses_an_open_door_to_the_hubs_database(
     assert (code, sentence in said) == (2, True), said
 
 
+def test_production_refuses_keys_without_rights_on_any_store(
+    users: dict[str, Curve], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GS-02: there each user could call and serve everything."""
+    monkeypatch.setenv("HOOKWIRE_PROFILE", "production")
+    keys = ("--keys", str(tmp_path / "keys"), "--server-key", str(tmp_path / "server" / "broker.key_secret"))
+    code, said = run("--bind", "tcp://127.0.0.1:*", "--titanic", "memory", *keys)
+    assert (code, "could call and serve everything; in production users.toml beside the keys" in said) == (2, True), (
+        said
+    )
+
+
 @pytest.mark.parametrize("endpoint", ["tcp://127.0.0.1:*", "tcp://[::1]:*", "tcp://localhost:*", "ipc:///tmp/x"])
 def test_loopback_needs_no_keys_in_production_and_no_warning(endpoint: str) -> None:
-    assert refusal_of([endpoint], None) is None
+    assert refusal_of([endpoint], None, is_on_database=True) is None
     assert warning_of([endpoint], None, is_on_database=True) is None
 
 

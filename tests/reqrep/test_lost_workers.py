@@ -96,13 +96,15 @@ def test_a_lost_request_is_not_one_that_never_left(seeded: bool, monkeypatch: py
 
 
 def test_a_worker_of_the_sdk_beats_soon_after_a_request_that_takes_time() -> None:
-    """GM-01: the beat tells the broker that this worker sends heartbeats while it works."""
+    """GM-01: two beats tell the broker that this worker sends heartbeats while it works. It hung, and had 900 s."""
     machine = WorkerMachine("tcp://127.0.0.1:5555", b"echo")
     machine.start(9.0)
     machine.receive(10.0, [E, W1, b"\x02", b"c", E, b"slow"])
     assert machine.deadline() == pytest.approx(10.05)
     assert machine.tick(10.05).frames == [[E, W1, b"\x04"]]
-    machine.reply(10.06, 1, [b"done"])
+    assert machine.tick(10.11).frames == [[E, W1, b"\x04"]]
+    assert machine.deadline() == pytest.approx(12.61)
+    machine.reply(10.2, 1, [b"done"])
     machine.receive(11.0, [E, W1, b"\x02", b"c", E, b"quick"])
     machine.reply(11.001, 2, [b"done"])
     assert machine.deadline() == pytest.approx(13.501)  # a quick request costs no heartbeat

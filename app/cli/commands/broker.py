@@ -22,6 +22,7 @@ from runtime.loopback import at_loopback
 if TYPE_CHECKING:
     from socketserver import StreamRequestHandler
 
+    from app.settings.settings import Settings
     from reqrep.frames import Event
     from reqrep.majordomo.options import BrokerOptions
     from reqrep.majordomo.program import BrokerProgram, CurvePlan, PairPlan
@@ -38,6 +39,15 @@ Bind = Annotated[
 Heartbeat = Annotated[int, typer.Option("--heartbeat-ms", min=10, max=30_000, help="Interval of heartbeats.")]
 Liveness = Annotated[
     int, typer.Option("--liveness", min=1, max=100, help="Silent intervals after which a peer counts as gone.")
+]
+Ping = Annotated[
+    int,
+    typer.Option(
+        "--ping-ms",
+        min=0,
+        max=3_600_000,
+        help="Interval of ZeroMQ's own heartbeats, which not every peer knows; 0: none.",
+    ),
 ]
 Expiry = Annotated[
     float, typer.Option("--request-timeout", min=0.01, help="Seconds that a request may wait for a worker.")
@@ -126,7 +136,7 @@ Trace = Annotated[bool, typer.Option("--trace", help="Print every message on sta
 
 def broker(
     bind: Bind = None, heartbeat_ms: Heartbeat = 2500, liveness: Liveness = 3, request_timeout: Expiry = 60.0,
-    queue_max: QueueMax = None, queue_bytes_max: QueueBytesMax = 268_435_456,
+    ping_ms: Ping = 0, queue_max: QueueMax = None, queue_bytes_max: QueueBytesMax = 268_435_456,
     services: Services = None, partials: Partials = "join", control: Control = None,
     keys: Keys = None, server_key: ServerKey = None, make_key: MakeKey = None, pair: PairRole = None,
     state_bind: StateBind = _PRIMARY, state_peer: StatePeer = _BACKUP,
@@ -165,7 +175,7 @@ def broker(
         program = _program(
             endpoints,
             _options(
-                heartbeat_ms, liveness, request_timeout, queue_max, queue_bytes_max, services,
+                heartbeat_ms, liveness, ping_ms, request_timeout, queue_max, queue_bytes_max, services,
                 partials, control,
             ),
             curve,
@@ -173,8 +183,8 @@ def broker(
             trace,
             as_json,
             _titanic(
-                titanic, titanic_retention, titanic_concurrency, titanic_timeout, titanic_collect_ms, config,
-                endpoints, curve,
+                titanic, titanic_retention, titanic_concurrency, titanic_timeout, titanic_collect_ms,
+                _settings(titanic == "database", endpoints, curve, config),
             ),
         )  # fmt: skip
         from reqrep.majordomo.open_door import warning_of
@@ -214,7 +224,7 @@ def _explained() -> Iterator[None]:
 
 
 def _options(
-    heartbeat_ms: int, liveness: int, request_timeout: float, queue_max: int | None,
+    heartbeat_ms: int, liveness: int, ping_ms: int, request_timeout: float, queue_max: int | None,
     queue_bytes_max: int, services: Path | None, partials: Literal["join", "drop"], control: list[str] | None,
 ) -> BrokerOptions:  # fmt: skip
     from reqrep.majordomo.options import BrokerOptions, ServicePolicy, policies_from
@@ -225,6 +235,7 @@ def _options(
     return BrokerOptions(
         heartbeat_seconds=heartbeat_ms / 1000,
         liveness=liveness,
+        ping_seconds=ping_ms / 1000,
         partials=partials,
         policies=policies_from(table),
         queue_bytes_max=queue_bytes_max,
@@ -259,20 +270,28 @@ def _pair(
     return PairPlan(role, local, remote, BinaryStarOptions(heartbeat_seconds=state_ms / 1000, on_dual=on_dual))
 
 
+def _settings(
+    is_on_database: bool, endpoints: list[str], curve: CurvePlan | None, config: Path | None
+) -> Settings | None:
+    """Return the settings of the hub's database, if it is used. Refuse what production does not allow."""
+    if not is_on_database and (curve is None or curve.rights is not None):
+        return None
+    from reqrep.majordomo.open_door import refusal_of
+
+    settings = settings_from(config)
+    if settings.profile == "production" and (refusal := refusal_of(endpoints, curve, is_on_database)) is not None:
+        raise CommandFailed(refusal, 2)
+    return settings if is_on_database else None
+
+
 def _titanic(
     where: str | None, retention: str, concurrency: int, execution_seconds: float, collect_ms: int,
-    config: Path | None, endpoints: list[str], curve: CurvePlan | None,
+    settings: Settings | None,
 ) -> TitanicPlan | None:  # fmt: skip
     from app.cli.titanic import StoreChoice, titanic_plan
 
     if where is None:
         return None
-    settings = settings_from(config) if where == "database" else None
-    if settings is not None and settings.profile == "production":
-        from reqrep.majordomo.open_door import refusal_of
-
-        if (refusal := refusal_of(endpoints, curve)) is not None:
-            raise CommandFailed(refusal, 2)
     return titanic_plan(StoreChoice(where, collect_ms, settings), concurrency, execution_seconds, retention)
 
 

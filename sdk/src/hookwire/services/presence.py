@@ -7,6 +7,8 @@ from dataclasses import dataclass
 __all__ = ["HeartbeatOptions", "Presence"]
 
 _SOON_SECONDS = 0.05
+_SOON_BEATS = 2
+"""The first may have crossed the request on its way. So a broker believes the second only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +30,29 @@ class Presence:
         self._options = options
         self.beat_at = now + options.interval_seconds
         self.gone_at = now + options.interval_seconds * options.liveness
+        self._soon = 0
 
     def heard(self, now: float) -> None:
         """Note a message from the peer. Any message counts as a heartbeat."""
         self.gone_at = now + self._options.interval_seconds * self._options.liveness
 
     def beat_soon(self, now: float) -> None:
-        """Send the next heartbeat after 50 ms, unless a message is sent before."""
-        self.beat_at = min(self.beat_at, now + _SOON_SECONDS)
+        """Send the next two heartbeats 50 ms apart, unless another message is sent before."""
+        self._soon = _SOON_BEATS
+        self._beat_within_soon(now)
+
+    def beaten(self, now: float) -> None:
+        """Note a heartbeat to the peer."""
+        left = max(0, self._soon - 1)
+        self.sent(now)
+        self._soon = left
+        if left:
+            self._beat_within_soon(now)
 
     def sent(self, now: float) -> None:
         """Note a message to the peer, which replaces a heartbeat."""
+        self._soon = 0
         self.beat_at = now + self._options.interval_seconds
+
+    def _beat_within_soon(self, now: float) -> None:
+        self.beat_at = min(self.beat_at, now + _SOON_SECONDS)

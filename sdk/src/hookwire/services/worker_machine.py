@@ -85,7 +85,8 @@ class WorkerMachine:
             if now >= self._presence.gone_at and not self.is_busy:
                 self._lose(now + self._options.reconnect_seconds)
             elif now >= self._presence.beat_at:
-                self._send(now, self._dialect.bare("heartbeat"))
+                self._outbox.frames.append(self._dialect.bare("heartbeat"))
+                self._presence.beaten(now)
         return self._outbox.take()
 
     def deadline(self) -> float | None:
@@ -124,7 +125,7 @@ class WorkerMachine:
         return self._outbox.take()
 
     def _take(self, now: float, client: bytes, body: Frames) -> None:
-        """Start the request. If it takes longer, an early heartbeat shows the broker that this worker sends them."""
+        """Start the request. If it takes longer, early heartbeats show the broker that this worker sends them."""
         if self._client is not None:
             self._outbox.events.append(Stray("second-request"))
             return
