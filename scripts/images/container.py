@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -99,10 +99,12 @@ def running(
     words = ["/usr/bin/env", "-i", "-C", folder, *own, *image.words(*command)]
     with log.open("ab") as file:
         process = subprocess.Popen([*inside, *apart, *prepare, *words], stdout=file, stderr=file)
+    container = Container(image, process, log)
     try:
-        yield Container(image, process, log)
+        yield container
     finally:
-        process.kill()
+        with suppress(ProcessLookupError):  # with process 1 all processes of the container end
+            os.kill(container.pid, signal.SIGKILL)
         process.wait()
 
 

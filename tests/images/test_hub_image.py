@@ -16,6 +16,7 @@ import pytest
 from app.settings.settings import load_settings
 from hub.keys import new_text
 from runtime.process import CLOSING_SECONDS
+from scripts.images import newcomer
 from scripts.images.container import Container, running
 from scripts.images.image import Image, build, mounted
 from scripts.images.network import Network, open_network
@@ -170,3 +171,10 @@ def test_it_prints_a_key_without_a_volume_or_a_database(image: Image, tmp_path: 
         container.process.wait(timeout=60)
 
     assert re.fullmatch(r"hwk_[0-9a-f]{12}_[0-9a-f]{40}\n", (tmp_path / "log").read_text())
+
+
+def test_a_newcomer_with_nothing_but_the_image_receives_an_event(image: Image) -> None:
+    """The README's commands; `make dist-tests` runs those for a newcomer with nothing but Python."""
+    line = newcomer.walk(image)
+
+    assert ("orders.created" in line, '{"order": 1}' in line) == (True, True), line
