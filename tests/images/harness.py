@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
+from contextlib import suppress
 from importlib.metadata import Distribution, distributions
 
 import pytest
@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 
 from scripts.images.container import Container
 from scripts.images.image import Image
-from tests.waiting import WAIT_SECONDS, block_poll
+from tests.waiting import block_until
 
 __all__ = ["LONG", "left_of_the_build", "zombies_of_an_orphan"]
 
@@ -23,11 +23,9 @@ _ORPHAN = ("sh", "-c", "(sleep 0.5 >/dev/null 2>&1 & echo $!)")
 def zombies_of_an_orphan(container: Container) -> list[str]:
     """Leave a process to process 1, and return what it has not collected a minute after that process ended."""
     process = container.run(*_ORPHAN)
-    deadline = time.monotonic() + WAIT_SECONDS
-    while container.run("sh", "-c", f"test -e /proc/{process} && echo there || echo gone") == "there":
-        if time.monotonic() > deadline:
-            break
-        block_poll()
+    look = f"test -e /proc/{process} && echo there || echo gone"
+    with suppress(TimeoutError):
+        block_until(lambda: container.run("sh", "-c", look) == "gone")
     return container.zombies()
 
 
