@@ -71,6 +71,7 @@ faults: dev-environment ## The fault scenarios and every other slow test (PROCES
 .PHONY: soak
 soak: dev-environment ## The largest tests, which take half an hour (PROCESSES=1: one at a time)
 	@scripts/install-servers
+	@scripts/install-servers buildah
 	@$(PYTEST) --dist load --maxschedchunk 1 -m soak
 
 .PHONY: bench
@@ -156,6 +157,12 @@ dist: dev-environment ## Build wheels, sdists, the bill of materials and SHA256S
 .PHONY: dist-tests
 dist-tests: dev-environment ## Install dist/*.whl into empty environments and use them (PYTHONS="python3.11 python3.13")
 	@$(PYTHON_IN_VENV) -m scripts.dist_tests $(or $(PYTHONS),python3.11 python3.13)
+
+.PHONY: images
+images: dev-environment ## Build both images without a Docker engine, print their sizes, and run them (needs root; 15 minutes)
+	@scripts/install-servers kafka buildah
+	@$(PYTHON_IN_VENV) -m scripts.images
+	@$(PYTHON_IN_VENV) -m pytest -q tests/images
 
 .PHONY: image-digests
 image-digests: dev-environment ## Write dist/docker-compose.yml with images by digest (WITH="--image ...")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import structlog
 
+from app.assembly.first_key import make_first_key
 from app.checks import early_checks, refuse_kafka_loops, startup_checks
 from app.settings.settings import Settings, SettingsRefused
 from app.wiring import ROLES, Assembly, open_hub
@@ -34,6 +35,7 @@ async def serve(settings: Settings, roles: Sequence[str] | None = None) -> int:
     async with open_hub(settings, roles or ROLES) as hub:
         options, port = hub.storage.database.options, settings.listen_address[1]
         wanted = roles or ROLES
+        await make_first_key(settings, hub.storage.database)
         await startup_checks(settings, options, port, serves_api="api" in wanted, reads_amqp="source" in wanted)
         if "source" in wanted:
             await refuse_kafka_loops(settings, options)

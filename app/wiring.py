@@ -33,6 +33,7 @@ from app.failpoints import FailpointDatabase, Failpoints
 from app.maintenance.cleanup import Cleanup
 from app.maintenance.due_poller import DuePoller
 from app.maintenance.retention import Retention, RetentionOptions
+from app.settings.address import own_url
 from app.settings.egress_policy import egress_proxy, guard_policy
 from app.settings.settings import Settings
 from app.verdict.current_verdict import CurrentVerdict
@@ -151,7 +152,7 @@ class _Builder:
         ports: tuple[int, int | None],
         on_event: Handler | None,
     ) -> None:
-        self.public_url = settings.public_url.rstrip("/") or f"http://{settings.listen.rpartition(':')[0]}:{ports[0]}"
+        self.public_url = settings.public_url.rstrip("/") or own_url(settings.listen, ports[0])
         self._agent = f"hookwire/0.2 (+{self.public_url}; {storage.incarnation})"
         self.sinks = configured_sinks(settings)
         self._settings = settings

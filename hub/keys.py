@@ -12,17 +12,22 @@ import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, Literal, get_args
 
 from db.pool import Row, Session
 from event.topic import compile_pattern, covers, validate_pattern
 
-__all__ = ["SCOPES", "Grant", "Keys", "NewKey", "Scope", "visible_part"]
+__all__ = ["SCOPES", "Grant", "Keys", "NewKey", "Scope", "new_text", "public_id_of", "visible_part", "weakness"]
 
 Scope = Literal["publish", "subscribe", "read", "payloads", "operate", "enqueue", "work", "call", "admin"]
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 _TENANT = "default"
-_TEXT = re.compile(r"(hwk_[0-9a-f]{12})_[0-9a-f]{40}")
+_TEXT: Final = re.compile(r"(hwk_([0-9a-f]{12}))_([0-9a-f]{40})")
+_DIGITS_MIN: Final = 8
+"""Fewer different digits are among 40 random ones once in 60 million million keys."""
+_FIRST: Final = "bootstrap"
+"""The name of a first key that a setting made. Retention leaves it, so it never comes back after it was revoked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +119,19 @@ class Keys:
 
     async def create(self, new: NewKey) -> tuple[Row, str]:
         """Create a key; return its row and its text, which is shown only now."""
-        name = secrets.token_hex(6)
-        text = f"hwk_{name}_{secrets.token_hex(20)}"
+        text = new_text()
         row = await self._database.fetchrow(
-            "key.create", f"key_{name}", _TENANT, new.name, _digest(text), sorted(set(new.scopes)), new.topics,
+            "key.create", public_id_of(text), _TENANT, new.name, _digest(text), sorted(set(new.scopes)), new.topics,
             new.lifetime_seconds, new.queues, new.kinds, new.services,
         )  # fmt: skip
         assert row is not None, "INSERT ... RETURNING gives its row"
         return row, text
+
+    async def create_first(self, text: str) -> bool:
+        """Make a key for everything with a text that the operator chose, unless a key was ever made."""
+        return bool(
+            await self._database.execute("key.create_first", public_id_of(text), _TENANT, _FIRST, _digest(text))
+        )
 
     async def find(self, text: str) -> Grant | None:
         """Return the rights of the key with this text; None for an unknown, expired or revoked key."""
@@ -139,11 +149,44 @@ class Keys:
         return await self._database.fetchrow("key.revoke", _TENANT, public_id)
 
 
+def new_text() -> str:
+    """Return the text of a new key."""
+    return f"hwk_{secrets.token_hex(6)}_{secrets.token_hex(20)}"
+
+
 def visible_part(text: str) -> str:
     """Return the beginning of a key's text, which is no secret; empty for a text that is no key."""
     match = _TEXT.fullmatch(text)
     return match[1] if match is not None else ""
 
 
+def public_id_of(text: str) -> str:
+    """Return the id of the key with this text: ``key_`` and its visible name."""
+    return f"key_{visible_part(text).removeprefix('hwk_')}"
+
+
 def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
+
+
+def weakness(text: str) -> str:
+    """Return what keeps a text that somebody chose from being a key, as a sentence's rest; empty for a good one."""
+    match = _TEXT.fullmatch(text)
+    cure = "make one with `hookwire keys generate`"
+    if match is None:
+        return f"must be hwk_, 12 and 40 hexadecimal digits; {cure}"
+    digits = match[3]
+    if len(set(digits)) < _DIGITS_MIN or _repeats(digits) or _counts(digits):
+        return f"is too easy to guess; {cure}"
+    return ""
+
+
+def _repeats(digits: str) -> bool:
+    """Return whether the digits are a shorter text, again and again."""
+    return digits in (digits + digits)[1:-1]
+
+
+def _counts(digits: str) -> bool:
+    """Return whether most digits follow their neighbour, as in 0123456789abcdef0123."""
+    steps = [(int(right, 16) - int(left, 16)) % 16 for left, right in pairwise(digits)]
+    return max(steps.count(step) for step in range(16)) > len(steps) // 2

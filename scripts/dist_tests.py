@@ -139,6 +139,8 @@ def main(pythons: list[str]) -> int:
     """Try each Python; raises what went wrong."""
     for python in pythons:
         print(python, flush=True)
+        if subprocess.run([python, "-c", ""], check=False).returncode != 0:
+            raise SystemExit(f"{python} does not start; name others by their paths: make dist-tests PYTHONS='...'")
         folder = Path(tempfile.mkdtemp(prefix="hw-"))
         folder.chmod(0o711)  # the account of the embedded server passes through
         try:

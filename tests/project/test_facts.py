@@ -52,6 +52,7 @@ def test_no_file_of_the_tree_has_a_finding() -> None:
         ("docs/planted.md", f"| {WORDS} more | x |", "1: 26 words"),
         ("tests/planted.py", f'"""{"QQ-" + "07"}."""\n', "1: no row of docs/conformance defines"),
         ("hub/planted.py", '"""Short (HO-05)."""\n', "1: the file changes: remove its ids (HO-05)"),
+        ("hub/planted.py", '"""HO-05."""\nCheck("SC-18", "")\n', "1: the file changes: remove its ids (HO-05)"),
         ("hub/planted.py", '"""Short."""\n\nclass Harvester: ...\n', "3: the class name Harvester has a meaning"),
         ("hub/planted.py", '"""See relay/no_such.py."""\n', "1: no file relay/no_such.py"),
         ("hub/planted.py", '"""Short."""\n# See ``no_such.py``.\n', "2: no file no_such.py"),

@@ -11,6 +11,7 @@ import sys
 import tarfile
 import tempfile
 import time
+import tomllib
 import venv
 import zipfile
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 import pytest
+from packaging.version import VERSION_PATTERN
 
 from scripts.one_name import NamedRoom, rewritten
 from tests.waiting import block_poll
@@ -92,6 +94,13 @@ def test_the_sdk_needs_nothing_of_the_service(sdk_wheel: Path) -> None:
         (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
         metadata = archive.read(name).decode()
     assert [line for line in metadata.splitlines() if line.startswith("Requires-Dist: hookwire")] == []
+
+
+@pytest.mark.parametrize("project", [".", "sdk"])
+def test_no_extra_has_a_name_that_is_a_version(project: str) -> None:
+    """pip 24.2, which Python 3.13.0 brings, compared `v1a` with other extras as versions: a traceback."""
+    named = tomllib.loads((ROOT / project / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert [extra for extra in named if re.fullmatch(VERSION_PATTERN, extra, re.VERBOSE | re.IGNORECASE)] == []
 
 
 # --- installed --------------------------------------------------------------------------------------------------

@@ -69,6 +69,21 @@ def create(
     run(_create(name, scope, reach, expires_in, as_json, config))
 
 
+@keys.command()
+def generate(as_json: Json = False) -> None:
+    """Print the text of a new key, and store nothing. The hub makes it its first key if it starts with this text in
+    HOOKWIRE_BOOTSTRAP_KEY.
+
+    Example:
+
+      hookwire keys generate
+    """
+    from hub.keys import new_text
+
+    text = new_text()
+    say(json.dumps({"key": text}) if as_json else text)
+
+
 @keys.command(name="list")
 def list_keys(as_json: Json = False, config: Config = None) -> None:
     """List keys, revoked and expired ones too, oldest first.

@@ -412,10 +412,11 @@ async def test_old_history_goes_and_what_may_go_on_stays(database_url_both: str)
 
 
 async def test_api_keys_that_have_ended_long_ago_go_and_no_other(database_url_both: str) -> None:
-    """WH-25: by the earlier of expiry and revocation; a key without either is for ever."""
+    """WH-25: by the earlier of expiry and revocation; a key without either is for ever, and so is the first."""
     ends = {
         "for ever": (None, None), "expired": (366, None), "revoked": (None, 366), "revoked early": (-100, 366),
         "lately": (364, None), "both lately": (364, 3), "to come": (-366, None),
+        "bootstrap": (None, 366),
     }  # fmt: skip
     async with opened(database_url_both) as (database, sql):
         for name, (expired, revoked) in ends.items():
@@ -430,7 +431,7 @@ async def test_api_keys_that_have_ended_long_ago_go_and_no_other(database_url_bo
         removed = [await retention(database, batch=2, history_days=days).once() for days in (0, 365, 365)]
         left = [row["name"] for row in await sql.fetch("SELECT name FROM hookwire.api_keys ORDER BY id")]
         assert (removed, left) == (
-            [Removed(), Removed(history=3), Removed()], ["for ever", "lately", "both lately", "to come"],
+            [Removed(), Removed(history=3), Removed()], ["for ever", "lately", "both lately", "to come", "bootstrap"],
         )  # fmt: skip
 
 
