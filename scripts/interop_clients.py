@@ -3,10 +3,10 @@
 Each client publishes an event and a batch, subscribes, rotates a key and lists. They come from openapi-python-client,
 openapi-typescript and @hey-api/openapi-ts (npm), and oapi-codegen (Go), in pinned versions. No generator may warn. The
 TypeScript programs are compiled under `strict`, so a wrong type in the document is an error. Redocly and Spectral judge
-the document. The programs of docs/how-to/typescript.md and go.md publish with a generated client, and receive with
-the official package of Standard Webhooks.
+the document. The programs of docs/how-to/typescript.md, go.md and java.md publish with a generated client, and
+receive with the official package of Standard Webhooks.
 
-The script needs Node >= 20, npm and Go >= 1.22, and starts hubs of its own.
+The script needs Node >= 20, npm, Go >= 1.22, a JDK >= 17 and Maven, and starts hubs of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hookwire import Hookwire
 from runtime.port import free_port
 from scripts.fuzz import running_hub
 
-__all__ = ["EXPECTED", "main", "missing"]
+__all__ = ["EXPECTED", "java_commands", "main", "missing"]
 
 _ROOT: Final = Path(__file__).parents[1]
 _DOCUMENT: Final = _ROOT / "openapi" / "openapi.json"
@@ -63,6 +63,7 @@ def main() -> int:
         _passes("Go (oapi-codegen)", _in_go),
         _receives("typescript.md", _typescript_page),
         _receives("go.md", _go_page),
+        _receives("java.md", _java_page),
     ]
     return 0 if all(results) else 1
 
@@ -73,6 +74,8 @@ def missing(which: Callable[[str], str | None]) -> str | None:
         return "install Node >= 20 and npm (Debian: nodejs npm)"
     if which("go") is None:
         return "install Go >= 1.22 (go.dev/dl)"
+    if which("javac") is None or which("mvn") is None:
+        return "install a JDK >= 17 and Maven (Debian: openjdk-17-jdk-headless maven)"
     return None
 
 
@@ -158,6 +161,30 @@ def _go_page(folder: Path) -> tuple[Sequence[str], Sequence[str]]:
     (folder / "bin").mkdir()
     _output(["go", "build", "-o", "bin/", "./publish", "./receive"], folder)
     return [str(folder / "bin" / "publish")], [str(folder / "bin" / "receive")]
+
+
+def _java_page(folder: Path) -> tuple[Sequence[str], Sequence[str]]:
+    """Generate the client by the page's commands, compile the programs; return publisher and receiver."""
+    shutil.copy(_DOCUMENT, folder)
+    shutil.copy(_SOURCES.with_name("signatures") / "pom.xml", folder)
+    _write_programs(_PAGES / "java.md", folder)
+    for command in java_commands():
+        _output(["sh", "-c", command], folder)
+    _output(["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=jars"], folder)
+    client = folder / "hookwire-client" / "target"
+    path = f"{folder}/classes:{client}/*:{client}/dependency/*:{folder}/jars/*"
+    _output(["javac", "-cp", path, "-d", "classes", "Publish.java", "Receive.java"], folder)
+    return ["java", "-cp", path, "Publish"], ["java", "-cp", path, "Receive"]
+
+
+def java_commands() -> list[str]:
+    """Return the page's commands after the one that fetches the document.
+
+    The client is not installed into the user's own repository of Maven; its dependencies are laid beside it.
+    """
+    block = (_PAGES / "java.md").read_text().partition("```sh\n")[2].partition("```")[0]
+    _, *commands = block.replace("\\\n", "").splitlines()
+    return [command.replace(" install ", " package dependency:copy-dependencies ") for command in commands]
 
 
 def _write_programs(page: Path, folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from collections.abc import Mapping
 
@@ -10,12 +9,10 @@ from event.attribute import HEADER_PREFIX, CloudEventError, encode_header_value
 from event.cloudevents import decode_http
 from event.event import Draft
 from relay.source import IntakeRefused, SourceMessage
+from runtime.large_body import beside_loop_if_large
 from webhooks.custom_header import is_private
 
 __all__ = ["drafts_of", "without_private"]
-
-_PARSED_HERE_BYTES_MAX = 256 * 1024
-"""A larger message is parsed in a thread, beside the event loop."""
 
 
 def without_private(message: SourceMessage) -> SourceMessage:
@@ -34,10 +31,7 @@ async def drafts_of(topic: str, message: SourceMessage, about: Mapping[str, str]
     is_parsed = (message.content_type or "").lower().startswith("application/cloudevents")
     own = {name: value for name, value in message.headers.items() if not name.startswith(HEADER_PREFIX)}
     try:
-        if is_parsed and len(message.body) > _PARSED_HERE_BYTES_MAX:
-            drafts = await asyncio.to_thread(_decoded, topic, message)
-        else:
-            drafts = _decoded(topic, message)
+        drafts = await beside_loop_if_large(len(message.body) if is_parsed else 0, _decoded, topic, message)
     except CloudEventError as error:
         if is_parsed or len(own) == len(message.headers):
             raise IntakeRefused("cloudevent", error.detail) from None

@@ -26,8 +26,14 @@ def test_the_generators_of_clients_are_pinned() -> None:
 
 @pytest.mark.parametrize(
     ("there", "told"),
-    [((), "Node"), (("node",), "Node"), (("node", "npm"), "Go"), (("node", "npm", "go"), None)],
-    ids=["nothing", "no npm", "no Go", "all"],
+    [
+        ((), "Node"),
+        (("node",), "Node"),
+        (("node", "npm"), "Go"),
+        (("node", "npm", "go"), "a JDK"),
+        (("node", "npm", "go", "javac", "mvn"), None),
+    ],
+    ids=["nothing", "no npm", "no Go", "no Java", "all"],
 )
 def test_what_is_missing_is_named_in_one_sentence(there: tuple[str, ...], told: str | None) -> None:
     """FT-05."""
@@ -35,9 +41,19 @@ def test_what_is_missing_is_named_in_one_sentence(there: tuple[str, ...], told: 
     assert (found is None) if told is None else (found is not None and f"install {told}" in found)
 
 
-@pytest.mark.parametrize("page", ["typescript.md", "go.md"])
+@pytest.mark.parametrize("page", ["typescript.md", "go.md", "java.md"])
 def test_both_programs_of_a_page_are_written(page: str, tmp_path: Path) -> None:
     """GU-11: what `make test-interop` compiles is what a reader copies."""
     interop_clients._write_programs(interop_clients._PAGES / page, tmp_path)
 
-    assert {"publish", "receive"} <= {name for path in tmp_path.rglob("*") for name in (path.stem, path.parent.name)}
+    names = {name.lower() for path in tmp_path.rglob("*") for name in (path.stem, path.parent.name)}
+    assert {"publish", "receive"} <= names
+
+
+def test_the_commands_of_the_page_on_java_install_nothing_beside_it() -> None:
+    """GU-11: they fetch the generator, run it, and build the client without the user's own repository."""
+    fetched, generated, built = interop_clients.java_commands()
+
+    assert "openapi-generator-cli:" in fetched
+    assert " generate -i openapi.json -g java " in generated
+    assert (" package " in built, " install " in built) == (True, False)

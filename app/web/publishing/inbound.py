@@ -12,7 +12,6 @@ strangers send takes nothing from a sender. Every answer but 2xx lets a sender r
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections.abc import Sequence
@@ -24,7 +23,6 @@ from starlette.types import Receive, Scope, Send
 from app.web.problem import Problem
 from app.web.publishing.inbound_path import door_name_of
 from app.web.publishing.inbound_places import Places, Rates
-from app.web.publishing.ndjson import PARSED_HERE_BYTES_MAX
 from app.web.publishing.publish_problem import PUBLISH_ERRORS, admit_topic, problem_of_publish
 from app.web.publishing.request_log import RequestLog
 from app.web.publishing.whole_body import read_whole_body
@@ -37,6 +35,7 @@ from hub.inbound.latest import InboundRequest, LatestRequests
 from hub.inbound.scheme import SignatureWrong
 from hub.publish import Accepted, Publisher
 from hub.topics import Topics
+from runtime.large_body import beside_loop_if_large
 from runtime.sample import EventSample
 
 __all__ = ["Inbound"]
@@ -78,10 +77,7 @@ class Inbound:
             found = await self._find(name)
             door = found or NOBODY
             try:
-                if len(body) > PARSED_HERE_BYTES_MAX:
-                    await asyncio.to_thread(door.verify, headers, body, time.time())
-                else:
-                    door.verify(headers, body, time.time())
+                await beside_loop_if_large(len(body), door.verify, headers, body, time.time())
             except SignatureWrong as wrong:
                 self._refuse(found, address, body, wrong.reason, str(wrong), None)
                 # In the words for an unknown door: who cannot sign does not learn which doors exist.
@@ -116,10 +112,7 @@ class Inbound:
     ) -> None:  # fmt: skip
         taken: HandshakeAnswer | InboundEvent | None = None
         try:
-            if len(body) > PARSED_HERE_BYTES_MAX:
-                taken = await asyncio.to_thread(door.take, headers, body)
-            else:
-                taken = door.take(headers, body)
+            taken = await beside_loop_if_large(len(body), door.take, headers, body)
             if isinstance(taken, HandshakeAnswer):
                 self._keep(InboundRequest(source=door.name, outcome="accepted", address=address, size_bytes=len(body)))
                 await _answer(send, b"text/plain; charset=utf-8", taken.text.encode())

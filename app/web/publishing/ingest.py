@@ -27,7 +27,7 @@ from app.web.problem import Problem
 from app.web.publishing.envelope import Envelope, read_envelope
 from app.web.publishing.event_line import elements_of, read_element, read_line
 from app.web.publishing.line_store import LineStore, Outcome
-from app.web.publishing.ndjson import MEDIA_TYPE, PARSED_HERE_BYTES_MAX, lines_of
+from app.web.publishing.ndjson import MEDIA_TYPE, lines_of
 from app.web.publishing.notice import Notices, notice_of_dropped, notice_of_size
 from app.web.publishing.publish_problem import PUBLISH_ERRORS, admit_topic, problem_of_publish
 from app.web.publishing.request_log import RequestLog
@@ -44,6 +44,7 @@ from event.timestamp import format_timestamp
 from event.tombstone import TOMBSTONE_HEADER, is_tombstone
 from hub.publish import Accepted, Publisher
 from hub.topics import Topics
+from runtime.large_body import HERE_BYTES_MAX, beside_loop_if_large
 from runtime.sample import EventSample
 
 __all__ = ["Ingest"]
@@ -90,10 +91,8 @@ class Ingest:
         started = time.monotonic()
         envelope = read_envelope(scope)
         body = await read_whole_body(receive)
-        if envelope.is_parsed and len(body) > PARSED_HERE_BYTES_MAX:
-            batch = await asyncio.to_thread(self._read_batch, envelope, scope, body)
-        else:
-            batch = self._read_batch(envelope, scope, body)
+        parsed_bytes = len(body) if envelope.is_parsed else 0
+        batch = await beside_loop_if_large(parsed_bytes, self._read_batch, envelope, scope, body)
         await self._admit(envelope.topic, scope)
         notice = self._notice_at_once(envelope, batch, body)
         if notice is None and batch.drafts and not self._notices.has_receiver(envelope.topic):
@@ -217,7 +216,7 @@ def _refused_item(problem: Problem) -> dict[str, object]:
 
 def _notice_of_body(envelope: Envelope, body: bytes) -> str | None:
     """Return the notice for a body that is not JSON although its type says so; it is stored unchanged."""
-    if envelope.is_batch or not 0 < len(body) <= PARSED_HERE_BYTES_MAX:
+    if envelope.is_batch or not 0 < len(body) <= HERE_BYTES_MAX:
         return None
     if envelope.media_type != "application/json":
         return None

@@ -1,7 +1,4 @@
-"""Ndjson: the lines of a batch, bounded in number and in JSON values.
-
-Large batches are parsed in a thread, beside the event loop.
-"""
+"""Ndjson: the lines of a batch, bounded in number and in JSON values."""
 
 from __future__ import annotations
 
@@ -10,11 +7,9 @@ from typing import Final
 from app.web.problem import Problem
 from event.strict_json import NODES_MAX, nodes_of
 
-__all__ = ["BATCH_NODES_MAX", "LINES_MAX", "MEDIA_TYPE", "PARSED_HERE_BYTES_MAX", "lines_of"]
+__all__ = ["BATCH_NODES_MAX", "LINES_MAX", "MEDIA_TYPE", "lines_of"]
 
 MEDIA_TYPE: Final = "application/x-ndjson"
-PARSED_HERE_BYTES_MAX: Final = 256 * 1024
-"""A larger batch is parsed in a thread, beside the event loop."""
 LINES_MAX: Final = 1_000
 BATCH_NODES_MAX: Final = 4 * NODES_MAX
 """JSON values of all lines together."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from hookwire import AsyncHookwire, Conflict, Event, Forbidden, Hookwire, NotFound
 from tests.app.conftest import RunHub, RunningHub
+from tests.waiting import block_until, until
 
 WAIT_SECONDS = 60
 
@@ -112,3 +114,42 @@ async def test_a_loop_acknowledges_what_its_body_ended_and_releases_the_rest(
             await asyncio.to_thread(threaded)
             assert [data for data, _ in seen] == [0, 1, 2, 2, 3]
         assert (len(left), [data for data, _ in seen[:3]]) == (0 if name is None else 1, [0, 1, 2])
+
+
+async def test_leases_are_extended_in_a_long_body_and_its_exception_comes_out_unchanged(
+    running_hub: RunHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FD-09: by a task and by a thread; the event is handed out again."""
+    extended: list[str] = []
+
+    def told(kind: str, extend: Callable[..., Any]) -> Callable[..., Any]:
+        def spy(*arguments: Any, **options: Any) -> Any:
+            extended.append(kind)
+            return extend(*arguments, **options)
+
+        return spy
+
+    async with clients(running_hub) as (_, tasks, threads):
+        monkeypatch.setattr(tasks.subscriptions, "extend", told("task", tasks.subscriptions.extend))
+        monkeypatch.setattr(threads.subscriptions, "extend", told("thread", threads.subscriptions.extend))
+        attempts: list[int] = []
+
+        async def by_task() -> None:
+            async with tasks.pull("o.*", name="billing", lease_seconds=2) as events:
+                await tasks.publish("o.x")
+                async for event in events:
+                    attempts.append(event.attempts)
+                    await until(lambda: "task" in extended, WAIT_SECONDS)
+                    raise LookupError
+
+        def by_thread() -> None:
+            with threads.pull("o.*", name="billing", lease_seconds=2) as events:
+                for event in events:
+                    attempts.append(event.attempts)
+                    block_until(lambda: "thread" in extended, WAIT_SECONDS)
+                    raise LookupError
+
+        [of_task] = await asyncio.gather(by_task(), return_exceptions=True)
+        [of_thread] = await asyncio.gather(asyncio.to_thread(by_thread), return_exceptions=True)
+
+    assert ([type(of_task), type(of_thread)], attempts) == ([LookupError, LookupError], [1, 2])

@@ -46,6 +46,8 @@ def problem(status: int, slug: str, *more: str) -> bytes:
 OK = answer(202, json.dumps(STORED).encode(), "application/json", "Idempotency-Replayed: true")
 RESET, SILENT = b"", b"silent"
 HALF = OK[:-20]
+PACE_SECONDS = 0.05
+DRIPPING = b"drip"  # begins the answer, and goes on with a byte at a time
 HTML = b"<html>"
 
 
@@ -75,14 +77,26 @@ class Server:
                 said = self.script.pop(0) if len(self.script) > 1 else self.script[0]
                 if said == SILENT:
                     await reader.read()
+                if said == DRIPPING:
+                    await drip(reader, writer)
                 writer.write(said)
                 await writer.drain()
-                if said in (RESET, HALF, SILENT):
+                if said in (RESET, HALF, SILENT, DRIPPING):
                     return
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
             writer.close()
+
+
+async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Begin an answer, and go on with it until the client has gone."""
+    gone = asyncio.create_task(reader.read())
+    writer.write(b"HTTP/1.1 202 X\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n")
+    while not gone.done():
+        writer.write(b"{")
+        await writer.drain()
+        await asyncio.wait([gone], timeout=PACE_SECONDS)
 
 
 @asynccontextmanager
@@ -158,11 +172,12 @@ async def test_what_a_repeat_does_not_cure_is_told_at_once(
     ("said", "error", "may_have_been_stored"),
     [
         (SILENT, TimedOut, True),
+        (DRIPPING, TimedOut, True),
         (problem(503, "outcome-unknown"), TimedOut, True),
         (problem(429, "too-many-requests", "Retry-After: 3600"), RateLimited, False),
         (problem(503, "busy", "Retry-After: 3600"), ApiRefused, False),
     ],
-    ids=["silent", "unknown", "429", "busy"],
+    ids=["silent", "slow", "unknown", "429", "busy"],
 )
 async def test_at_the_deadline_the_error_says_whether_the_event_may_be_stored(
     kind: str, said: bytes, error: type[HookwireError], may_have_been_stored: bool

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import asyncpg
 import pytest
 
-from hookwire.receive import Event, Gone, Later, Seen
+from hookwire.receive import DatabaseSeen, Event, Gone, Later, Seen
 from hookwire.testing import sign
+from tests.sdk.receive.dying import DIED
 from tests.sdk.receive.shapes import SHAPES, Shape
 from webhooks.signature import HmacKey, hub_signature, new_ed25519_key, webhook_headers
 
@@ -201,6 +204,15 @@ async def test_a_repeat_is_taken_once_on_each_route_and_a_marked_replay_again(ma
     assert (statuses, [event.is_replay for event in events]) == ([204] * 5, [False, False, True])
 
 
+async def test_an_overtaken_delivery_comes_with_its_own_sequence(make: Callable[..., Shape]) -> None:
+    """FD-14: the receiver neither drops nor sorts what is re-ordered; its handler sees it."""
+    shape = make()
+    events = taken(shape)
+    statuses = [await post(shape, replace(EVENT, id=f"evt_x_{number}", sequence=number)) for number in (43, 42)]
+
+    assert (statuses, [event.sequence for event in events]) == ([204, 204], [43, 42])
+
+
 async def test_a_handler_that_fails_is_run_again_and_its_error_stays_inside(
     make: Callable[..., Shape], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -306,6 +318,23 @@ async def test_a_cloudevents_handshake_is_answered_as_the_policy_says(make: Call
     assert [(answer.status_code, answer.headers.get("webhook-allowed-origin")) for answer in answers] == [
         (405, None), (200, "hub.example"), (405, None),
     ]  # fmt: skip
+
+
+async def test_a_process_that_dies_in_its_handler_loses_nothing_and_applies_nothing_twice(database_url: str) -> None:
+    """FD-14: each shape, with `DatabaseSeen`: one process dies before COMMIT, one after it, and a third goes on."""
+    connection = await asyncpg.connect(database_url)
+    for table in (*DatabaseSeen.TABLES, "CREATE TABLE effects (shape text)"):
+        await connection.execute(table)
+    program = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.sdk.receive.dying", database_url, stdout=asyncio.subprocess.PIPE
+    )
+    async with asyncio.timeout(WAIT_SECONDS):
+        printed, _ = await program.communicate()
+    effects = await connection.fetch("SELECT shape FROM effects ORDER BY shape")
+    await connection.close()
+
+    applied = [row["shape"] for row in effects]
+    assert (json.loads(printed), applied) == ({shape: [DIED, DIED, 204] for shape in SHAPES}, sorted(SHAPES))
 
 
 def test_the_memory_of_repeats_is_bounded() -> None:

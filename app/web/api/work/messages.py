@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -22,11 +21,12 @@ from app.web.api.work.queue_refusal import queue_name, refused_as_problems
 from app.web.authentication import key_id_of, shows_payloads
 from app.web.header_text import header_text, utf8_text
 from app.web.problem import Problem
-from app.web.publishing.ndjson import MEDIA_TYPE, PARSED_HERE_BYTES_MAX, lines_of
+from app.web.publishing.ndjson import MEDIA_TYPE, lines_of
 from app.web.scopes import needs
 from event.strict_json import StrictJsonError, loads
 from jobs.queues.message import Message, MessageDraft, Received
 from jobs.queues.receipt import ClaimReceipt, parse_receipt
+from runtime.large_body import beside_loop_if_large
 
 __all__ = ["router"]
 
@@ -325,8 +325,7 @@ async def _receive_now(
 async def _bodies(body: bytes, content_type: str | None) -> list[tuple[bytes, str | None]]:
     if content_type is None or content_type.partition(";")[0].strip().lower() != MEDIA_TYPE:
         return [(body, content_type)]
-    large = len(body) > PARSED_HERE_BYTES_MAX
-    lines = await asyncio.to_thread(_judged_lines, body) if large else _judged_lines(body)
+    lines = await beside_loop_if_large(len(body), _judged_lines, body)
     return [(line, "application/json") for line in lines]
 
 

@@ -21,6 +21,8 @@ _BYTES_TYPE: Final = "application/octet-stream"
 
 
 _BYTES: Final = (bytes, bytearray, memoryview)
+_BUILT_IN: Final = frozenset({dict, list, str, int, float, bool, type(None)})
+"""Classes that belong to no package, so most data needs no further look."""
 
 
 class _Nothing:
@@ -43,6 +45,8 @@ class Payload(NamedTuple):
 
 def encode_payload(data: Any, content_type: str | None) -> Payload:
     """Return the payload. Raise TypeError for data that JSON, or this content type, cannot express."""
+    if type(data) in _BUILT_IN and content_type is None:
+        return Payload(_written(data), JSON_TYPE)
     if data is NOTHING:
         return Payload(b"", content_type)
     if isinstance(data, _BYTES):
@@ -60,6 +64,10 @@ def _json(data: Any) -> bytes:
     if _package(data) == "msgspec" or hasattr(type(data), "__struct_fields__"):
         written: bytes = sys.modules["msgspec"].json.encode(data)
         return written
+    return _written(data)
+
+
+def _written(data: Any) -> bytes:
     try:
         return _ENCODER.encode(data).encode()
     except UnicodeEncodeError:

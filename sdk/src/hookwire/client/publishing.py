@@ -148,10 +148,9 @@ def _line(position: int, event: Event, prefix: str, trace: Mapping[str, str]) ->
     head = '{"idempotency_key":' + encode_basestring(key)
     if event.key is not None:
         head += ',"key":' + encode_basestring(event.key)
-    headers = {**trace, **{name.lower(): value for name, value in event.headers.items()}}
-    if payload.attributes:
+    if trace or event.headers or payload.attributes:
+        headers = {**trace, **{name.lower(): value for name, value in event.headers.items()}}
         headers |= {f"ce-{name}": value for name, value in payload.attributes.items()}
-    if headers:
         head += ',"headers":' + json.dumps(headers, ensure_ascii=False)
     return _Line(position, event, key, head.encode() + _written(payload))
 

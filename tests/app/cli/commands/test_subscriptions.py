@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.app.cli.commands.test_services import hookwire, printed
 from tests.app.conftest import ALL_ROLES, RunHub, RunningHub
+from tests.app.web.test_authentication import authorized, bearer
 from tests.hub.callback import answers, serve_callbacks
 from tests.waiting import until
 
@@ -35,6 +38,22 @@ async def test_a_subscription_is_listed_shown_paused_resumed_rotated_and_ended(r
     assert [entry["action"] for entry in reversed(entries)] == [
         "subscription.make", "subscription.change", "subscription.change", "signing_key.make", "subscription.end",
     ]  # fmt: skip
+
+
+async def test_a_customer_sees_its_own_subscriptions_by_their_topic(
+    running_hub: RunHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GU-08: `status` and `subscriptions list` had no `--topic`, and a key for some topics got 403."""
+    async with running_hub(access="keys") as hub:
+        admin = authorized(await bearer(hub, "admin"))
+        monkeypatch.setenv("HOOKWIRE_TOKEN", await bearer(hub, "read", topics=["customer-17.#"]))
+        for topic in ("customer-17.#", "customer-18.#"):
+            body = {"topic": topic, "callback": "http://127.0.0.1:9000/"}
+            (await hub.client.post("/subscriptions", json=body, headers=admin)).raise_for_status()
+        told = await printed(hub, "status", "--topic", "customer-17.#", "--json")
+        listed = await printed(hub, "subscriptions", "list", "--topic", "customer-17.#", "--json")
+
+    assert [one["topic"] for one in (*told["subscriptions"], *listed)] == ["customer-17.#"] * 2
 
 
 async def test_a_test_event_prints_what_the_receiver_answered(running_hub: RunHub) -> None:
