@@ -988,7 +988,7 @@ COMMENT ON COLUMN hookwire.attempt_entries.settled_at IS 'When the transaction b
 
 COMMENT ON COLUMN hookwire.attempt_entries.subscription_ids IS 'The subscription of each attempt; the two other arrays have the same order.';
 
-COMMENT ON COLUMN hookwire.attempt_entries.seconds IS 'How long each attempt took; NULL: it was counted before, and is known as delivered now.';
+COMMENT ON COLUMN hookwire.attempt_entries.seconds IS 'How long each attempt took; negative: nothing was sent; NULL: it was counted before, and is known as delivered now.';
 
 COMMENT ON COLUMN hookwire.attempt_entries.ages IS 'Seconds from the acceptance of the event to its delivery; negative: not timed; NULL: this attempt did not deliver it.';
 
@@ -996,6 +996,7 @@ CREATE TABLE hookwire.attempt_rollups (
     subscription_id bigint NOT NULL,
     grain text NOT NULL COLLATE pg_catalog."C",
     at timestamp with time zone NOT NULL,
+    attempts bigint NOT NULL,
     delivered bigint NOT NULL,
     latency_buckets smallint[] NOT NULL,
     latency_counts bigint[] NOT NULL,
@@ -1011,11 +1012,13 @@ COMMENT ON COLUMN hookwire.attempt_rollups.grain IS 'minute, hour or day.';
 
 COMMENT ON COLUMN hookwire.attempt_rollups.at IS 'When the minute, hour or day (UTC) begins.';
 
+COMMENT ON COLUMN hookwire.attempt_rollups.attempts IS 'The attempts, also those that ended before anything was sent.';
+
 COMMENT ON COLUMN hookwire.attempt_rollups.delivered IS 'The deliveries.';
 
 COMMENT ON COLUMN hookwire.attempt_rollups.latency_buckets IS 'Bucket n has the times from 0.0001 * 1.1^n seconds up to the next bucket. Bucket 0 has all shorter ones, too.';
 
-COMMENT ON COLUMN hookwire.attempt_rollups.latency_counts IS 'The attempts in each of these buckets; their sum is the number of attempts.';
+COMMENT ON COLUMN hookwire.attempt_rollups.latency_counts IS 'The attempts in each of these buckets. Those of receivers that fetch are not timed.';
 
 COMMENT ON COLUMN hookwire.attempt_rollups.age_buckets IS 'As latency_buckets, for the time from the acceptance of the event to its delivery.';
 

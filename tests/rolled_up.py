@@ -12,7 +12,8 @@ from runtime.duration_histogram import DurationHistogram
 _SHARES = (0.5, 0.95, 0.99)
 _OF_ATTEMPTS = """
     SELECT a.subscription_id, count(*) AS attempts, count(*) FILTER (WHERE a.decision = 'delivered') AS delivered,
-           percentile_disc($1::double precision[]) WITHIN GROUP (ORDER BY a.total_seconds) AS times
+           percentile_disc($1::double precision[]) WITHIN GROUP (ORDER BY a.total_seconds)
+               FILTER (WHERE a.total_seconds > 0) AS times
     FROM hookwire.attempts a WHERE a.trigger <> 'end' GROUP BY a.subscription_id
 """
 
@@ -45,16 +46,17 @@ async def _differences(database_url: str) -> dict[tuple[str, int], str]:
 
 
 def _difference(rows: Sequence[Mapping[str, Any]], attempts: Mapping[str, Any] | None) -> str:
-    times, delivered = DurationHistogram(), 0
+    times, counted, delivered = DurationHistogram(), 0, 0
     for row in rows:
         times.add(row["latency_buckets"], row["latency_counts"])
+        counted += row["attempts"]
         delivered += row["delivered"]
     if attempts is None:
-        return f"{times.total} attempts, and there are none"
-    if (times.total, delivered) != (attempts["attempts"], attempts["delivered"]):
-        return f"{times.total} and {delivered}, not {attempts['attempts']} and {attempts['delivered']}"
-    quantiles = [times.quantile(share) or 0.0 for share in _SHARES]
-    exact = [max(seconds, 0.0001) for seconds in attempts["times"]]
+        return f"{counted} attempts, and there are none"
+    if (counted, delivered) != (attempts["attempts"], attempts["delivered"]):
+        return f"{counted} and {delivered}, not {attempts['attempts']} and {attempts['delivered']}"
+    quantiles = [times.quantile(share) or 0.0001 for share in _SHARES]
+    exact = [max(seconds, 0.0001) for seconds in attempts["times"] or [0.0] * len(_SHARES)]
     if any(not 1 / 1.1 <= one / other <= 1.1 for one, other in zip(quantiles, exact, strict=True)):
         return f"{quantiles}, not {exact}"
     return ""

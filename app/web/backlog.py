@@ -154,7 +154,8 @@ class Backlog:
                 found[names[row["subscription_id"]]].add(row["latency_buckets"], row["latency_counts"])
         for name, times in found.items():
             for share in _QUANTILES:
-                self._times.labels(name, str(share)).set(times.quantile(share) or 0.0)
+                if (seconds := times.quantile(share)) is not None:
+                    self._times.labels(name, str(share)).set(seconds)
 
     def _tell_troubled(self, row: Row, now: datetime) -> None:
         found, name = subscription_condition(row), row["public_id"]

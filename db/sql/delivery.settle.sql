@@ -68,7 +68,7 @@ WITH result AS MATERIALIZED (
     RETURNING event_id, subscription_id
 ), entered AS (
     INSERT INTO hookwire.attempt_entries (subscription_ids, seconds, ages)
-    SELECT array_agg(f.subscription_id), array_agg(f.total_seconds), array_agg(CASE f.decision WHEN 'delivered' THEN coalesce(f.age, -1) END)
+    SELECT array_agg(f.subscription_id), array_agg(coalesce(nullif(f.total_seconds, 0), -1)), array_agg(CASE f.decision WHEN 'delivered' THEN coalesce(f.age, -1) END)
     FROM finished f
     WHERE (SELECT count(*) FROM logged) = (SELECT count(*) FROM finished)
        OR (f.event_id, f.subscription_id) IN (SELECT l.event_id, l.subscription_id FROM logged l)

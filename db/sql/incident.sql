@@ -129,5 +129,5 @@ WITH event AS MATERIALIZED (
     RETURNING subscription_id, total_seconds, decision
 )
 INSERT INTO hookwire.attempt_entries (subscription_ids, seconds, ages)
-SELECT ARRAY[l.subscription_id], ARRAY[l.total_seconds], ARRAY[CASE l.decision WHEN 'delivered' THEN -1 END]::real[] FROM logged l;
+SELECT ARRAY[l.subscription_id], ARRAY[coalesce(nullif(l.total_seconds, 0), -1)], ARRAY[CASE l.decision WHEN 'delivered' THEN -1 END]::real[] FROM logged l;
 

@@ -17,7 +17,7 @@ WITH taken AS MATERIALIZED (
            floor(ln(greatest(m.seconds::double precision, 0.0001) / 0.0001) / ln(1.1::double precision))::smallint AS bucket,
            count(*) AS count
     FROM attempt a
-    CROSS JOIN LATERAL (VALUES ('latency', a.seconds), ('age', nullif(a.age, -1)), ('delivered', a.age)) AS m(measure, seconds)
+    CROSS JOIN LATERAL (VALUES ('attempts', a.seconds), ('latency', nullif(a.seconds, -1)), ('age', nullif(a.age, -1)), ('delivered', a.age)) AS m(measure, seconds)
     WHERE m.seconds IS NOT NULL
     GROUP BY a.subscription_id, a.minute, m.measure, bucket
 ), span AS MATERIALIZED (
@@ -26,8 +26,9 @@ WITH taken AS MATERIALIZED (
     GROUP BY c.subscription_id, g.grain, 3, c.measure, c.bucket
 ), folded AS (
     INSERT INTO hookwire.attempt_rollups AS r
-        (subscription_id, grain, at, delivered, latency_buckets, latency_counts, age_buckets, age_counts)
-    SELECT s.subscription_id, s.grain, s.at, coalesce(sum(s.count) FILTER (WHERE s.measure = 'delivered'), 0),
+        (subscription_id, grain, at, attempts, delivered, latency_buckets, latency_counts, age_buckets, age_counts)
+    SELECT s.subscription_id, s.grain, s.at, coalesce(sum(s.count) FILTER (WHERE s.measure = 'attempts'), 0),
+           coalesce(sum(s.count) FILTER (WHERE s.measure = 'delivered'), 0),
            coalesce(array_agg(s.bucket ORDER BY s.bucket) FILTER (WHERE s.measure = 'latency'), '{}'),
            coalesce(array_agg(s.count ORDER BY s.bucket) FILTER (WHERE s.measure = 'latency'), '{}'),
            coalesce(array_agg(s.bucket ORDER BY s.bucket) FILTER (WHERE s.measure = 'age'), '{}'),
@@ -36,7 +37,7 @@ WITH taken AS MATERIALIZED (
     GROUP BY s.subscription_id, s.grain, s.at
     ORDER BY s.subscription_id, s.grain, s.at -- the same order in all processes prevents deadlocks
     ON CONFLICT (subscription_id, grain, at) DO UPDATE
-    SET delivered = r.delivered + excluded.delivered,
+    SET attempts = r.attempts + excluded.attempts, delivered = r.delivered + excluded.delivered,
         (latency_buckets, latency_counts) = (
             SELECT coalesce(array_agg(b.bucket ORDER BY b.bucket), '{}'), coalesce(array_agg(b.count ORDER BY b.bucket), '{}')
             FROM (SELECT u.bucket, sum(u.count)::bigint AS count
@@ -59,7 +60,7 @@ WHERE ctid = ANY (ARRAY(
 
 -- name: points
 -- Return the rows of the grain $2 of one subscription, oldest first.
-SELECT r.at, r.delivered, r.latency_buckets, r.latency_counts, r.age_buckets, r.age_counts FROM hookwire.attempt_rollups r
+SELECT r.at, r.attempts, r.delivered, r.latency_buckets, r.latency_counts, r.age_buckets, r.age_counts FROM hookwire.attempt_rollups r
 WHERE r.subscription_id BETWEEN $1 AND $1 AND r.grain = $2 AND r.at >= $3 AND r.at < $4
 ORDER BY r.subscription_id, r.grain, r.at LIMIT $5;
 

@@ -9,6 +9,7 @@ import typer
 
 from app.cli.data import line, segment
 from app.cli.entry import Config, Json, Url, parsed, run, say
+from app.cli.failure import CommandFailed
 from app.cli.lines.stats import Since, print_stats, work_lines
 from app.cli.listing import listed, print_list
 from app.cli.moment import shown_moment
@@ -221,6 +222,8 @@ def stats(
     if kind is not None:
         path, asked = f"/job-kinds/{segment(kind)}/stats", {"since": since, "until": None}
         run(print_stats(path, work_lines, asked, url, config, as_json=as_json))
+    if since is not None:
+        raise CommandFailed("--since needs --kind; without it, --days says how far back", 2)
     run(_stats(days, url, as_json, config))
 
 

@@ -8,7 +8,7 @@ import typer
 
 from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run
-from app.cli.lines.stats import Since, Until, print_stats, topic_lines
+from app.cli.lines.stats import Until, print_stats, topic_lines
 from app.cli.listing import empty_words, listed, print_list, print_one
 from app.cli.moment import shown_moment
 
@@ -16,6 +16,7 @@ __all__ = ["topics"]
 
 topics = typer.Typer(help="Topics: list, show. `hookwire sync` changes their settings by a file.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The topic.")]
+SinceADay = Annotated[str | None, typer.Option("--since", help="As 7d, in whole hours. Default: a day.")]
 Prefix = Annotated[str | None, typer.Option("--prefix", help="How the name begins.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of topics.")]
 _HEADS: Final = ("Topic", "Sinks", "Order", "Latest event", "Accepted")
@@ -47,7 +48,12 @@ def show(topic: Name, url: Url = None, as_json: Json = False, config: Config = N
 
 @topics.command()
 def stats(
-    topic: Name, since: Since = None, until: Until = None, url: Url = None, as_json: Json = False, config: Config = None
+    topic: Name,
+    since: SinceADay = None,
+    until: Until = None,
+    url: Url = None,
+    as_json: Json = False,
+    config: Config = None,
 ) -> None:
     """Print the rate of a topic, and what its sinks got of it.
 

@@ -34,12 +34,12 @@ async def entry(
 async def counts(connection: asyncpg.Connection, subscription: int) -> list[tuple[str, datetime, int, int, int]]:
     """Return grain, begin, attempts, deliveries and timed deliveries of each row."""
     rows = await connection.fetch(
-        "SELECT grain, at, (SELECT sum(n) FROM unnest(latency_counts) AS n) AS attempts, delivered,"
+        "SELECT grain, at, attempts, delivered,"
         " coalesce((SELECT sum(n) FROM unnest(age_counts) AS n), 0) AS timed"
         " FROM hookwire.attempt_rollups WHERE subscription_id = $1 ORDER BY grain, at",
         subscription,
     )
-    return [(row["grain"], row["at"], int(row["attempts"] or 0), row["delivered"], int(row["timed"])) for row in rows]
+    return [(row["grain"], row["at"], row["attempts"], row["delivered"], int(row["timed"])) for row in rows]
 
 
 async def test_attempts_are_counted_by_minute_hour_and_day(harness: Harness) -> None:
@@ -53,6 +53,14 @@ async def test_attempts_are_counted_by_minute_hour_and_day(harness: Harness) -> 
         ("minute", AT.replace(second=0), 2, 1, 1),
         ("minute", AT.replace(minute=31, second=0), 1, 1, 0),
     ]
+
+
+async def test_what_ended_before_anything_was_sent_is_counted_and_not_timed(harness: Harness) -> None:
+    await entry(harness.connection, (7, -1.0, None), (7, 0.02, 0.03))
+    await Rollups(harness.database).fold()
+    row = await harness.connection.fetchrow("SELECT * FROM hookwire.attempt_rollups WHERE grain = 'day'")
+    assert row is not None
+    assert (row["attempts"], row["latency_counts"]) == (2, [1])
 
 
 async def test_a_late_success_adds_a_delivery_and_no_attempt(harness: Harness) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -65,6 +67,7 @@ async def test_the_numbers_of_api_command_and_page_equal_those_of_the_attempts(
     "query",
     [
         "?since=2026-01-15T10:00:00Z&until=2026-01-15T10:00:00Z", "?since=2020-01-01T00:00:00Z&grain=minute",
+        "?since=2020-01-01T00:00:00Z&until=2020-01-01T01:00:00Z&grain=minute",
         "?until=0001-01-01T00:00:00Z", "?until=9999-12-31T23:59:59Z&grain=day", "?grain=week", "?since=yesterday",
         "?since=2026-01-15T10:00:00",
     ],
@@ -74,6 +77,33 @@ async def test_a_span_that_cannot_be_shown_is_refused(running_hub: RunHub, recei
         one = (await hub.subscribe("a", receiver.callback))["id"]
         answer = await hub.client.get(f"/subscriptions/{one}/stats{query}")
         assert (answer.status_code, kind(answer)[-1]) == (400, "invalid-parameter")
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("since=HOUR-01:00&until=HOUR+00:00&grain=minute", ("minute", 60)), ("since=LAST70d&until=LAST69d", ("day", 1)),
+        ("since=LAST9d&until=LAST8d", ("hour", 24)),
+    ],
+)  # fmt: skip
+async def test_a_span_of_whole_units_has_no_further_one_and_old_ones_a_grain_that_is_kept(
+    running_hub: RunHub, receiver: Receiver, query: str, found: tuple[str, int]
+) -> None:
+    async with running_hub() as hub:
+        one = (await hub.subscribe("a", receiver.callback))["id"]
+        answer = (await hub.client.get(f"/subscriptions/{one}/stats?{moments(query)}")).json()
+        length = datetime.fromisoformat(answer["until"]) - datetime.fromisoformat(answer["since"])
+        units = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1), "day": timedelta(days=1)}
+        assert (answer["grain"], length / units[answer["grain"]]) == found
+
+
+def moments(query: str) -> str:
+    """The query with times: HOUR is a whole hour of today, LAST9d the midnight nine days ago."""
+    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    day = hour.replace(hour=0)
+    query = query.replace("HOUR-01:00", (hour - timedelta(hours=1)).isoformat()).replace("HOUR+00:00", hour.isoformat())
+    query = re.sub(r"LAST(\d+)d", lambda found: (day - timedelta(days=int(found[1]))).isoformat(), query)
+    return query.replace("+00:00", "Z")
 
 
 async def test_a_key_for_other_topics_sees_no_numbers(running_hub: RunHub, receiver: Receiver) -> None:

@@ -56,7 +56,8 @@ def whole(begin: datetime, end: datetime, unit: timedelta, most: int) -> tuple[d
     ``Problem`` if it has more than ``most`` units.
     """
     try:
-        first, last = _begin_of(begin, unit), _begin_of(end, unit) + unit
+        first, last = _begin_of(begin, unit), _begin_of(end, unit)
+        last += unit if last < end else timedelta(0)
     except OverflowError:
         raise _too_long() from None
     if (last - first) / unit > most:

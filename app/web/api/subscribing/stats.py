@@ -15,6 +15,7 @@ from app.web.api.route.known_subscription import find
 from app.web.api.route.moment import TIMES_EXAMPLE, Quantiles, Since, Until, span_of, whole
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
+from app.web.problem import Problem
 from app.web.scopes import needs
 from db.pool import Row
 from runtime.duration_histogram import DurationHistogram
@@ -31,9 +32,10 @@ Grain = Literal["minute", "hour", "day"]
 _LENGTHS: Final[Mapping[Grain, timedelta]] = {
     "minute": timedelta(minutes=1), "hour": timedelta(hours=1), "day": timedelta(days=1),
 }  # fmt: skip
-_DEFAULT_SPANS: Final[Sequence[tuple[timedelta, Grain]]] = (
-    (timedelta(hours=3), "minute"), (timedelta(days=7), "hour"),
-)  # fmt: skip
+_KEPT: Final[Mapping[Grain, timedelta]] = {
+    "minute": timedelta(days=2), "hour": timedelta(days=60), "day": timedelta(days=400),
+}  # fmt: skip
+_USUAL_MAX: Final[Sequence[tuple[timedelta, Grain]]] = ((timedelta(hours=3), "minute"), (timedelta(days=7), "hour"))
 _POINTS_MAX: Final = 1_500
 _QUANTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 _POINT: dict[str, Any] = {
@@ -105,14 +107,20 @@ async def stats(
     since: Since = None,
     until: Until = None,
     grain: Annotated[
-        Grain | None, Query(description="Default: minutes up to 3 hours, hours up to 7 days, else days.")
+        Grain | None,
+        Query(
+            description="Default: minutes up to 3 hours, hours up to 7 days, else days; a coarser one for old spans."
+        ),
     ] = None,
 ) -> SubscriptionStats:
     """Minutes are kept for 2 days, hours for 60, days for 400. A span begins and ends with a whole one, in UTC."""
     row = await find(request, subscription_id, context)
     begin, end = span_of(since, until, row["now"])
-    unit = grain if grain is not None else _usual_grain(end - begin)
+    unit = grain if grain is not None else _usual_grain(begin, end, row["now"])
     start, end = whole(begin, end, _LENGTHS[unit], _POINTS_MAX)
+    if grain is not None and row["now"] - start > _KEPT[unit] + _LENGTHS[unit]:
+        detail = f"The rows of a {unit} are kept for {_KEPT[unit].days} days; take a coarser grain, or a later since."
+        raise Problem("invalid-parameter", detail, parameter="grain")
     as_of = await context.database.fetchval("rollup.folded_until")
     points = await context.database.fetch("rollup.points", row["id"], unit, start, end, _POINTS_MAX)
     waiting = row["waiting"]
@@ -128,14 +136,16 @@ async def stats(
     )  # fmt: skip
 
 
-def _usual_grain(span: timedelta) -> Grain:
-    return next((grain for longest, grain in _DEFAULT_SPANS if span <= longest), "day")
+def _usual_grain(begin: datetime, end: datetime, now: datetime) -> Grain:
+    """Return the finest grain that suits the length of the span, and that is still kept of its beginning."""
+    fitting = (grain for longest, grain in _USUAL_MAX if end - begin <= longest and now - begin <= _KEPT[grain])
+    return next(fitting, "day")
 
 
 def _point(point: Row) -> StatsPoint:
     latencies, ages = _histograms([point])
     return StatsPoint(
-        at=point["at"], attempts=latencies.total, delivered=point["delivered"], attempt_seconds=_quantiles(latencies),
+        at=point["at"], attempts=point["attempts"], delivered=point["delivered"], attempt_seconds=_quantiles(latencies),
         age_seconds=_quantiles(ages),
     )  # fmt: skip
 
@@ -143,12 +153,13 @@ def _point(point: Row) -> StatsPoint:
 def _totals(points: Sequence[Row], seconds: float) -> dict[str, Any]:
     """Return the sums over these rows; ``seconds`` is the length of the span up to now."""
     latencies, ages = _histograms(points)
-    attempts, delivered = latencies.total, sum(point["delivered"] for point in points)
+    attempts, delivered = (sum(point[name] for point in points) for name in ("attempts", "delivered"))
     return {
         "attempts": attempts,
         "delivered": delivered,
-        "failed": attempts - delivered,
-        "success": delivered / attempts if attempts else None,
+        # A late success adds a delivery to an attempt that an earlier span has.
+        "failed": max(attempts - delivered, 0),
+        "success": min(delivered / attempts, 1.0) if attempts else None,
         "attempts_per_second": attempts / seconds if seconds > 0 else 0.0,
         "attempt_seconds": _quantiles(latencies),
         "age_seconds": _quantiles(ages),

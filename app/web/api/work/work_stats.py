@@ -46,39 +46,44 @@ class WorkStats(BaseModel):
     failed: int | None = Field(description="Given up.")
     success: float | None = Field(description="Done of all that ended, 0 to 1; null where nothing did.")
     ended_per_second: float | None
-    more: bool = Field(description="More than 20,000 ended. The numbers are those of the latest; the rate is too low.")
+    more: bool = Field(
+        description="Only the latest 20,000 ends were read; of tasks and services, those of all kinds and services."
+    )
     run_seconds: Quantiles = Field(description="From the start of the successful attempt to the end.")
     age_seconds: Quantiles = Field(description="From the making to the successful end.")
-    waiting: int = Field(description="What waits now, up to 100,000, without what is delayed.")
+    waiting: int = Field(
+        description="What waits now, up to 100,000, without what is delayed; of jobs, in the first 500 pairs of "
+        "queue and kind."
+    )
     oldest_seconds: float | None = Field(description="For how long the oldest of them has waited.")
 
 
-@router.get("/queues/{queue}/stats", tags=["queues"], summary="Get a queue's rates and times")
+@router.get("/queues/{queue}/stats", tags=["queues"], summary="Get a queue's rates and times", name="stats")
 @needs("read", reach="queue")
-async def of_queue(queue: Name, context: In, since: Since = None, until: Until = None) -> WorkStats:
+async def queue_stats(queue: Name, context: In, since: Since = None, until: Until = None) -> WorkStats:
     """Accepted messages are counted where the queue keeps `history`; dead ones always."""
     return await _stats("queue", queue_name(queue), since, until, context)
 
 
-@router.get("/task-kinds/{kind}/stats", tags=["tasks"], summary="Get rates and times of a kind of tasks")
+@router.get("/task-kinds/{kind}/stats", tags=["tasks"], summary="Get rates and times of a kind of tasks", name="stats")
 @needs("read", reach="route")
-async def of_tasks(request: Request, kind: Name, context: In, since: Since = None, until: Until = None) -> WorkStats:
+async def task_stats(request: Request, kind: Name, context: In, since: Since = None, until: Until = None) -> WorkStats:
     """Finished tasks are counted where the kind keeps a record; dead ones always."""
     require_kinds(request, [queue_name(kind, "kind")])
     return await _stats("task", kind, since, until, context)
 
 
-@router.get("/job-kinds/{kind}/stats", tags=["jobs"], summary="Get rates and times of a kind of jobs")
+@router.get("/job-kinds/{kind}/stats", tags=["jobs"], summary="Get rates and times of a kind of jobs", name="stats")
 @needs("read", reach="route")
-async def of_jobs(request: Request, kind: Name, context: In, since: Since = None, until: Until = None) -> WorkStats:
+async def job_stats(request: Request, kind: Name, context: In, since: Since = None, until: Until = None) -> WorkStats:
     """Completed and discarded jobs; cancelled ones are left out."""
     require_kinds(request, [queue_name(kind, "kind")])
     return await _stats("job", kind, since, until, context)
 
 
-@router.get("/services/{name}/stats", tags=["services"], summary="Get a service's rates and times")
+@router.get("/services/{name}/stats", tags=["services"], summary="Get a service's rates and times", name="stats")
 @needs("call", "read", reach="service", parameter="name")
-async def of_service(name: Name, context: In, since: Since = None, until: Until = None) -> WorkStats:
+async def service_stats(name: Name, context: In, since: Since = None, until: Until = None) -> WorkStats:
     """Requests that were closed; `age_seconds` is from the request to its answer."""
     return await _stats("service", service_name(name), since, until, context)
 
@@ -91,7 +96,8 @@ async def _stats(
     row = await context.database.fetchrow(_STATEMENTS[kind], name, start, end, _ENDED_MAX)
     assert row is not None, "an aggregate has one row"
     seconds = (min(end, now) - start).total_seconds()
-    ended, done = min(row["ended"], _ENDED_MAX), min(row["done"], _ENDED_MAX)
+    done, failed = row["done"], row["dead"]
+    ended = done + failed
     counts: dict[str, Any] = dict.fromkeys(("ended", "done", "success", "ended_per_second"))
     if row["kept"]:
         counts = {
@@ -99,7 +105,7 @@ async def _stats(
             "ended_per_second": ended / seconds if seconds > 0 else 0.0,
         }  # fmt: skip
     return WorkStats(
-        since=start, until=end, kept=row["kept"], failed=ended - done, more=row["more"], waiting=row["waiting"],
+        since=start, until=end, kept=row["kept"], failed=failed, more=row["more"], waiting=row["waiting"],
         run_seconds=_quantiles(row["run"]), age_seconds=_quantiles(row["age"]),
         oldest_seconds=(row["at"] - row["oldest_at"]).total_seconds() if row["oldest_at"] else None, **counts,
     )  # fmt: skip

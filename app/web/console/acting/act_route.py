@@ -107,13 +107,11 @@ async def _first_page(request: Request, act: Act, where: str, identity: str, for
 
 
 async def _forecast(request: Request, act: Act, identity: str) -> str:
-    """Return what would happen, in words; nothing where the reader's key may not see it."""
+    """Return what would happen, in words; nothing where that cannot be read."""
     try:
         path = act.foretells.replace("{}", quote(identity, safe=""))
         return act.foretold(await inner_api_of(request).ask(request, ApiRequest("GET", path)))
-    except Problem as problem:
-        if problem.status not in _TOLD_IN_PLACE:
-            raise
+    except Problem:
         return ""
 
 

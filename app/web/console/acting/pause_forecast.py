@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from app.web.console.listing.list_view import Item
 from runtime.duration_histogram import duration_words
 
@@ -18,7 +20,8 @@ def pause_forecast(stats: Item) -> str:
 def _left_out(stats: Item) -> str:
     if not stats["delivered"]:
         return "Nothing was delivered in the last hour, so it is unknown how much a pause leaves out."
-    deliveries = stats["attempts_per_second"] * stats["success"] * _HOUR_SECONDS
+    begin, end = (datetime.fromisoformat(stats[name]) for name in ("since", "until"))
+    deliveries = stats["delivered"] * _HOUR_SECONDS / (end - begin).total_seconds()
     return f"At the rate of the last hour, each hour of the pause leaves out about {deliveries:,.0f} deliveries."
 
 

@@ -19,6 +19,7 @@ from app.web.console.page_route import PageRoute
 from app.web.console.showing.detail import (
     SHORT_ROWS,
     Detail,
+    Figure,
     acts_content,
     facts_content,
     settings_content,
@@ -55,7 +56,7 @@ def _route_of(detail: Detail) -> Callable[[Request, str], Coroutine[Any, Any, Re
         acts = [act for act in detail.acts if may_do(request, act)] if frame.may_act else []
         buttons = acts_content(detail.kind, identity, one, acts)
         content = done_notice(request, acts) + facts_content(detail, identity, one, buttons) + detail.more(one)
-        content += "".join([part.content(await _ask(request, part.source, identity)) for part in detail.figures])
+        content += "".join([await _figure(request, part, identity) for part in detail.figures])
         content += "".join([await _short(request, detail, one, number) for number in range(len(detail.lists))])
         content += settings_content(detail, one)
         return page(frame, f"{detail.title} {identity}", content, is_live=True)
@@ -68,6 +69,14 @@ async def _ask(request: Request, source: str, identity: str) -> Item:
     path = source.replace("{}", quote(identity, safe=""))
     found: Item = await inner_api_of(request).ask(request, ApiRequest("GET", path))
     return found
+
+
+async def _figure(request: Request, part: Figure, identity: str) -> str:
+    """Return a figure; nothing where its answer cannot be had, so that the page stays."""
+    try:
+        return part.content(await _ask(request, part.source, identity))
+    except Problem:
+        return ""
 
 
 async def _short(request: Request, detail: Detail, one: Item, number: int) -> str:

@@ -3203,25 +3203,6 @@ class Queues(Noun):
             timeout_seconds=timeout_seconds,
         )
 
-    def of_queue(
-        self,
-        queue: str | int,
-        /,
-        *,
-        since: datetime | str | None = UNSET,
-        until: datetime | str | None = UNSET,
-        timeout_seconds: float | None = None,
-    ) -> models.WorkStats:
-        """Get a queue's rates and times."""
-        return self._model(
-            "GET",
-            f"/queues/{segment(queue)}/stats",
-            "queues.of_queue",
-            models.WorkStats,
-            query={"since": since, "until": until},
-            timeout_seconds=timeout_seconds,
-        )
-
     def pause(
         self,
         queue: str | int,
@@ -3425,6 +3406,25 @@ class Queues(Noun):
             timeout_seconds=timeout_seconds,
         )
 
+    def stats(
+        self,
+        queue: str | int,
+        /,
+        *,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.WorkStats:
+        """Get a queue's rates and times."""
+        return self._model(
+            "GET",
+            f"/queues/{segment(queue)}/stats",
+            "queues.stats",
+            models.WorkStats,
+            query={"since": since, "until": until},
+            timeout_seconds=timeout_seconds,
+        )
+
     def submit(
         self,
         queue: str | int,
@@ -3580,25 +3580,6 @@ class AsyncQueues(AsyncNoun):
             members={"lifetime_seconds": lifetime_seconds, "owner": owner},
             idempotency_key=idempotency_key,
             is_keyed=True,
-            timeout_seconds=timeout_seconds,
-        )
-
-    async def of_queue(
-        self,
-        queue: str | int,
-        /,
-        *,
-        since: datetime | str | None = UNSET,
-        until: datetime | str | None = UNSET,
-        timeout_seconds: float | None = None,
-    ) -> models.WorkStats:
-        """Get a queue's rates and times."""
-        return await self._model(
-            "GET",
-            f"/queues/{segment(queue)}/stats",
-            "queues.of_queue",
-            models.WorkStats,
-            query={"since": since, "until": until},
             timeout_seconds=timeout_seconds,
         )
 
@@ -3805,6 +3786,25 @@ class AsyncQueues(AsyncNoun):
             timeout_seconds=timeout_seconds,
         )
 
+    async def stats(
+        self,
+        queue: str | int,
+        /,
+        *,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.WorkStats:
+        """Get a queue's rates and times."""
+        return await self._model(
+            "GET",
+            f"/queues/{segment(queue)}/stats",
+            "queues.stats",
+            models.WorkStats,
+            query={"since": since, "until": until},
+            timeout_seconds=timeout_seconds,
+        )
+
     async def submit(
         self,
         queue: str | int,
@@ -3907,25 +3907,6 @@ class Tasks(Noun):
         """List the settings of kinds."""
         return self._items("GET", "/task-kinds", "tasks.list_kinds", models.Kind, timeout_seconds=timeout_seconds)
 
-    def of(
-        self,
-        kind: str | int,
-        /,
-        *,
-        since: datetime | str | None = UNSET,
-        until: datetime | str | None = UNSET,
-        timeout_seconds: float | None = None,
-    ) -> models.WorkStats:
-        """Get rates and times of a kind of tasks."""
-        return self._model(
-            "GET",
-            f"/task-kinds/{segment(kind)}/stats",
-            "tasks.of",
-            models.WorkStats,
-            query={"since": since, "until": until},
-            timeout_seconds=timeout_seconds,
-        )
-
     def purge(
         self,
         *,
@@ -4012,6 +3993,25 @@ class Tasks(Noun):
             timeout_seconds=timeout_seconds,
         )
 
+    def stats(
+        self,
+        kind: str | int,
+        /,
+        *,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.WorkStats:
+        """Get rates and times of a kind of tasks."""
+        return self._model(
+            "GET",
+            f"/task-kinds/{segment(kind)}/stats",
+            "tasks.stats",
+            models.WorkStats,
+            query={"since": since, "until": until},
+            timeout_seconds=timeout_seconds,
+        )
+
 
 class AsyncTasks(AsyncNoun):
     """Background work of a transaction."""
@@ -4082,25 +4082,6 @@ class AsyncTasks(AsyncNoun):
     async def list_kinds(self, *, timeout_seconds: float | None = None) -> Listed[models.Kind]:
         """List the settings of kinds."""
         return await self._items("GET", "/task-kinds", "tasks.list_kinds", models.Kind, timeout_seconds=timeout_seconds)
-
-    async def of(
-        self,
-        kind: str | int,
-        /,
-        *,
-        since: datetime | str | None = UNSET,
-        until: datetime | str | None = UNSET,
-        timeout_seconds: float | None = None,
-    ) -> models.WorkStats:
-        """Get rates and times of a kind of tasks."""
-        return await self._model(
-            "GET",
-            f"/task-kinds/{segment(kind)}/stats",
-            "tasks.of",
-            models.WorkStats,
-            query={"since": since, "until": until},
-            timeout_seconds=timeout_seconds,
-        )
 
     async def purge(
         self,
@@ -4185,6 +4166,25 @@ class AsyncTasks(AsyncNoun):
             members={"reason": reason, "numbers": numbers},
             idempotency_key=idempotency_key,
             is_keyed=True,
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def stats(
+        self,
+        kind: str | int,
+        /,
+        *,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.WorkStats:
+        """Get rates and times of a kind of tasks."""
+        return await self._model(
+            "GET",
+            f"/task-kinds/{segment(kind)}/stats",
+            "tasks.stats",
+            models.WorkStats,
+            query={"since": since, "until": until},
             timeout_seconds=timeout_seconds,
         )
 
@@ -4502,25 +4502,6 @@ class Jobs(Noun):
             timeout_seconds=timeout_seconds,
         )
 
-    def of(
-        self,
-        kind: str | int,
-        /,
-        *,
-        since: datetime | str | None = UNSET,
-        until: datetime | str | None = UNSET,
-        timeout_seconds: float | None = None,
-    ) -> models.WorkStats:
-        """Get rates and times of a kind of jobs."""
-        return self._model(
-            "GET",
-            f"/job-kinds/{segment(kind)}/stats",
-            "jobs.of",
-            models.WorkStats,
-            query={"since": since, "until": until},
-            timeout_seconds=timeout_seconds,
-        )
-
     def progress(
         self,
         job_id: str | int,
@@ -4634,6 +4615,25 @@ class Jobs(Noun):
             "jobs.statistics",
             models.Statistics,
             query={"days": days},
+            timeout_seconds=timeout_seconds,
+        )
+
+    def stats(
+        self,
+        kind: str | int,
+        /,
+        *,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.WorkStats:
+        """Get rates and times of a kind of jobs."""
+        return self._model(
+            "GET",
+            f"/job-kinds/{segment(kind)}/stats",
+            "jobs.stats",
+            models.WorkStats,
+            query={"since": since, "until": until},
             timeout_seconds=timeout_seconds,
         )
 
@@ -4972,25 +4972,6 @@ class AsyncJobs(AsyncNoun):
             timeout_seconds=timeout_seconds,
         )
 
-    async def of(
-        self,
-        kind: str | int,
-        /,
-        *,
-        since: datetime | str | None = UNSET,
-        until: datetime | str | None = UNSET,
-        timeout_seconds: float | None = None,
-    ) -> models.WorkStats:
-        """Get rates and times of a kind of jobs."""
-        return await self._model(
-            "GET",
-            f"/job-kinds/{segment(kind)}/stats",
-            "jobs.of",
-            models.WorkStats,
-            query={"since": since, "until": until},
-            timeout_seconds=timeout_seconds,
-        )
-
     async def progress(
         self,
         job_id: str | int,
@@ -5104,6 +5085,25 @@ class AsyncJobs(AsyncNoun):
             "jobs.statistics",
             models.Statistics,
             query={"days": days},
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def stats(
+        self,
+        kind: str | int,
+        /,
+        *,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.WorkStats:
+        """Get rates and times of a kind of jobs."""
+        return await self._model(
+            "GET",
+            f"/job-kinds/{segment(kind)}/stats",
+            "jobs.stats",
+            models.WorkStats,
+            query={"since": since, "until": until},
             timeout_seconds=timeout_seconds,
         )
 
@@ -5529,25 +5529,6 @@ class Services(Noun):
             "GET", "/services", "services.list", models.Service, query={"limit": limit}, timeout_seconds=timeout_seconds
         )
 
-    def of_service(
-        self,
-        name: str | int,
-        /,
-        *,
-        since: datetime | str | None = UNSET,
-        until: datetime | str | None = UNSET,
-        timeout_seconds: float | None = None,
-    ) -> models.WorkStats:
-        """Get a service's rates and times."""
-        return self._model(
-            "GET",
-            f"/services/{segment(name)}/stats",
-            "services.of_service",
-            models.WorkStats,
-            query={"since": since, "until": until},
-            timeout_seconds=timeout_seconds,
-        )
-
     def put(
         self,
         name: str | int,
@@ -5577,6 +5558,25 @@ class Services(Noun):
                 "concurrency_max": concurrency_max,
                 "without_workers": without_workers,
             },
+            timeout_seconds=timeout_seconds,
+        )
+
+    def stats(
+        self,
+        name: str | int,
+        /,
+        *,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.WorkStats:
+        """Get a service's rates and times."""
+        return self._model(
+            "GET",
+            f"/services/{segment(name)}/stats",
+            "services.stats",
+            models.WorkStats,
+            query={"since": since, "until": until},
             timeout_seconds=timeout_seconds,
         )
 
@@ -5681,25 +5681,6 @@ class AsyncServices(AsyncNoun):
             "GET", "/services", "services.list", models.Service, query={"limit": limit}, timeout_seconds=timeout_seconds
         )
 
-    async def of_service(
-        self,
-        name: str | int,
-        /,
-        *,
-        since: datetime | str | None = UNSET,
-        until: datetime | str | None = UNSET,
-        timeout_seconds: float | None = None,
-    ) -> models.WorkStats:
-        """Get a service's rates and times."""
-        return await self._model(
-            "GET",
-            f"/services/{segment(name)}/stats",
-            "services.of_service",
-            models.WorkStats,
-            query={"since": since, "until": until},
-            timeout_seconds=timeout_seconds,
-        )
-
     async def put(
         self,
         name: str | int,
@@ -5729,6 +5710,25 @@ class AsyncServices(AsyncNoun):
                 "concurrency_max": concurrency_max,
                 "without_workers": without_workers,
             },
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def stats(
+        self,
+        name: str | int,
+        /,
+        *,
+        since: datetime | str | None = UNSET,
+        until: datetime | str | None = UNSET,
+        timeout_seconds: float | None = None,
+    ) -> models.WorkStats:
+        """Get a service's rates and times."""
+        return await self._model(
+            "GET",
+            f"/services/{segment(name)}/stats",
+            "services.stats",
+            models.WorkStats,
+            query={"since": since, "until": until},
             timeout_seconds=timeout_seconds,
         )
 
