@@ -5,15 +5,18 @@ In a test a string may name a room, such as the attribute that it replaces. So s
 
 from __future__ import annotations
 
-import ast
+import re
 import shutil
 from pathlib import Path
+from token import tok_name
+from tokenize import generate_tokens
 from typing import Final
 
 from scripts.one_name import PACKAGE, ROOMS, named_modules, rewritten_imports
 
 __all__ = ["move_tests", "moved"]
 
+_STRINGS: Final = ("STRING", "FSTRING_MIDDLE")
 _MOVED: Final = ("tests", "scripts", "benchmarks", "examples")
 _KEPT: Final = (
     "docs",
@@ -25,26 +28,31 @@ _KEPT: Final = (
     "README.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
+    "SECURITY.md",
+    "Makefile",
 )
 _REFUSING: Final = 'raise ImportError("a room of the checkout was imported, not the one that is installed")\n'
 
 
 def moved(source: str, file: str, root: Path) -> str:
     """Return the text of a test with its imports and its strings moved."""
-    text = rewritten_imports(source, file)
-    places = {
-        (node.lineno, node.end_lineno or node.lineno)
-        for node in ast.walk(ast.parse(text, file))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
-    lines = text.splitlines(keepends=True)
-    for number in sorted({line for first, last in places for line in range(first, last + 1)}):
-        line = lines[number - 1]
-        for name in sorted(set(named_modules(line, root)), key=len, reverse=True):
-            if f"{PACKAGE}.{name}" not in line:
-                line = line.replace(name, f"{PACKAGE}.{name}")
-        lines[number - 1] = line
+    lines = rewritten_imports(source, file).splitlines(keepends=True)
+    tokens = [token for token in generate_tokens(iter(lines).__next__) if tok_name[token.type] in _STRINGS]
+    for token in reversed(tokens):
+        (first, start), (last, end) = token.start, token.end
+        head, tail = lines[first - 1][:start], lines[last - 1][end:]
+        lines[first - 1 : last] = (head + _renamed(token.string, root) + tail).splitlines(keepends=True)
     return "".join(lines)
+
+
+def _renamed(text: str, root: Path) -> str:
+    """Return a string's text with the modules that it names; expressions of an f-string stay."""
+    code = r"\{[^{}]*\}|" if "f" in text.partition(text[-1])[0].lower() else ""
+    names = sorted(set(named_modules(text, root)), key=len, reverse=True)
+    if not names:
+        return text
+    found = re.compile(rf"{code}(?<![\w.])(?:{'|'.join(map(re.escape, names))})(?!\w)")
+    return found.sub(lambda match: match[0] if match[0].startswith("{") else f"{PACKAGE}.{match[0]}", text)
 
 
 def move_tests(root: Path, target: Path) -> None:

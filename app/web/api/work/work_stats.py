@@ -13,6 +13,7 @@ from app.web.api.route.context import Context, context_of
 from app.web.api.route.moment import TIMES_EXAMPLE, Quantiles, Since, Until, span_of
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
+from app.web.api.work.former_name import answer_below
 from app.web.api.work.job_refusal import require_kinds
 from app.web.api.work.queue_refusal import queue_name
 from app.web.api.work.service_refusal import service_name
@@ -86,6 +87,10 @@ async def job_stats(request: Request, kind: Name, context: In, since: Since = No
 async def service_stats(name: Name, context: In, since: Since = None, until: Until = None) -> WorkStats:
     """Requests that were closed; `age_seconds` is from the request to its answer."""
     return await _stats("service", service_name(name), since, until, context)
+
+
+answer_below("/tasks/kinds", router, "/task-kinds")
+answer_below("/jobs/kinds", router, "/job-kinds")
 
 
 async def _stats(
