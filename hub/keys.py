@@ -25,6 +25,7 @@ SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 _TENANT = "default"
 _TEXT: Final = re.compile(r"(hwk_([0-9a-f]{12}))_([0-9a-f]{40})")
 _DIGITS_MIN: Final = 8
+_ONCE_MIN = 15  # of 40 digits, so many may look like others by chance
 """Fewer different digits are among 40 random ones once in 60 million million keys."""
 _FIRST: Final = "bootstrap"
 """The name of a first key that a setting made. Retention leaves it, so it never comes back after it was revoked."""
@@ -182,8 +183,8 @@ def weakness(text: str) -> str:
 
 
 def _repeats(digits: str) -> bool:
-    """Return whether the digits are a shorter text, again and again."""
-    return digits in (digits + digits)[1:-1]
+    """Return whether the digits are a shorter text, again and again, the last time perhaps in part."""
+    return any(digits[period:] == digits[:-period] for period in range(1, len(digits) - _ONCE_MIN))
 
 
 def _counts(digits: str) -> bool:

@@ -10,6 +10,7 @@ from db.pool import PoolOptions
 
 __all__ = ["key_checks"]
 
+_CURE_AGAIN = "run: hookwire keys create NAME --scope admin (or set HOOKWIRE_ACCESS=proxy where a proxy decides)"
 _CURE = (
     "run: hookwire keys create NAME --scope admin, or set HOOKWIRE_BOOTSTRAP_KEY to what `hookwire keys generate` "
     "prints (or set HOOKWIRE_ACCESS=proxy where a proxy decides)"
@@ -33,4 +34,6 @@ async def key_checks(settings: Settings, options: PoolOptions) -> list[Check]:
         return [Check("SC-18", "API keys", "ok", "at least one exists")]
     if row is not None and not row["made"] and settings.names_first_key:
         return [Check("SC-18", "API keys", "ok", "the start makes the first one")]
+    if row is not None and row["made"]:
+        return [Check("SC-18", "API keys", "refuse", "requests need a key, and all keys were revoked", _CURE_AGAIN)]
     return [Check("SC-18", "API keys", "refuse", "requests need a key, and no key exists", _CURE)]

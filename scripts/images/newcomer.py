@@ -69,8 +69,7 @@ class _Machine:
 
     def run(self, line: str) -> str:
         """Run a command to its end; return what it prints."""
-        for name, value in self.variables.items():
-            line = line.replace(f"${name}", value)
+        line = self._expanded(line)
         if line.startswith("docker run "):
             return self._run_image(_options().parse_args(shlex.split(line)[2:]))
         words = self._entered(line) if line.startswith("docker exec ") else ["/bin/sh", "-c", self._outside(line)]
@@ -79,7 +78,7 @@ class _Machine:
 
     def leave_running(self, line: str) -> None:
         """Start a command in the container, and go on."""
-        words = self._entered(line)
+        words = self._entered(self._expanded(line))
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self._left = self._stack.enter_context(_ended_at_last(process))
         self.line_with("listening")
@@ -100,7 +99,7 @@ class _Machine:
         raise RuntimeError(f"no line with {words!r}: {self._container.log.read_text()[-2000:]}")
 
     def _run_image(self, asked: argparse.Namespace) -> str:
-        given = dict(one.split("=", 1) for one in asked.env)
+        given = self._named(asked.env)
         volume, log = self._folder / "volume", self._folder / ("hub.log" if asked.detach else "once.log")
         volume.mkdir(exist_ok=True)
         network = self._network if asked.detach else None
@@ -118,8 +117,17 @@ class _Machine:
         """Return the command of this machine for a `docker exec`."""
         assert self._container is not None, "docker run comes first"
         asked = _options().parse_args(shlex.split(line)[2:])
-        environment = {name: self.variables[name] for name in asked.env}
-        return self._container.command(*asked.words, environment=environment)
+        return self._container.command(*asked.words, environment=self._named(asked.env))
+
+    def _named(self, given: list[str]) -> dict[str, str]:
+        """Return the variables of `--env NAME=VALUE`, and of `--env NAME` from the shell."""
+        return {one.partition("=")[0]: one.partition("=")[2] or self.variables[one] for one in given}
+
+    def _expanded(self, line: str) -> str:
+        """Return the line with the shell's variables in their places."""
+        for name, value in self.variables.items():
+            line = line.replace(f"${name}", value)
+        return line
 
     def _outside(self, line: str) -> str:
         return line.replace("http://localhost:", f"http://{self._network.address}:")

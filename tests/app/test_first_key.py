@@ -77,6 +77,10 @@ async def test_a_check_before_the_first_start_knows_that_it_makes_the_key(databa
         (KEY.upper(), "must be hwk_, 12 and 40 hexadecimal digits; make one with `hookwire keys generate`"),
         ("hwk_000000000000_" + "0" * 40, "is too easy to guess; make one with `hookwire keys generate`"),
         ("hwk_5b0c7f1e9a2d_" + "deadbeef" * 5, "is too easy to guess; make one with `hookwire keys generate`"),
+        (
+            "hwk_5b0c7f1e9a2d_" + "c0ffee123456" * 3 + "c0ff",
+            "is too easy to guess; make one with `hookwire keys generate`",
+        ),
         ("hwk_5b0c7f1e9a2d_" + "0a1b2c3d4e" * 4, "is too easy to guess; make one with `hookwire keys generate`"),
         (
             "hwk_5b0c7f1e9a2d_0123456789abcdef0123456789abcdef01234567",
