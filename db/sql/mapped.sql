@@ -6,7 +6,8 @@
 -- lost the leadership takes none.
 
 -- name: claim
--- Return the first rows that wait, without those of parked keys. A parked key of more than 1,000 bytes is its hash.
+-- Return the first rows that wait, without those of parked keys. A row without a key is parked by "#" and its id. What
+-- has more than 1,000 bytes is parked by its hash.
 SELECT r.row_id::text AS row_id, r.topic, r.key, r.payload, r.headers, r.content_type
 FROM (SELECT mapped_id AS row_id, mapped_topic AS topic, mapped_key AS key, mapped_payload AS payload,
              mapped_headers AS headers, mapped_content_type AS content_type, mapped_order AS place
@@ -14,9 +15,9 @@ FROM (SELECT mapped_id AS row_id, mapped_topic AS topic, mapped_key AS key, mapp
 WHERE EXISTS (SELECT FROM hookwire.relay_terms t WHERE t.sink = $1 AND t.grp = $2 AND t.term = $3)
   AND (SELECT p.record_id FROM hookwire.compat_parked p
        WHERE p.outbox = $1 AND p.key = CASE
-           WHEN r.key IS NULL THEN '#' || r.row_id::text
-           WHEN octet_length(r.key) > 1000 THEN 'sha256:' || encode(sha256(convert_to(r.key, 'UTF8')), 'hex')
-           ELSE r.key END LIMIT 1) IS NULL
+           WHEN octet_length(coalesce(r.key, '#' || r.row_id::text)) > 1000
+           THEN 'sha256:' || encode(sha256(convert_to(coalesce(r.key, '#' || r.row_id::text), 'UTF8')), 'hex')
+           ELSE coalesce(r.key, '#' || r.row_id::text) END LIMIT 1) IS NULL
   AND r.row_id::text IS NOT NULL   -- not a condition of the index of ids, which has another order
 ORDER BY r.place LIMIT $4;
 

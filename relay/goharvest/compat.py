@@ -17,8 +17,8 @@
 * After any unknown outcome the identity is new. Everything that was not purged is marked and sent again from the lowest
   id.
 
-The table is a port, :mod:`relay.goharvest.outbox_table`: goharvest's in PostgreSQL, or in MariaDB and MySQL; or any
-table in PostgreSQL, whose columns are mapped.
+The table is a port, :mod:`relay.goharvest.outbox_table`: goharvest's table, or any other table, whose columns are then
+mapped. Both may lie in PostgreSQL, or in MariaDB or MySQL.
 
 The lease lies in the same database; the fence is Kafka's transactional id and, for marks, the term's row. goharvest
 knows neither, so run only one of the two at a time: they share the table, not the leadership.

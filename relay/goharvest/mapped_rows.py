@@ -46,15 +46,17 @@ class MappedRows:
         ``content_type``.
         """
         number = next(self._numbers)
-        self._ids[number] = row["row_id"]
+        self._ids[number] = row["row_id"] or ""
         headers = _headers(row["headers"])
-        if row["topic"] is None:
+        if row["row_id"] is None:
+            self._faults[number] = RowFault("id_missing", "its id is NULL")
+        elif row["topic"] is None:
             self._faults[number] = RowFault("topic_missing", "its topic is NULL")
         elif headers is None:
             self._faults[number] = RowFault("headers_malformed", "its headers are no object of texts and numbers")
         named = headers or ()
         return Record(
-            id=number, shard=0, event_id=row["row_id"], tenant="default", topic=row["topic"] or "", key=row["key"],
+            id=number, shard=0, event_id=self._ids[number], tenant="default", topic=row["topic"] or "", key=row["key"],
             sequence=None, content_type=row["content_type"], headers={name.lower(): text for name, text in named},
             payload=row["payload"] or b"", accepted_at=datetime.now(UTC), kafka_topic=row["topic"],
             kafka_headers=tuple((name, text.encode()) for name, text in named), tombstone=row["payload"] is None,

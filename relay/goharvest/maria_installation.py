@@ -5,10 +5,10 @@ from __future__ import annotations
 import secrets
 
 from db.errors import Refused
-from db.mariadb.database import MariaDatabase, for_outbox, table_parts
+from db.mariadb.database import MariaDatabase, for_outbox, quoted_maria_table, table_parts
 from relay.goharvest.outbox_table import TableRefused
 
-__all__ = ["ensure_mapped_tables", "ensure_tables"]
+__all__ = ["check_engine", "ensure_mapped_tables", "ensure_tables"]
 
 _KEY_BYTES_MAX = 2_048  # as installation.create_parked has it
 
@@ -56,6 +56,13 @@ async def _look_at(database: MariaDatabase, table: str) -> None:
                 f"the outbox {quoted} takes keys of up to {row['bytes_max']:,} bytes, and one of more than "
                 f"{_KEY_BYTES_MAX:,} could not be parked; make kafka_key a varchar(512) or shorter"
             )
+    await check_engine(database, table)
+
+
+async def check_engine(database: MariaDatabase, table: str) -> None:
+    """Check that a table has transactions. Raise TableRefused, DatabaseError."""
+    schema, name = table_parts(table)
     engine = await database.fetchval("installation.engine", database=schema, table=name)
     if str(engine).lower() != "innodb":
+        quoted = quoted_maria_table(table)
         raise TableRefused(f"the outbox {quoted} is kept by {engine}, without transactions; it has to be InnoDB")

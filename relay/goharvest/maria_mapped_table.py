@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import structlog
 
 from db.errors import Refused
-from db.mariadb.database import MariaDatabase, as_json, for_mapped_outbox, quoted_identifier, table_parts
+from db.mariadb.database import MariaDatabase, as_json
 from relay.election.port import LeadershipLost
 from relay.goharvest.mapped_rows import MappedRows, parked_name
 from relay.goharvest.mapping import OutboxMapping
+from relay.goharvest.maria_mapping import maria_looked_at
 from relay.goharvest.outbox_table import (
     PROBE_SECONDS_FIRST,
     PROBE_SECONDS_MAX,
@@ -30,26 +31,9 @@ from relay.goharvest.outbox_table import (
 from relay.record import Record
 from relay.sink import Refusal, Term
 
-__all__ = ["MariaMappedTable", "check_types", "column_name", "maria_record_row", "order_hint"]
+__all__ = ["MariaMappedTable", "maria_record_row"]
 
 _log = structlog.get_logger(__name__)
-_INTEGERS: Final = {1: "tinyint", 2: "smallint", 3: "int", 8: "bigint", 9: "mediumint"}
-_OTHERS: Final = {
-    0: "decimal", 4: "float", 5: "double", 6: "null", 7: "timestamp", 10: "date", 11: "time", 12: "datetime",
-    13: "year", 16: "bit", 245: "json", 246: "decimal", 247: "enum", 248: "set",
-}  # fmt: skip
-"""The names of the driver's numbers. All others are texts or bytes: their character set tells which."""
-_TYPES: Final[Mapping[str, Sequence[str]]] = {
-    "topic": ("text",),
-    "record_key": ("text", *_INTEGERS.values()),
-    "payload": ("text", "binary", "json"),
-    "headers": ("text", "json"),
-    "content_type": ("text",),
-    "waits": tuple(_INTEGERS.values()),
-    "place": tuple(_INTEGERS.values()),
-}
-_NAMES: Final = {"record_key": "key", "place": "offset"}
-"""The parts of a mapping whose columns have other names in the statements."""
 
 
 class MariaMappedTable:
@@ -67,53 +51,12 @@ class MariaMappedTable:
         """Check the columns, the expressions with their types by name, and the rights. Raise :class:`TableRefused`,
         DatabaseError.
         """
-        self._database = self._database.with_statements(for_mapped_outbox(await self._parts()))
-        await check_types(self._database, self._mapping)
+        self._database = await maria_looked_at(self._database, self._mapping)
         try:  # no row has one of no ids, but the server checks the rights and the clause
             await self._purge([], Term(self.name, 0, -1, 1, 0))
         except Refused as error:
             done = "deleted from" if self._mapping.mark is None else "marked in"
             raise TableRefused(f"no row can be {done} {self.name}: {error.message}") from error
-
-    async def _parts(self) -> dict[str, str]:
-        """Return the texts for the words of ``mapped.sql``."""
-        mapping = self._mapping
-        column = await self._column_of_id()
-        quoted = f"{self.name}.{quoted_identifier(column_name(mapping.id) or '')}"
-        kind, given, shown = column["type"].lower(), "hookwire_ids.hookwire_row", f"CAST({quoted} AS CHAR)"
-        if kind in _INTEGERS.values():
-            read_as = "bigint unsigned" if "unsigned" in column["full_type"] else "bigint"
-        elif kind in ("char", "varchar"):
-            read_as = f"varchar({column['length_max']}) CHARACTER SET {column['charset']} COLLATE {column['collation']}"
-        elif kind in ("binary", "varbinary"):
-            read_as, given = f"varchar({2 * column['length_max']}) CHARACTER SET ascii", f"UNHEX({given})"
-            shown = f"HEX({quoted})"
-        elif kind == "uuid":
-            read_as = "varchar(36) CHARACTER SET ascii"
-        else:
-            types = ", ".join((*_INTEGERS.values(), "char", "varchar", "binary", "varbinary", "uuid"))
-            raise TableRefused(f"id is of the type {kind}, and has to be {types}")
-        return mapping.parts(read_as) | {
-            "mapped_id": shown,
-            "mapped_column": quoted,
-            "mapped_given": given,
-            "mapped_index": quoted_identifier(column["unique_index"]),
-            "mapped_hint": await order_hint(self._database, mapping),
-        }
-
-    async def _column_of_id(self) -> Mapping[str, Any]:
-        name = column_name(self._mapping.id)
-        if name is None:
-            raise TableRefused("id has to be the name of a column, in MariaDB and MySQL")
-        database, table = table_parts(self._mapping.table)
-        found = await self._database.fetch("mapped.column_of_id", database=database, table=table, column=name)
-        if not found:
-            raise TableRefused(f"{self.name} has no column {name}, or our user may not see the table")
-        if found[0]["unique_index"] is None:
-            raise TableRefused(f"the column {name} of {self.name} needs a unique index of its own, to find rows by it")
-        if found[0]["is_nullable"] == "YES":
-            raise TableRefused(f"the column {name} of {self.name} may be NULL, and such rows could not be found again")
-        return found[0]
 
     @property
     def leader_id(self) -> str:
@@ -214,46 +157,3 @@ def maria_record_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a row with its key and its payload as :class:`MappedRows` expects them."""
     payload = row["payload"]
     return {**row, "key": row["record_key"], "payload": payload.encode() if isinstance(payload, str) else payload}
-
-
-async def check_types(database: MariaDatabase, mapping: OutboxMapping) -> None:
-    """Check the types of the expressions by name, on statements for the table. Raise :class:`TableRefused`,
-    DatabaseError.
-    """
-    try:
-        numbers, row = await database.types("mapped.types")
-    except Refused as error:
-        raise TableRefused(f"{mapping.name} cannot be relayed: {error.message}") from error
-    for part, types in _TYPES.items():
-        name = _NAMES.get(part, part)
-        left_out = part != "waits" and getattr(mapping, name) is None
-        found = _type_name(numbers[part], row[f"{part}_set"])
-        if not left_out and found not in types:
-            raise TableRefused(f"{name} is of the type {found}, and has to be {', '.join(types)}")
-
-
-async def order_hint(database: MariaDatabase, mapping: OutboxMapping) -> str:
-    """Return the hint that lets a claim read the rows in their order. With a mark, the server has to choose between
-    that and the rows that wait.
-    """
-    expression = mapping.offset or mapping.order
-    name = None if expression is None else column_name(expression)
-    if name is None or mapping.waits is not None:
-        return ""
-    schema, table = table_parts(mapping.table)
-    index = await database.fetchval("mapped.index_of_order", database=schema, table=table, column=name)
-    return "" if index is None else f"FORCE INDEX ({quoted_identifier(index)})"
-
-
-def column_name(expression: str) -> str | None:
-    """Return the column that an expression names; None if it is anything else."""
-    try:
-        schema, name = table_parts(expression.strip())
-    except ValueError:
-        return None
-    return name if schema is None else None
-
-
-def _type_name(number: int, charset: str | None) -> str:
-    known = _INTEGERS.get(number) or _OTHERS.get(number)
-    return known or ("binary" if charset == "binary" else "text")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from db.mariadb.database import MariaDatabase, for_mapped_outbox
+from db.mariadb.database import MariaDatabase
 from relay.goharvest.mapping import OutboxMapping
-from relay.goharvest.maria_mapped_table import check_types, maria_record_row, order_hint
+from relay.goharvest.maria_mapped_table import maria_record_row
+from relay.goharvest.maria_mapping import maria_looked_at
 from relay.goharvest.offset_table import Horizon
 from relay.sink import Term
 
@@ -22,11 +23,8 @@ class MariaOffsets:
         self._mapping = mapping
 
     async def look_at(self) -> None:
-        """Check the expressions and their types by name."""
-        unused = dict.fromkeys(("mapped_column", "mapped_given", "mapped_index"), "")
-        parts = self._mapping.parts() | unused | {"mapped_hint": await order_hint(self._database, self._mapping)}
-        self._database = self._database.with_statements(for_mapped_outbox(parts))
-        await check_types(self._database, self._mapping)
+        """Check the columns, and the expressions with their types by name."""
+        self._database = await maria_looked_at(self._database, self._mapping)
 
     async def horizon(self) -> Horizon:
         """Return how far the table reaches."""

@@ -88,6 +88,7 @@ class OffsetTable:
         self._identity = str(uuid.uuid4())
         self._held_seconds = 0.0
         self._held_until = 0.0
+        self._held_at = 0
 
     async def look_at(self) -> None:
         """Check the table, and warn of what it cannot promise. Raise ``TableRefused``, DatabaseError."""
@@ -149,8 +150,8 @@ class OffsetTable:
         return self._rows.fault(record)
 
     async def purge(self, ids: Collection[int]) -> None:
-        """Set the offset to the last row before the first that is not confirmed. Raise :class:`LeadershipLost` when the
-        term is over.
+        """Set the offset to the last row before the first that is not confirmed. A pause ends when it passes the
+        refused row. Raise :class:`LeadershipLost` when the term is over.
         """
         assert self._term is not None, "confirmed rows were claimed under a term"
         self._confirmed.update(ids)
@@ -163,7 +164,8 @@ class OffsetTable:
             return
         if not await self._store.advance(self._term, place):
             raise LeadershipLost(f"term {self._term.number} of {self.name} is over")
-        self._held_seconds = 0.0
+        if place >= self._held_at:
+            self._held_seconds = 0.0
 
     async def reset(self, ids: Collection[int]) -> None:
         """Do nothing: a claim leaves no mark."""
@@ -172,6 +174,8 @@ class OffsetTable:
         """Hold the table: the offset cannot pass the refused row."""
         self._held_seconds = min(self._held_seconds * 2 or PROBE_SECONDS_FIRST, PROBE_SECONDS_MAX)
         self._held_until = time.monotonic() + self._held_seconds
+        refused = {refusal.record.id for refusal in refusals}
+        self._held_at = min(at for number, at in self._batch if number in refused)
 
     async def unpark(self, keys: Collection[str]) -> None:
         """Do nothing: no key is parked."""

@@ -5,6 +5,7 @@ import socket
 import pytest
 
 from app.chaos.seeded_bugs import SEEDED_BUGS
+from hookwire.services.mdp import MDP_02
 from hookwire.services.worker_machine import WorkerMachine
 from reqrep.majordomo.broker import Broker
 from reqrep.majordomo.options import ServicePolicy
@@ -108,6 +109,19 @@ def test_a_worker_of_the_sdk_beats_soon_after_a_request_that_takes_time() -> Non
     machine.receive(11.0, [E, W1, b"\x02", b"c", E, b"quick"])
     machine.reply(11.001, 2, [b"done"])
     assert machine.deadline() == pytest.approx(13.501)  # a quick request costs no heartbeat
+
+
+def test_a_part_of_the_reply_replaces_none_of_the_soon_heartbeats() -> None:
+    """Else a worker that hangs after its first part has 900 s, as one that sends no heartbeats."""
+    machine = WorkerMachine("tcp://127.0.0.1:5555", b"echo", MDP_02)
+    machine.start(9.0)
+    machine.receive(10.0, [b"MDPW02", b"\x02", b"c", E, b"slow"])
+    machine.partial(10.01, 1, [b"part"])
+    soon = machine.deadline()
+    beats = [machine.tick(at).frames for at in (10.05, 10.11)]
+    machine.partial(10.2, 1, [b"part"])
+    assert (soon, machine.deadline()) == (pytest.approx(10.05), pytest.approx(12.7))
+    assert beats == [[MDP_02.bare("heartbeat")]] * 2
 
 
 class Silent(Origin):

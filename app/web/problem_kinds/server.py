@@ -26,7 +26,7 @@ ROWS: Final = (
         "Secrets are stored encrypted. This process lacks the key of one, or the stored text was changed. Nothing was "
         "stored.",
         "Repeat the request later. Operators: the log names the key that is missing. Add it to HOOKWIRE_SECRET_KEYS, "
-        "or restore secret.keys in HOOKWIRE_DATA_DIR, and restart. If the key is lost, give the source a new secret.",
+        "or restore secret.keys in HOOKWIRE_DATA_DIR, and restart. If the key is lost, store the secret anew.",
         retry_after_seconds=60,
     ),
     ProblemKind(

@@ -11,8 +11,8 @@ WHERE table_schema = DATABASE() AND table_name IN (
     'hookwire_installation', 'hookwire_terms', 'hookwire_parked_rows', 'hookwire_offsets');
 
 -- name: create_parked
--- Keys that wait because a row of theirs was refused. `lane` is the key, its hash if it is long, or the id of a row
--- without a key behind "#".
+-- Keys that wait because a row of theirs was refused. `lane` is the key, or the id of a row without a key
+-- behind "#"; its hash if it is long.
 CREATE TABLE IF NOT EXISTS hookwire_parked_rows (
     outbox varchar(200) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     lane varbinary(1100) NOT NULL,
@@ -26,23 +26,28 @@ CREATE TABLE IF NOT EXISTS hookwire_parked_rows (
 ) ENGINE = InnoDB;
 
 -- name: column_of_id
--- Return the type of the column of ids, and a unique index that has this column alone.
+-- Return the type of the column of ids, and a unique index that has this column alone. A statement forces the index, and
+-- an ignored (MariaDB) or invisible (MySQL) one is refused there. Each server lacks the other's column, whose name
+-- then finds the value in `shown`.
 SELECT c.data_type AS type, c.column_type AS full_type, c.character_set_name AS charset, c.collation_name AS collation,
        c.character_maximum_length AS length_max, c.is_nullable AS is_nullable, (
            SELECT MIN(s.index_name) FROM information_schema.statistics s
            WHERE s.table_schema = c.table_schema AND s.table_name = c.table_name AND s.column_name = c.column_name
-             AND s.non_unique = 0 AND s.seq_in_index = 1 AND s.sub_part IS NULL AND NOT EXISTS (
+             AND s.non_unique = 0 AND s.seq_in_index = 1 AND s.sub_part IS NULL
+             AND s.index_type = 'BTREE' AND `ignored` = 'NO' AND `is_visible` = 'YES' AND NOT EXISTS (
                SELECT 1 FROM information_schema.statistics o
                WHERE o.table_schema = s.table_schema AND o.table_name = s.table_name AND o.index_name = s.index_name
                  AND o.seq_in_index = 2)) AS unique_index
-FROM information_schema.columns c
+FROM information_schema.columns c CROSS JOIN (SELECT 'NO' AS `ignored`, 'YES' AS `is_visible`) AS shown
 WHERE c.table_schema = COALESCE(%(database)s, DATABASE()) AND c.table_name = %(table)s AND c.column_name = %(column)s;
 
 -- name: index_of_order
--- Return an index that begins with a column.
-SELECT MIN(s.index_name) AS index_name FROM information_schema.statistics s
-WHERE s.table_schema = COALESCE(%(database)s, DATABASE()) AND s.table_name = %(table)s AND s.column_name = %(column)s
-  AND s.seq_in_index = 1 AND s.sub_part IS NULL;
+-- Return an index that begins with a column, and that can be forced.
+SELECT (SELECT MIN(s.index_name) FROM information_schema.statistics s
+        WHERE s.table_schema = COALESCE(%(database)s, DATABASE()) AND s.table_name = %(table)s
+          AND s.column_name = %(column)s AND s.seq_in_index = 1 AND s.sub_part IS NULL
+          AND s.index_type = 'BTREE' AND `ignored` = 'NO' AND `is_visible` = 'YES') AS index_name
+FROM (SELECT 'NO' AS `ignored`, 'YES' AS `is_visible`) AS shown;
 
 -- name: types
 -- Return the expressions with no row, for their types. What has no character set is bytes.
@@ -65,9 +70,9 @@ WHERE r.row_id IS NOT NULL
   AND EXISTS (SELECT 1 FROM hookwire_terms t WHERE t.sink = %(outbox)s AND t.term = %(term)s)
   AND NOT EXISTS (SELECT 1 FROM hookwire_parked_rows p
                   WHERE p.outbox = %(outbox)s AND p.lane = CAST(CASE
-                      WHEN r.record_key IS NULL THEN CONCAT('#', r.row_id)
-                      WHEN OCTET_LENGTH(r.record_key) > 1000 THEN CONCAT('sha256:', SHA2(r.record_key, 256))
-                      ELSE r.record_key END AS BINARY))
+                      WHEN OCTET_LENGTH(COALESCE(r.record_key, CONCAT('#', r.row_id))) > 1000
+                      THEN CONCAT('sha256:', SHA2(COALESCE(r.record_key, CONCAT('#', r.row_id)), 256))
+                      ELSE COALESCE(r.record_key, CONCAT('#', r.row_id)) END AS BINARY))
 ORDER BY r.place LIMIT %(limit)s;
 
 -- name: due
@@ -147,7 +152,7 @@ SELECT MAX(mapped_order) AS place FROM mapped_table;
 -- name: claim_behind
 -- Return the first rows behind the table's offset, up to another one, in their order.
 SELECT r.row_id, r.topic, r.record_key, r.payload, r.headers, r.content_type, r.place
-FROM (SELECT CAST(mapped_id AS CHAR) AS row_id, mapped_topic AS topic, CONVERT(mapped_key USING utf8mb4) AS record_key,
+FROM (SELECT mapped_id AS row_id, mapped_topic AS topic, CONVERT(mapped_key USING utf8mb4) AS record_key,
              mapped_payload AS payload, mapped_headers AS headers, mapped_content_type AS content_type,
              mapped_order AS place
       FROM mapped_table mapped_hint) AS r

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from db.secret_box import SecretBoxError
 from event.event import Draft
 from hub.inbound.door import DoorRefused, EventRefused, HandshakeAnswer, InboundEvent, InboundSource
 from hub.inbound.doors import DoorState
-from hub.inbound.known_doors import KnownDoors
+from hub.inbound.known_doors import FRESH_SECONDS, KnownDoors
 
 GITHUB = {"x-github-event": "push", "x-github-delivery": "72d3", "content-type": "application/json"}
 
@@ -142,3 +143,28 @@ async def test_invented_names_take_no_door_out_of_memory(monkeypatch: pytest.Mon
         await known.find(f"invented-{number}")
     await known.find("real")
     assert stored.asked.count("real") == 1
+
+
+class Unreadable(Stored):
+    """Doors of a database whose secrets' key is lost."""
+
+    async def find(self, name: str) -> Any:
+        self.asked.append(name)
+        raise SecretBoxError("the key 'lost' is missing")
+
+
+async def test_a_door_whose_secret_cannot_be_read_costs_no_query_for_each_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Strangers may ask for it, too."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("hub.inbound.known_doors.time", SimpleNamespace(monotonic=lambda: clock.now))
+    stored: Any = Unreadable()
+    known = KnownDoors(stored)
+    counts = []
+    for at in (1.0, 1.0 + FRESH_SECONDS / 2, 1.0 + FRESH_SECONDS):
+        clock.now = at
+        with pytest.raises(SecretBoxError, match="'lost'"):
+            await known.find("real")
+        counts.append(len(stored.asked))
+    assert counts == [1, 1, 2]

@@ -23,7 +23,7 @@ from relay.goharvest.mapping import MappingRefused, OutboxMapping, mapping_of
 from relay.goharvest.outbox_table import TableRefused
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.observer import Observer
-from relay.sink import Batch, Features, Receipt, Sink, Term
+from relay.sink import Batch, Features, Receipt, Refusal, Sink, Term
 from runtime.wake import Wake
 from tests.relay.goharvest.harness import FaultyDatabase, on_postgres
 from tests.relay.harness import raise_term
@@ -185,6 +185,15 @@ async def test_a_key_that_grew_beyond_any_index_is_parked_and_goes_on(place: Pla
         await place.emptied()
 
     assert (first, place.sent()[1:]) == ([("b", b"2")], [(long, b'"too long"'), (long, b"1")])
+
+
+async def test_a_row_without_a_key_and_with_a_long_id_parks_itself(place: Place) -> None:
+    await place.sql.execute("ALTER TABLE outbox ALTER id TYPE text, ALTER id SET DEFAULT repeat('i', 1000)")
+    await place.write((None, "1"))
+    table, term = await place.table(), await place.begin_term()
+    (claimed,) = await table.mark(term, 10)
+    await table.park(term, [Refusal(claimed, "record", "too_large", "")])
+    assert await table.mark(term, 10) == []
 
 
 async def test_a_row_without_an_id_is_told_and_holds_nobody_up(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,11 @@ from relay.goharvest.compat import CompatHarvester, CompatOptions
 from relay.goharvest.mapping import mapping_of
 from relay.goharvest.maria_installation import ensure_mapped_tables
 from relay.goharvest.maria_mapped_table import MariaMappedTable
+from relay.goharvest.maria_mapping import order_hint
 from relay.goharvest.outbox_table import TableRefused
 from relay.memory import MemoryBroker, MemoryElection, MemorySink
 from relay.observer import Observer
-from relay.sink import Features, Term
+from relay.sink import Features, Refusal, Term
 from tests.relay.goharvest.harness import FaultyMariaDatabase, connected
 from tests.waiting import until
 
@@ -225,12 +226,37 @@ async def test_rows_are_found_again_by_an_id_of_any_type(place: Place, kind: str
         ({"key": "aggregateid,,"}, "syntax"),
         ({"mark": "nowhere = 1", "waits": "done = 0"}, "no row can be marked in `outbox`: .*nowhere"),
         ({"table": "no_such_table"}, "no column id"),
+        ({"id": "wide", "table": "odd"}, "wide of `odd` takes ids of up to 900 characters"),
+        ({"table": "odd"}, "`odd` is kept by MyISAM"),
     ],
     ids=str,
 )
 async def test_types_are_checked_at_the_start_by_name(place: Place, parts: dict[str, str], words: str) -> None:
+    if parts.get("table") == "odd":
+        await place.run("CREATE TABLE odd LIKE outbox")
+        await place.run("ALTER TABLE odd ENGINE = MyISAM, ADD wide varchar(900) CHARACTER SET latin1 NOT NULL UNIQUE")
     with pytest.raises(TableRefused, match=words):
         await place.table(**ORDERED | parts)
+
+
+async def test_a_claim_reads_only_by_an_index_that_can_sort(place: Place) -> None:
+    """A claim by an index that the server ignores was refused; words cannot be sorted by."""
+    await place.run("ALTER TABLE outbox MODIFY place bigint NOT NULL DEFAULT 1, ALTER INDEX place IGNORED")
+    await place.run("ALTER TABLE outbox ADD INDEX spare (place), ADD FULLTEXT INDEX a (type), ADD INDEX b (type)")
+    hints = [
+        await order_hint(place.database, mapping_of(ORDERED | {"order": by}, "mysql"))
+        for by in ("place", "type", "done")
+    ]
+    assert hints == ["FORCE INDEX (`spare`)", "FORCE INDEX (`b`)", ""]
+
+
+async def test_a_row_without_a_key_and_with_a_long_id_parks_itself(place: Place) -> None:
+    await place.run("ALTER TABLE outbox DROP PRIMARY KEY, DROP id, ADD id varchar(700) NOT NULL PRIMARY KEY")
+    await place.run("INSERT INTO outbox (id, aggregatetype, payload) VALUES (REPEAT('ü', 700), 'order', '1')")
+    table, term = await place.table(**ORDERED | {"headers": "JSON_OBJECT('n', 1)"}), await place.begin_term()
+    (claimed,) = await table.mark(term, 10)
+    await table.park(term, [Refusal(claimed, "record", "too_large", "")])
+    assert await table.mark(term, 10) == []
 
 
 async def test_a_user_who_may_not_delete_is_told_at_the_start(place: Place) -> None:

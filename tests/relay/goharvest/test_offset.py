@@ -19,7 +19,7 @@ from relay.goharvest.offset_table import Horizon, OffsetTable
 from relay.goharvest.outbox_table import TableRefused
 from relay.memory import MemorySink
 from relay.observer import Observer
-from relay.sink import Features, Term
+from relay.sink import Features, Refusal, Term
 from tests.relay.goharvest import test_mapped as on_postgres
 from tests.relay.goharvest import test_maria_mapped as on_maria
 from tests.waiting import until
@@ -123,6 +123,49 @@ async def test_a_refused_row_holds_those_behind_it_and_no_row_is_skipped(place: 
 
     found = [[record.payload for record in records] for records in (first, held, alone, after)]
     assert found == [[b"1", b'"too long"', b"3"], [], [b'"too long"'], [b"3"]]
+
+
+async def test_a_later_round_of_the_batch_does_not_end_the_pause_of_a_refused_row() -> None:
+    """Rows before and behind it are confirmed after it was refused."""
+    rows = [dict.fromkeys(("key", "payload", "headers", "content_type")) | {"row_id": str(n), "topic": "t", "place": n}
+            for n in (1, 2, 3, 4)]  # fmt: skip
+
+    class Store:
+        async def horizon(self) -> Horizon:
+            return Horizon(4, 0, 0)
+
+        async def behind(self, term: Term, until: int, limit: int) -> list[dict[str, Any]]:
+            return rows
+
+        async def advance(self, term: Term, place: int) -> bool:
+            return True
+
+    table, term = OffsetTable("outbox", Store(), 0.0), Term("outbox", 0, 1, 1, 0)  # type: ignore[arg-type]
+    one, two, three, four = await table.mark(term, 10)
+    held = []
+    await table.park(term, [Refusal(three, "record", "too_large", "")])
+    for record in (one, four, two, three):
+        await table.purge([record.id])
+        held.append(table._held_seconds)
+    assert held == [2.0, 2.0, 2.0, 0.0]
+
+
+async def test_a_row_without_an_id_is_refused_and_holds_those_behind_it(postgres: on_postgres.Place) -> None:
+    """The offset would pass it, and its idempotency key was that of every such row."""
+    await postgres.write(("a", "1"), ("a", "2"))
+    table = await table_of(postgres, id="nullif(place, 1)", headers="NULL::jsonb")
+    claimed = await table.mark(await postgres.begin_term(), 10)
+    faults = [table.fault(record) for record in claimed]
+    assert ([fault and fault.reason for fault in faults], claimed[0].event_id) == (["id_missing", None], "")
+
+
+async def test_an_id_of_bytes_is_shown_as_hexadecimal_digits(maria: on_maria.Place) -> None:
+    """It became NULL, which was the idempotency key of every row."""
+    await maria.run("ALTER TABLE outbox DROP PRIMARY KEY, DROP id, ADD id binary(16) NOT NULL PRIMARY KEY")
+    await maria.run("INSERT INTO outbox (id, aggregatetype, payload) VALUES (UNHEX('FF'), 'order', '1')")
+    table = await table_of(maria, headers="JSON_OBJECT('n', 1)")
+    claimed = await table.mark(await maria.begin_term(), 10)
+    assert [record.event_id for record in claimed] == ["FF" + 15 * "00"]
 
 
 async def test_a_relay_that_has_lost_the_leadership_moves_no_offset(place: Place) -> None:

@@ -37,7 +37,7 @@ class Presence:
         self.gone_at = now + self._options.interval_seconds * self._options.liveness
 
     def beat_soon(self, now: float) -> None:
-        """Send the next two heartbeats 50 ms apart, unless another message is sent before."""
+        """Send the next two heartbeats 50 ms apart, unless the reply is sent before."""
         self._soon = _SOON_BEATS
         self._beat_within_soon(now)
 
@@ -53,6 +53,11 @@ class Presence:
         """Note a message to the peer, which replaces a heartbeat."""
         self._soon = 0
         self.beat_at = now + self._options.interval_seconds
+
+    def sent_part(self, now: float) -> None:
+        """Note a part of a reply to the peer. It replaces a heartbeat, but none of those that are sent soon."""
+        if not self._soon:
+            self.sent(now)
 
     def _beat_within_soon(self, now: float) -> None:
         self.beat_at = min(self.beat_at, now + _SOON_SECONDS)

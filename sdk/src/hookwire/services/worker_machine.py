@@ -108,7 +108,9 @@ class WorkerMachine:
         """Send a part of the reply (18/MDP only). Raise ValueError in 0.1."""
         if self._is_present(ticket):
             assert self._client is not None
-            self._send(now, self._dialect.partial(self._client, body))
+            self._outbox.frames.append(self._dialect.partial(self._client, body))
+            if self._presence is not None:
+                self._presence.sent_part(now)
         return self._outbox.take()
 
     def abandon(self, now: float, ticket: int) -> Step:
