@@ -22,8 +22,10 @@ NOT_RUN = {
     "docs/how-to/behind-a-balancer.md": OWN,
     "docs/how-to/binary-star.md": HOSTS, "docs/how-to/bridge.md": HOSTS, "docs/how-to/chat.md": OWN,
     "docs/how-to/client.md": PARTS, "docs/how-to/dead-letters.md": OWN, "docs/how-to/embed.md": PARTS,
-    "docs/how-to/embedded-database.md": OWN, "docs/how-to/freelance.md": HOSTS, "docs/how-to/go.md": PARTS,
-    "docs/how-to/install.md": OWN, "docs/how-to/java.md": PARTS, "docs/how-to/incidents.md": OWN,
+    "docs/how-to/embedded-database.md": OWN, "docs/how-to/endpoint-numbers.md": OWN,
+    "docs/how-to/freelance.md": HOSTS, "docs/how-to/go.md": PARTS,
+    "docs/how-to/install.md": OWN, "docs/how-to/java.md": PARTS,
+    "docs/how-to/incidents.md": OWN,
     "docs/how-to/kafka-source.md": BROKER, "docs/how-to/kubernetes.md": BROKER,
     "docs/how-to/lake-kubernetes.md": BROKER, "docs/how-to/lake-yarn.md": BROKER, "docs/how-to/layout.md": BROKER,
     "docs/how-to/leave-rabbitmq.md": PARTS, "docs/how-to/majordomo.md": HOSTS, "docs/how-to/move-jobs.md": OWN,
@@ -35,7 +37,7 @@ NOT_RUN = {
     "docs/reference/lake.md": PARTS, "docs/reference/log-lines.md": OWN, "docs/reference/rabbithub.md": BROKER,
     "examples/embedded-relay/README.md": BROKER, "examples/git-push-rebuilds-site/README.md": BROKER,
     "examples/publish-and-receive/README.md": PARTS, "examples/publish-in-your-transaction/README.md": PARTS,
-    "examples/request-reply/README.md": HOSTS, "sdk/README.md": PARTS,
+    "examples/request-reply/README.md": HOSTS, "examples/tasks-by-amqp/README.md": BROKER, "sdk/README.md": PARTS,
 }  # fmt: skip
 """Pages with blocks that no run executes, each with the reason."""
 

@@ -199,7 +199,18 @@ async def test_a_settlement_under_a_claim_that_is_over_changes_nothing(
         fences = [(await database.fetch(*claim))[0]["fence"] for _ in range(2)]
         late = [[1], [subscription], [fences[0]], ["delivered"], [0.0], ["delivered"], [200], [datetime.now(UTC)]]
         await database.fetch(
-            "delivery.settle", *late, *([[None]] * 2), [0.1], *([[None]] * 5), "late", [None], [None], 20, 300.0, []
+            "delivery.settle",
+            *late,
+            *([[None]] * 2),
+            [0.1],
+            *([[None]] * 5),
+            "late",
+            [None],
+            [None],
+            20,
+            300.0,
+            [],
+            [],
         )
         owed = await database.fetch("delivery.due_subscriptions")
     finally:
