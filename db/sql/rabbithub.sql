@@ -95,17 +95,21 @@ SELECT EXISTS (SELECT FROM hookwire.rabbithub_subscriptions r JOIN hookwire.subs
                WHERE r.queue_id = $2 AND r.resource_id = $1 AND r.hub_topic = $3 AND s.state = 'active');
 
 -- name: room
--- Return the consumers of the queue $1, whose messages wait as deliveries of $2, and how many messages they have. Event $3
--- counts until it is a delivery.
-SELECT count(*) FILTER (WHERE s.state = 'active' AND s.lease_until > now() AND (s.paused_until IS NULL OR s.paused_until <= now()))
-           AS consumers,
-       coalesce(sum((SELECT count(*) FROM hookwire.deliveries d WHERE d.subscription_id = s.id)), 0)
-           + (SELECT count(*) FROM (SELECT FROM hookwire.deliveries d WHERE d.subscription_id = $2 LIMIT 1000) AS w)
+-- Return how many consumers the queue $1 has, and how many messages they have or will get now. Messages of the queue wait as
+-- deliveries of $2. One that waits for its next attempt needs nobody yet. Event $3 counts until it is a delivery.
+WITH consumers AS MATERIALIZED (
+    SELECT s.id FROM hookwire.rabbithub_subscriptions r JOIN hookwire.subscriptions s ON s.id = r.subscription_id
+    WHERE r.resource_id = $1 AND s.state = 'active' AND s.lease_until > now() AND (s.paused_until IS NULL OR s.paused_until <= now())
+      AND NOT EXISTS (SELECT FROM hookwire.delivery_gates g WHERE g.subscription_id = s.id AND g.open_until > now())
+)
+SELECT (SELECT count(*) FROM consumers) AS consumers,
+       (SELECT count(*) FROM consumers c CROSS JOIN LATERAL (
+            SELECT FROM hookwire.deliveries d WHERE d.subscription_id = c.id LIMIT 1000) AS held)
+           + (SELECT count(*) FROM (
+                  SELECT FROM hookwire.deliveries d WHERE d.subscription_id = $2 AND d.due_at <= now() LIMIT 1000) AS due)
            + (SELECT count(*) FROM generate_series(0, 63) AS g(shard) CROSS JOIN LATERAL (
                   SELECT FROM hookwire.outbox o WHERE o.sink = 'webhooks' AND o.shard = g.shard AND o.id = $3 LIMIT 1) AS owed)
-           AS messages
-FROM hookwire.rabbithub_subscriptions r JOIN hookwire.subscriptions s ON s.id = r.subscription_id
-WHERE r.resource_id = $1 AND s.state <> 'deleted';
+           AS messages;
 
 -- name: accept
 INSERT INTO hookwire.intents (tenant, mode, topic, topic_url, callback, callback_host, identity, lease_seconds,

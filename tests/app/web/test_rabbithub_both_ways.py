@@ -18,7 +18,7 @@ from tests.app.assembly.test_sources import ROLES, counted
 from tests.app.conftest import ALL_ROLES, RunHub, RunningHub
 from tests.app.web.test_rabbithub import Q, X, form
 from tests.databases import Databases
-from tests.hub.callback import Callbacks, serve_callbacks
+from tests.hub.callback import Callbacks, answers, serve_callbacks
 from tests.waiting import until
 
 
@@ -226,3 +226,23 @@ async def test_subscribers_of_a_shared_queue_compete_with_its_amqp_consumers(
 
     assert (subscribed.status_code, sorted(early)) == (204, [b"early 0", b"early 1"])
     assert (sorted(mine + theirs), bool(mine), bool(theirs)) == (sorted(wanted), True, True)
+
+
+async def test_a_refused_message_of_a_shared_queue_delays_no_other(running_hub: RunHub, rabbitmq: RabbitServer) -> None:
+    """GM-10, RH-29: it waits an hour for its next attempt, and its only subscriber is free meanwhile."""
+    name = f"shared-{secrets.token_hex(4)}"
+    settings = {
+        "amqp_url": rabbitmq.url, "amqp_exchange": f"{name}-hub", "amqp_sources": f"{name}?shared=true",
+        "retry_schedule_seconds": "3600",
+    }  # fmt: skip
+    async with running_hub(ROLES, **settings) as hub, serve_callbacks() as callbacks:
+        callbacks.script[f"/cb?hub.topic={name}"] = answers(500)
+        await hub.client.put(f"{Q}/{name}")
+        await hub.client.post(f"/rabbithub/subscribe/q/{name}", data=form(callbacks, ""))
+        await counted(hub, "connected", queue=name)
+        for body in (b"refused", b"next"):
+            await hub.client.post(f"{Q}/{name}", content=body)
+        await callbacks.wait_for_posts(2)
+        bodies = [body for _, _, body in callbacks.posted]
+
+    assert bodies == [b"refused", b"next"]
