@@ -31,16 +31,20 @@ SELECT s.configured, pg_notify('hookwire_mirrors', '') FROM asked CROSS JOIN hoo
 SELECT declared_at IS NOT NULL AS is_declared, declare_problem FROM hookwire.rabbithub_resources WHERE id = $1;
 
 -- name: mirrored
--- Return the mirrored exchanges, those first that no relay has found in AMQP yet.
-SELECT r.id, r.vhost, r.name, r.exchange_type FROM hookwire.rabbithub_resources r
+-- Return the mirrored exchanges: all, or those that somebody has asked for and no relay has answered. Those with a problem are
+-- last, so that they delay no other.
+SELECT r.id, r.vhost, r.name, r.exchange_type, r.declared_at FROM hookwire.rabbithub_resources r
 WHERE r.kind = 'x' AND r.name <> '' AND coalesce(r.mirror, $1::boolean AND r.vhost = '/')
-ORDER BY r.declared_at NULLS FIRST, r.id LIMIT $2;
+  AND ($3::boolean OR (r.declared_at IS NULL AND r.declare_problem IS NULL))
+ORDER BY r.declare_problem IS NOT NULL, r.declared_at NULLS FIRST, r.id LIMIT $2;
 
 -- name: declared
--- Note that the broker has the exchange, or why it has not.
+-- Note that the broker has the exchange, or why it has not. $3: declared_at as it was read. A problem does not undo what
+-- another relay has declared since.
 UPDATE hookwire.rabbithub_resources r
 SET declared_at = CASE WHEN $2::text IS NULL THEN clock_timestamp() END, declare_problem = $2
-WHERE r.id = $1 AND (r.declared_at IS NULL OR $2::text IS NOT NULL);
+WHERE r.id = $1 AND CASE WHEN $2::text IS NULL THEN r.declared_at IS NULL
+                         ELSE r.declared_at IS NOT DISTINCT FROM $3::timestamptz END;
 
 -- name: make_source
 INSERT INTO hookwire.subscriptions (public_id, tenant, protocol, topic, callback, state)

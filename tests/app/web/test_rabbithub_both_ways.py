@@ -246,3 +246,15 @@ async def test_a_refused_message_of_a_shared_queue_delays_no_other(running_hub: 
         bodies = [body for _, _, body in callbacks.posted]
 
     assert bodies == [b"refused", b"next"]
+
+
+async def test_a_mirror_that_amqp_cannot_name_delays_no_other(running_hub: RunHub, rabbitmq: RabbitServer) -> None:
+    """GM-08: the exchange is older than the setting that mirrors it, so nobody has refused its name."""
+    name = f"both-{secrets.token_hex(4)}"
+    async with running_hub() as hub:
+        await hub.client.put(f"{X}/a(b)")
+    async with running_hub(ALL_ROLES, amqp_url=rabbitmq.url, rabbithub_mirror=True) as hub:
+        found = [(await hub.client.put(f"{X}/{one}")).status_code for one in (name, "a(b)")]
+        told = (await hub.client.put(f"{X}/a(b)")).json()["reason"]
+
+    assert (found, told[:15]) == ([201, 202], "AMQP names have")
