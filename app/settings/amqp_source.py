@@ -87,13 +87,15 @@ def route_of(text: str) -> SourceRoute:
     if given.get("shared", "true") != "true":
         raise ValueError(f"{text!r}: shared is true, or left out")
     options = {_FIELDS[name]: value for name, value in given.items()}
+    if "type" not in given and given.get("exchange", "") == given.get("rabbithub"):
+        options["exchange_type"] = ""
     route = SourceRoute(unquote(queue), **{**options, "shared": "shared" in given})  # type: ignore[arg-type]
     if route.refused not in _REFUSED:
         raise ValueError(f"{text!r}: refused is one of {', '.join(_REFUSED)}")
     names = (route.queue, route.exchange, route.binding_key, route.topic, route.rabbithub_exchange, route.vhost)
     if not route.queue or any(len(name.encode()) > _NAME_BYTES_MAX for name in names):
         raise ValueError(f"{text!r}: a queue has a name, and no name has more than {_NAME_BYTES_MAX} bytes")
-    if route.exchange_type not in _TYPES or (not route.exchange and given.keys() & {"type", "key"}):
+    if given.get("type", _TYPES[0]) not in _TYPES or (not route.exchange and given.keys() & {"type", "key"}):
         raise ValueError(f"{text!r}: type is one of {', '.join(_TYPES)}; type and key belong to an exchange")
     if not is_queue_name(route.queue) or (route.exchange and not is_exchange_name(route.exchange)):
         raise ValueError(f"{text!r}: {NAME_RULE}")

@@ -7,6 +7,7 @@ import secrets
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from urllib.parse import quote
 
 import aio_pika
@@ -187,6 +188,15 @@ async def test_three_hubs_that_share_an_exchange_make_no_loop(
     assert (set(delivered.values()), len(delivered), consumed) == ({1}, 21, wanted)
 
 
+async def has_queue(connection: aio_pika.abc.AbstractConnection, name: str) -> bool:
+    try:
+        async with connection.channel() as channel:
+            await channel.get_queue(name)
+    except aio_pika.exceptions.ChannelNotFoundEntity:
+        return False
+    return True
+
+
 async def test_subscribers_of_a_shared_queue_compete_with_its_amqp_consumers(
     running_hub: RunHub, rabbitmq: RabbitServer
 ) -> None:
@@ -196,7 +206,8 @@ async def test_subscribers_of_a_shared_queue_compete_with_its_amqp_consumers(
     async with running_hub(ROLES, **settings) as hub, serve_callbacks() as callbacks, AsyncExitStack() as stack:
         connection = await stack.enter_async_context(await aio_pika.connect(rabbitmq.url))
         channel = await stack.enter_async_context(connection.channel())
-        queue = await channel.declare_queue(name, durable=True)
+        await until(partial(has_queue, connection, name))
+        queue = await channel.get_queue(name)
         await hub.client.put(f"{Q}/{name}")
         for number in range(2):
             await hub.client.post(f"{Q}/{name}", content=b"early %d" % number)
@@ -258,3 +269,16 @@ async def test_a_mirror_that_amqp_cannot_name_delays_no_other(running_hub: RunHu
         told = (await hub.client.put(f"{X}/a(b)")).json()["reason"]
 
     assert (found, told[:15]) == ([201, 202], "AMQP names have")
+
+
+async def test_a_source_declares_an_exchange_with_the_type_that_it_has_in_rabbithub(
+    running_hub: RunHub, rabbitmq: RabbitServer
+) -> None:
+    """GM-10: it was a topic exchange in AMQP, whatever it was here; the broker refuses another type than it has."""
+    site = Site(rabbitmq)
+    async with running_hub(ROLES, **site.settings(rabbitmq)) as hub, site.channel() as channel:
+        await hub.client.put(site.endpoint, params={"amqp.exchange_type": "fanout"})
+        await counted(hub, "connected", queue=f"{site.name}.in")
+        found = await channel.declare_exchange(site.name, "fanout", durable=True)
+
+    assert found.name == site.name
