@@ -47,7 +47,8 @@ class SourceRoute:
     """A queue to read, and the topic or exchange that gets its messages.
 
     ``exchange``: the queue is bound to it by ``binding_key``; '': the existing bindings stay. ``topic``: of each event;
-    '': the routing key. ``rabbithub_exchange``: messages are published to this exchange of RabbitHub instead.
+    '': the routing key. ``exchange_type``: that of a missing exchange; '': that of RabbitHub's exchange.
+    ``rabbithub_exchange``: messages are published to this exchange of RabbitHub instead.
     ``vhost``: the virtual host of the queue, the exchange and RabbitHub's exchange; '': that of the broker's URL, and
     RabbitHub's ``/``.
 
@@ -138,6 +139,10 @@ class Intake(Protocol):
 
         Raises :class:`IntakeRefused`, :class:`IntakeUnavailable`, and :class:`IntakeBusy` for a shared queue.
         """
+        ...
+
+    async def exchange_type(self, route: SourceRoute) -> str:
+        """Return the type of RabbitHub's exchange; '' while there is none. Raises :class:`IntakeUnavailable`."""
         ...
 
     async def is_wanted(self, route: SourceRoute) -> bool:

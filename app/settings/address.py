@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from typing import Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from db.address import addresses, split_url
 from runtime.loopback import at_loopback
 
-__all__ = ["LISTEN", "address_of", "check_amqp_url", "check_database_url", "own_url"]
+__all__ = ["LISTEN", "address_of", "amqp_place", "check_amqp_url", "check_database_url", "own_url"]
 
 LISTEN: Final = at_loopback(8080)
 """The address of the HTTP API where no setting names another."""
@@ -41,6 +41,13 @@ def check_amqp_url(url: str) -> None:
         named = False
     if not named:
         raise ValueError(f"must be a URL of one server, amqp://user:secret@host:port/name; {_ESCAPES}")
+
+
+def amqp_place(url: str) -> tuple[str, int, str]:
+    """Return the host, the port and the virtual host of a checked AMQP URL, with their defaults."""
+    parts = urlsplit(url)
+    port = parts.port or (5671 if parts.scheme == "amqps" else 5672)
+    return parts.hostname or "localhost", port, unquote(parts.path[1:]) or "/"
 
 
 def check_database_url(url: str) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, Literal
 from urllib.parse import parse_qsl, unquote
 
 from pydantic import Field, SecretStr, field_validator
 
+from app.settings.address import amqp_place, check_amqp_url
 from app.settings.part import SettingsPart
 from event.topic import TopicError, is_reserved, validate_topic
-from relay.amqp.name import NAME_RULE, is_exchange_name, is_queue_name
+from relay.amqp.name import NAME_RULE, VHOST_RULE, is_exchange_name, is_queue_name, is_vhost_name
 from relay.source import SourceRoute
 
-__all__ = ["AmqpSourceSettings", "route_of"]
+__all__ = ["AmqpSourceSettings", "check_broker", "route_of"]
 
 _FIELDS: Final = {
     "exchange": "exchange",
@@ -70,8 +72,8 @@ class AmqpSourceSettings(SettingsPart):
     @field_validator("amqp_source_url")
     @classmethod
     def _check_source_url(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not value.get_secret_value().startswith(("amqp://", "amqps://")):
-            raise ValueError("begins with amqp:// or amqps://")
+        if value is not None:
+            check_amqp_url(value.get_secret_value())
         return value
 
 
@@ -85,21 +87,43 @@ def route_of(text: str) -> SourceRoute:
     if given.get("shared", "true") != "true":
         raise ValueError(f"{text!r}: shared is true, or left out")
     options = {_FIELDS[name]: value for name, value in given.items()}
+    if "type" not in given and given.get("exchange", "") == given.get("rabbithub"):
+        options["exchange_type"] = ""
     route = SourceRoute(unquote(queue), **{**options, "shared": "shared" in given})  # type: ignore[arg-type]
     if route.refused not in _REFUSED:
         raise ValueError(f"{text!r}: refused is one of {', '.join(_REFUSED)}")
     names = (route.queue, route.exchange, route.binding_key, route.topic, route.rabbithub_exchange, route.vhost)
     if not route.queue or any(len(name.encode()) > _NAME_BYTES_MAX for name in names):
         raise ValueError(f"{text!r}: a queue has a name, and no name has more than {_NAME_BYTES_MAX} bytes")
-    if route.exchange_type not in _TYPES or (not route.exchange and given.keys() & {"type", "key"}):
+    if given.get("type", _TYPES[0]) not in _TYPES or (not route.exchange and given.keys() & {"type", "key"}):
         raise ValueError(f"{text!r}: type is one of {', '.join(_TYPES)}; type and key belong to an exchange")
     if not is_queue_name(route.queue) or (route.exchange and not is_exchange_name(route.exchange)):
         raise ValueError(f"{text!r}: {NAME_RULE}")
+    if not is_vhost_name(route.vhost):
+        raise ValueError(f"{text!r}: {VHOST_RULE}")
+    if route.vhost == "/":
+        raise ValueError(f"{text!r}: vhost is another virtual host than the URL's; the URL names /")
     if (bool(route.topic), bool(route.rabbithub_exchange), route.shared).count(True) > 1:
         raise ValueError(f"{text!r}: topic, rabbithub and shared exclude each other")
     if route.topic:
         _check_topic(text, route.topic)
     return route
+
+
+def check_broker(sources: Sequence[str], url: str | None, *, is_of_sink: bool) -> None:
+    """Raise ValueError for a source that is impossible at its broker.
+
+    ``url`` is where the sources are read; ``is_of_sink``: the AMQP sink publishes there.
+    """
+    for text in sources:
+        route = route_of(text)
+        if url is not None and route.vhost == amqp_place(url)[2]:
+            raise ValueError(
+                f"HOOKWIRE_AMQP_SOURCES: {text!r}: the broker's URL names this virtual host; leave vhost out"
+            )
+        if route.shared and not is_of_sink:
+            needs = "shared=true needs HOOKWIRE_AMQP_URL, with host, port and virtual host of the source's broker"
+            raise ValueError(f"HOOKWIRE_AMQP_SOURCES: {text!r}: {needs}")
 
 
 def _check_topic(text: str, topic: str) -> None:

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from pydantic import ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from app.settings.access import AccessSettings
-from app.settings.address import LISTEN, address_of, check_amqp_url
-from app.settings.amqp_source import AmqpSourceSettings, route_of
+from app.settings.address import LISTEN, address_of, amqp_place, check_amqp_url
+from app.settings.amqp_source import AmqpSourceSettings, check_broker, route_of
 from app.settings.chat import ChatSettings
 from app.settings.database import DatabaseSettings
 from app.settings.file import PREFIX, SettingsFile, SettingsRefused, is_foreign, read_file, unknown_variables
@@ -331,6 +331,9 @@ class Settings(
             raise ValueError("failpoints are refused in production")
         if self.profile == "production" and self.access == "open":
             raise ValueError("access=open is refused in production: set keys, or proxy where a proxy authenticates")
+        source_url = self.amqp_source_url or self.amqp_url
+        url = None if source_url is None else source_url.get_secret_value()
+        check_broker(self.amqp_sources, url, is_of_sink=self._sources_are_of_sink)
         return self
 
     @property
@@ -366,8 +369,14 @@ class Settings(
 
     def sources_of_sink(self) -> list[SourceRoute]:
         """Return the AMQP sources that read the sink's broker."""
-        has_sink = self.amqp_url is not None and self.amqp_source_url in (None, self.amqp_url)
-        return [route_of(text) for text in self.amqp_sources] if has_sink else []
+        return [route_of(text) for text in self.amqp_sources] if self._sources_are_of_sink else []
+
+    @property
+    def _sources_are_of_sink(self) -> bool:
+        if self.amqp_url is None or self.amqp_source_url is None:
+            return self.amqp_url is not None
+        urls = self.amqp_url, self.amqp_source_url
+        return len({amqp_place(url.get_secret_value()) for url in urls}) == 1
 
     @property
     def reads_sources(self) -> bool:

@@ -31,16 +31,20 @@ SELECT s.configured, pg_notify('hookwire_mirrors', '') FROM asked CROSS JOIN hoo
 SELECT declared_at IS NOT NULL AS is_declared, declare_problem FROM hookwire.rabbithub_resources WHERE id = $1;
 
 -- name: mirrored
--- Return the mirrored exchanges, those first that no relay has found in AMQP yet.
-SELECT r.id, r.vhost, r.name, r.exchange_type FROM hookwire.rabbithub_resources r
+-- Return the mirrored exchanges: all, or those that somebody has asked for and no relay has answered. Those with a problem are
+-- last, so that they delay no other.
+SELECT r.id, r.vhost, r.name, r.exchange_type, r.declared_at FROM hookwire.rabbithub_resources r
 WHERE r.kind = 'x' AND r.name <> '' AND coalesce(r.mirror, $1::boolean AND r.vhost = '/')
-ORDER BY r.declared_at NULLS FIRST, r.id LIMIT $2;
+  AND ($3::boolean OR (r.declared_at IS NULL AND r.declare_problem IS NULL))
+ORDER BY r.declare_problem IS NOT NULL, r.declared_at NULLS FIRST, r.id LIMIT $2;
 
 -- name: declared
--- Note that the broker has the exchange, or why it has not.
+-- Note that the broker has the exchange, or why it has not. $3: declared_at as it was read. A problem does not undo what
+-- another relay has declared since.
 UPDATE hookwire.rabbithub_resources r
 SET declared_at = CASE WHEN $2::text IS NULL THEN clock_timestamp() END, declare_problem = $2
-WHERE r.id = $1 AND (r.declared_at IS NULL OR $2::text IS NOT NULL);
+WHERE r.id = $1 AND CASE WHEN $2::text IS NULL THEN r.declared_at IS NULL
+                         ELSE r.declared_at IS NOT DISTINCT FROM $3::timestamptz END;
 
 -- name: make_source
 INSERT INTO hookwire.subscriptions (public_id, tenant, protocol, topic, callback, state)
@@ -95,17 +99,21 @@ SELECT EXISTS (SELECT FROM hookwire.rabbithub_subscriptions r JOIN hookwire.subs
                WHERE r.queue_id = $2 AND r.resource_id = $1 AND r.hub_topic = $3 AND s.state = 'active');
 
 -- name: room
--- Return the consumers of the queue $1, whose messages wait as deliveries of $2, and how many messages they have. Event $3
--- counts until it is a delivery.
-SELECT count(*) FILTER (WHERE s.state = 'active' AND s.lease_until > now() AND (s.paused_until IS NULL OR s.paused_until <= now()))
-           AS consumers,
-       coalesce(sum((SELECT count(*) FROM hookwire.deliveries d WHERE d.subscription_id = s.id)), 0)
-           + (SELECT count(*) FROM (SELECT FROM hookwire.deliveries d WHERE d.subscription_id = $2 LIMIT 1000) AS w)
+-- Return how many consumers the queue $1 has, and how many messages they have or will get now. Messages of the queue wait as
+-- deliveries of $2. One that waits for its next attempt needs nobody yet. Event $3 counts until it is a delivery.
+WITH consumers AS MATERIALIZED (
+    SELECT s.id FROM hookwire.rabbithub_subscriptions r JOIN hookwire.subscriptions s ON s.id = r.subscription_id
+    WHERE r.resource_id = $1 AND s.state = 'active' AND s.lease_until > now() AND (s.paused_until IS NULL OR s.paused_until <= now())
+      AND NOT EXISTS (SELECT FROM hookwire.delivery_gates g WHERE g.subscription_id = s.id AND g.open_until > now())
+)
+SELECT (SELECT count(*) FROM consumers) AS consumers,
+       (SELECT count(*) FROM consumers c CROSS JOIN LATERAL (
+            SELECT FROM hookwire.deliveries d WHERE d.subscription_id = c.id LIMIT 1000) AS held)
+           + (SELECT count(*) FROM (
+                  SELECT FROM hookwire.deliveries d WHERE d.subscription_id = $2 AND d.due_at <= now() LIMIT 1000) AS due)
            + (SELECT count(*) FROM generate_series(0, 63) AS g(shard) CROSS JOIN LATERAL (
                   SELECT FROM hookwire.outbox o WHERE o.sink = 'webhooks' AND o.shard = g.shard AND o.id = $3 LIMIT 1) AS owed)
-           AS messages
-FROM hookwire.rabbithub_subscriptions r JOIN hookwire.subscriptions s ON s.id = r.subscription_id
-WHERE r.resource_id = $1 AND s.state <> 'deleted';
+           AS messages;
 
 -- name: accept
 INSERT INTO hookwire.intents (tenant, mode, topic, topic_url, callback, callback_host, identity, lease_seconds,

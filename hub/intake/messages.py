@@ -87,6 +87,16 @@ class EventIntake:
         is_repeat = accepted and all(one.replayed for one in accepted)
         return IntakeResult("repeated" if is_repeat else "stored", message.left_out)
 
+    async def exchange_type(self, route: SourceRoute) -> str:
+        """Return the type of RabbitHub's exchange; '' while there is none. Raises ``IntakeUnavailable``."""
+        try:
+            resource = await find(self._hub, Place(route.vhost or "/", "x", route.rabbithub_exchange))
+        except FormRefused:
+            return ""
+        except DatabaseError as error:
+            raise IntakeUnavailable(str(error)) from error
+        return resource.exchange_type or ""
+
     async def is_wanted(self, route: SourceRoute) -> bool:
         """Return whether anybody subscribes to a shared queue; raises ``IntakeUnavailable``."""
         try:

@@ -17,7 +17,7 @@ from hub.acceptance import Hub
 from hub.form import FormRefused
 from hub.rabbithub.exchange import queue_topic
 from hub.rabbithub.place import Place, Resource
-from relay.amqp.name import NAME_RULE, is_exchange_name
+from relay.amqp.name import NAME_RULE, VHOST_RULE, is_exchange_name, is_vhost_name
 
 __all__ = ["await_declaration", "check_mirror", "ensure_topic", "is_shared", "set_mirror", "shared_topic"]
 
@@ -41,6 +41,8 @@ def check_mirror(hub: Hub, place: Place, mirror: bool | None) -> None:
         raise FormRefused(400, "amqp.mirror", f"is impossible with this name: {NAME_RULE}")
     if mirror and not place.vhost.isprintable():
         raise FormRefused(400, "amqp.mirror", "is impossible in this virtual host: its name is printable text")
+    if mirror and not is_vhost_name(place.vhost):
+        raise FormRefused(400, "amqp.mirror", f"is impossible in this virtual host: {VHOST_RULE}")
 
 
 async def set_mirror(hub: Hub, resource: Resource, mirror: bool | None) -> None:

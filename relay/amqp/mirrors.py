@@ -7,6 +7,7 @@ after some seconds; its bindings are not, because the broker has forgotten them.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -18,6 +19,7 @@ from relay.amqp.closing import Closing
 from relay.amqp.connection_check import connect
 from relay.amqp.error import line_of, translated
 from relay.amqp.link import close_in_time
+from relay.amqp.name import NAME_RULE, is_exchange_name
 from relay.amqp.options import AmqpOptions
 from relay.amqp.topology import declare_missing
 from relay.sink import SinkUnavailable
@@ -46,25 +48,35 @@ class Mirrors(Periodic):
         self._database = database
         self._options = options
         self._by_default = by_default
+        self._sweep_at = 0.0
         self._trouble = Trouble("amqp_mirrors_wait", "amqp_mirrors_go_on")
 
     def failed(self, error: Exception) -> None:
         """Report that the database did not answer."""
         self._trouble.tell(error)
 
+    def pause_seconds(self) -> float:
+        """Return the time until all exchanges are looked for again."""
+        return max(self._sweep_at - time.monotonic(), 0.0)
+
     async def once(self) -> None:
-        """Look for each mirrored exchange in AMQP, and declare those that are missing."""
-        rows = await self._database.fetch("rabbithub.mirrored", self._by_default, _EXCHANGES_MAX)
+        """Look for mirrored exchanges in AMQP, and declare those that are missing. After a notification before the next
+        sweep, these are only those that somebody has asked for.
+        """
+        is_sweep = time.monotonic() >= self._sweep_at
+        if is_sweep:
+            self._sweep_at = time.monotonic() + _ROUND_SECONDS
+        rows = await self._database.fetch("rabbithub.mirrored", self._by_default, _EXCHANGES_MAX, is_sweep)
         of_vhost: dict[str, list[Row]] = {}
         for row in rows:
             of_vhost.setdefault(row["vhost"], []).append(row)
         problem = None
         for vhost, of_it in of_vhost.items():
             problem = await self._declare_all(vhost, of_it) or problem
-        if problem is None:
-            self._trouble.over()
-        else:
+        if problem is not None:
             self._trouble.tell(problem)
+        elif is_sweep:
+            self._trouble.over()
 
     async def _declare_all(self, vhost: str, rows: Sequence[Row]) -> Exception | None:
         """Declare the exchanges of one virtual host. Return why that was not possible."""
@@ -74,21 +86,31 @@ class Mirrors(Periodic):
         except SinkUnavailable as error:
             end_if_cancelled()
             for row in rows:
-                await self._database.execute("rabbithub.declared", row["id"], line_of(str(error)))
+                await self._note(row, line_of(str(error)))
             return error
+        problem = None
         try:
             for row in rows:
-                await self._database.execute("rabbithub.declared", row["id"], await _declare(connection, row))
-        except SinkUnavailable as error:
-            end_if_cancelled()
-            return error
+                try:
+                    await self._note(row, await _declare(connection, row))
+                except SinkUnavailable as error:
+                    end_if_cancelled()
+                    problem = error
+                    await self._note(row, line_of(str(error)))
+                if connection.is_closed:
+                    break
         finally:
             await close_in_time(connection)
-        return None
+        return problem
+
+    async def _note(self, row: Row, problem: str | None) -> None:
+        await self._database.execute("rabbithub.declared", row["id"], problem, row["declared_at"])
 
 
 async def _declare(connection: AbstractConnection, row: Row) -> str | None:
     """Declare an exchange if it is missing. Return the broker's reason if it refuses. Raise SinkUnavailable."""
+    if not is_exchange_name(row["name"]):
+        return NAME_RULE
 
     async def exchange(channel: AbstractChannel, passive: bool) -> None:
         await channel.declare_exchange(row["name"], row["exchange_type"], durable=True, passive=passive)

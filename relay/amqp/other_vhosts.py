@@ -73,6 +73,15 @@ class OtherVhosts:
             return self._links[vhost]
 
     async def _opened(self, vhost: str) -> Link:
+        """Open a link in the time of one confirmation, because the records of other virtual hosts wait meanwhile."""
+        seconds = self._options.publish_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._prepared(vhost)
+        except TimeoutError as error:
+            raise SinkUnavailable(f"it was not usable within {seconds:g} s") from error
+
+    async def _prepared(self, vhost: str) -> Link:
         link = await Link.connect(self._options.in_vhost(vhost), self._suspects.setdefault(vhost, Suspects()))
         try:
             await link.take_lock(self._lock)

@@ -11,12 +11,15 @@ The source holds at most ``prefetch`` messages. If a connection is lost, or the 
 unacknowledged messages again. A message id that is stored already causes no second event (`hub.intake`); a message
 without an id may become two events.
 
-A queue that is shared with AMQP's consumers is consumed while it has a subscriber, one message at a time.
+A queue that is shared with AMQP's consumers is declared at the start. It is consumed while it has a subscriber, one
+message at a time.
 
 Messages of one key are stored one after the other, in the order of the queue. Other messages continue meanwhile.
 
 Somebody may delete the exchange, and nothing tells the source. So every few seconds it looks for the exchange, declares
 a missing one, and binds the queue again.
+
+The type of an exchange that RabbitHub has, too, is RabbitHub's. Until that is known, only an existing one is bound.
 
 A missing queue is declared as durable. An existing queue is not changed. A refused message is kept in the queue
 ``<queue>.refused`` (:mod:`relay.amqp.refused_queue`). While that queue is missing and cannot be declared, the hub's
@@ -29,6 +32,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -141,8 +145,12 @@ class AmqpSource:
     async def run(self) -> None:
         """Consume until stopped."""
         seconds, seconds_max = _PAUSE_SECONDS
+        is_declared = not self._route.shared
         while not self._stopping.is_set():
             try:
+                if not is_declared:
+                    await self._declare_shared()
+                    is_declared = True
                 if self._route.shared and not await self._intake.is_wanted(self._route):
                     await pause(self._stopping, _UNWANTED_SECONDS)
                     continue
@@ -157,16 +165,28 @@ class AmqpSource:
             await pause(self._stopping, seconds)
             seconds = min(seconds * 2, seconds_max)
 
+    async def _declare_shared(self) -> None:
+        """Declare the queue, because what is POSTed waits there for a consumer. Raise SinkUnavailable."""
+        queue = self._route.queue
+        async with _connected(self._options, f"hookwire source {queue}") as connection:
+            with translated(f"cannot declare the AMQP queue {queue}"):
+                async with asyncio.timeout(_ANSWER_SECONDS):
+                    await _declare(connection, self._route)
+        end_if_cancelled()
+        self._trouble.over(queue=queue)
+
     async def _consume(self) -> None:
         """Consume on one connection until stopped. Raise SinkUnavailable, or _ConsumerLost after it was consumed."""
-        queue = self._route.queue
+        queue, route = self._route.queue, self._route
+        if not route.exchange_type:
+            route = replace(route, exchange_type=await self._intake.exchange_type(route))
         async with _connected(self._options, f"hookwire source {queue}") as connection:
             refused = RefusedQueue(connection, queue)
             session = self._session = _Session(self._take, refused)
             connection.close_callbacks.add(lambda _, error=None: session.end(error))
             with translated(f"cannot consume the AMQP queue {queue}"):
                 async with asyncio.timeout(_ANSWER_SECONDS):
-                    is_bound = await _declare(connection, self._route)
+                    is_bound = await _declare(connection, route)
                     channel = connection.channel()
                     channel.close_callbacks.add(lambda _, error=None: session.end(error))
                     await channel.initialize()
@@ -182,7 +202,7 @@ class AmqpSource:
                     session.end()
                 async with TaskGroup() as tasks:
                     if is_bound:
-                        tasks.create_task(self._keep_bound(connection, session))
+                        tasks.create_task(self._keep_bound(connection, session, route))
                     await session.run(self._read)
             finally:
                 self._session = None
@@ -190,8 +210,11 @@ class AmqpSource:
             if not self._stopping.is_set() and not session.is_unwanted:
                 raise _ConsumerLost(f"the AMQP queue {queue} is no longer consumed: {session.reason}")
 
-    async def _keep_bound(self, connection: AbstractConnection, session: _Session) -> None:
-        """Look for the exchange, and bind the queue again, until the session ends."""
+    async def _keep_bound(self, connection: AbstractConnection, session: _Session, route: SourceRoute) -> None:
+        """Look for the exchange, and bind the queue again, until the session ends. A failure does not end it: messages
+        that are in the queue go on.
+        """
+        has_failed = False
         while True:
             await pause(session.ended, _BIND_SECONDS)
             if session.ended.is_set():
@@ -199,10 +222,17 @@ class AmqpSource:
             try:
                 with translated(f"cannot bind the AMQP queue {self._route.queue}"):
                     async with asyncio.timeout(_ANSWER_SECONDS):
-                        await _bind(connection, self._route)
+                        await _bind(connection, route)
             except SinkUnavailable as error:
                 end_if_cancelled()
-                session.end(error)
+                if connection.is_closed:
+                    session.end(error)
+                self._trouble.tell(error, queue=route.queue)
+                has_failed = True
+            else:
+                if has_failed:
+                    self._trouble.over(queue=route.queue)
+                has_failed = False
 
     def _read(self, message: AbstractIncomingMessage) -> SourceMessage | IntakeRefused:
         try:
@@ -369,13 +399,16 @@ async def _declare(connection: AbstractConnection, route: SourceRoute) -> bool:
 
 
 async def _bind(connection: AbstractConnection, route: SourceRoute) -> bool:
-    """Declare a missing exchange, and bind the queue. Return False for a user who may not bind.
+    """Declare a missing exchange of a known type, and bind the queue. Return False for a user who may not bind.
 
     That user may have a queue that is bound already; the protocol cannot tell.
     """
 
     async def exchange(channel: AbstractChannel, passive: bool) -> None:
-        await channel.declare_exchange(route.exchange, route.exchange_type, durable=True, passive=passive)
+        is_known = bool(route.exchange_type)
+        await channel.declare_exchange(
+            route.exchange, route.exchange_type or "topic", durable=True, passive=passive or not is_known
+        )
 
     await declare_missing(connection, exchange)
     try:

@@ -217,8 +217,38 @@ async def test_settings_of_a_topic_that_would_bring_back_its_events_are_refused(
 
 @pytest.mark.parametrize("text", ["", "?topic=t", "q?odd=1", "q?topic=t&topic=u", "q?key=k", "q?exchange=e&type=odd",
                                   "q?topic=t&rabbithub=x", f"{'q' * 241}", "q?topic=a..b", "q?topic=t,x",
-                                  "q?topic=hookwire.x", "tür", "q?exchange=a(b)", "q?nonsense"])  # fmt: skip
+                                  "q?topic=hookwire.x", "tür", "q?exchange=a(b)", "q?vhost=.", "q?vhost=..",
+                                  "q?vhost=a%252Fb", "q?vhost=/", "q?nonsense"])  # fmt: skip
 def test_a_source_that_is_none_is_refused(text: str) -> None:
     """FM-03."""
     with pytest.raises(ValueError, match=re.escape(repr(text)) if "?nonsense" not in text else "bad query field"):
         route_of(text)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_same"),
+    [
+        ("amqp://reader:secret@HERE:5672/%2F", True),
+        ("amqp://here", True),
+        ("amqp://here/other", False),
+        ("amqp://here:5673/", False),
+        ("amqp://there/", False),
+    ],
+)
+def test_a_source_of_the_sinks_broker_is_known_by_its_place(url: str, is_same: bool) -> None:
+    """GM-10: another user or spelling turned one exchange both ways into a loop."""
+    read = Settings(amqp_url="amqp://guest:guest@here/", amqp_source_url=url, amqp_sources="q")  # type: ignore[arg-type]
+    assert bool(read.sources_of_sink()) == is_same
+
+
+@pytest.mark.parametrize(
+    ("source", "url", "reason"),
+    [
+        ("q?shared=true", "amqp://there/", "shared=true needs HOOKWIRE_AMQP_URL"),
+        ("q?vhost=eu", "amqp://here/eu", "leave vhost out"),
+    ],
+)
+def test_a_source_that_its_broker_makes_impossible_is_refused(source: str, url: str, reason: str) -> None:
+    """GM-10."""
+    with pytest.raises(ValueError, match=reason):
+        Settings(amqp_url="amqp://here/", amqp_source_url=url, amqp_sources=source)  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ import secrets
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from urllib.parse import quote
 
 import aio_pika
@@ -18,7 +19,7 @@ from tests.app.assembly.test_sources import ROLES, counted
 from tests.app.conftest import ALL_ROLES, RunHub, RunningHub
 from tests.app.web.test_rabbithub import Q, X, form
 from tests.databases import Databases
-from tests.hub.callback import Callbacks, serve_callbacks
+from tests.hub.callback import Callbacks, answers, serve_callbacks
 from tests.waiting import until
 
 
@@ -187,6 +188,15 @@ async def test_three_hubs_that_share_an_exchange_make_no_loop(
     assert (set(delivered.values()), len(delivered), consumed) == ({1}, 21, wanted)
 
 
+async def has_queue(connection: aio_pika.abc.AbstractConnection, name: str) -> bool:
+    try:
+        async with connection.channel() as channel:
+            await channel.get_queue(name)
+    except aio_pika.exceptions.ChannelNotFoundEntity:
+        return False
+    return True
+
+
 async def test_subscribers_of_a_shared_queue_compete_with_its_amqp_consumers(
     running_hub: RunHub, rabbitmq: RabbitServer
 ) -> None:
@@ -196,7 +206,8 @@ async def test_subscribers_of_a_shared_queue_compete_with_its_amqp_consumers(
     async with running_hub(ROLES, **settings) as hub, serve_callbacks() as callbacks, AsyncExitStack() as stack:
         connection = await stack.enter_async_context(await aio_pika.connect(rabbitmq.url))
         channel = await stack.enter_async_context(connection.channel())
-        queue = await channel.declare_queue(name, durable=True)
+        await until(partial(has_queue, connection, name))
+        queue = await channel.get_queue(name)
         await hub.client.put(f"{Q}/{name}")
         for number in range(2):
             await hub.client.post(f"{Q}/{name}", content=b"early %d" % number)
@@ -226,3 +237,48 @@ async def test_subscribers_of_a_shared_queue_compete_with_its_amqp_consumers(
 
     assert (subscribed.status_code, sorted(early)) == (204, [b"early 0", b"early 1"])
     assert (sorted(mine + theirs), bool(mine), bool(theirs)) == (sorted(wanted), True, True)
+
+
+async def test_a_refused_message_of_a_shared_queue_delays_no_other(running_hub: RunHub, rabbitmq: RabbitServer) -> None:
+    """GM-10, RH-29: it waits an hour for its next attempt, and its only subscriber is free meanwhile."""
+    name = f"shared-{secrets.token_hex(4)}"
+    settings = {
+        "amqp_url": rabbitmq.url, "amqp_exchange": f"{name}-hub", "amqp_sources": f"{name}?shared=true",
+        "retry_schedule_seconds": "3600",
+    }  # fmt: skip
+    async with running_hub(ROLES, **settings) as hub, serve_callbacks() as callbacks:
+        callbacks.script[f"/cb?hub.topic={name}"] = answers(500)
+        await hub.client.put(f"{Q}/{name}")
+        await hub.client.post(f"/rabbithub/subscribe/q/{name}", data=form(callbacks, ""))
+        await counted(hub, "connected", queue=name)
+        for body in (b"refused", b"next"):
+            await hub.client.post(f"{Q}/{name}", content=body)
+        await callbacks.wait_for_posts(2)
+        bodies = [body for _, _, body in callbacks.posted]
+
+    assert bodies == [b"refused", b"next"]
+
+
+async def test_a_mirror_that_amqp_cannot_name_delays_no_other(running_hub: RunHub, rabbitmq: RabbitServer) -> None:
+    """GM-08: the exchange is older than the setting that mirrors it, so nobody has refused its name."""
+    name = f"both-{secrets.token_hex(4)}"
+    async with running_hub() as hub:
+        await hub.client.put(f"{X}/a(b)")
+    async with running_hub(ALL_ROLES, amqp_url=rabbitmq.url, rabbithub_mirror=True) as hub:
+        found = [(await hub.client.put(f"{X}/{one}")).status_code for one in (name, "a(b)")]
+        told = (await hub.client.put(f"{X}/a(b)")).json()["reason"]
+
+    assert (found, told[:15]) == ([201, 202], "AMQP names have")
+
+
+async def test_a_source_declares_an_exchange_with_the_type_that_it_has_in_rabbithub(
+    running_hub: RunHub, rabbitmq: RabbitServer
+) -> None:
+    """GM-10: it was a topic exchange in AMQP, whatever it was here; the broker refuses another type than it has."""
+    site = Site(rabbitmq)
+    async with running_hub(ROLES, **site.settings(rabbitmq)) as hub, site.channel() as channel:
+        await hub.client.put(site.endpoint, params={"amqp.exchange_type": "fanout"})
+        await counted(hub, "connected", queue=f"{site.name}.in")
+        found = await channel.declare_exchange(site.name, "fanout", durable=True)
+
+    assert found.name == site.name

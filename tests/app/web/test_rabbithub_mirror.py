@@ -86,13 +86,14 @@ async def test_the_setting_mirrors_each_exchange_that_does_not_say_otherwise(
         elsewhere = await hub.sql("SELECT sinks FROM hookwire.topics WHERE amqp_exchange_type IS NULL")
         refused = await statuses(
             hub.client.put(f"{X}/x?amqp.mirror=yes"), hub.client.put(f"{Q}/q?amqp.mirror=true"),
+            hub.client.put("/rabbithub/a%252Fb/endpoint/x/x?amqp.mirror=true"),
         )  # fmt: skip
 
     place = (name, "fanout", "k")
     assert [(sorted(sinks), *there) for sinks, *there in routes] == [
         (["amqp", "webhooks"], *place), (["webhooks"], *place), (["amqp", "webhooks"], *place),
     ]  # fmt: skip
-    assert ((["webhooks"],) in elsewhere, refused) == (True, [400, 400])
+    assert ((["webhooks"],) in elsewhere, refused) == (True, [400, 400, 400])
 
 
 @pytest.mark.parametrize("by_setting", [False, True])

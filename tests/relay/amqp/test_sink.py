@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ import aio_pika
 import pytest
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 
+from relay.amqp.other_vhosts import OtherVhosts
 from relay.amqp.sink import AmqpOptions, AmqpSink
 from relay.record import Record
 from relay.sink import Batch, Receipt, Refusal, SinkUnavailable, Term
@@ -553,3 +555,41 @@ def test_unsafe_options_are_refused(unsafe: dict[str, object]):
     """SC-03, SC-04."""
     with pytest.raises(ValueError, match="AMQP"):
         AmqpOptions(**{"url": "amqps://broker/", "incarnation": "abcdefgh", **unsafe})  # type: ignore[arg-type]
+
+
+async def test_a_virtual_host_without_permission_holds_its_own_records_and_comes_back(broker: Broker) -> None:
+    """GM-10: the other virtual host goes on meanwhile."""
+    vhosts = [f"{broker.name}-{name}" for name in ("a", "b")]
+    allow = ("set_permissions", "-p", vhosts[0], "guest", ".*", ".*", ".*")
+    for vhost in vhosts:
+        await asyncio.to_thread(broker.server.ctl, "add_vhost", vhost)
+        await asyncio.to_thread(broker.server.ctl, *allow[:2], vhost, *allow[3:])
+        connection = await aio_pika.connect(broker.server.url.rstrip("/") + f"/{vhost}")
+        async with connection, connection.channel() as channel:
+            await (await channel.declare_queue("q", durable=True)).bind("amq.fanout")
+
+    def batch(first: int) -> list[Record]:
+        place = {"amqp_exchange": "amq.fanout", "amqp_exchange_type": "fanout", "amqp_routing_key": ""}
+        return [record(first + n, topic=vhost, amqp_vhost=vhost, **place) for n, vhost in enumerate(vhosts)]
+
+    async with opened(broker.sink()) as sink:
+        before = await send(sink, batch(1))
+        await asyncio.to_thread(broker.server.ctl, "clear_permissions", "-p", vhosts[0], "guest")
+        await asyncio.to_thread(broker.server.ctl, "close_all_connections", "--vhost", vhosts[0], "gone")
+        without = await send(sink, batch(3))
+        await asyncio.to_thread(broker.server.ctl, *allow)
+        after = await send(sink, batch(5))
+
+    ids = [[one.id for one in receipt.acknowledged] for receipt in (before, without, after)]
+    assert (ids, refusals(without)) == ([[1, 2], [4], [5, 6]], [(3, "topic", "vhost_unavailable")])
+
+
+async def test_a_virtual_host_that_does_not_answer_holds_up_the_others_for_one_confirmation() -> None:
+    """GM-10: a connection may take a minute, and the lock as long again."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"amqp://127.0.0.1:{silent.getsockname()[1]}/"
+        options = AmqpOptions(url, "abcdefgh", publish_seconds=0.2, connect_seconds=1.0)
+        vhosts = OtherVhosts(options)
+        refusal = await vhosts.publish("v", record(1), aio_pika.Message(b""), "", alone=True, seconds=1.0)
+
+    assert refusal == Refusal(record(1), "topic", "vhost_unavailable", "virtual host v: it was not usable within 0.2 s")

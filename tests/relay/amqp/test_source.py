@@ -40,6 +40,9 @@ class Recorder:
     closed: bool = False
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
+    async def exchange_type(self, route: SourceRoute) -> str:
+        return ""
+
     async def is_wanted(self, route: SourceRoute) -> bool:
         return True
 

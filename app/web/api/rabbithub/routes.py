@@ -251,7 +251,7 @@ async def _subscribe(hub: Hub, call: _Call) -> Response:
         raise FormRefused(403, "", "the default exchange takes no subscription: subscribe to a queue")
     queue = await bound_queue(hub, resource, wish)
     if queue is not None:
-        if is_shared(hub, queue.place):
+        if wish.mode is Mode.SUBSCRIBE and is_shared(hub, queue.place):
             raise FormRefused(409, "", "the queue is AMQP's, too: bind it there")
         await (bind if wish.mode is Mode.SUBSCRIBE else unbind)(hub, resource, queue, wish.hub_topic)
         return Response(status_code=204)
