@@ -18,21 +18,21 @@ from typing import Final
 
 from runtime.port import free_port
 
-__all__ = ["COMMANDS_MAX", "LINE", "application", "commands", "walk"]
+__all__ = ["COMMANDS_MAX", "LEFT_RUNNING", "LINE", "application", "commands", "walk"]
 
 _ROOT: Final = Path(__file__).parents[1]
 _README: Final = _ROOT / "README.md"
 _SECONDS_MAX: Final = 900.0
-_LEFT_RUNNING: Final = "# leave it running"
+LEFT_RUNNING: Final = "# leave it running"
 COMMANDS_MAX: Final = 6
 LINE: Final = "orders.created ada {'order': 1}"
 
 
-def commands() -> list[str]:
-    """Return the commands of the README, a line each."""
-    part = _README.read_text().partition("## From Python alone\n")[2].partition("\n## ")[0]
+def commands(title: str = "From Python alone") -> list[str]:
+    """Return the commands of this part of the README, a line each."""
+    part = _README.read_text("utf-8").partition(f"## {title}\n")[2].partition("\n## ")[0]
     blocks = re.findall(r"^```sh\n(.*?)^```", part, re.MULTILINE | re.DOTALL)
-    return [line for block in blocks for line in block.splitlines() if line]
+    return [line for block in blocks for line in block.replace("\\\n", " ").splitlines() if line]
 
 
 def application() -> str:
@@ -54,7 +54,7 @@ def walk(folder: Path, python: str, dist: Path) -> str:
         running: list[_Running] = []
         for command in commands():
             words = command.partition("#")[0].strip().replace("8000", app).replace("python3 ", f"{python} ")
-            if _LEFT_RUNNING in command:
+            if LEFT_RUNNING in command:
                 running.append(stack.enter_context(_Running(words, folder, kept | own)))
                 running[-1].line_with("://127.0.0.1:")  # both say where they are, as soon as they answer
                 continue

@@ -19,6 +19,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
+from scripts import newcomer
 from scripts.images.container import Container, running
 from scripts.images.image import Image
 from scripts.images.network import Network, open_network
@@ -26,16 +27,12 @@ from scripts.images.network import Network, open_network
 __all__ = ["COMMANDS_MAX", "commands", "walk"]
 
 COMMANDS_MAX: Final = 5
-_README: Final = Path(__file__).parents[2] / "README.md"
-_LEFT_RUNNING: Final = "# leave it running"
 _SECONDS_MAX: Final = 180.0
 
 
 def commands() -> list[str]:
     """Return the commands of the README, a line each."""
-    part = _README.read_text("utf-8").partition("## From the image alone\n")[2].partition("\n## ")[0]
-    blocks = re.findall(r"^```sh\n(.*?)^```", part, re.MULTILINE | re.DOTALL)
-    return [line for block in blocks for line in block.replace("\\\n", " ").splitlines() if line]
+    return newcomer.commands("From the image alone")
 
 
 def walk(image: Image) -> str:
@@ -48,7 +45,7 @@ def walk(image: Image) -> str:
         for line in commands():
             if (found := re.fullmatch(r"export (\w+)=\$\((.*)\)", line)) is not None:
                 machine.variables[found[1]] = machine.run(found[2])
-            elif _LEFT_RUNNING in line:
+            elif newcomer.LEFT_RUNNING in line:
                 machine.leave_running(line.partition("#")[0])
             else:
                 machine.run(line)
