@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from typing import Final
 
 from app.maintenance.entry_walk import EntryWalk
+from app.verdict.grain import KEPT
 from db.pool import Database
 
 __all__ = ["Rollups"]
 
 _ENTRIES: Final = 100  # of up to 1,000 attempts each, in one statement
 _PURGED: Final = 5_000  # in one statement
-_DAYS: Final = {"minute": 2, "hour": 60, "day": 400}
 
 
 class Rollups:
@@ -29,6 +29,6 @@ class Rollups:
     async def fold(self, is_stopping: Callable[[], bool] = lambda: False) -> None:
         """Fold the waiting entries, then delete what is old. Raises ``db.errors.DatabaseError``."""
         await self._entries.run(is_stopping)
-        for grain, days in _DAYS.items():
-            while not is_stopping() and await self._database.execute("rollup.purge", grain, days) == _PURGED:
+        for grain, kept in KEPT.items():
+            while not is_stopping() and await self._database.execute("rollup.purge", grain, kept.days) == _PURGED:
                 continue

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.context import Context, context_of
-from app.web.api.route.moment import Until, ZonedMoment, span_of, whole
+from app.web.api.route.moment import Until, ZonedMoment, rate, span_of, whole
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.problem import Problem
@@ -94,10 +94,9 @@ async def stats(
         for count in found:
             found[count] += row[count]
     accepted = sinks.pop("", {"owed": 0})["owed"]
-    seconds = (min(end, now) - start).total_seconds()
     return TopicStats(
         since=start, until=end, as_of=as_of, accepted=accepted,
-        accepted_per_second=accepted / seconds if seconds > 0 else 0.0,
+        accepted_per_second=rate(accepted, start, end, now),
         sinks=[SinkCounts(sink=sink, **counts) for sink, counts in sorted(sinks.items())],
         points=[HourOut(at=row["at"], accepted=row["owed"]) for row in rows if not row["sink"] and row["owed"]],
     )  # fmt: skip

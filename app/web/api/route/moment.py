@@ -10,7 +10,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict
 
 from app.web.problem import Problem
 
-__all__ = ["TIMES_EXAMPLE", "Moment", "Quantiles", "Since", "Until", "ZonedMoment", "span_of", "whole"]
+__all__ = ["TIMES_EXAMPLE", "Moment", "Quantiles", "Since", "Until", "ZonedMoment", "rate", "span_of", "whole"]
 
 
 def _in_utc(given: datetime) -> datetime:
@@ -64,6 +64,12 @@ def whole(begin: datetime, end: datetime, unit: timedelta, most: int) -> tuple[d
         detail = f"The span has more than {most:,} of this grain; take a coarser one, or a later since."
         raise Problem("invalid-parameter", detail, parameter="since")
     return first, last
+
+
+def rate(count: int, begin: datetime, end: datetime, now: datetime) -> float:
+    """Return how many there were in a second of the part of the span that has passed; 0 if none has."""
+    seconds = (min(end, now) - begin).total_seconds()
+    return count / seconds if seconds > 0 else 0.0
 
 
 def _too_long() -> Problem:

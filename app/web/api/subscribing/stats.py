@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.verdict.counts import EXACT_MAX
+from app.verdict.grain import KEPT, LENGTHS, Grain
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.known_subscription import find
-from app.web.api.route.moment import TIMES_EXAMPLE, Quantiles, Since, Until, span_of, whole
+from app.web.api.route.moment import TIMES_EXAMPLE, Quantiles, Since, Until, rate, span_of, whole
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.problem import Problem
@@ -21,20 +22,13 @@ from db.pool import Row
 from runtime.duration_histogram import DurationHistogram
 from webhooks.condition import WAITING_MAX
 
-__all__ = ["Grain", "SubscriptionStats", "router"]
+__all__ = ["SubscriptionStats", "router"]
 
 router = APIRouter(
     prefix="/subscriptions", tags=["subscriptions"], route_class=StrictRoute,
     responses=refusals("database-unavailable", "busy", "invalid-parameter"),
 )  # fmt: skip
 In = Annotated[Context, Depends(context_of)]
-Grain = Literal["minute", "hour", "day"]
-_LENGTHS: Final[Mapping[Grain, timedelta]] = {
-    "minute": timedelta(minutes=1), "hour": timedelta(hours=1), "day": timedelta(days=1),
-}  # fmt: skip
-_KEPT: Final[Mapping[Grain, timedelta]] = {
-    "minute": timedelta(days=2), "hour": timedelta(days=60), "day": timedelta(days=400),
-}  # fmt: skip
 _USUAL_MAX: Final[Sequence[tuple[timedelta, Grain]]] = ((timedelta(hours=3), "minute"), (timedelta(days=7), "hour"))
 _POINTS_MAX: Final = 1_500
 _QUANTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
@@ -117,9 +111,9 @@ async def stats(
     row = await find(request, subscription_id, context)
     begin, end = span_of(since, until, row["now"])
     unit = grain if grain is not None else _usual_grain(begin, end, row["now"])
-    start, end = whole(begin, end, _LENGTHS[unit], _POINTS_MAX)
-    if grain is not None and row["now"] - start > _KEPT[unit] + _LENGTHS[unit]:
-        detail = f"The rows of a {unit} are kept for {_KEPT[unit].days} days; take a coarser grain, or a later since."
+    start, end = whole(begin, end, LENGTHS[unit], _POINTS_MAX)
+    if grain is not None and row["now"] - start > KEPT[unit] + LENGTHS[unit]:
+        detail = f"The rows of a {unit} are kept for {KEPT[unit].days} days; take a coarser grain, or a later since."
         raise Problem("invalid-parameter", detail, parameter="grain")
     as_of = await context.database.fetchval("rollup.folded_until")
     points = await context.database.fetch("rollup.points", row["id"], unit, start, end, _POINTS_MAX)
@@ -127,18 +121,19 @@ async def stats(
     if waiting >= WAITING_MAX:
         waiting = await context.database.fetchval("console.waiting", row["id"], EXACT_MAX)
     oldest = (row["now"] - row["waiting_since"]).total_seconds() if row["waiting_since"] else None
-    seconds = (min(end, row["now"]) - start).total_seconds()
-    totals = _totals(points, seconds)
+    totals = _totals(points)
+    delivered_per_second = rate(totals["delivered"], start, end, row["now"])
     return SubscriptionStats(
         since=start, until=end, grain=unit, as_of=as_of, waiting=waiting, oldest_seconds=oldest,
-        drained_seconds=waiting * seconds / totals["delivered"] if totals["delivered"] else None,
+        drained_seconds=waiting / delivered_per_second if delivered_per_second else None,
+        attempts_per_second=rate(totals["attempts"], start, end, row["now"]),
         event_days=context.settings.retention_days or None, points=[_point(point) for point in points], **totals,
     )  # fmt: skip
 
 
 def _usual_grain(begin: datetime, end: datetime, now: datetime) -> Grain:
     """Return the finest grain that suits the length of the span, and that is still kept of its beginning."""
-    fitting = (grain for longest, grain in _USUAL_MAX if end - begin <= longest and now - begin <= _KEPT[grain])
+    fitting = (grain for longest, grain in _USUAL_MAX if end - begin <= longest and now - begin <= KEPT[grain])
     return next(fitting, "day")
 
 
@@ -150,8 +145,8 @@ def _point(point: Row) -> StatsPoint:
     )  # fmt: skip
 
 
-def _totals(points: Sequence[Row], seconds: float) -> dict[str, Any]:
-    """Return the sums over these rows; ``seconds`` is the length of the span up to now."""
+def _totals(points: Sequence[Row]) -> dict[str, Any]:
+    """Return the sums over these rows."""
     latencies, ages = _histograms(points)
     attempts, delivered = (sum(point[name] for point in points) for name in ("attempts", "delivered"))
     return {
@@ -160,7 +155,6 @@ def _totals(points: Sequence[Row], seconds: float) -> dict[str, Any]:
         # A late success adds a delivery to an attempt that an earlier span has.
         "failed": max(attempts - delivered, 0),
         "success": min(delivered / attempts, 1.0) if attempts else None,
-        "attempts_per_second": attempts / seconds if seconds > 0 else 0.0,
         "attempt_seconds": _quantiles(latencies),
         "age_seconds": _quantiles(ages),
     }

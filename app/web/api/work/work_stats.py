@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.route.context import Context, context_of
-from app.web.api.route.moment import TIMES_EXAMPLE, Quantiles, Since, Until, span_of
+from app.web.api.route.moment import TIMES_EXAMPLE, Quantiles, Since, Until, rate, span_of
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.work.former_name import answer_below
@@ -100,14 +100,13 @@ async def _stats(
     start, end = span_of(since, until, now)
     row = await context.database.fetchrow(_STATEMENTS[kind], name, start, end, _ENDED_MAX)
     assert row is not None, "an aggregate has one row"
-    seconds = (min(end, now) - start).total_seconds()
     done, failed = row["done"], row["dead"]
     ended = done + failed
     counts: dict[str, Any] = dict.fromkeys(("ended", "done", "success", "ended_per_second"))
     if row["kept"]:
         counts = {
             "ended": ended, "done": done, "success": done / ended if ended else None,
-            "ended_per_second": ended / seconds if seconds > 0 else 0.0,
+            "ended_per_second": rate(ended, start, end, now),
         }  # fmt: skip
     return WorkStats(
         since=start, until=end, kept=row["kept"], failed=failed, more=row["more"], waiting=row["waiting"],

@@ -22,9 +22,8 @@ def numbers_content(stats: Item) -> str:
     begin, end = (datetime.fromisoformat(stats[name]) for name in ("since", "until"))
     attempts = [0] * round((end - begin).total_seconds() / _MINUTE_SECONDS)
     for point in stats["points"]:
-        attempts[round((datetime.fromisoformat(point["at"]) - begin).total_seconds() / _MINUTE_SECONDS)] = point[
-            "attempts"
-        ]
+        minute = round((datetime.fromisoformat(point["at"]) - begin).total_seconds() / _MINUTE_SECONDS)
+        attempts[minute] = point["attempts"]
     title = f"Attempts by minute, {stats['attempts']:,} in all, at most {max(attempts):,} in one"
     rows = [
         ("Attempts", f"{stats['attempts']:,}, {stats['attempts_per_second']:.3g} a second"),
