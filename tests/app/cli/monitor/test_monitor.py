@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from slixmpp import JID, ClientXMPP
+from slixmpp.exceptions import PresenceError
 from typer.testing import CliRunner
 
 from app.cli.failure import CommandFailed
@@ -83,15 +84,32 @@ class Reader(ClientXMPP):
         self.register_plugin("xep_0045")
         self.add_event_handler("session_start", self._start)
         self.add_event_handler("message", self._message)
+        self.add_event_handler("presence_error", self._refused)
 
     async def _start(self, _: object) -> None:
         if self.room is not None:
-            rooms = self.plugin["xep_0045"]
-            presence, *_ = await rooms.join_muc_wait(JID(self.room), "reader", timeout=WAIT_SECONDS)
-            if 201 in presence["muc"]["status_codes"]:  # a new room is closed until its maker has accepted its settings
-                await rooms.set_room_config(self.room, self.plugin["xep_0004"].make_form("submit"))
+            await self._join(JID(self.room))
         self.send_presence()
         self.there.set()
+
+    async def _join(self, room: JID) -> None:
+        """Enter. A new room is closed to all others until its maker, one of the two, has accepted its settings."""
+        rooms = self.plugin["xep_0045"]
+        while True:
+            try:
+                presence, *_ = await rooms.join_muc_wait(room, "reader", timeout=WAIT_SECONDS)
+            except PresenceError as error:
+                if error.condition != "item-not-found":
+                    raise
+                await asyncio.sleep(0.05)
+            else:
+                break
+        if 201 in presence["muc"]["status_codes"]:
+            await rooms.set_room_config(room, self.plugin["xep_0004"].make_form("submit"))
+
+    def _refused(self, presence: Any) -> None:
+        """Tell the waiting join, which does not know the address that the server's refusal comes from."""
+        self.event(f"muc::{presence['from'].bare}::presence-error", presence)
 
     def _message(self, message: Any) -> None:
         if message["type"] in ("chat", "groupchat") and message["body"]:
