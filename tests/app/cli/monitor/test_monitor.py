@@ -31,7 +31,7 @@ from runtime.port import free_port
 from scripts.servers.prosody import CLOSED, HOST, PASSWORD, ROOMS, ProsodyServer
 from tests.app.cli.test_main import ended, hookwire, started
 from tests.app.conftest import WAIT_SECONDS, RunHub, RunningHub
-from tests.waiting import until
+from tests.waiting import poll, until
 
 ROLES = ("api", "relay", "deliver")
 ACCOUNT = f"monitor@{HOST}"
@@ -101,7 +101,7 @@ class Reader(ClientXMPP):
             except PresenceError as error:
                 if error.condition != "item-not-found":
                     raise
-                await asyncio.sleep(0.05)
+                await poll()
             else:
                 break
         if 201 in presence["muc"]["status_codes"]:
