@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from db.bound import Bound
 from db.pool import Database
 from db.statements import STATEMENTS
 from tests.app.maintenance.test_rollups import AT, counts, entry
+from tests.faults.harness import CLEAN, open_harness
 from tests.relay.harness import Harness, relay_harness
 from tests.waiting import lasts
 
@@ -58,3 +60,19 @@ async def test_kills_while_it_folds_lose_nothing_and_count_nothing_twice(
     await Rollups(harness.database).fold()
     days = [row for number in range(7) for row in await counts(harness.connection, number) if row[0] == "day"]
     assert (sum(row[2] for row in days) == written, sum(row[3] for row in days) == written) == (is_exact, is_exact)
+
+
+@pytest.mark.slow
+async def test_after_fifty_kills_of_processes_the_numbers_are_those_of_all_attempts(
+    database_url: str, tmp_path: Path, seed: int
+) -> None:
+    """One of two services dies under load; then each grain's counts equal SQL, and its quantiles are within a tenth."""
+    chance = random.Random(seed)
+    async with open_harness(database_url, tmp_path, seed) as harness:
+        async with harness.scenario.load():
+            for _ in range(50):
+                child = chance.choice(harness.scenario.children)
+                await child.kill()
+                await harness.accepts(20)
+                await child.start()
+        assert await harness.concluded(duplicates_max=50 * 600, quiet_seconds_max=180) == CLEAN
