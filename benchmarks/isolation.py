@@ -68,19 +68,20 @@ async def _live(sink: Sink, seconds: float, *, dead: int = 0, hosts: int = 200, 
         running_harness() as harness,
         httpx.AsyncClient(base_url=harness.url, trust_env=False, timeout=30) as client,
     ):
-        await _subscribe(client, sink, "live", "/", _LIVE)
-        await _offer(client, "live", 1.0)  # warms up connections, caches and proven subscriptions
+        await subscribe(client, sink, "live", "/", _LIVE)
+        await offer(client, "live", 1.0)  # warms up connections, caches and proven subscriptions
         await sink.until(int(_RATE) * _LIVE, 30)
         await _insert(harness, "dead", f":{sink.port}/dead", dead, hosts)
-        await _subscribe(client, sink, "live", "/slow", slow)
+        await subscribe(client, sink, "live", "/slow", slow)
         for _ in range(10 if dead else 0):
             (await client.post("/topics/dead/events", content=b"x")).raise_for_status()
         await sink.clear()
-        sent = await _offer(client, "live", seconds)
+        sent = await offer(client, "live", seconds)
         return Seen(sent, await sink.until(sent * _LIVE, 120))
 
 
-async def _subscribe(client: httpx.AsyncClient, sink: Sink, topic: str, path: str, count: int) -> None:
+async def subscribe(client: httpx.AsyncClient, sink: Sink, topic: str, path: str, count: int) -> None:
+    """Make so many subscriptions of the sink to a topic."""
     for _ in range(count):
         subscription = {"topic": topic, "callback": f"http://127.0.0.1:{sink.port}{path}"}
         (await client.post("/subscriptions", json=subscription)).raise_for_status()
@@ -103,7 +104,8 @@ async def _insert(harness: Harness, topic: str, callback: str, count: int, hosts
         await connection.close()
 
 
-async def _offer(client: httpx.AsyncClient, topic: str, seconds: float) -> int:
+async def offer(client: httpx.AsyncClient, topic: str, seconds: float) -> int:
+    """Publish to a topic at the fixed rate; return the number of events."""
     started, count = time.perf_counter(), int(seconds * _RATE)
     for number in range(count):
         await asyncio.sleep(max(started + number / _RATE - time.perf_counter(), 0))
