@@ -70,15 +70,15 @@ class Harness:
     async def store(self, record: Record) -> None:
         if record.id in self._stored:
             return
-        self._stored.add(record.id)
-        await self.sql.execute(
+        await self.sql.execute(  # a cancelled call may have stored it or not
             "WITH event AS ("
             "  INSERT INTO hookwire.events (id, accepted_at, ordered, tenant, topic, key, headers, sinks, payload)"
-            "  VALUES ($1, now(), $2, $3, $4, $5, '{}', ARRAY[$8::text], $6))"
-            " INSERT INTO hookwire.outbox (id, layout, shard, sink) VALUES ($1, 1, $7, $8)",
+            "  VALUES ($1, now(), $2, $3, $4, $5, '{}', ARRAY[$8::text], $6) ON CONFLICT DO NOTHING)"
+            " INSERT INTO hookwire.outbox (id, layout, shard, sink) VALUES ($1, 1, $7, $8) ON CONFLICT DO NOTHING",
             record.id, record.sequence is not None, record.tenant, record.topic, record.key, record.payload,
             record.shard, self.sink_name,
         )  # fmt: skip
+        self._stored.add(record.id)
 
 
 class JobHarness(Harness):
