@@ -62,20 +62,31 @@ class MariaServer(ServerProcess):
         found = re.search(r"\d+\.\d+\.\d+", answer.stdout)
         return found[0] if found else answer.stdout.strip()
 
+    @property
+    def temporary_dir(self) -> Path:
+        """Return the folder of its temporary tables: a starting server deletes all such files in a shared one."""
+        return self.folder / "temporary"
+
     def _prepare(self) -> None:
         if self._account():
             let_pass(self.folder)
+        self.temporary_dir.mkdir(mode=0o700, exist_ok=True)
+        self._give(self.temporary_dir)
         if not self.data_dir.exists():
             self._make_data()
+
+    def _give(self, folder: Path) -> None:
+        """Let the server's account own `folder`, where it has an account of its own."""
+        account = self._account()
+        if account:
+            os.chown(folder, account["user"], account["group"])
 
     def _make_data(self) -> None:
         """Create the data like `mariadb-install-db`, which needs programs of another package."""
         draft = self.folder / "data.draft"  # complete, or not there under its own name
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(mode=0o700)
-        account = self._account()
-        if account:
-            os.chown(draft, account["user"], account["group"])
+        self._give(draft)
         share = _share()
         statements = [
             "SET @auth_root_socket=NULL;", "SET @skip_auth_anonymous=1;", "CREATE DATABASE mysql;", "USE mysql;",
@@ -83,9 +94,12 @@ class MariaServer(ServerProcess):
             "GRANT ALL ON *.* TO 'hookwire'@'%' IDENTIFIED BY 'secret' WITH GRANT OPTION;\n",
         ]  # fmt: skip
         made = subprocess.run(
-            [_program(), "--no-defaults", "--bootstrap", f"--datadir={draft}", *_options(_SETTINGS)],
+            [
+                _program(), "--no-defaults", "--bootstrap", f"--datadir={draft}", f"--tmpdir={self.temporary_dir}",
+                *_options(_SETTINGS),
+            ],
             input="\n".join(statements), cwd=draft, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, **account,
+            text=True, **self._account(),
         )  # fmt: skip
         if made.returncode != 0:
             raise ServerFailedError(f"the data of {self.name} could not be made:\n{made.stdout}")
@@ -94,6 +108,7 @@ class MariaServer(ServerProcess):
     def _command(self) -> list[str]:
         places = {
             "datadir": str(self.data_dir),
+            "tmpdir": str(self.temporary_dir),
             "port": str(self.port),
             "socket": "server.sock",  # in the data folder; a longer path could be too long for a socket
             "pid-file": "server.pid",

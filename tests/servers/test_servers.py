@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aio_pika
+import aiomysql
 import asyncpg
 import psutil
 import pytest
@@ -21,6 +22,7 @@ from scripts.servers.fleet import VARIABLES, take_server
 from scripts.servers.given import GivenServer
 from scripts.servers.kafka import KafkaServer
 from scripts.servers.kafka_classes import class_archive
+from scripts.servers.mariadb import MariaServer
 from scripts.servers.missing import MissingServerError
 from scripts.servers.postgres import PostgresServer, PostgresStandby, embedded_bin_dir, system_bin_dir
 from scripts.servers.rabbitmq import RabbitServer
@@ -126,6 +128,32 @@ async def test_database_url_is_a_migrated_database_of_its_own(database_url_both:
         name = await connection.fetchval("SELECT current_database()")
         has_schema = await connection.fetchval("SELECT to_regnamespace('hookwire') IS NOT NULL")
     assert (name.startswith("hookwire_test_"), has_schema) == (True, True)
+
+
+# --- MariaDB ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_starting_mariadb_leaves_the_temporary_tables_of_the_others(servers_folder: Path) -> None:
+    """It deletes all such files of its folder when it starts, also those of a statement that another server runs."""
+    first, second = (MariaServer(name, servers_folder / f"{name}-mariadb") for name in ("first", "second"))
+    try:
+        await asyncio.to_thread(first.start)
+        connection = await aiomysql.connect(
+            host="127.0.0.1", port=first.port, user="hookwire", password="secret", db="mysql", autocommit=True
+        )
+        try:
+            async with connection.cursor() as cursor:
+                await cursor.execute("CREATE TEMPORARY TABLE numbers ENGINE=Aria AS SELECT seq FROM seq_1_to_1000")
+                await asyncio.to_thread(second.start)
+                await cursor.execute("SELECT count(*), sum(seq) FROM numbers")
+                found = await cursor.fetchone()
+                await cursor.execute("DROP TEMPORARY TABLE numbers")
+        finally:
+            connection.close()
+        assert found == (1000, 500500)
+    finally:
+        first.discard()
+        second.discard()
 
 
 # --- Kafka ------------------------------------------------------------------------------------------------------
