@@ -112,7 +112,7 @@ class Overview:
             return None
 
     async def _ask(self, *, is_refresh: bool) -> Status:
-        verdict = await self._current.get()
+        verdict = await (self._current.get_older() if is_refresh else self._current.get())
         if verdict is None:
             raise self._current.error
         fetch = self._database.fetch
