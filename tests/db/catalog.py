@@ -92,3 +92,11 @@ async def seeds_of(url: str) -> set[str]:
         return {row[0] for row in await connection.fetch(_SEEDS)}
     finally:
         await connection.close()
+
+
+async def stop_autovacuum(connection: asyncpg.Connection) -> None:
+    """Leave the statistics of all tables to the test: on a slow machine autovacuum would come between its steps."""
+    for row in await connection.fetch(
+        f"SELECT oid::regclass::text FROM pg_class WHERE relnamespace = {_IN_SCHEMA} AND relkind = 'r'"
+    ):
+        await connection.execute(f"ALTER TABLE {row[0]} SET (autovacuum_enabled = false)")

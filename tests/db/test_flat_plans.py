@@ -14,6 +14,7 @@ import pytest
 
 from db.pool import PoolOptions
 from db.statements import STATEMENTS
+from tests.db.catalog import stop_autovacuum
 
 _SMALL, _LARGE = 10, 10_000
 _ROWS_MAX, _PAGES_MAX = 100, 100
@@ -234,10 +235,7 @@ FROM pg_class c WHERE c.relnamespace = 'hookwire'::regnamespace AND c.relkind IN
 async def other(database_url_both: str) -> AsyncIterator[asyncpg.Connection]:
     """Fills the tables behind the back of the session under test."""
     connection = await asyncpg.connect(database_url_both)
-    for row in await connection.fetch(
-        "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'hookwire'::regnamespace AND relkind = 'r'"
-    ):
-        await connection.execute(f"ALTER TABLE {row[0]} SET (autovacuum_enabled = false)")
+    await stop_autovacuum(connection)
     await connection.execute(_PREPARED)
     yield connection
     await connection.close(timeout=2)

@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 from db.statements import STATEMENTS
+from tests.db.catalog import stop_autovacuum
 
 ROWS = 100_000
 SUBSCRIPTIONS = 20_000
@@ -94,6 +95,7 @@ HOT: list[tuple[str, tuple[object, ...]]] = [
 @pytest.fixture
 async def sql(database_url_both: str) -> AsyncIterator[asyncpg.Connection]:
     connection = await asyncpg.connect(database_url_both)
+    await stop_autovacuum(connection)
     await connection.execute("SET jit = off")
     yield connection
     await connection.close(timeout=60)

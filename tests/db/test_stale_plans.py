@@ -15,6 +15,7 @@ import pytest
 
 from db.statements import for_mapped, for_outbox
 from relay.goharvest.mapping import OutboxMapping
+from tests.db.catalog import stop_autovacuum
 
 _MAPPING = OutboxMapping(
     table="public.compat", id="id", topic="kafka_topic", key="kafka_key", payload="convert_to(kafka_value, 'UTF8')",
@@ -245,6 +246,7 @@ _MEASURED = {
 @pytest.fixture
 async def sql(database_url_both: str) -> AsyncIterator[asyncpg.Connection]:
     connection = await asyncpg.connect(database_url_both)
+    await stop_autovacuum(connection)
     await connection.execute(for_outbox("public.compat")["compat.create_table"])
     await connection.execute("SET jit = off; SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan")
     yield connection
