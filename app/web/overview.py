@@ -29,7 +29,7 @@ _FRESH_SECONDS: Final = 1.0
 _KEPT_TIMES: Final = 4.0  # so that all readers together use at most a fifth of one connection
 _OLDER_FRESH_SECONDS: Final = 4.0  # less than the time between two refreshes of a page
 _OLDER_KEPT_TIMES: Final = 400.0  # so that open pages which nobody touches use a four-hundredth of one connection
-_OLDER_KEPT_SECONDS_MAX: Final = 30.0
+_OLDER_KEPT_SECONDS_MAX: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
