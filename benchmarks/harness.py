@@ -177,6 +177,12 @@ class Sink:
             words = (await client.get(f"http://127.0.0.1:{self.port}/count")).text.split()
         return Counted(int(words[0]), float(words[1]), float(words[2]), 1000 * float(words[3]), 1000 * float(words[4]))
 
+    async def latencies(self) -> list[float]:
+        """Return the latency of each arrival so far, in milliseconds."""
+        async with httpx.AsyncClient(trust_env=False) as client:
+            words = (await client.get(f"http://127.0.0.1:{self.port}/latencies")).text.split()
+        return [1000 * float(word) for word in words]
+
     async def clear(self) -> None:
         """Start counting at zero."""
         async with httpx.AsyncClient(trust_env=False) as client:

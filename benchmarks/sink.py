@@ -1,8 +1,8 @@
 """A webhook receiver that only answers 204 and counts; it runs in a process of its own.
 
 Start it by ``python -m benchmarks.sink PORT``. GET /count returns the number of POSTs, and the first and the last
-arrival. Three paths are not counted. A POST to /dead gets no answer. A POST to /slow gets its answer after two seconds.
-A POST to /endless gets an endless answer.
+arrival. GET /latencies returns each latency in seconds. Three paths are not counted. A POST to /dead gets no answer. A
+POST to /slow gets its answer after two seconds. A POST to /endless gets an endless answer.
 """
 
 from __future__ import annotations
@@ -45,6 +45,10 @@ class _Sink(asyncio.Protocol):
         self._buffer = buffer
 
     def _answer(self, head: bytes, body: bytes) -> None:
+        if head.startswith(b"GET /latencies"):
+            listed = " ".join([str(one) for one in _Counter.latencies]).encode()
+            self._transport.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(listed) + listed)
+            return
         if head.startswith(b"GET"):
             latencies = sorted(_Counter.latencies) or [0.0]
             p50, p99 = latencies[len(latencies) // 2], latencies[int(len(latencies) * 0.99)]

@@ -2,8 +2,10 @@
 -- statement. So a step is complete or has no effect, and any process takes the next one.
 
 -- name: due
--- Return what the due replay does; no row where none is due.
-SELECT r.act FROM hookwire.replays r WHERE r.state = 'running' AND coalesce(r.incident_due_at, r.due_at) <= now() ORDER BY coalesce(r.incident_due_at, r.due_at) LIMIT 1;
+-- Return what the next replay does, its rate, and in how many seconds it is due; no row where none runs.
+SELECT r.act, r.rate_per_second,
+       extract(epoch FROM coalesce(r.incident_due_at, r.due_at) - now())::double precision AS seconds
+FROM hookwire.replays r WHERE r.state = 'running' ORDER BY coalesce(r.incident_due_at, r.due_at) LIMIT 1;
 
 -- name: count_dead
 -- Count the dead letters that a purge would delete, up to $9; with $10, those of this incident.

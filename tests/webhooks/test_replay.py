@@ -147,9 +147,10 @@ async def test_a_job_goes_on_behind_its_last_step_and_takes_turns_at_its_rate(da
     async with delivery_harness(database_url) as harness:
         subscription = await harness.subscribe(CALLBACK)
         events = await harness.publish(*[b""] * 5)
-        number = await job(harness, "events", subscription, rate=2)
+        number = await job(harness, "events", subscription, rate=40)
         await Replayer(harness.database, lambda _: None).step()
         first = await made(harness)
+        await harness.sql.execute("UPDATE hookwire.replays SET due_at = now() + interval '1 hour'")
         waits = await Replayer(harness.database, lambda _: None).step()
         await harness.sql.execute("UPDATE hookwire.replays SET due_at = now(), state = 'paused'")
         paused = await Replayer(harness.database, lambda _: None).step()
@@ -163,6 +164,84 @@ async def test_a_job_goes_on_behind_its_last_step_and_takes_turns_at_its_rate(da
         assert (len(first), waits, paused, [event for event, _ in await made(harness)], tuple(row)) == (
             2, False, False, events, ("done", 5, 5),
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("late", ["0.1", "3600"], ids=["late", "an hour late"])
+async def test_a_step_that_is_late_does_not_lower_the_rate(database_url: str, late: str) -> None:
+    """CN-04: the next step is due at its time after the moment of this one; 0.2 s are made up for."""
+    async with delivery_harness(database_url) as harness:
+        subscription = await harness.subscribe(CALLBACK)
+        await harness.publish(*[b""] * 9)
+        await job(harness, "events", subscription, rate=80)
+        was_due = await harness.sql.fetchval(
+            f"UPDATE hookwire.replays SET due_at = now() - interval '{late} seconds' RETURNING due_at"
+        )
+        await Replayer(harness.database, lambda _: None).step()
+        after = await harness.sql.fetchval(
+            "SELECT due_at - greatest($1, updated_at - interval '0.2 seconds') FROM hookwire.replays", was_due
+        )
+        assert (len(await made(harness)), after.total_seconds()) == (4, 0.05)
+
+
+async def test_the_pause_between_rounds_ends_when_the_next_step_is_due(database_url: str) -> None:
+    """CN-04: else a rate would be limited by the poll for due work."""
+    async with delivery_harness(database_url) as harness:
+        subscription = await harness.subscribe(CALLBACK)
+        await harness.publish(*[b""] * 9)
+        replayer = Replayer(harness.database, lambda _: None, poll_seconds=300)
+        await replayer.once()
+        idle = replayer.pause_seconds()
+        await job(harness, "events", subscription, rate=1)
+        await replayer.once()
+        assert (idle, replayer.pause_seconds() <= 1) == (300, True)
+
+
+async def test_without_a_rate_a_batch_is_small_and_a_slow_one_is_followed_by_a_long_rest(database_url: str) -> None:
+    """CN-04: there is room for live events. No worker sends the first batch, so all of the time for it passes."""
+    async with delivery_harness(database_url) as harness:
+        subscription = await harness.subscribe(CALLBACK)
+        await harness.publish(*[b""] * 120)
+        await job(harness, "events", subscription)
+        replayer = Replayer(harness.database, lambda _: None)
+        await replayer.step()
+        first = len(await made(harness))
+        await harness.sql.execute("UPDATE hookwire.replays SET due_at = now()")
+        await replayer.step()
+        rest = await harness.sql.fetchval("SELECT due_at - updated_at FROM hookwire.replays")
+        assert (first, rest.total_seconds()) == (50, 0.75)
+
+
+async def test_a_replay_waits_for_nothing_but_what_a_worker_sends_now(database_url: str) -> None:
+    """CN-04: neither for a retry, nor behind a head of a lane, nor for a subscription that is disabled."""
+    async with delivery_harness(database_url) as harness:
+        events = await harness.publish(*[b""] * 4, key="k")
+        well, lane = await harness.subscribe(CALLBACK), await harness.subscribe(CALLBACK, ordered=True)
+        disabled = await harness.subscribe(CALLBACK)
+        for subscription in (well, lane, disabled):
+            await job(harness, "events", subscription)
+        await finish(harness)
+        await harness.sql.execute("UPDATE hookwire.subscriptions SET state = 'disabled' WHERE id = $1", disabled)
+        await harness.sql.execute(
+            "UPDATE hookwire.deliveries SET due_at = now() + interval '1 hour',"
+            " fence = CASE event_id WHEN $1 THEN 7 END WHERE event_id IN ($1, $2) AND subscription_id = $3",
+            events[0], events[1], well,
+        )  # fmt: skip
+        found = [await harness.database.fetchval("replay.unsent", events, [one] * 4) for one in (well, lane, disabled)]
+        assert found == [3, 1, 0]
+
+
+async def test_a_filter_that_few_records_pass_is_read_in_larger_steps(database_url: str) -> None:
+    async with delivery_harness(database_url) as harness:
+        subscription = await harness.subscribe(CALLBACK)
+        events = await harness.publish(*[b""] * 400)
+        await bury(harness, [(event, subscription) for event in events])
+        await job(harness, "dead_letters", None, kinds=["gone"])
+        replayer, examined = Replayer(harness.database, lambda _: None), []
+        for _ in range(3):
+            await harness.sql.execute("UPDATE hookwire.replays SET due_at = now()")
+            await replayer.step()
+            examined.append(await harness.sql.fetchval("SELECT examined FROM hookwire.replays"))
+        assert examined == [50, 150, 350]
 
 
 _DUE_OF_0_2_0 = """

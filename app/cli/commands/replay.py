@@ -33,7 +33,7 @@ Kinds = Annotated[
 ]
 Statuses = Annotated[list[int] | None, typer.Option("--status", help="Status of the last answer; may be repeated.")]
 Incident = Annotated[str | None, typer.Option("--incident", help="Only dead letters of this incident (inc_...).")]
-Rate = Annotated[int | None, typer.Option("--rate", min=1, help="The largest number of deliveries per second.")]
+Rate = Annotated[int | None, typer.Option("--rate", min=1, help="Deliveries per second; default: a pace of its own.")]
 Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Count the deliveries and send none.")]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Show the progress until the replay is done.")]

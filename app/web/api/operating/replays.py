@@ -112,7 +112,9 @@ class ReplayIn(BaseModel):
     statuses: Annotated[list[Annotated[int, Field(ge=100, le=599)]], Field(min_length=1, max_length=100)] | None = (
         Field(None, description="Status of the last answer, for dead letters.")
     )
-    rate_per_second: int | None = Field(None, ge=1, le=100_000, description="Limit of deliveries; null: no limit.")
+    rate_per_second: int | None = Field(
+        None, ge=1, le=100_000, description="Deliveries per second; null: its own pace, with room for live events."
+    )
     reason: str | None = Field(None, max_length=500, description="The reason, for the audit trail.")
     dry_run: bool = Field(False, description="Only count what matches.")
     count_max: int = Field(_COUNTED_MAX, ge=1, le=_COUNTED_MAX, description="A dry run counts up to this number.")
