@@ -35,12 +35,12 @@ __all__ = ["Replayer"]
 
 _log = structlog.get_logger(__name__)
 _RECORDS_MAX = 500  # in one step
-_BATCH = 50
-"""Deliveries in one step of a replay without a rate: some 15 ms of a worker's time."""
+_BATCH = 25
+"""Deliveries in one step of a replay without a rate: some 8 ms of a worker's time."""
 _STEPS_PER_SECOND = 20
 _PERIODS = 3
 """A replay without a rate begins its next step after so many times the duration of the last one."""
-_SENT_SECONDS_MAX = 0.25
+_SENT_SECONDS_MAX = 0.125
 """How long to wait for the workers: receivers that answer slowly, or never, do not stop a replay."""
 _LOOK_SECONDS = 0.01
 _STEPS: Mapping[str, tuple[str, int]] = {

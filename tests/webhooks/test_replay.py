@@ -208,7 +208,7 @@ async def test_without_a_rate_a_batch_is_small_and_a_slow_one_is_followed_by_a_l
         await harness.sql.execute("UPDATE hookwire.replays SET due_at = now()")
         await replayer.step()
         rest = await harness.sql.fetchval("SELECT due_at - updated_at FROM hookwire.replays")
-        assert (first, rest.total_seconds()) == (50, 0.75)
+        assert (first, rest.total_seconds()) == (25, 0.375)
 
 
 async def test_a_replay_waits_for_nothing_but_what_a_worker_sends_now(database_url: str) -> None:
@@ -233,7 +233,7 @@ async def test_a_replay_waits_for_nothing_but_what_a_worker_sends_now(database_u
 async def test_a_filter_that_few_records_pass_is_read_in_larger_steps(database_url: str) -> None:
     async with delivery_harness(database_url) as harness:
         subscription = await harness.subscribe(CALLBACK)
-        events = await harness.publish(*[b""] * 400)
+        events = await harness.publish(*[b""] * 200)
         await bury(harness, [(event, subscription) for event in events])
         await job(harness, "dead_letters", None, kinds=["gone"])
         replayer, examined = Replayer(harness.database, lambda _: None), []
@@ -241,7 +241,7 @@ async def test_a_filter_that_few_records_pass_is_read_in_larger_steps(database_u
             await harness.sql.execute("UPDATE hookwire.replays SET due_at = now()")
             await replayer.step()
             examined.append(await harness.sql.fetchval("SELECT examined FROM hookwire.replays"))
-        assert examined == [50, 150, 350]
+        assert examined == [25, 75, 175]
 
 
 _DUE_OF_0_2_0 = """

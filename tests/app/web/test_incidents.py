@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from app.maintenance.incidents import Incidents
 from app.web.api.operating import incidents as operating
+from db.pool import PoolOptions, open_database
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
 from tests.app.web.console.harness import browsing
 from tests.app.web.publishing.test_ingest import kind
@@ -67,6 +72,54 @@ async def test_two_causes_are_told_apart_and_one_is_cured_by_command_and_page(
         assert {letter["incident_id"] for letter in left} == {full["id"]}
         assert (resolved.stdout, states) == (f"{down['id']} is resolved\n", {full["id"]: "acknowledged"})
         assert ("incident.resolve", down["id"]) in audit
+
+
+@asynccontextmanager
+async def chat_of(hub: RunningHub) -> AsyncIterator[Receiver]:
+    """A chat's webhook that gets the notices about incidents."""
+    chat = Receiver()
+    server = await asyncio.start_server(chat.serve, "127.0.0.1", 0)
+    chat.port = server.sockets[0].getsockname()[1]
+    await hub.subscribe(
+        "hookwire.operator", chat.callback, format="slack", template="{data.type} {data.incident}",
+        filter={"data": {"type": {"$in": [f"incident.{change}" for change in ("opened", "active", "resolved")]}}},
+    )  # fmt: skip
+    yield chat
+    server.close()
+
+
+async def watch(hub: RunningHub) -> None:
+    """A round of one more process."""
+    database = await open_database(PoolOptions(hub.database_url, connections_min=1, connections_max=2))
+    await Incidents(database).watch()
+    await database.aclose()
+
+
+async def test_a_chat_gets_one_line_for_each_change_though_the_receiver_answers_another_page_each_time(
+    running_hub: RunHub, receiver: Receiver
+) -> None:
+    """CN-03: pages of a MiB, each with another token, are one cause. Many rounds tell nothing twice."""
+    async with running_hub(ALL_ROLES) as hub, chat_of(hub) as chat:
+        await hub.subscribe("a", receiver.callback, retry_schedule_seconds=[])
+        for _ in range(3):
+            page = b"<html><title>Bad gateway</title><p>request %s</p>" % secrets.token_hex(20).encode()
+            await failed(hub, receiver, 1, page.ljust(2**20))
+        [incident] = await incidents(hub)
+        for _ in range(3):
+            await watch(hub)
+        await chat.wait_for(2)
+        await hub.client.post(f"/incidents/{incident['id']}/resolve", json={"reason": "repaired"})
+        for _ in range(3):
+            await watch(hub)
+        lines = [json.loads(one.body)["text"] for one in await chat.wait_for(3)]
+        told = await hub.sql(
+            "SELECT count(*) FROM hookwire.events WHERE topic = 'hookwire.operator'"
+            " AND convert_from(payload, 'UTF8') LIKE '%incident.%'"
+        )
+
+        assert (incident["excerpt"], incident["failures"]) == ("Bad gateway request TOKEN", 3)
+        assert sorted(lines) == [f"incident.{change} {incident['id']}" for change in ("active", "opened", "resolved")]
+        assert told == [(3,)]
 
 
 async def test_a_key_for_some_topics_sees_their_incidents_and_changes_no_others(

@@ -6,12 +6,13 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import asyncpg
 import pytest
 
 from app.maintenance.rollups import Rollups
 from db.pool import PoolOptions, open_database
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
-from tests.app.web.console.harness import browsing
+from tests.app.web.console.harness import Page, browsing
 from tests.app.web.publishing.test_ingest import kind
 from tests.app.web.test_authentication import authorized, bearer
 from tests.app.web.test_replays import command
@@ -61,6 +62,37 @@ async def test_the_numbers_of_api_command_and_page_equal_those_of_the_attempts(
         assert ("7 in all" in page.text, "No attempt was made." in empty.text) == (True, True)
         assert "days by default: end the pause and replay before" in pause.text
         assert ("leaves out about" in pause.text, "it is unknown how much" in blind.text) == (True, True)
+
+
+async def test_numbers_that_fall_behind_say_of_which_moment_they_are_and_are_exact_once_counted(
+    running_hub: RunHub, receiver: Receiver
+) -> None:
+    """CN-11: a session holds the entries of half an hour, so no process can count them."""
+    async with running_hub() as hub, browsing(hub) as browser:
+        one = (await hub.subscribe("a", receiver.callback))["id"]
+        holder = await asyncpg.connect(hub.database_url)
+        try:
+            async with holder.transaction():
+                await holder.execute(
+                    "INSERT INTO hookwire.attempt_entries (settled_at, subscription_ids, seconds, ages)"
+                    " SELECT now() - n * interval '1 s', ARRAY[s.id, s.id], '{0.1, 0.2}', '{0.3, NULL}'"
+                    " FROM hookwire.subscriptions s, generate_series(1, 1800) n"
+                )
+            async with holder.transaction():
+                oldest = await holder.fetchval(
+                    "SELECT min(x.settled_at) FROM (SELECT e.settled_at FROM hookwire.attempt_entries e FOR UPDATE) x"
+                )
+                await fold(hub)
+                behind = await stats(hub, one)
+                page = await browser.open(f"subscriptions/{one}")
+        finally:
+            await holder.close()
+        await fold(hub)
+        after = await stats(hub, one)
+
+        assert (behind["attempts"], datetime.fromisoformat(behind["as_of"])) == (0, oldest)
+        assert re.search(r"Counted up to 3\d min ago", Page(page.text).text) is not None
+        assert [after[name] for name in ("attempts", "delivered")] == [3_600, 1_800]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
+from app.web.console.cells import moment_cell
 from app.web.console.listing.list_view import Item
 from app.web.console.showing.bars import bars
 from app.web.pages.markup import facts, section
@@ -17,8 +18,9 @@ _MINUTE_SECONDS: Final = 60
 
 def numbers_content(stats: Item) -> str:
     """Return the section of an answer of ``GET /subscriptions/{id}/stats`` by the minute."""
+    counted = ("Counted up to", moment_cell(stats["as_of"]))
     if not stats["attempts"]:
-        return section("The last hour", '<p class="soft">No attempt was made.</p>')
+        return section("The last hour", f'<p class="soft">No attempt was made.</p>{facts([counted])}')
     begin, end = (datetime.fromisoformat(stats[name]) for name in ("since", "until"))
     attempts = [0] * round((end - begin).total_seconds() / _MINUTE_SECONDS)
     for point in stats["points"]:
@@ -30,6 +32,7 @@ def numbers_content(stats: Item) -> str:
         ("Delivered", f"{stats['delivered']:,}, {stats['success']:.1%}"),
         ("Time of an attempt", _times(stats["attempt_seconds"])),
         ("From acceptance to delivery", _times(stats["age_seconds"])),
+        counted,
     ]
     return section("The last hour", bars(attempts, title) + facts(rows), "attempts by minute, now at the right")
 
