@@ -57,8 +57,8 @@ class ServerLimits:
     keep_alive_seconds: float = 75.0
     crowd_keep_alive_seconds: float = 5.0
     write_seconds: float = 30.0
-    linger_seconds: float = 2.0
-    linger_bytes_max: int = 4 * 1024 * 1024
+    linger_seconds: float = 30.0
+    linger_bytes_max: int = 64 * 1024 * 1024
     connections_max: int = 8192
     connections_per_address_max: int = 1024
     backlog_connections: int = 2048

@@ -57,6 +57,8 @@ _WATCHED: Final = frozenset(
 )
 _SANE_REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:/+=-]{0,127}")
 _CALL_SLASHES: Final = 2  # /services/{name}
+_WORK: Final = ("/jobs/", "/queues/", "/subscriptions/")
+_REPORTS: Final = ("/complete", "/fail", "/progress", "/reject", "/nack")
 _NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
 
 
@@ -65,7 +67,7 @@ class RequestLimits:
     """How much one request may send, and how many may be in progress at once in this process.
 
     `events_bytes_max` bounds one event, `batch_bytes_max` a whole batch (lines, CloudEvents batch), `form_bytes_max`
-    the forms of /hub, `other_bytes_max` every other body.
+    the forms of /hub, `other_bytes_max` every other body. The reports of workers may be as large as a batch.
     """
 
     events_bytes_max: int = 1 * MIB
@@ -88,8 +90,8 @@ class RequestLimits:
             return self.events_bytes_max
         if takes_bodies or path.startswith(("/rabbithub/", "/hub/content", "/hub/callback/")):
             return self.batch_bytes_max if content_type.lower().startswith(_BATCH_TYPES) else self.events_bytes_max
-        if path.startswith("/jobs/") and path.endswith("/complete"):
-            return self.batch_bytes_max  # a large result is cut, not refused
+        if path.startswith(_WORK) and path.endswith(_REPORTS):
+            return self.batch_bytes_max  # a large result or the long text of an error is cut, not refused
         return self.form_bytes_max if path == "/hub" else self.other_bytes_max
 
 

@@ -372,6 +372,8 @@ class HookwireProtocol(HttpToolsProtocol):
         self.last_request = True
         if self.phase is FRESH or self.phase is IDLE:
             self.hang_up()
+        elif self.phase is LINGER:
+            self._close()
         elif self.cycle is not None:
             self.cycle.keep_alive = False
             self.cycle.default_headers = self.shared.date_headers

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
 
+import httpx
 import pytest
 from fastapi import FastAPI, Request
 from starlette.requests import ClientDisconnect
@@ -92,6 +94,20 @@ async def test_a_client_that_reads_only_after_sending_still_learns_that_it_sent_
     async with serving(front(Echo()), ServerLimits()) as server:
         answer = await ask(server.port, request("/hub", 3_000_000))
     assert answer.status == 413
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunked"])
+async def test_a_common_client_that_sends_40_mb_is_told_the_limit(chunked: bool) -> None:
+    """B-14: httpx writes its whole body before it reads. It saw a broken connection instead of the answer."""
+
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(40):
+            yield b"x" * 1_000_000
+
+    async with serving(front(Echo()), ServerLimits()) as server, httpx.AsyncClient(trust_env=False) as client:
+        body = parts() if chunked else b"x" * 40_000_000
+        answer = await client.post(f"http://127.0.0.1:{server.port}/topics/a/events", content=body)
+    assert (answer.status_code, answer.json()["limit_bytes"]) == (413, 1000)
 
 
 async def test_a_framework_that_swallows_the_overrun_cannot_change_the_answer() -> None:

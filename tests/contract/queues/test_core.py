@@ -117,6 +117,15 @@ async def test_a_rejected_message_keeps_its_place_or_waits_or_is_dead(place: Pla
     assert (again.payload, again.attempts, bodies(rest), await place.count()) == (b"1", 1, ["3"], 0)
 
 
+async def test_a_reason_that_the_database_cannot_store_is_cleaned(place: Place) -> None:
+    """GB-06: a worker hands on the text of any error."""
+    await place.prepare()
+    await place.submit("1")
+    held = await place.receive()
+
+    assert await place.reject(held, dead=True, reason="b\0a\ud800d") == [held[0].id]
+
+
 async def test_what_was_not_settled_returns_until_it_is_dead(place: Place) -> None:
     """JB-08, JB-61, JT-08: a worker dies after each receive; the second delivery is the last."""
     await place.prepare(deliveries_max=2)

@@ -1,4 +1,4 @@
-"""StrictRoute: a route that reads its JSON body strictly (PA-02, B-30..B-37).
+"""StrictRoute: a route that reads its JSON body strictly .
 
 The framework's own parser accepts NaN, the last of two equal keys, lone surrogates and U+0000, which the database would
 refuse. It also ignores an unknown parameter of the query. A list with a misspelt filter would return everything, and a
@@ -7,7 +7,8 @@ purge with ``?dry_run=true`` would be done (ADR 33).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -15,13 +16,14 @@ from starlette.responses import Response
 from typing_extensions import override
 
 from app.web.api.route.json_route import JsonRoute
+from app.web.api.route.remark import Remark, remarks_of, with_remarks
 from app.web.problem import Problem
 from app.web.query import refuse_unknown
 from event.attribute import CONTENT_TYPE_BYTES_MAX
 from event.json_format import charset_is_utf8, is_json_type
 from event.strict_json import StrictJsonError, loads
 
-__all__ = ["NO_NUL", "StrictRoute"]
+__all__ = ["NO_NUL", "Rewritten", "StrictRoute"]
 
 NO_NUL: Final = r"^[^\x00]*$"  # for a text in an address: the database has no such character
 
@@ -35,11 +37,15 @@ class StrictRoute(JsonRoute):
     without parameters ignores them, because links to it may carry extra ones.
     """
 
+    _remarks: Mapping[str, Remark] = MappingProxyType({})
+
     @override
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the framework's handler with our strict reading of the body."""
         handle = super().get_route_handler()
         known = [field.alias for field in self.dependant.query_params]
+        if self.body_field is not None:
+            self._remarks = remarks_of(self.body_field.field_info.annotation)
         is_strict = bool(known) or not _READS.issuperset(self.methods or ())
 
         async def handle_strictly(request: Request) -> Response:
@@ -53,12 +59,28 @@ class StrictRoute(JsonRoute):
         return handle_strictly
 
     def judged(self, request: Request, body: bytes) -> Request:
-        """Return the request if its body is strict JSON, else raise a problem."""
+        """Return the request if its body is strict JSON, or is so without its remarks. Else raise a problem."""
         try:
             loads(body)
         except StrictJsonError as error:
-            raise Problem("malformed-json", error.reason, status=error.status_hint) from None
-        return request
+            refused = Problem("malformed-json", error.reason, status=error.status_hint)
+        else:
+            return request
+        if not self._remarks or (cleaned := with_remarks(body, self._remarks)) is None:
+            raise refused
+        try:
+            loads(cleaned)
+        except StrictJsonError:
+            raise refused from None
+        return Rewritten(request, cleaned)
+
+
+class Rewritten(Request):
+    """The request with another body."""
+
+    def __init__(self, request: Request, body: bytes) -> None:
+        super().__init__(request.scope, request.receive)
+        self._body = body
 
 
 def _judge_type(content_type: str) -> None:
@@ -70,6 +92,6 @@ def _judge_type(content_type: str) -> None:
 
 
 def _is_application_json(content_type: str) -> bool:
-    """Return whether the text before the first semicolon is JSON's type; RFC 2231 is ignored (FS-05)."""
+    """Return whether the text before the first semicolon is JSON's type; RFC 2231 is ignored."""
     media_type = content_type.partition(";")[0].strip().lower()
     return media_type.startswith("application/") and media_type.count("/") == 1 and is_json_type(media_type)

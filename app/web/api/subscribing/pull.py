@@ -18,6 +18,7 @@ from app.web.api.route.context import Context, context_of
 from app.web.api.route.event_ids import no_such_event
 from app.web.api.route.known_subscription import find
 from app.web.api.route.refusals import refusals
+from app.web.api.route.remark import REMARK_RULE, Remark
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.subscribing.subscription_contract import SubscriptionOut
 from app.web.api.subscribing.subscriptions import pattern_of, subscription_out
@@ -132,8 +133,8 @@ class NackIn(AckIn):
     """Deliveries to return."""
 
     delay_seconds: float = Field(0, ge=0, le=604_800, description="Delay before it is handed out again.")
-    reason: str | None = Field(
-        None, max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$", description="The reason, which is stored in its attempts."
+    reason: Annotated[str | None, Remark(500)] = Field(
+        None, description=f"The reason, up to 500 characters, which is stored in its attempts. {REMARK_RULE}"
     )
     dead: bool = Field(False, description="Never hand it out again: it becomes a dead letter.")
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from app.web.api.events.job_rule import JobCallbacks, Person, Seconds
 from app.web.api.route.answers import json_of
 from app.web.api.route.moment import Moment
+from app.web.api.route.remark import REMARK_RULE, Remark
 from db.pool import Row
 from jobs.jobs.job import JobReceipt
 
@@ -253,7 +254,9 @@ class CompleteIn(ReceiptIn):
     result: JsonValue = None
     events: list[EventIn] = Field(default_factory=list, max_length=100)
     jobs: list[JobIn] = Field(default_factory=list, max_length=100)
-    note: str | None = Field(None, max_length=500, description="A remark on the result for the trail.")
+    note: Annotated[str | None, Remark(500)] = Field(
+        None, description=f"A note on the result for the trail. {REMARK_RULE}"
+    )
 
 
 class FailIn(ReceiptIn):
@@ -261,7 +264,9 @@ class FailIn(ReceiptIn):
 
     model_config = _example({"receipt": _RECEIPT, "error": "the printer is on fire"})
 
-    error: str = Field("failed", max_length=2000)
+    error: Annotated[str | None, Remark(2000)] = Field(
+        "failed", description=f"The text of the error, up to 2,000 characters. {REMARK_RULE}"
+    )
     dead: bool = Field(False, description="No further attempt.")
     retry_seconds: Seconds | None = Field(None, description="The next attempt's delay, instead of the backoff.")
 
@@ -284,7 +289,7 @@ class ProgressIn(ReceiptIn):
 
     done: int = Field(ge=0, le=2**53)
     total: int | None = Field(None, ge=0, le=2**53)
-    note: str | None = Field(None, max_length=500)
+    note: Annotated[str | None, Remark(500)] = Field(None, description=REMARK_RULE)
 
 
 class ProgressOut(BaseModel):

@@ -183,7 +183,9 @@ async def fail(request: Request, job_id: UUID, body: FailIn, context: In) -> Sta
     """The kind's settings decide: the job is tried again after its backoff, is discarded, or goes to people."""
     receipt = await receipt_of(request, job_id, body.receipt, context)
     with job_refusals():
-        state = await context.jobs.queue.fail(receipt, body.error, dead=body.dead, retry_seconds=body.retry_seconds)
+        state = await context.jobs.queue.fail(
+            receipt, body.error or "failed", dead=body.dead, retry_seconds=body.retry_seconds
+        )
     return StateOut.model_validate({"id": str(job_id), "state": state})
 
 

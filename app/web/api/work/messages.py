@@ -16,6 +16,7 @@ from app.web.api.route.context import Context, context_of
 from app.web.api.route.long_poll import long_poll
 from app.web.api.route.paging import read_cursor
 from app.web.api.route.refusals import refusals
+from app.web.api.route.remark import REMARK_RULE, Remark
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.work.queue_refusal import queue_name, refused_as_problems
 from app.web.authentication import key_id_of, shows_payloads
@@ -154,7 +155,7 @@ class RejectIn(AcceptIn):
     """Messages to return."""
 
     delay_seconds: float = Field(0, ge=0, le=604_800, description="Delay before it is handed out again; 0: at once.")
-    reason: str | None = Field(None, max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")
+    reason: Annotated[str | None, Remark(500)] = Field(None, description=f"Up to 500 characters. {REMARK_RULE}")
     dead: bool = Field(False, description="Never hand it out again: it becomes a dead letter.")
     count: bool = Field(True, description="false: this delivery does not count towards `deliveries_max`.")
 

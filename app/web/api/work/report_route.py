@@ -10,7 +10,7 @@ import json
 from starlette.requests import Request
 from typing_extensions import override
 
-from app.web.api.route.strict_route import StrictRoute
+from app.web.api.route.strict_route import Rewritten, StrictRoute
 from app.web.problem import Problem
 from event.strict_json import storable_text
 
@@ -29,13 +29,7 @@ class ReportRoute(StrictRoute):
             kept = _with_text(body, problem.detail or "")
             if kept is None:
                 raise
-        return super().judged(_Rewritten(request, kept), kept)
-
-
-class _Rewritten(Request):
-    def __init__(self, request: Request, body: bytes) -> None:
-        super().__init__(request.scope, request.receive)
-        self._body = body
+        return super().judged(Rewritten(request, kept), kept)
 
 
 def _with_text(body: bytes, why: str) -> bytes | None:

@@ -7,7 +7,7 @@ from typing import Final
 from hookwire.jobs.mysql_errors import may_pass
 from hookwire.jobs.primary import TAKES_NO_WRITES
 
-__all__ = ["is_refusal", "passes", "reason_of"]
+__all__ = ["is_refusal", "passes", "reason_of", "stored_reason"]
 
 _PASSING: Final = ("08", "40", "53", "55", "57", "58")
 _REFUSING: Final = ("22", "23", "54", "HW")
@@ -38,7 +38,7 @@ def is_refusal(error: Exception) -> bool:
 def reason_of(error: BaseException) -> str:
     """Return the exception's text, or its type's name where the text is empty or cannot be made.
 
-    Both together if it is no ``Exception``. Characters that PostgreSQL cannot store become ``?``.
+    Both together if it is no ``Exception``. Characters that a database cannot store become ``?``.
     """
     name = type(error).__name__
     try:
@@ -47,7 +47,12 @@ def reason_of(error: BaseException) -> str:
         text = ""
     if text and not isinstance(error, Exception):
         text = f"{name}: {text}"
-    return (text or name).replace("\0", "?").encode("utf-8", "replace").decode()
+    return stored_reason(text or name)
+
+
+def stored_reason(text: str) -> str:
+    """Return the first 2,000 characters of a reason. Characters that a database cannot store become ``?``."""
+    return text[:_CHARACTERS_MAX].replace("\0", "?").encode("utf-8", "replace").decode()
 
 
 def _sqlstate_of(error: Exception) -> str:

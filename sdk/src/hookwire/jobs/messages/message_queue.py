@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hookwire.call import Rows, Statement, call
+from hookwire.jobs.failure import stored_reason
 from hookwire.jobs.messages.message import Message, encoded
 from hookwire.jobs.messages.mysql.session import speaks_mysql
 from hookwire.jobs.messages.mysql.verbs import MysqlQueue
@@ -148,6 +149,7 @@ class Queue:
         dead: bool = False, counts: bool = True,
     ) -> Any:  # fmt: skip
         """Return messages to the queue, or make them dead letters. Return the ids that were still held."""
+        reason = None if reason is None else stored_reason(reason)
         if speaks_mysql(connection):
             queue = MysqlQueue(self.name)
             return queue.reject(connection, messages, delay_seconds, reason, dead=dead, counts=counts)

@@ -1,0 +1,65 @@
+"""Remarks: a worker's own text on its work, such as the error of a failed attempt. None is refused.
+
+A worker that cannot report a failure loses its lease instead, and the work is repeated as that of a dead worker. So the
+text of an error is cut and cleaned, whatever it holds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import BaseModel, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from event.strict_json import check_shape, storable_text
+
+__all__ = ["REMARK_RULE", "Remark", "remarks_of", "with_remarks"]
+
+REMARK_RULE: Final = "It is cut to its first characters; U+0000 becomes U+FFFD, and any other JSON value its text."
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Marks a member of a body as a remark of at most ``characters_max`` characters."""
+
+    characters_max: int
+
+    def text_of(self, value: Any) -> str | None:
+        """Return the value as text that can be stored; null stays null."""
+        if value is None:
+            return None
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        return storable_text(text[: self.characters_max])
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Validate the text of the value, which has a length that is allowed."""
+        return core_schema.no_info_before_validator_function(self.text_of, handler(source))
+
+
+def remarks_of(model: Any) -> dict[str, Remark]:
+    """Return the remarks among the members of a body's model, by name."""
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        return {}
+    return {
+        name: mark
+        for name, member in model.model_fields.items()
+        for mark in member.metadata
+        if isinstance(mark, Remark)
+    }
+
+
+def with_remarks(body: bytes, remarks: Mapping[str, Remark]) -> bytes | None:
+    """Return the body with remarks that can be read strictly, or None if it has no remark or is no JSON object."""
+    text = body.decode("utf-8", "replace")
+    try:
+        check_shape(text)
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or remarks.keys().isdisjoint(found):
+        return None
+    cleaned = {name: mark.text_of(found[name]) for name, mark in remarks.items() if name in found}
+    return json.dumps({**found, **cleaned}).encode()
