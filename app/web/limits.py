@@ -67,7 +67,8 @@ class RequestLimits:
     """How much one request may send, and how many may be in progress at once in this process.
 
     `events_bytes_max` bounds one event, `batch_bytes_max` a whole batch (lines, CloudEvents batch), `form_bytes_max`
-    the forms of /hub, `other_bytes_max` every other body. The reports of workers may be as large as a batch.
+    the forms of /hub, `other_bytes_max` every other body. The reports of workers may be as large as a batch,
+    and every other body of `/jobs` as an event.
     """
 
     events_bytes_max: int = 1 * MIB
@@ -92,6 +93,8 @@ class RequestLimits:
             return self.batch_bytes_max if content_type.lower().startswith(_BATCH_TYPES) else self.events_bytes_max
         if path.startswith(_WORK) and path.endswith(_REPORTS):
             return self.batch_bytes_max  # a large result or the long text of an error is cut, not refused
+        if path == "/jobs" or path.startswith("/jobs/"):
+            return self.events_bytes_max  # arguments, results and answers of jobs
         return self.form_bytes_max if path == "/hub" else self.other_bytes_max
 
 

@@ -117,11 +117,12 @@ class KafkaSource:
             try:
                 async with self._started(session) as consumer:
                     self._session = session
-                    self._trouble.over(source=self.source)
                     if self._stopping.is_set():
                         session.end()
                     while not session.ended.is_set():
                         await pause(session.ended, _REPORT_SECONDS)
+                        if not session.ended.is_set():  # no reader has failed: the consumer may read what it was given
+                            self._trouble.over(source=self.source)
                         await self._report(consumer, session)
                         with suppress(DatabaseError):  # the readers tell of it
                             await self._look_at_backlog()

@@ -46,6 +46,7 @@ NDJSON = b"Content-Type: application/x-ndjson; charset=utf-8\r\n"
         ("/topics/orders.created/events", NDJSON, 3000),
         ("/topics/orders.created/events", b"Content-Type: application/cloudevents-batch+json\r\n", 3000),
         ("/rabbithub/endpoint/x/orders", b"", 1000),
+        ("/jobs", b"", 1000),
         ("/hub", b"", 500),
         ("/subscriptions", b"", 200),
         ("/subscriptions", NDJSON, 200),
