@@ -32,6 +32,8 @@ _log = structlog.get_logger(__name__)
 _PAUSE_SECONDS = (0.2, 10.0)
 _REPORT_SECONDS = 2.0
 _STOP_SECONDS = 3.0
+_IDLE_MILLISECONDS = 10**12
+"""Without end: the client would leave its group for ever, when it has no partition or its readers wait."""
 _SESSION_MILLISECONDS = 6_000
 """The least that brokers accept by default: after it, the partitions of a killed process go to the others."""
 _HEARTBEAT_MILLISECONDS = 1_000
@@ -156,7 +158,8 @@ class KafkaSource:
         consumer = AIOKafkaConsumer(
             **self._options.client("source"), group_id=self._group, enable_auto_commit=False, auto_offset_reset="none",
             isolation_level="read_committed", session_timeout_ms=_SESSION_MILLISECONDS,
-            heartbeat_interval_ms=_HEARTBEAT_MILLISECONDS, fetch_max_bytes=_FETCH_BYTES_MAX,
+            heartbeat_interval_ms=_HEARTBEAT_MILLISECONDS, max_poll_interval_ms=_IDLE_MILLISECONDS,
+            fetch_max_bytes=_FETCH_BYTES_MAX,
             fetch_max_wait_ms=_FETCH_WAIT_MILLISECONDS,
         )  # fmt: skip
         session.consumer = consumer

@@ -5,10 +5,12 @@ from __future__ import annotations
 import secrets
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 import structlog
+from aiokafka.consumer.subscription_state import SubscriptionState
 
 from scripts.servers.kafka import KafkaServer
 from tests.app.assembly.test_kafka_sources import ROLES, send, stored
@@ -79,3 +81,29 @@ async def test_a_topic_that_may_not_be_read_any_more_waits_by_name_and_others_go
     waits = {one["source"] for one in told(logs, "kafka_source_waits")}
     assert (waits, others, found) == ({closed}, [(None, b"1"), (None, b"2")], [(None, b"1"), (None, b"2")])
     assert wrong == []
+
+
+async def test_a_process_without_a_partition_takes_over_however_long_it_has_waited(
+    running_hub: RunHub, kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KS-01: the client left the group after five idle minutes, for ever. Idle time runs 400 times as fast here."""
+    idle, idle_seconds = SubscriptionState.fetcher_idle_time, [0.0]
+
+    def in_a_hurry(self: SubscriptionState) -> float:
+        idle_seconds.append(400 * idle.fget(self))
+        return idle_seconds[-1]
+
+    monkeypatch.setattr(SubscriptionState, "fetcher_idle_time", property(in_a_hurry))
+    source = f"spare-{secrets.token_hex(4)}"
+    await make_topic(kafka.bootstrap, source, 1)
+    named = {"kafka_source_servers": kafka.bootstrap, "kafka_sources": f"{source}?start=earliest"}
+    async with AsyncExitStack() as spare:
+        async with running_hub(ROLES, **named) as first:
+            await send(kafka, source, {"value": b"1"})
+            await stored(first, source, 1)
+            hub = await spare.enter_async_context(running_hub(ROLES, **named))
+            await until(lambda: max(idle_seconds) > 600)
+        await send(kafka, source, {"value": b"2"})
+        found = await stored(hub, source, 2)
+
+    assert found == [(None, b"1"), (None, b"2")]
