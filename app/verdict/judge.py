@@ -2,7 +2,7 @@
 
 ======================  ==========================================================================================
 a sink is *down*        a process reports that its broker does not answer or is refused, or no relay carries it
-a source is *down*      the process that reads it reports a failure, or is gone
+a source is *down*      the process that reads it reports a failure, or is gone, or nobody has a partition of it
 something is *late*     the oldest has waited for more than a minute (sinks, services) or five (queues, tasks, jobs)
 dead letters count      for a day, unless a person gave them up or the subscription has ended
 ======================  ==========================================================================================
@@ -22,6 +22,8 @@ __all__ = ["judge"]
 
 _LATE_SECONDS: Final = {"sink": 60.0, "queue": 300.0, "task": 300.0, "job": 300.0, "service": 60.0}
 _STARTING_SECONDS: Final = 15.0
+_UNASSIGNED_SECONDS: Final = 60.0
+_RANKS: Final = {"backing off": 1, "idle": 2}
 _DEAD_FOR: Final = timedelta(days=1)
 _SINK_NAMES: Final = {"kafka": "Kafka", "amqp": "AMQP"}
 _SETTINGS: Final = {"kafka": "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS", "amqp": "HOOKWIRE_AMQP_URL"}
@@ -107,12 +109,17 @@ def _sources(facts: Facts) -> Iterator[Part]:
         if report["kind"] == "source":
             reports.setdefault(report["name"], []).append(report)
     for name, told in reports.items():
-        best = min(told, key=lambda report: (not report["is_alive"], report["state"] == "backing off", report["since"]))
+        best = min(told, key=lambda report: (not report["is_alive"], _RANKS.get(report["state"], 0), report["since"]))
         if not best["is_alive"]:
             why = f"its process {best['process']} is gone since {format_moment(best['until'])}"
             yield Part("source", name, "down", why, best["until"])
         elif best["state"] == "backing off":
             why = f"it is not read since {format_moment(best['since'])}; {best['reason']}"
+            yield Part("source", name, "down", why, best["since"])
+        elif best["state"] == "idle" and _age(best["since"], facts.at) > _UNASSIGNED_SECONDS:
+            why = (
+                f"it is not read since {format_moment(best['since'])}; others in its consumer group have all partitions"
+            )
             yield Part("source", name, "down", why, best["since"])
         elif best["state"] == "paused":
             yield Part("source", name, "paused", f"paused since {format_moment(best['since'])}", best["since"])

@@ -74,14 +74,18 @@ class KafkaSource:
 
     @property
     def state(self) -> str:
-        """Return the state in one word: connecting, reading, paused, backing off, stopped."""
+        """Return the state in one word or two: connecting, reading, idle (without a partition), paused, backing off,
+        stopped.
+        """
         if self._stopping.is_set():
             return "stopped"
         if self._is_paused:
             return "paused"
         if self._trouble.lasts or (self._session is not None and self._session.trouble):
             return "backing off"
-        return "connecting" if self._session is None else "reading"
+        if self._session is None:
+            return "connecting"
+        return "reading" if self._session.readers else "idle"
 
     @property
     def last_error(self) -> str:

@@ -115,8 +115,18 @@ def test_a_sink_whose_relay_has_just_started_is_no_trouble() -> None:
         ),
         ([report("source", "in"), report("source", "in", "reading", process="b-1")], []),
         ([report("source", "in", "reading", is_alive=False), report("source", "in", "reading", process="b-1")], []),
+        (
+            [report("source", "in", "idle")],
+            [("source", "down", f"it is not read since {AGO_TEXT}; others in its consumer group have all partitions")],
+        ),
+        ([report("source", "in", "idle", since=NOW)], []),
+        ([report("source", "in", "idle"), report("source", "in", "reading", process="b-1")], []),
+        (
+            [report("source", "in", "idle"), report("source", "in", process="b-1")],
+            [("source", "down", f"it is not read since {AGO_TEXT}; no broker answers")],
+        ),
     ],
-    ids=["fails", "is gone", "another reads it", "was replaced"],
+    ids=["fails", "is gone", "another reads it", "was replaced", "no part", "no part yet", "spare", "the other fails"],
 )  # fmt: skip
 def test_a_source_is_judged_by_the_best_of_its_processes(reports: Sequence[Row], expected: list[Any]) -> None:
     """GU-01."""
