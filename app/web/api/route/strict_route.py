@@ -1,4 +1,4 @@
-"""StrictRoute: a route that reads its JSON body strictly .
+"""StrictRoute: a route that reads its JSON body strictly.
 
 The framework's own parser accepts NaN, the last of two equal keys, lone surrogates and U+0000, which the database would
 refuse. It also ignores an unknown parameter of the query. A list with a misspelt filter would return everything, and a
