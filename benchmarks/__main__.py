@@ -17,13 +17,13 @@ NAMES = (
     "publish", "deliver", "hub", "latency", "isolation", "standing", "footprint", "idle", "gap", "outbound", "relay",
     "backlog", "sustained", "mariadb", "amqp", "pipeline", "commits", "archive", "services", "services_flood",
     "titanic", "calls", "queues", "jobs", "pickup", "depth", "cost", "answers", "destinations", "verdict", "client",
-    "intake", "kafka_source", "console", "mysql_queue", "doors", "settling", "incidents",
+    "intake", "kafka_source", "console", "mysql_queue", "doors", "settling", "settling_cost", "incidents",
 )  # fmt: skip
 _WITH_OWN_COMMAND = (
     "standing", "idle", "gap", "outbound", "relay", "backlog", "sustained", "mariadb", "amqp", "pipeline", "commits",
     "archive", "services", "services_flood", "titanic", "queues", "jobs", "pickup", "depth", "cost", "answers",
     "destinations", "verdict", "intake", "kafka_source", "console", "mysql_queue",
-    "settling", "incidents",
+    "settling", "settling_cost", "incidents",
 )  # fmt: skip
 
 

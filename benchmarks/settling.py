@@ -26,15 +26,15 @@ from scripts.servers.postgres import PostgresServer
 
 _SIZES: Final = (1, 25, 250, 1_000)
 _DELIVERIES: Final = 20_000
-_SUBSCRIPTIONS: Final = 20
+SUBSCRIPTIONS: Final = 20
 _ENTRY: Final = re.compile(r"\), entered AS \(\n.*?HAVING count\(\*\) > 0\n(?=\), buried)", re.S)
 _WAL: Final = "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"
 _TICKS: Final = 100
-_SUBSCRIBE: Final = """
+SUBSCRIBE: Final = """
     INSERT INTO hookwire.subscriptions (public_id, protocol, topic, callback, state)
     SELECT 'sub_' || n, 'webhook', 'orders', 'http://a/', 'active' FROM generate_series(1, $1::bigint) AS n
 """
-_FILL: Final = """
+FILL: Final = """
     INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, fence, attempts, tenant)
     SELECT $1 + n, 1 + n % $3, now() + interval '1 hour', now(), $1 + n, 1, 'default'
     FROM generate_series(1, $2::bigint) AS n
@@ -45,18 +45,18 @@ async def measure(
     connection: asyncpg.Connection, statement: Any, first: int, size: int, deliveries: int
 ) -> tuple[float, float]:
     """Settle so many deliveries in batches; return WAL bytes and processor microseconds for each."""
-    await connection.execute(_FILL, first, deliveries, _SUBSCRIPTIONS)
+    await connection.execute(FILL, first, deliveries, SUBSCRIPTIONS)
     pid = await connection.fetchval("SELECT pg_backend_pid()")
     wal, ticks = await connection.fetchval(_WAL), _cpu_ticks(pid)
     at = datetime.now(UTC)
     for begin in range(0, deliveries, size):
         numbers = range(begin + 1, begin + size + 1)
-        await statement.fetch(*_arguments(first, numbers, at))
+        await statement.fetch(*arguments(first, numbers, at))
     seconds = (_cpu_ticks(pid) - ticks) / _TICKS
     return float(await connection.fetchval(_WAL) - wal) / deliveries, 1e6 * seconds / deliveries
 
 
-def _arguments(first: int, numbers: Sequence[int], at: datetime) -> list[Any]:
+def arguments(first: int, numbers: Sequence[int], at: datetime) -> list[Any]:
     """Return the parameters of a batch of plain successes."""
     count = len(numbers)
     values = {
@@ -72,7 +72,7 @@ def _arguments(first: int, numbers: Sequence[int], at: datetime) -> list[Any]:
     }
     named: dict[int, Any] = {number: [value] * count for number, value in values.items()}
     named |= {number: [None] * count for number in (5, 9)} | {number: [] for number in (13, 14, 15, 16, 18, 22)}
-    named |= {1: [first + n for n in numbers], 2: [1 + n % _SUBSCRIPTIONS for n in numbers], 17: "w1", 20: 20, 21: 60.0}
+    named |= {1: [first + n for n in numbers], 2: [1 + n % SUBSCRIPTIONS for n in numbers], 17: "w1", 20: 20, 21: 60.0}
     named[3] = named[1]
     return [named[number] for number in range(1, 24)]
 
@@ -107,7 +107,7 @@ async def run(rounds: int) -> list[str]:
 async def _compare(url: str, rounds: int) -> list[str]:
     connection = await asyncpg.connect(url)
     await connection.execute("SET plan_cache_mode = force_generic_plan")
-    await connection.execute(_SUBSCRIBE, _SUBSCRIPTIONS)
+    await connection.execute(SUBSCRIBE, SUBSCRIPTIONS)
     text = STATEMENTS["delivery.settle"]
     kinds = [await connection.prepare(without_entry(text)), await connection.prepare(text)]
     lines, first = ["batch   WAL bytes a delivery       processor us a delivery     rows more"], 1_000
