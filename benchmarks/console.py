@@ -2,11 +2,11 @@
 
     python -m benchmarks.console --rows 1000000
 
-There are so many dead letters, most of them of one endpoint, ten times as many attempts, as many jobs and as many open
-deliveries. Each page is asked for again and again; a line has its 95th percentile (bar: 100 ms) and its size (bar:
-60 kB). ``pg_stat_statements`` says how long each statement took (bar: 100 ms). Then 200 events a second are published,
-without a console and with ten that are open. The time of the console's statements is printed as a share of all (bar:
-1 %). It needs the system's PostgreSQL with its contrib modules.
+There are so many dead letters, most of them of one endpoint. Jobs, ended jobs and open deliveries are as many, and
+attempts ten times as many. Each page is asked for again and again; a line has its 95th percentile (bar: 100 ms) and
+its size (bar: 60 kB). ``pg_stat_statements`` says how long each statement took (bar: 100 ms). Then 200 events a second
+are published, without a console and with ten that are open. The time of the console's statements is printed as a share
+of all (bar: 1 %). It needs the system's PostgreSQL with its contrib modules.
 """
 
 from __future__ import annotations
@@ -58,13 +58,20 @@ _FILL: Final = (
     " SELECT 'kafka', n, 'default', 'orders', n % 64, 1, 'too_large', '' FROM ROWS",
     "INSERT INTO hookwire.jobs (seq, kind, state, args, rank_at, attempts_max, run_seconds, created_at)"
     " OVERRIDING SYSTEM VALUE SELECT n, 'j' || n % 100, 'available', '{}', now(), 5, 60, now() FROM ROWS",
+    "UPDATE hookwire.jobs SET for_people = true WHERE seq % 1000 = 1",
+    "UPDATE hookwire.jobs SET state = 'assigned', assignee = '127.0.0.1' WHERE seq % 1000 = 2",
+    "UPDATE hookwire.jobs SET state = 'review', performer = 'w' WHERE seq % 1000 = 3",
+    "INSERT INTO hookwire.job_archive (id, seq, kind, queue, state, args, key, priority, attempts, attempts_max,"
+    " run_seconds, number, errors, created_at, ended_at) SELECT gen_random_uuid(), COUNT + n, 'j' || n % 100,"
+    " 'default', 'completed', '{}', '', 0, 1, 5, 60, 1, '[]', now(), now() FROM ROWS",
     "SELECT setval('hookwire.event_id', COUNT)",
 )
 PAGES: Final = (
     "../console", "events", "topics", "subscriptions", "deliveries", "undelivered", "dead-letters", "holds", "replays",
     "queues", "tasks", "jobs", "services", "requests", "upstreams", "keys", "audit", "topics/orders",
     "deliveries?state=dead", "deliveries?state=delivered", "undelivered?outcome=dead", "events?outcome=dead",
-    "events?key=k7", "jobs?state=available&kind=j7", "search?q=orders", "search?q=k7",
+    "events?key=k7", "jobs?state=available&kind=j7", "my-work", "pool", "pool?kind=j1", "review",
+    "search?q=orders", "search?q=k7",
 )  # fmt: skip
 """Addresses of pages, relative to the folder of the console."""
 _OF_ONE: Final = (

@@ -3446,6 +3446,8 @@ CREATE INDEX jobs_of_people ON hookwire.jobs USING btree (state, seq) WHERE (sta
 
 CREATE INDEX jobs_people ON hookwire.jobs USING btree (kind, seq) WHERE (for_people AND (state = 'available'::text));
 
+CREATE INDEX jobs_pool ON hookwire.jobs USING btree (seq) WHERE (for_people AND (state = 'available'::text));
+
 CREATE INDEX jobs_running ON hookwire.jobs USING btree (kind, key) WHERE (state = 'running'::text);
 
 CREATE UNIQUE INDEX jobs_token ON hookwire.jobs USING btree (token) WHERE (token IS NOT NULL);

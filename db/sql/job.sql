@@ -73,7 +73,7 @@ SELECT hookwire.cancel_job($1, $2, $3);
 SELECT hookwire.retry_job($1, $2, $3);
 
 -- name: list
--- Newest first. NULL: any. Live and ended jobs share one sequence. Beyond $9 bytes there are no contents, and `fits` is false.
+-- Newest first. NULL: any. Live and ended jobs share one sequence. A state that only live jobs have reads no ended one. Beyond $9 bytes there are no contents, and `fits` is false.
 WITH page AS MATERIALIZED (
     SELECT found.*, row_number() OVER (ORDER BY found.seq DESC) AS place FROM (
     (SELECT j.id, j.seq, j.kind, j.queue, j.state, j.for_people, j.args, nullif(j.key, '') AS key, j.uniq, j.priority, j.due_at, j.due_local,
@@ -90,7 +90,7 @@ WITH page AS MATERIALIZED (
             NULL, NULL, a.attempts, a.attempts_max, a.worker, NULL, a.assignee, a.performer, a.number, NULL,
             NULL, NULL, false, a.result, a.errors, a.created_by, a.created_at, a.claimed_at, a.ended_at, a.ended_by, a.reason
      FROM hookwire.job_archive a
-     WHERE a.seq < $1 AND ($2::text IS NULL OR a.state = $2) AND ($3::text IS NULL OR a.kind = $3)
+     WHERE a.seq < $1 AND ($2::text IS NULL OR $2 IN ('completed', 'cancelled', 'discarded') AND a.state = $2) AND ($3::text IS NULL OR a.kind = $3)
        AND ($4::text IS NULL OR a.assignee = $4) AND coalesce($5::boolean, false) = false
        AND ($6::uuid IS NULL OR a.id = $6) AND ($7::text IS NULL OR a.uniq = $7)
      ORDER BY a.seq DESC LIMIT $8)
@@ -191,7 +191,7 @@ SELECT g.name FROM gone g;
 SELECT hookwire.fire_schedule($1, $2, $3, $4);
 
 -- name: refresh_local
--- The rules of time zones change. Compute the instants of dates that are stored as local time again (JB-57).
+-- The rules of time zones change. Compute the instants of dates that are stored as local time again.
 UPDATE hookwire.jobs j SET due_at = j.due_local AT TIME ZONE j.due_zone
 WHERE j.due_local > '-infinity' AND j.state IN ('scheduled', 'retryable') AND j.due_at <> j.due_local AT TIME ZONE j.due_zone;
 

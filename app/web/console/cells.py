@@ -90,7 +90,7 @@ def value_cell(name: str, value: Any) -> str:
     """Return any member of an answer, by its name and its type."""
     if value in (None, "", [], {}):
         return NOTHING
-    if isinstance(value, str):
+    if isinstance(value, str) or name in _CONTENTS:
         return _text(name, value)
     if name == "waiting" and isinstance(value, int) and value >= EXACT_MAX:
         return f"{value:,} or more"
@@ -116,7 +116,13 @@ _KINDS: Final = {
 }
 
 
-def _text(name: str, value: str) -> str:
+_CONTENTS: Final = ("args", "result")
+"""Members whose values are JSON of others."""
+
+
+def _text(name: str, value: Any) -> str:
+    if name in _CONTENTS:
+        return body(json.dumps(value, ensure_ascii=False, indent=1))
     if name in _KINDS:
         return link_to(_KINDS[name], value)
     if name in ("state", "health", "verdict"):

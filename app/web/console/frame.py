@@ -12,8 +12,9 @@ from app.web.console.menu import MENU
 from app.web.pages.sessions import form_token
 from app.web.pages.shell import PageFrame
 from app.web.pages.sign_in_page import bare_frame
+from hub.keys import SCOPES, Scope
 
-__all__ = ["frame_of", "may_operate"]
+__all__ = ["frame_of", "rights_of"]
 
 
 def frame_of(request: Request) -> PageFrame:
@@ -30,7 +31,9 @@ def frame_of(request: Request) -> PageFrame:
     )
 
 
-def may_operate(request: Request) -> bool:
-    """Return whether the reader's forms on what waits can be accepted."""
+def rights_of(request: Request) -> frozenset[Scope]:
+    """Return the scopes whose acts the reader may be offered; none where no form of the reader can be accepted."""
     grant = grant_of(request)
-    return frame_of(request).may_act and (grant is None or grant.has("operate"))
+    if not frame_of(request).may_act:
+        return frozenset()
+    return frozenset(scope for scope in SCOPES if grant is None or grant.has(scope))

@@ -10,7 +10,8 @@ __all__ = ["MENU", "TITLES"]
 TITLES: Final[Mapping[str, str]] = {
     "events": "Events", "topics": "Topics", "subscriptions": "Subscriptions", "deliveries": "Deliveries",
     "undelivered": "Undelivered", "incidents": "Incidents", "dead-letters": "Dead letters", "holds": "Holds",
-    "replays": "Replays", "queues": "Queues", "tasks": "Tasks", "jobs": "Jobs", "services": "Services",
+    "replays": "Replays", "queues": "Queues", "tasks": "Tasks", "jobs": "Jobs", "my-work": "My work", "pool": "Pool",
+    "review": "Review", "services": "Services",
     "requests": "Requests", "sources": "Sources", "refusals": "Refused records", "upstreams": "Upstreams",
     "keys": "API keys", "audit": "Audit",
 }  # fmt: skip

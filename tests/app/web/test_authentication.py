@@ -34,9 +34,11 @@ async def keys_of(hub: RunningHub) -> AsyncIterator[Keys]:
         await database.aclose()
 
 
-async def bearer(hub: RunningHub, *scopes: Any, topics: list[str] | None = None, lifetime: float | None = None) -> str:
+async def bearer(
+    hub: RunningHub, *scopes: Any, topics: list[str] | None = None, lifetime: float | None = None, name: str = "test"
+) -> str:
     async with keys_of(hub) as keys:
-        return (await keys.create(NewKey("test", scopes, topics, lifetime)))[1]
+        return (await keys.create(NewKey(name, scopes, topics, lifetime)))[1]
 
 
 async def refused(hub: RunningHub, key: str) -> None:

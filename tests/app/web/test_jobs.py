@@ -125,6 +125,17 @@ async def test_an_office_assigns_delays_reviews_and_switches_to_machines(running
                          ("ada", "finish"), ("bob", "approve")]  # fmt: skip
 
 
+async def test_behind_a_proxy_a_person_has_the_name_in_the_header_of_the_setting(running_hub: RunHub) -> None:
+    """JB-40: another header does not count."""
+    async with running_hub(access="proxy", actor_header="X-Forwarded-User") as hub:
+        hub.client.headers["X-Forwarded-User"] = "ada"
+        await hub.client.put("/job-kinds/k", json={"automation": "manual"})
+        job = await enqueue(hub)
+        await post(hub, f"/{job}/assign", by="mallory")
+
+        assert await show(hub, job, "assignee") == ("ada",)
+
+
 async def test_a_key_is_a_person_and_its_scopes_and_kinds_hold(running_hub: RunHub) -> None:
     """A key with `work` acts on its own jobs and the pool, `operate` on others; contents need `payloads`."""
     async with running_hub(access="keys") as hub:

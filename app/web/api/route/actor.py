@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.web.api.route.context import context_of
 from app.web.authentication import grant_of
 
-__all__ = ["Reason", "Reasoned", "actor_of"]
+__all__ = ["Reason", "Reasoned", "actor_of", "named_actor"]
 
 _ACTOR_MAX = 100
 
@@ -35,5 +35,11 @@ def actor_of(request: Request) -> str:
     if grant is not None:
         return str(grant.key_id)
     host = request.client.host if request.client is not None else "unknown"
+    named = named_actor(request)
+    return f"{named}@{host}" if named else host
+
+
+def named_actor(request: Request) -> str:
+    """Return the value of the header of ``HOOKWIRE_ACTOR_HEADER``; empty unless it is printable ASCII."""
     named = request.headers.get(context_of(request).settings.actor_header, "").strip()[:_ACTOR_MAX]
-    return f"{named}@{host}" if named.isascii() and named.isprintable() and named else host
+    return named if named.isascii() and named.isprintable() else ""

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from fastapi import Request
 
+from app.web.api.route.actor import named_actor
 from app.web.api.route.context import Context
 from app.web.api.work.job_contract import JobIn
 from app.web.api.work.queue_refusal import queue_name
@@ -17,16 +18,13 @@ from jobs.jobs.job import JobReceipt, parse_job_receipt
 
 __all__ = ["kinds_of", "person_of", "receipt_of", "require_job", "require_kinds", "require_own"]
 
-_PERSON_MAX = 100
-
 
 def person_of(request: Request) -> str:
-    """Return the caller's name: that of the API key, else of the header ``Hookwire-Actor``, else the address."""
+    """Return the caller's name: that of the API key, else of ``HOOKWIRE_ACTOR_HEADER``, else the address."""
     grant = grant_of(request)
     if grant is not None:
         return grant.name or grant.key_id
-    named = request.headers.get("hookwire-actor", "").strip()[:_PERSON_MAX]
-    if named and named.isascii() and named.isprintable():
+    if named := named_actor(request):
         return named
     return request.client.host if request.client is not None else "unknown"
 
@@ -44,7 +42,7 @@ def require_kinds(request: Request, kinds: Sequence[str] | None) -> None:
 
 
 def kinds_of(job: JobIn) -> list[str]:
-    """Return the kind of a job and those of the jobs that follow it (EY-02)."""
+    """Return the kind of a job and those of the jobs that follow it."""
     callbacks = job.callbacks.model_dump(exclude_none=True) if job.callbacks is not None else {}
     return [queue_name(job.kind, "kind"), *callbacks.values()]
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from app.web.console.acting.act import REASON, Act, Box, Form
 from app.web.console.acting.incident_acts import OF_INCIDENTS, replayed_words
-from app.web.console.acting.job_acts import OF_JOBS
+from app.web.console.acting.job_acts import NEW_JOB, OF_JOBS
 from app.web.console.acting.pause_forecast import pause_forecast
 from app.web.console.acting.verb import curl, is_one_of, json_request, line, rate_of, verb, whole
 from app.web.console.cells import address
@@ -347,6 +347,7 @@ NEW: Final[Mapping[str, Act]] = {
             Box("incident_id", "Only dead letters of this incident", length_max=30), *_REPLAY_BOXES,
         ),
     ),
+    "jobs": NEW_JOB,
     "keys": Act(
         "new", "Make a key", "The key is shown once. Only its digest is stored.", ("admin",),
         lambda _, form: ApiRequest.with_json("POST", "/keys", _key(form)), _key_line,

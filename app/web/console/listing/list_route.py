@@ -8,7 +8,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.web.console.frame import frame_of, may_operate
+from app.web.console.frame import frame_of, rights_of
 from app.web.console.inner_api import ApiRequest, inner_api_of
 from app.web.console.listing.list_view import ROWS, ListView, list_content
 from app.web.console.listing.lists import LISTS
@@ -32,7 +32,7 @@ def _route_of(view: ListView) -> Callable[[Request], Coroutine[Any, Any, Respons
         found: dict[str, Any] = {"items": [], "next_cursor": None}
         try:
             found = await inner_api_of(request).ask(
-                request, ApiRequest("GET", view.source, {**asked, "limit": str(ROWS)})
+                request, ApiRequest("GET", view.source, {**asked, **view.fixed, "limit": str(ROWS)})
             )
         except Problem as problem:
             if problem.slug not in _TOLD_IN_PLACE:
@@ -40,7 +40,7 @@ def _route_of(view: ListView) -> Callable[[Request], Coroutine[Any, Any, Respons
             status, notice = problem.status, problem.detail
         content = list_content(
             view, asked, found["items"], found["next_cursor"], notice, may_act=frame.may_act,
-            may_operate=may_operate(request),
+            rights=rights_of(request),
         )  # fmt: skip
         return page(frame, view.title, content, status, is_live=not notice)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Final
@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from app.web.console.cells import address
 from app.web.console.menu import TITLES
 from app.web.pages.markup import section, table
+from hub.keys import Scope
 
 __all__ = ["ROWS", "Column", "Filter", "Item", "ListView", "Way", "list_content", "rows_table"]
 
@@ -23,12 +24,12 @@ ROWS: Final = 40
 class Column:
     """A column: its head, as ``app.web.pages.markup.table`` reads it, and its cell of a row, as markup.
 
-    ``is_act``: it has links to acts, for readers who may do them.
+    ``scope``: it has links to acts, for readers whose key has this scope.
     """
 
     head: str
     cell: Callable[[Item], str]
-    is_act: bool = False
+    scope: Scope | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,8 @@ class Way:
 @dataclass(frozen=True, slots=True)
 class ListView:
     """A list. ``source`` is the path of the API that it reads; ``command`` prints the same; ``order`` says how it is
-    sorted. ``ways`` lead to the forms that add one, or that change everything that matches.
+    sorted. ``ways`` lead to the forms that add one, or that change everything that matches. ``fixed`` is the part of
+    the query that makes the list what it is; its reader cannot change it.
     """
 
     name: str
@@ -72,6 +74,7 @@ class ListView:
     filters: Sequence[Filter] = ()
     empty: str = "There is none."
     ways: Sequence[Way] = ()
+    fixed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -81,7 +84,7 @@ class ListView:
 
 def list_content(
     view: ListView, asked: Mapping[str, str], items: Sequence[Item], next_cursor: str | None, notice: str = "",
-    *, may_act: bool = False, may_operate: bool = False,
+    *, may_act: bool = False, rights: Collection[Scope] = (),
 ) -> str:  # fmt: skip
     """Return the filters, the rows and the way to the next ones."""
     told = f'<p class="notice bad" role="alert">{escape(notice)}</p>' if notice else ""
@@ -89,7 +92,7 @@ def list_content(
     buttons = "".join(_button(way, chosen) for way in view.ways if may_act and way.takes(chosen))
     buttons = f'<div class="buttons">{buttons}</div>' if buttons else ""
     rows = (
-        rows_table(view, items, may_operate=may_operate)
+        rows_table(view, items, rights)
         if items
         else f'<p class="soft">{"" if notice else escape(_none(view, asked, next_cursor))}</p>'
     )
@@ -104,9 +107,9 @@ def _button(way: Way, chosen: Mapping[str, str]) -> str:
     return f'<a class="button{danger}" href="{escape(where)}">{escape(way.label)}</a>'
 
 
-def rows_table(view: ListView, items: Sequence[Item], *, may_operate: bool = False) -> str:
-    """Return the rows alone."""
-    columns = [column for column in view.columns if may_operate or not column.is_act]
+def rows_table(view: ListView, items: Sequence[Item], rights: Collection[Scope] = ()) -> str:
+    """Return the rows alone. ``rights``: the scopes whose acts are offered."""
+    columns = [column for column in view.columns if column.scope is None or column.scope in rights]
     return table([column.head for column in columns], [[column.cell(one) for column in columns] for one in items])
 
 

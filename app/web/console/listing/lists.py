@@ -21,7 +21,9 @@ from app.web.console.cells import (
     state_cell,
     value_cell,
 )
+from app.web.console.listing.columns import coded, link, state, text, when
 from app.web.console.listing.list_view import Column, Filter, Item, ListView, Way
+from app.web.console.listing.work_lists import WORK_LISTS
 from app.web.pages.markup import code, count
 from webhooks.condition import CHOSEN_KINDS, WAITING_MAX, DeliveryState
 
@@ -32,26 +34,6 @@ _OF_DEAD: Final = {
     "sink": ("webhooks",), "subscription_id": (), "kind": CHOSEN_KINDS, "incident_id": (), "since": (), "until": (),
 }  # fmt: skip
 _TIMES: Final = (Filter("since", "Since"), Filter("until", "Until"))
-
-
-def _text(head: str, name: str) -> Column:
-    return Column(head, lambda one: plain(one[name]))
-
-
-def _code(head: str, name: str) -> Column:
-    return Column(head, lambda one: code(one[name]) if one[name] else plain(None))
-
-
-def _when(head: str, name: str) -> Column:
-    return Column(head, lambda one: moment_cell(one[name]))
-
-
-def _link(head: str, name: str, kind: str) -> Column:
-    return Column(head, lambda one: link_to(kind, one[name]))
-
-
-def _state(head: str, name: str) -> Column:
-    return Column(head, lambda one: state_cell(one[name]))
 
 
 def _callback(one: Item) -> str:
@@ -146,9 +128,9 @@ _ALL: Final[Sequence[ListView]] = (
     ListView(
         "events", "/events",
         (
-            _link("Event", "id", "events"), _link("Topic", "topic", "topics"), _code("Key", "key"),
-            _state("Outcome", "outcome"), Column("#Size", lambda one: bytes_cell(one["bytes"])),
-            _when("Accepted", "accepted_at"),
+            link("Event", "id", "events"), link("Topic", "topic", "topics"), coded("Key", "key"),
+            state("Outcome", "outcome"), Column("#Size", lambda one: bytes_cell(one["bytes"])),
+            when("Accepted", "accepted_at"),
         ),
         "newest first", "hookwire events list",
         (Filter("topic", "Topic"), Filter("key", "Key"), Filter("outcome", "Outcome", get_args(Outcome)), *_TIMES),
@@ -157,18 +139,18 @@ _ALL: Final[Sequence[ListView]] = (
     ListView(
         "topics", "/topics",
         (
-            _link("Topic", "topic", "topics"), Column("Sinks", _sinks), _text("Order", "order"),
-            _link("~Last event", "last_event_id", "events"), _when("Last event", "last_accepted_at"),
+            link("Topic", "topic", "topics"), Column("Sinks", _sinks), text("Order", "order"),
+            link("~Last event", "last_event_id", "events"), when("Last event", "last_accepted_at"),
         ),
         "by name", "hookwire topics list", empty="There is no topic yet. The first event of a topic makes it.",
     ),
     ListView(
         "subscriptions", "/subscriptions",
         (
-            _link("Subscription", "id", "subscriptions"), _text("Name", "name"), _code("Topic or pattern", "topic"),
+            link("Subscription", "id", "subscriptions"), text("Name", "name"), coded("Topic or pattern", "topic"),
             Column("Callback", _callback), Column("Health", lambda one: reason_cell(one["health"], one["reason"])),
             Column("#Waiting", lambda one: count(one["waiting"], WAITING_MAX)),
-            _when("Last success", "last_success_at"),
+            when("Last success", "last_success_at"),
         ),
         "oldest first", "hookwire subscriptions list",
         (
@@ -182,10 +164,10 @@ _ALL: Final[Sequence[ListView]] = (
     ListView(
         "deliveries", "/deliveries",
         (
-            _link("Delivery", "id", "deliveries"), _link("Event", "event_id", "events"),
-            _link("Subscription", "subscription_id", "subscriptions"), Column("~Callback", _callback),
-            Column("State", _reason), _text("#Attempts", "attempts"), Column("Last answer", _answer),
-            _when("When", "at"),
+            link("Delivery", "id", "deliveries"), link("Event", "event_id", "events"),
+            link("Subscription", "subscription_id", "subscriptions"), Column("~Callback", _callback),
+            Column("State", _reason), text("#Attempts", "attempts"), Column("Last answer", _answer),
+            when("When", "at"),
         ),
         "newest event first", "hookwire events show EVENT",
         (
@@ -196,9 +178,9 @@ _ALL: Final[Sequence[ListView]] = (
     ListView(
         "undelivered", "/undelivered",
         (
-            _link("Event", "event_id", "events"), _link("Subscription", "subscription_id", "subscriptions"),
-            Column("~Callback", _callback), Column("State", _reason), _text("#Attempts", "attempts"),
-            Column("Last answer", _answer), _when("Next", "next_attempt_at"), Column("Act", _of_waiting, is_act=True),
+            link("Event", "event_id", "events"), link("Subscription", "subscription_id", "subscriptions"),
+            Column("~Callback", _callback), Column("State", _reason), text("#Attempts", "attempts"),
+            Column("Last answer", _answer), when("Next", "next_attempt_at"), Column("Act", _of_waiting, "operate"),
         ),
         "accepted, but not delivered", "hookwire undelivered",
         (Filter("outcome", "Outcome", ("waiting", "dead")), Filter("subscription_id", "Subscription")),
@@ -211,9 +193,9 @@ _ALL: Final[Sequence[ListView]] = (
     ListView(
         "dead-letters", "/dead-letters",
         (
-            _link("Dead letter", "id", "dead-letters"), _link("Event", "event_id", "events"), _text("Sink", "sink"),
-            _code("Topic", "topic"), _link("Subscription", "subscription_id", "subscriptions"),
-            Column("Reason", _dead_reason), _text("#Attempts", "attempts"), _when("When", "died_at"),
+            link("Dead letter", "id", "dead-letters"), link("Event", "event_id", "events"), text("Sink", "sink"),
+            coded("Topic", "topic"), link("Subscription", "subscription_id", "subscriptions"),
+            Column("Reason", _dead_reason), text("#Attempts", "attempts"), when("When", "died_at"),
         ),
         "newest first", "hookwire deadletters list",
         (
@@ -229,10 +211,10 @@ _ALL: Final[Sequence[ListView]] = (
     ListView(
         "incidents", "/incidents",
         (
-            _link("Incident", "id", "incidents"), Column("State", _incident_state), Column("For", _failing),
-            Column("Cause", _cause), _text("#Dead letters", "dead"), _text("#Waiting", "waiting"),
-            _text("#5 minutes", "failures_5_minutes"), _text("#Hour before", "failures_hour_before"),
-            _when("Latest", "last_at"), Column("Act", _of_incident, is_act=True),
+            link("Incident", "id", "incidents"), Column("State", _incident_state), Column("For", _failing),
+            Column("Cause", _cause), text("#Dead letters", "dead"), text("#Waiting", "waiting"),
+            text("#5 minutes", "failures_5_minutes"), text("#Hour before", "failures_hour_before"),
+            when("Latest", "last_at"), Column("Act", _of_incident, "operate"),
         ),
         "newest first", "hookwire incidents list",
         (
@@ -244,10 +226,10 @@ _ALL: Final[Sequence[ListView]] = (
     ListView(
         "holds", "/holds",
         (
-            _link("Hold", "id", "holds"), _text("Sink", "sink"), _code("Topic", "topic"), _text("Scope", "scope"),
-            _code("Key", "key"), Column("Reason", lambda one: plain(one["detail"] or one["reason"])),
-            _text("#Records", "records"), _when("Since", "since"), _when("Next attempt", "next_attempt_at"),
-            Column("Act", lambda one: _ways_to("holds", one["id"]), is_act=True),
+            link("Hold", "id", "holds"), text("Sink", "sink"), coded("Topic", "topic"), text("Scope", "scope"),
+            coded("Key", "key"), Column("Reason", lambda one: plain(one["detail"] or one["reason"])),
+            text("#Records", "records"), when("Since", "since"), when("Next attempt", "next_attempt_at"),
+            Column("Act", lambda one: _ways_to("holds", one["id"]), "operate"),
         ),
         "oldest first", "hookwire holds list", (Filter("sink", "Sink", _SINKS), Filter("topic", "Topic")),
         "No sink holds back a key or a topic.",
@@ -255,17 +237,17 @@ _ALL: Final[Sequence[ListView]] = (
     ListView(
         "sources", "/sources",
         (
-            Column("Source", _source_link), _text("Kind", "kind"), _code("Topic", "topic"), _text("#Lag", "lag"),
-            _text("#Refused", "refused"), Column("State", _source_state),
+            Column("Source", _source_link), text("Kind", "kind"), coded("Topic", "topic"), text("#Lag", "lag"),
+            text("#Refused", "refused"), Column("State", _source_state),
         ),
         "by name", "hookwire sources list", empty="No Kafka topic was ever read, and there is no door for webhooks.",
     ),
     ListView(
         "refusals", "/source-refusals",
         (
-            _link("Refusal", "id", "refusals"), _text("Kind", "kind"), _code("Source", "source"),
-            _text("#Partition", "partition"), _text("#Offset", "offset"), _code("Key", "key"),
-            Column("Reason", lambda one: plain(f"{one['reason']}: {one['detail']}")), _when("Refused", "refused_at"),
+            link("Refusal", "id", "refusals"), text("Kind", "kind"), coded("Source", "source"),
+            text("#Partition", "partition"), text("#Offset", "offset"), coded("Key", "key"),
+            Column("Reason", lambda one: plain(f"{one['reason']}: {one['detail']}")), when("Refused", "refused_at"),
         ),
         "oldest first", "hookwire sources refusals", (Filter("source", "Source"),),
         "No record of Kafka was refused, and no message of AMQP is kept here.",
@@ -273,29 +255,29 @@ _ALL: Final[Sequence[ListView]] = (
     ListView(
         "replays", "/replays",
         (
-            _link("Replay", "id", "replays"), _state("State", "state"), _text("Source", "source"), _text("Act", "act"),
-            _link("Subscription", "subscription_id", "subscriptions"), _code("Topic", "topic"),
-            _text("#Examined", "examined"), _text("#Done", "replayed"), _text("Actor", "actor"),
-            _when("Created", "created_at"),
+            link("Replay", "id", "replays"), state("State", "state"), text("Source", "source"), text("Act", "act"),
+            link("Subscription", "subscription_id", "subscriptions"), coded("Topic", "topic"),
+            text("#Examined", "examined"), text("#Done", "replayed"), text("Actor", "actor"),
+            when("Created", "created_at"),
         ),
         "newest first", "hookwire replay", empty="Nothing was replayed yet.", ways=(Way("replays/new", "New replay"),),
     ),
     ListView(
         "queues", "/queues",
         (
-            _link("Queue", "queue", "queues"),
+            link("Queue", "queue", "queues"),
             Column("State", lambda one: state_cell("paused" if one["paused"] else "active")),
             _of_counts("Available", "available"), _of_counts("Claimed", "claimed"), _of_counts("Dead", "dead"),
-            _text("~Owner", "owner"), _when("Created", "created_at"),
+            text("~Owner", "owner"), when("Created", "created_at"),
         ),
         "by name", "hookwire queues list", empty="There is no queue yet.",
     ),
     ListView(
         "tasks", "/tasks",
         (
-            _code("Task", "id"), _code("Kind", "kind"), _state("State", "state"), _text("#Attempts", "attempts"),
-            _text("Worker", "worker"), _text("Last error", "last_error"), _when("Due", "due_at"),
-            _when("Created", "created_at"),
+            coded("Task", "id"), coded("Kind", "kind"), state("State", "state"), text("#Attempts", "attempts"),
+            text("Worker", "worker"), text("Last error", "last_error"), when("Due", "due_at"),
+            when("Created", "created_at"),
         ),
         "oldest first", "hookwire tasks list",
         (Filter("kind", "Kind"), Filter("state", "State", ("waiting", "delayed", "started"))), "There is no task.",
@@ -303,33 +285,35 @@ _ALL: Final[Sequence[ListView]] = (
     ListView(
         "jobs", "/jobs",
         (
-            _link("Job", "id", "jobs"), _code("Kind", "kind"), _state("State", "state"), _text("Assignee", "assignee"),
-            _text("#Attempts", "attempts"), _text("Worker", "worker"), _when("Due", "due_at"),
-            _when("Created", "created_at"),
+            link("Job", "id", "jobs"), coded("Kind", "kind"), state("State", "state"), text("Assignee", "assignee"),
+            text("#Attempts", "attempts"), text("Worker", "worker"), when("Due", "due_at"),
+            when("Created", "created_at"),
         ),
         "newest first", "hookwire jobs list",
         (Filter("state", "State", get_args(JobState)), Filter("kind", "Kind"), Filter("assignee", "Assignee")),
         "There is no job.",
         (
+            Way("jobs/new", "New job", {"state": (), "kind": (), "assignee": ()}),
             Way("jobs/all/cancel", "Cancel all that match", {"state": get_args(OpenJobState), "kind": ()},
                 is_danger=True),
         ),
     ),
+    *WORK_LISTS,
     ListView(
         "services", "/services",
         (
-            _link("Service", "name", "services"),
+            link("Service", "name", "services"),
             Column("State", lambda one: state_cell("disabled" if one["disabled"] else "active")),
-            Column("Requests", lambda one: value_cell("counts", one["counts"])), _when("Created", "created_at"),
+            Column("Requests", lambda one: value_cell("counts", one["counts"])), when("Created", "created_at"),
         ),
         "by name", "hookwire services list", empty="There is no service yet.",
     ),
     ListView(
         "requests", "/requests",
         (
-            _code("Request", "id"), _link("Service", "service", "services"), _state("State", "state"),
-            _text("Via", "via"), _text("Caller", "caller"), _text("Worker", "worker"), _text("#Attempts", "attempts"),
-            _text("Last error", "last_error"), _when("Created", "created_at"),
+            coded("Request", "id"), link("Service", "service", "services"), state("State", "state"),
+            text("Via", "via"), text("Caller", "caller"), text("Worker", "worker"), text("#Attempts", "attempts"),
+            text("Last error", "last_error"), when("Created", "created_at"),
         ),
         "newest first", "hookwire requests list",
         (
@@ -341,25 +325,25 @@ _ALL: Final[Sequence[ListView]] = (
     ListView(
         "upstreams", "/upstreams",
         (
-            _link("Topic", "topic", "topics"), _code("URL", "url"), Column("State", _reason),
-            _text("#Failures", "failures"), _when("Received", "received_at"), _when("Lease ends", "lease_until"),
+            link("Topic", "topic", "topics"), coded("URL", "url"), Column("State", _reason),
+            text("#Failures", "failures"), when("Received", "received_at"), when("Lease ends", "lease_until"),
         ),
         "hubs of other publishers", "curl HUB/upstreams", empty="This hub subscribes to no other hub.",
     ),
     ListView(
         "keys", "/keys",
         (
-            _code("Key", "id"), _text("Name", "name"),
+            coded("Key", "id"), text("Name", "name"),
             Column("Scopes", lambda one: plain(", ".join(one["scopes"]))), Column("Reaches", _patterns),
-            Column("State", _key_state), _when("Expires", "expires_at"), _when("Created", "created_at"),
+            Column("State", _key_state), when("Expires", "expires_at"), when("Created", "created_at"),
         ),
         "oldest first", "hookwire keys list", empty="There is no key.", ways=(Way("keys/new", "New key"),),
     ),
     ListView(
         "audit", "/audit",
         (
-            _when("When", "at"), _code("Actor", "actor"), _code("Action", "action"), _code("Subject", "subject"),
-            _text("#Records", "records"), _text("Reason", "reason"),
+            when("When", "at"), coded("Actor", "actor"), coded("Action", "action"), coded("Subject", "subject"),
+            text("#Records", "records"), text("Reason", "reason"),
         ),
         "newest first", "curl HUB/audit", empty="Nobody has changed anything yet.",
     ),

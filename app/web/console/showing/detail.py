@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Final
@@ -12,6 +12,7 @@ from app.web.console.cells import address, value_cell
 from app.web.console.listing.list_view import Item, rows_table
 from app.web.console.listing.lists import LISTS
 from app.web.pages.markup import code, facts, section
+from hub.keys import Scope
 
 __all__ = [
     "SHORT_ROWS",
@@ -99,10 +100,10 @@ def acts_content(kind: str, identity: str, one: Item, acts: Sequence[Act]) -> st
 
 
 def short_content(
-    part: ShortList, query: Mapping[str, str], found: Mapping[str, Any], *, may_operate: bool = False
+    part: ShortList, query: Mapping[str, str], found: Mapping[str, Any], rights: Collection[Scope] = ()
 ) -> str:
     """Return a short list with the way to the whole one."""
     view = LISTS[part.view]
     items = found["items"][:SHORT_ROWS]
-    rows = rows_table(view, items, may_operate=may_operate) if items else '<p class="soft">None.</p>'
+    rows = rows_table(view, items, rights) if items else '<p class="soft">None.</p>'
     return section(part.title, rows, f'<a href="{escape(address(view.name, **query))}">all</a>')

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from app.web.authentication import grant_of
 from app.web.console.acting.act import Act, done_words
-from app.web.console.frame import frame_of, may_operate
+from app.web.console.frame import frame_of, rights_of
 from app.web.console.inner_api import ApiRequest, inner_api_of
 from app.web.console.listing.list_view import Item
 from app.web.console.listing.lists import LISTS
@@ -86,7 +86,7 @@ async def _short(request: Request, detail: Detail, one: Item, number: int) -> st
     ask = ApiRequest("GET", LISTS[short.view].source, {**query, "limit": str(SHORT_ROWS)})
     try:
         found = await inner_api_of(request).ask(request, ask)
-        return short_content(short, query, found, may_operate=may_operate(request))
+        return short_content(short, query, found, rights_of(request))
     except Problem as problem:
         if problem.slug not in _LEFT_OUT:
             raise

@@ -114,7 +114,9 @@ _ALL: Final = (
     Detail("replays", "Replay", "/replays/{}", "", (), ACTS["replays"]),
     Detail("queues", "Queue", "/queues/{}", "hookwire queues show {}", (), ACTS["queues"]),
     Detail(
-        "jobs", "Job", "/jobs/{}", "hookwire jobs show {}", (), ACTS["jobs"], hidden=frozenset({"trail"}), more=_trail
+        "jobs", "Job", "/jobs/{}", "hookwire jobs show {}", (), ACTS["jobs"],
+        ("kind", "state", "assignee", "args", "result", "performer", "due_at", "reason", "created_at"),
+        hidden=frozenset({"trail"}), more=_trail,
     ),
     Detail(
         "services", "Service", "/services/{}", "hookwire services show {}",

@@ -96,12 +96,14 @@ class Browser:
 
 
 @asynccontextmanager
-async def browsing(hub: RunningHub, *scopes: Any, topics: list[str] | None = None) -> AsyncIterator[Browser]:
+async def browsing(
+    hub: RunningHub, *scopes: Any, topics: list[str] | None = None, name: str = "test"
+) -> AsyncIterator[Browser]:
     """A browser that has signed in with a new key of these scopes; without scopes it has no key."""
     headers = {"Accept": "text/html", "Origin": hub.url}
     async with httpx.AsyncClient(headers=headers, follow_redirects=True, timeout=60, trust_env=False) as client:
         browser = Browser(hub, client)
         if scopes:
-            answer = await browser.send("sign-in", key=await bearer(hub, *scopes, topics=topics))
+            answer = await browser.send("sign-in", key=await bearer(hub, *scopes, topics=topics, name=name))
             assert answer.url == browser.url + "/console", answer.text
         yield browser

@@ -1,0 +1,46 @@
+"""The lists of people who work on jobs read their rows by an index, however many other jobs there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asyncpg
+
+from db.pool import PoolOptions
+from tests.db.test_verdict_reads import Counted
+
+_JOBS = """
+INSERT INTO hookwire.jobs (seq, kind, state, for_people, assignee, args, rank_at, attempts_max, run_seconds, created_at)
+    OVERRIDING SYSTEM VALUE
+    SELECT n, 'k', CASE WHEN n > 60 THEN 'available' ELSE (ARRAY['available', 'assigned', 'review'])[1 + n % 3] END,
+           n <= 60 AND n % 3 = 0, CASE WHEN n <= 60 AND n % 3 = 1 THEN 'ada' END, '{}', now(), 5, 60, now()
+    FROM generate_series(1, 10000) AS n
+"""
+"""Twenty jobs of each list, older than all the others."""
+_ENDED = """
+INSERT INTO hookwire.job_archive (id, seq, kind, queue, state, assignee, args, key, priority, attempts, attempts_max,
+                                  run_seconds, number, errors, created_at, ended_at)
+    SELECT gen_random_uuid(), 10000 + n, 'k', 'default', 'completed', 'bob', '{}', '', 0, 1, 5, 60, 1, '[]', now(),
+           now()
+    FROM generate_series(1, 10000) AS n
+"""
+_READ_MAX = 100
+
+
+_LISTS = {"my work": ("assigned", "ada", None), "pool": (None, None, True), "review": ("review", None, None)}
+
+
+async def test_a_list_of_people_reads_its_own_rows_alone(database_url: str) -> None:
+    """CN-10: state, assignee and pool of each list."""
+    settings: dict[str, Any] = PoolOptions(database_url).server_settings()
+    connection = await asyncpg.connect(database_url, server_settings=settings)
+    await connection.execute(f"{_JOBS}; {_ENDED}; ANALYZE hookwire.jobs, hookwire.job_archive")
+    await connection.execute("SET plan_cache_mode = force_custom_plan")
+    counted, rows, dear = Counted(connection), {}, {}
+    for name, (state, person, pool) in _LISTS.items():
+        found = await counted.fetch("job.list", 2**63 - 1, state, None, person, pool, None, None, 41, 10**7)
+        rows[name] = len(found)
+        dear[name] = {one: number for one, number in counted.read["job.list"].items() if number > _READ_MAX}
+    await connection.close(timeout=2)
+
+    assert (rows, list(dear.values())) == (dict.fromkeys(_LISTS, 20), [{}, {}, {}])
