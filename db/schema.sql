@@ -3510,6 +3510,8 @@ CREATE INDEX source_refusals_source ON hookwire.source_refusals USING btree (sou
 
 CREATE UNIQUE INDEX subscriptions_binding ON hookwire.subscriptions USING btree (tenant, identity) WHERE ((protocol = 'pull'::text) AND (state <> 'deleted'::text) AND (identity IS NOT NULL));
 
+CREATE INDEX subscriptions_callback_host ON hookwire.subscriptions USING btree (lower(("substring"(callback, '^[^:/?#]+://(?:[^/?#@]*@)?(\[[^]]*\]|[^/?#:]*)'::text) COLLATE "C")), id);
+
 CREATE INDEX subscriptions_disabled ON hookwire.subscriptions USING btree (id) WHERE (state = 'disabled'::text);
 
 CREATE INDEX subscriptions_ended ON hookwire.subscriptions USING btree (updated_at) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['expired'::text, 'denied'::text, 'deleted'::text])));

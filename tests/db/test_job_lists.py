@@ -1,4 +1,4 @@
-"""The lists of people who work on jobs read their rows by an index, however many other jobs there are."""
+"""Lists and look-ups of the console read their rows by an index, however many others there are."""
 
 from __future__ import annotations
 
@@ -44,3 +44,21 @@ async def test_a_list_of_people_reads_its_own_rows_alone(database_url: str) -> N
     await connection.close(timeout=2)
 
     assert (rows, list(dear.values())) == (dict.fromkeys(_LISTS, 20), [{}, {}, {}])
+
+
+async def test_the_subscriptions_of_a_host_are_looked_up_by_their_index(database_url: str) -> None:
+    """CN-06: among 10,000 others, with a user, a port and a query in the URL, in any case of letters."""
+    settings: dict[str, Any] = PoolOptions(database_url).server_settings()
+    connection = await asyncpg.connect(database_url, server_settings=settings)
+    await connection.execute(
+        "INSERT INTO hookwire.subscriptions (public_id, protocol, topic, callback, state)"
+        " SELECT 'sub_' || n, 'webhook', 'a', CASE WHEN n > 9998 THEN 'https://me@Shop.Example:8443?a@b'"
+        " ELSE 'https://b' || n % 7 || '.example/shop.example' END, 'active' FROM generate_series(1, 10000) AS n"
+    )
+    await connection.execute("SET plan_cache_mode = force_custom_plan")
+    counted = Counted(connection)
+    rows = await counted.fetch("subscription.list", "default", 0, None, None, 41, 10**7, None, None, "shop.example")
+    await connection.close(timeout=2)
+
+    dear = {one: number for one, number in counted.read["subscription.list"].items() if number > _READ_MAX}
+    assert ([row["public_id"] for row in rows], dear) == (["sub_9999", "sub_10000"], {})

@@ -25,6 +25,7 @@ Topic = Annotated[str | None, typer.Option("--topic", help="Exactly this topic o
 State = Annotated[str | None, typer.Option("--state", help="active, disabled, gone, expired or denied.")]
 Health = Annotated[str | None, typer.Option("--health", help="healthy, failing, slow, behind, paused, untried, ...")]
 Name = Annotated[str | None, typer.Option("--name", help="Exactly this name.")]
+Host = Annotated[str | None, typer.Option("--host", help="Only callbacks at this host, such as shop.example.")]
 Metadata = Annotated[str | None, typer.Option("--metadata", help="owner:team-orders: this name and value.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of subscriptions.")]
 Type = Annotated[str, typer.Option("--type", help="hmac or ed25519.")]
@@ -41,7 +42,7 @@ _NARROW: Final = Narrow(
 @subscriptions.command(name="list")
 def list_all(
     topic: Topic = None, state: State = None, health: Health = None, name: Name = None, metadata: Metadata = None,
-    limit: Limit = 1000, url: Url = None, as_json: Json = False, config: Config = None,
+    host: Host = None, limit: Limit = 1000, url: Url = None, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
     """List subscriptions, oldest first. `hookwire status` sorts them by health, with their reasons.
 
@@ -53,7 +54,7 @@ def list_all(
 
       hookwire subscriptions list --health failing --metadata owner:team-orders
     """
-    asked = {"topic": topic, "state": state, "health": health, "name": name, "metadata": metadata}
+    asked = {"topic": topic, "state": state, "health": health, "name": name, "metadata": metadata, "host": host}
     run(_list(asked, limit, url, as_json, config))
 
 

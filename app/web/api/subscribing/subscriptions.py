@@ -194,6 +194,7 @@ async def list_subscriptions(
         list[Pair] | None,
         Query(max_length=20, description="`owner:team-orders`: this name and value; may be repeated."),
     ] = None,
+    host: Annotated[str | None, Query(max_length=260, description="The host of its callback, without port.")] = None,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT,
 ) -> Response:
@@ -202,19 +203,20 @@ async def list_subscriptions(
     A key for some topics gets the subscriptions to these. A page may then hold fewer items, or none.
     """
     after = read_cursor(cursor, [int]) or [0]
-    for parameter, text in (("topic", topic), ("name", name), ("metadata", "".join(metadata or ()))):
+    for parameter, text in (("topic", topic), ("name", name), ("metadata", "".join(metadata or ())), ("host", host)):
         if text is not None and "\x00" in text:
             raise Problem("invalid-parameter", f"{parameter} holds a NUL character", parameter=parameter)
     wanted = json.dumps(dict(pair.split(":", 1) for pair in metadata)) if metadata else None
     if topic is not None:
         require_topic(request, topic)
     asked = ("subscription.list", "default", after[0], topic, state, limit + 1)
+    fetch = context.database.fetch_filtered if host else context.database.fetch
 
     def may_see(row: Row) -> bool:
         return is_reached(request, row) and health in (None, subscription_condition(row).state)
 
     async with context.answers.share() as share:
-        rows = await share.fetch(lambda room: context.database.fetch(*asked, room, name, wanted))
+        rows = await share.fetch(lambda room: fetch(*asked, room, name, wanted, host.lower() if host else None))
         return await share.page_of(
             request, rows, limit, lambda row: [row["id"]],
             lambda row: SubscriptionOut.model_validate(_out(row)).model_dump(by_alias=True),

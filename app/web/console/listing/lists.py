@@ -156,6 +156,7 @@ _ALL: Final[Sequence[ListView]] = (
         (
             Filter("topic", "Exact topic or pattern"),
             Filter("state", "State", ("active", "disabled", "gone", "expired", "denied")),
+            Filter("host", "Host of the callback"),
         ),
         "There is no subscription yet.", (
             Way("subscriptions/new", "New subscription", {"topic": (), "state": ()}),

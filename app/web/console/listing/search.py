@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import Final
+from urllib.parse import urlsplit
 
 from app.web.console.cells import address
 
-__all__ = ["NAMED", "page_of_id"]
+__all__ = ["NAMED", "host_in", "page_of_id"]
 
 _PREFIXES: Final = {
     "evt_": "events", "sub_": "subscriptions", "hold_": "holds", "replay_": "replays", "dead_": "dead-letters",
     "refusal_": "refusals", "inc_": "incidents",
 }  # fmt: skip
 _JOB: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+_HOST: Final = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63}){0,20}\.?")
 NAMED: Final[Sequence[tuple[str, str, str]]] = (
     ("topics", "Topic", "/topics/{}/settings"), ("queues", "Queue", "/queues/{}"),
     ("services", "Service", "/services/{}"),
@@ -31,3 +33,14 @@ def page_of_id(text: str) -> str | None:
     if _JOB.fullmatch(text):
         return address("jobs", text.lower())
     return next((address(kind, text) for prefix, kind in _PREFIXES.items() if text.startswith(prefix)), None)
+
+
+def host_in(text: str) -> str | None:
+    """Return the host that a text names, alone, with a port or in a URL; None where it names none."""
+    try:
+        found = urlsplit(text if "://" in text else f"//{text}").hostname or ""
+    except ValueError:
+        return None
+    if ":" in found:
+        return f"[{found}]"
+    return found if _HOST.fullmatch(found) else None

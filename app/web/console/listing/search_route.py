@@ -1,7 +1,9 @@
-"""The search box: an id leads to its page; any other text is looked up as a name and as the key of events."""
+"""The search box: an id leads to its page; any other text is looked up as name, key and host."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from html import escape
 from typing import Final
 from urllib.parse import quote
 
@@ -11,9 +13,9 @@ from starlette.responses import RedirectResponse, Response
 from app.web.console.cells import address, link_to
 from app.web.console.frame import frame_of
 from app.web.console.inner_api import ApiRequest, inner_api_of
-from app.web.console.listing.list_view import rows_table
+from app.web.console.listing.list_view import Item, rows_table
 from app.web.console.listing.lists import LISTS
-from app.web.console.listing.search import NAMED, page_of_id
+from app.web.console.listing.search import NAMED, host_in, page_of_id
 from app.web.console.page_route import PageRoute
 from app.web.pages.markup import facts, section
 from app.web.pages.shell import page
@@ -37,11 +39,19 @@ async def search(request: Request) -> Response:
     text = request.query_params.get("q", "").strip()[:_TEXT_MAX]
     if (found := page_of_id(text)) is not None:
         return RedirectResponse(found, _SEE_OTHER)
-    content = section("Search", await _named(request, text) + await _by_key(request, text) if text else _NOTHING)
+    content = section("Search", await _found(request, text) if text else _NOTHING)
     return page(frame_of(request), "Search", content)
 
 
-_NOTHING: Final = '<p class="soft">Give the id of an event, a delivery, a subscription, a job ..., or a name.</p>'
+_NOTHING: Final = (
+    '<p class="soft">Give the id of an event, a delivery, a subscription, a job ..., a name, or the host of a callback.'
+    "</p>"
+)
+
+
+async def _found(request: Request, text: str) -> str:
+    """Return what has this name, this key or this host."""
+    return await _named(request, text) + await _by_key(request, text) + await _by_host(request, text)
 
 
 async def _named(request: Request, text: str) -> str:
@@ -60,14 +70,33 @@ async def _named(request: Request, text: str) -> str:
 
 async def _by_key(request: Request, text: str) -> str:
     """Return the latest events of this key, as far as the reader's key may see them."""
-    ask = ApiRequest("GET", "/events", {"key": text, "limit": str(_ROWS)})
-    try:
-        items = (await inner_api_of(request).ask(request, ask))["items"]
-    except Problem as problem:
-        if problem.status >= _SERVER_ERROR:
-            raise
+    items = await _items(request, "/events", key=text)
+    if items is None:
         return ""
     if not items:
         return '<p class="soft">No event has this key.</p>'
     rows = rows_table(LISTS["events"], items)
-    return f'<p>Events with this key: <a href="{address("events", key=text)}">all</a></p>{rows}'
+    return f'<p>Events with this key: <a href="{escape(address("events", key=text))}">all</a></p>{rows}'
+
+
+async def _by_host(request: Request, text: str) -> str:
+    """Return the first subscriptions of this callback's host; nothing where the text names no host, or it has none."""
+    host = host_in(text)
+    items = await _items(request, "/subscriptions", host=host) if host is not None else None
+    if host is None or not items:
+        return ""
+    rows = rows_table(LISTS["subscriptions"], items)
+    where = escape(address("subscriptions", host=host))
+    return f'<p>Subscriptions with a callback at this host: <a href="{where}">all</a></p>{rows}'
+
+
+async def _items(request: Request, path: str, **query: str) -> Sequence[Item] | None:
+    """Return the first items of a list; None where the reader's key may not see it."""
+    try:
+        ask = ApiRequest("GET", path, {**query, "limit": str(_ROWS)})
+        found: Sequence[Item] = (await inner_api_of(request).ask(request, ask))["items"]
+    except Problem as problem:
+        if problem.status >= _SERVER_ERROR:
+            raise
+        return None
+    return found

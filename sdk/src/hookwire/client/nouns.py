@@ -442,6 +442,7 @@ class Subscriptions(Noun):
         health: str | None = UNSET,
         name: str | None = UNSET,
         metadata: Sequence[str] | None = UNSET,
+        host: str | None = UNSET,
         limit: int = UNSET,
         timeout_seconds: float | None = None,
     ) -> Iterator[models.Subscription]:
@@ -457,6 +458,7 @@ class Subscriptions(Noun):
                 "health": health,
                 "name": name,
                 "metadata": metadata,
+                "host": host,
                 "limit": limit,
             },
             timeout_seconds=timeout_seconds,
@@ -836,6 +838,7 @@ class AsyncSubscriptions(AsyncNoun):
         health: str | None = UNSET,
         name: str | None = UNSET,
         metadata: Sequence[str] | None = UNSET,
+        host: str | None = UNSET,
         limit: int = UNSET,
         timeout_seconds: float | None = None,
     ) -> AsyncIterator[models.Subscription]:
@@ -851,6 +854,7 @@ class AsyncSubscriptions(AsyncNoun):
                 "health": health,
                 "name": name,
                 "metadata": metadata,
+                "host": host,
                 "limit": limit,
             },
             timeout_seconds=timeout_seconds,

@@ -188,6 +188,22 @@ async def test_the_search_box_finds_a_topic_by_name_and_events_by_key(running_hu
         ]  # fmt: skip
 
 
+async def test_the_search_box_finds_the_subscriptions_of_a_callbacks_host(running_hub: RunHub) -> None:
+    """CN-06: by a host alone, with its port, or by a URL; a key of other topics finds nothing."""
+    async with running_hub(access="keys") as hub, browsing(hub, "admin") as operator:
+        await operator.send("subscriptions/new", topic="a", callback="http://127.0.0.1:9000/hook?q")
+        [(one,)] = await hub.sql("SELECT public_id FROM hookwire.subscriptions")
+        texts = ("127.0.0.1", "127.0.0.1:9000", "http://127.0.0.1/other", "127.0.0.2", "127.0.0.1'--", "[::1")
+        found = [(await operator.page(f"search?q={text}")).links for text in texts]
+        listed = (await operator.page("subscriptions?host=127.0.0.1")).links
+        async with browsing(hub, "read", topics=["b"]) as stranger:
+            hidden = (await stranger.page("search?q=127.0.0.1")).links
+
+        link = f"subscriptions/{one}"
+        assert [link in links for links in found] == [True, True, True, False, False, False]
+        assert (link in listed, link in hidden) == (True, False)
+
+
 _EVERY_ACT = [(kind, act) for kind, acts in ACTS.items() for act in acts] + [(kind, act) for kind, act in NEW.items()]
 
 

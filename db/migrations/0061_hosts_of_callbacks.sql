@@ -1,0 +1,3 @@
+-- The subscriptions of a callback's host, for the search of the console. The names of hosts do not tell cases apart.
+CREATE INDEX IF NOT EXISTS subscriptions_callback_host ON hookwire.subscriptions
+    ((lower(substring(callback, '^[^:/?#]+://(?:[^/?#@]*@)?(\[[^]]*\]|[^/?#:]*)') COLLATE "C")), id);
