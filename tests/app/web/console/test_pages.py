@@ -55,6 +55,12 @@ async def fill(hub: RunningHub, callback: str) -> None:
                           params={"key": _HOSTILE})  # fmt: skip
     await hub.client.post("/queues/q/messages", content=_HOSTILE.encode())
     await hub.client.post("/jobs", json={"kind": "k", "args": {"text": _HOSTILE}, "key": _HOSTILE})
+    await hub.client.put("/job-kinds/office", json={"automation": "manual", "needs_review": True})
+    for verbs in ((), ("assign",), ("assign", "finish")):
+        job = await hub.client.post("/jobs", json={"kind": "office", "args": {"text": _HOSTILE}})
+        for verb in verbs:
+            body = {"reason": _HOSTILE} | ({"result": _HOSTILE} if verb == "finish" else {})
+            assert (await hub.client.post(f"/jobs/{job.json()['id']}/{verb}", json=body)).is_success
     await hub.client.put("/services/s", json={})
     await hub.client.post("/keys", json={"name": _HOSTILE, "scopes": ["read"]})
     await hub.sql("INSERT INTO hookwire.sources (name) VALUES ('stock')")
