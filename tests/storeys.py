@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 UNIT_FOLDERS = (
-    "app", "db", "egress", "event", "hub", "jobs", "relay", "reqrep", "runtime", "sdk", "webhooks",
+    "app", "db", "egress", "event", "hub", "jobs", "models", "relay", "reqrep", "runtime", "sdk", "webhooks",
 )  # fmt: skip
-"""The folders below `tests` that mirror a room. The other folders test ports, or the whole product."""
+"""The folders below `tests` that mirror a room, and the models. The other folders test ports, or the whole product."""
 
 SERVER_FIXTURES = frozenset(
     {
