@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import asyncpg
@@ -23,7 +24,9 @@ from db.statements import STATEMENTS
 
 __all__ = [
     "Bound",
+    "confirmed",
     "connecting",
+    "dropped_after",
     "is_away",
     "is_client_failure",
     "lost_its_server",
@@ -47,6 +50,7 @@ _DATA = "22"
 _NOT_NULL, _CHECK = "23502", "23514"
 _OUT_OF_RANGE = "22008"
 _READ_ONLY = "25006"
+_WAITS_FOR_STANDBYS = "SyncRepWaitForLSN"
 _GONE = (
     asyncpg.PostgresConnectionError,
     asyncpg.CannotConnectNowError,
@@ -168,33 +172,76 @@ def connecting() -> Iterator[None]:
         raise Unavailable(str(error)) from error
 
 
-class Bound:
-    """A :class:`db.pool.Session` on one asyncpg connection."""
+@contextmanager
+def confirmed(connection: Any) -> Iterator[None]:
+    """Raise :class:`OutcomeUnknown` at the end where the server has stopped its wait for a standby.
 
-    def __init__(self, connection: Any, statements: Mapping[str, str] | None = None) -> None:
+    Such a COMMIT succeeds with a warning in the server's language. Only the name of the server's function is always the
+    same.
+    """
+    warnings: list[str] = []
+
+    def hear(_connection: object, message: Any) -> None:
+        if getattr(message, "server_source_function", None) == _WAITS_FOR_STANDBYS:
+            warnings.append(str(message))
+
+    with translated(sent=False):
+        connection.add_log_listener(hear)
+    try:
+        yield
+    finally:
+        with suppress(asyncpg.InterfaceError):  # the connection is closed, and its listeners are gone
+            connection.remove_log_listener(hear)
+    if warnings:
+        raise OutcomeUnknown(f"committed, but perhaps on this server alone: {warnings[0]}")
+
+
+@contextmanager
+def dropped_after(connection: Any, seconds: float | None) -> Iterator[None]:
+    """Close the connection if the block takes longer; None: never. The server goes on with the statement.
+
+    A time-out of asyncpg would cancel it, and with it a commit's wait for a standby.
+    """
+    if seconds is None:
+        yield
+        return
+    timer = asyncio.get_running_loop().call_later(seconds, connection.terminate)
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+class Bound:
+    """A :class:`db.pool.Session` on one asyncpg connection. ``seconds``: after so many the connection is closed."""
+
+    def __init__(
+        self, connection: Any, statements: Mapping[str, str] | None = None, seconds: float | None = None
+    ) -> None:
         self._connection = connection
+        self._seconds = seconds
         self._statements = STATEMENTS if statements is None else statements
 
     async def fetch(self, name: str, *args: object) -> Sequence[Mapping[str, Any]]:
         """Return all rows."""
-        with translated(sent=True):
+        with translated(sent=True), dropped_after(self._connection, self._seconds):
             rows: Sequence[Mapping[str, Any]] = await self._connection.fetch(self._statements[name], *args)
             return rows
 
     async def fetchrow(self, name: str, *args: object) -> Mapping[str, Any] | None:
         """Return the first row, or None."""
-        with translated(sent=True):
+        with translated(sent=True), dropped_after(self._connection, self._seconds):
             row: Mapping[str, Any] | None = await self._connection.fetchrow(self._statements[name], *args)
             return row
 
     async def fetchval(self, name: str, *args: object) -> Any:
         """Return the first column of the first row, or None."""
-        with translated(sent=True):
+        with translated(sent=True), dropped_after(self._connection, self._seconds):
             return await self._connection.fetchval(self._statements[name], *args)
 
     async def execute(self, name: str, *args: object) -> int:
         """Run the statement and return the number of rows that it changed."""
-        with translated(sent=True):
+        with translated(sent=True), dropped_after(self._connection, self._seconds):
             tag: str = await self._connection.execute(self._statements[name], *args)
         count = tag.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0

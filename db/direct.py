@@ -1,4 +1,4 @@
-"""A connection outside the pool, for the state of one session: LISTEN and session locks (RR-15)."""
+"""A connection outside the pool, for the state of one session: LISTEN and session locks."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["Direct", "connect_direct"]
 class Direct(Bound):
     """Named statements on a separate connection, with notifications. Close it with :meth:`aclose`."""
 
-    def __init__(self, connection: Any) -> None:
-        super().__init__(connection)
+    def __init__(self, connection: Any, seconds: float | None = None) -> None:
+        super().__init__(connection, seconds=seconds)
         self.lost = asyncio.Event()
         self.generation: int = connection.generation
         connection.add_termination_listener(lambda _connection: self.lost.set())
@@ -31,7 +31,7 @@ class Direct(Bound):
             await self._connection.add_listener(channel, lambda *_notification: callback())
 
     def end(self) -> None:
-        """Close at once, because another server may have taken over. Its locks are gone (HA-03)."""
+        """Close at once, because another server may have taken over. Its locks are gone."""
         self._connection.terminate()
 
     async def aclose(self) -> None:
@@ -45,6 +45,6 @@ class Direct(Bound):
 
 async def connect_direct(options: PoolOptions) -> Direct:
     """Open the connection; raise :class:`db.errors.Unavailable` when the server cannot be reached."""
-    direct = Direct(await open_session(options))
+    direct = Direct(await open_session(options), options.dropped_after_seconds)
     options.primary.attach(direct)
     return direct

@@ -7,23 +7,28 @@
     │   ├── TooManyConnections   its server runs and has none left for us
     │   ├── CannotServe          its server answers, and is a standby, read-only, or the primary of the past
     │   ├── PrimaryChanged       another server has taken over; the next try goes there
-    │   └── ServerTrouble        the server cannot run it now: rolled back, may be repeated
+    │   ├── ServerTrouble        the server cannot run it now: rolled back, may be repeated
+    │   └── HeldBack             the statement ran, but a required standby lacks its rows: they may not leave
     ├── OutcomeUnknown     the connection or the deadline went while a statement ran: it may have committed
     ├── Busy               a lock time-out, deadlock or serialisation failure: rolled back, may be repeated
     │   └── Overdue              it ran longer than statements may
     └── Refused            the statement's data was refused: rolled back, and a repetition would fail too
 
-Only bad data is the caller's fault (FC-06): SQLSTATE class 22, our check and NOT NULL constraints, and errors that our
+Only bad data is the caller's fault: SQLSTATE class 22, our check and NOT NULL constraints, and errors that our
 own SQL raises. Every other error of the server is :class:`ServerTrouble`: a full disk, a read-only server, an I/O
 error.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 __all__ = [
     "Busy",
     "CannotServe",
     "DatabaseError",
+    "HeldBack",
     "OutcomeUnknown",
     "Overdue",
     "PrimaryChanged",
@@ -64,6 +69,15 @@ class ServerTrouble(Unavailable):
         super().__init__(f"{message} (SQLSTATE {sqlstate})")
         self.sqlstate = sqlstate
         self.message = message
+
+
+class HeldBack(Unavailable):
+    """The statement ran. What it read or wrote may not leave, because a failover could still take it back.
+
+    ``rows`` are its rows, for the caller to release them.
+    """
+
+    rows: Sequence[Mapping[str, Any]] = ()
 
 
 class OutcomeUnknown(DatabaseError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass
@@ -17,10 +17,11 @@ from typing import Any, Protocol
 
 import asyncpg
 
-from db.bound import Bound, connecting, translated, waited_in_vain
-from db.errors import DatabaseError
+from db.bound import Bound, confirmed, connecting, dropped_after, translated, waited_in_vain
+from db.errors import DatabaseError, HeldBack
 from db.numbers import Numbers
 from db.pool_options import PoolOptions
+from db.replication.standby_fence import FenceMark
 from db.session import ServerSession, open_session
 
 __all__ = ["Database", "PoolOptions", "Row", "Session", "open_database"]
@@ -79,13 +80,14 @@ class Database:
         """Lend a connection. Its errors tell whether the primary has changed."""
         joined = _JOINED.get()
         if joined is not None and joined.pool is self._pool and joined.task is asyncio.current_task():
-            async with _transaction(joined.connection):  # a savepoint
+            async with _transaction(joined.connection, self.options):  # a savepoint
                 yield joined.connection
             return
         connection = await self._lent()
         generation = connection.generation
         try:
-            yield connection
+            with nullcontext() if self.options.fence is None else confirmed(connection):
+                yield connection
         except DatabaseError as error:
             self.options.primary.hear(error, generation)
             if waited_in_vain(error):
@@ -123,7 +125,35 @@ class Database:
     async def fetch(self, name: str, *args: object) -> Sequence[Row]:
         """Return all rows of a named statement, in a transaction of its own."""
         async with self.lend() as connection:
-            return await Bound(connection, self._statements).fetch(name, *args)
+            return await self._bound(connection).fetch(name, *args)
+
+    def _bound(self, connection: Any) -> Bound:
+        return Bound(connection, self._statements, self.options.dropped_after_seconds)
+
+    async def fetch_fenced(self, name: str, *args: object) -> Sequence[Row]:
+        """Fetch as :meth:`fetch` what is about to leave the hub, and return it when the required standbys have it.
+
+        Raise :class:`HeldBack`, with the rows, where they do not have it in time. Without a fence this is a fetch.
+        """
+        mark = await self.fence_mark()
+        rows = await self.fetch(name, *args)
+        if rows:
+            try:
+                await self.pass_fence(mark)
+            except HeldBack as held:
+                held.rows = rows
+                raise
+        return rows
+
+    async def fence_mark(self) -> FenceMark | None:
+        """Return the mark to take before something is read or written that is about to leave; None without a fence."""
+        fence = self.options.fence
+        return None if fence is None else await fence.mark(self, self.options.primary)
+
+    async def pass_fence(self, mark: FenceMark | None) -> None:
+        """Wait until the required standbys have all that is visible now; raise :class:`HeldBack` if they do not."""
+        if mark is not None and self.options.fence is not None:
+            await self.options.fence.wait(self, mark, self.options.primary)
 
     async def fetch_filtered(self, name: str, *args: object) -> Sequence[Row]:
         """Fetch as :meth:`fetch`, planned for these values: for a statement whose filters may be NULL.
@@ -137,17 +167,17 @@ class Database:
     async def fetchrow(self, name: str, *args: object) -> Row | None:
         """Return the first row of a named statement, or None."""
         async with self.lend() as connection:
-            return await Bound(connection, self._statements).fetchrow(name, *args)
+            return await self._bound(connection).fetchrow(name, *args)
 
     async def fetchval(self, name: str, *args: object) -> Any:
         """Return the first column of the first row of a named statement, or None."""
         async with self.lend() as connection:
-            return await Bound(connection, self._statements).fetchval(name, *args)
+            return await self._bound(connection).fetchval(name, *args)
 
     async def execute(self, name: str, *args: object) -> int:
         """Run a named statement and return the number of rows that it changed."""
         async with self.lend() as connection:
-            return await Bound(connection, self._statements).execute(name, *args)
+            return await self._bound(connection).execute(name, *args)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
@@ -155,8 +185,8 @@ class Database:
 
         Raise :class:`OutcomeUnknown` when the connection is lost at COMMIT.
         """
-        async with self.lend() as connection, _transaction(connection):
-            yield Bound(connection, self._statements)
+        async with self.lend() as connection, _transaction(connection, self.options):
+            yield self._bound(connection)
 
     @asynccontextmanager
     async def joined(self) -> AsyncIterator[Session]:
@@ -164,10 +194,10 @@ class Database:
 
         Each statement and transaction inside is a savepoint, so it may fail alone. Other tasks are not joined.
         """
-        async with self.lend() as connection, _transaction(connection):
+        async with self.lend() as connection, _transaction(connection, self.options):
             token = _JOINED.set(_Joined(self._pool, asyncio.current_task(), connection))
             try:
-                yield Bound(connection, self._statements)
+                yield self._bound(connection)
             finally:
                 _JOINED.reset(token)
 
@@ -182,19 +212,19 @@ class Database:
 
 
 @asynccontextmanager
-async def _transaction(connection: Any) -> AsyncIterator[None]:
-    transaction = connection.transaction()
-    with translated(sent=False):
+async def _transaction(connection: Any, options: PoolOptions) -> AsyncIterator[None]:
+    transaction, seconds = connection.transaction(), options.dropped_after_seconds
+    with translated(sent=False), dropped_after(connection, seconds):
         await transaction.start()
     try:
         yield
     except BaseException:
         # A transaction without its connection rolls back by itself. Only the original error counts, above all a
         # cancellation.
-        with suppress(DatabaseError), translated(sent=True):
+        with suppress(DatabaseError), translated(sent=True), dropped_after(connection, seconds):
             await transaction.rollback()
         raise
-    with translated(sent=True):
+    with translated(sent=True), dropped_after(connection, seconds):
         await transaction.commit()
 
 

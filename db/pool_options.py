@@ -7,7 +7,8 @@ from types import MappingProxyType
 from typing import Final
 
 from db.holders import Holders
-from db.primary import Primary
+from db.replication.primary import Primary
+from db.replication.standby_fence import StandbyFence
 
 __all__ = ["PoolOptions"]
 
@@ -49,7 +50,8 @@ class PoolOptions:
     tables, and must not serve the first burst after a quiet day for long.
 
     ``reads_whole_tables`` is for migrations. ``primary`` is shared by all sessions that are opened with these options.
-    ``holders`` names who holds a lock that a statement waited for in vain.
+    ``holders`` names who holds a lock that a statement waited for in vain. ``fence``: what is read leaves only when the
+    required standbys have it; None: at once.
     """
 
     url: str
@@ -65,6 +67,17 @@ class PoolOptions:
     reads_whole_tables: bool = False
     primary: Primary = field(default_factory=Primary, repr=False, compare=False)
     holders: Holders = field(default_factory=Holders, repr=False, compare=False)
+    fence: StandbyFence | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def cancelled_after_seconds(self) -> float | None:
+        """Return after how long the client cancels a statement; with a fence it cancels none."""
+        return self.statement_seconds + 1 if self.fence is None else None
+
+    @property
+    def dropped_after_seconds(self) -> float | None:
+        """Return after how long the client leaves a statement and its connection; None without a fence."""
+        return None if self.fence is None else self.statement_seconds + 1
 
     def server_settings(self) -> dict[str, str]:
         """Return the settings that a connection starts with, in PostgreSQL's units (milliseconds)."""

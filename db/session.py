@@ -17,7 +17,7 @@ from db.address import PORT, ServerAddress, addresses, without_hosts
 from db.bound import connecting, is_away, translated
 from db.errors import CannotServe, PrimaryChanged, ServerTrouble, TooManyConnections, Unavailable
 from db.pool_options import PoolOptions
-from db.primary import ServerIdentity
+from db.replication.primary import ServerIdentity
 from db.statements import STATEMENTS
 
 __all__ = ["ServerSession", "open_session"]
@@ -129,7 +129,7 @@ async def _connect(options: PoolOptions, candidate: _Candidate, seconds: float) 
             host=None if address is None else address.host,
             port=None if address is None else address.port,
             timeout=seconds,
-            command_timeout=options.statement_seconds + 1,
+            command_timeout=options.cancelled_after_seconds,
             server_settings=options.server_settings(),
             max_cached_statement_lifetime=options.plan_seconds,
             connection_class=ServerSession,

@@ -24,14 +24,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from db.errors import Busy, OutcomeUnknown, Refused, Unavailable
+from db.errors import Busy, HeldBack, OutcomeUnknown, Refused, Unavailable
 from db.pool import Database, Row, Session
 from event.event import Draft
-from event.key_hash import hash_key
 from hub.direct import DirectCommit, DirectPath
 from hub.owed import ANYTHING, Owed, owed_by
 from hub.publish_error import IdempotencyConflict, IdempotencyInFlight, KeyBusy, Overloaded, PublishRefused
-from hub.stripes import StripesInUse
+from hub.stripes import StripesInUse, stripes_of
 from hub.unit import Accepted, Unit
 from runtime.pause import pause
 from runtime.trouble import Trouble
@@ -46,7 +45,6 @@ __all__ = [
     "PublishRefused",
     "Publisher",
     "store_event",
-    "stripes_of",
 ]
 
 _PASSED_OVER_MAX = 4
@@ -242,11 +240,13 @@ class Publisher:
         """Store units in one transaction and answer them; return those whose key was busy."""
         direct = None if wait else self._begin_direct(units)
         try:
+            mark = await self._database.fence_mark()
             rows = await (self._store_waiting(units) if wait else _store(self._database, units, direct, wait=False))
+            await self._database.pass_fence(mark)
         except (Unavailable, OutcomeUnknown) as error:
             self._trouble.tell(error)
             for unit in units:
-                unit.fail(error)
+                unit.fail(OutcomeUnknown(str(error)) if isinstance(error, HeldBack) else error)
             return []
         except (Refused, Busy) as error:
             if len(units) > 1 and not (wait and isinstance(error, Busy)):
@@ -381,11 +381,6 @@ class Publisher:
                 return await _store(transaction, units, wait=True)
         finally:
             self._key_waiters.release()
-
-
-def stripes_of(drafts: Sequence[Draft], *, across_topics: bool) -> frozenset[int]:
-    """Return the locks of their ordering keys, as ``hookwire.lane_digest`` under either order scope."""
-    return frozenset(hash_key("" if across_topics else d.topic, d.key).stripe for d in drafts if d.key is not None)
 
 
 def _failure(error: Refused | Busy) -> Exception:

@@ -7,10 +7,18 @@ find it busy there.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Set
+from collections.abc import AsyncIterator, Callable, Collection, Sequence, Set
 from contextlib import asynccontextmanager
 
-__all__ = ["StripesInUse"]
+from event.event import Draft
+from event.key_hash import hash_key
+
+__all__ = ["StripesInUse", "stripes_of"]
+
+
+def stripes_of(drafts: Sequence[Draft], *, across_topics: bool) -> frozenset[int]:
+    """Return the locks of their ordering keys, as ``hookwire.lane_digest`` under either order scope."""
+    return frozenset(hash_key("" if across_topics else d.topic, d.key).stripe for d in drafts if d.key is not None)
 
 
 class StripesInUse:

@@ -1,7 +1,7 @@
-"""Outbox: the verbs of goharvest without the mark: claim and purge, and the manifests of RR-06.
+"""Outbox: the verbs of goharvest without the mark: claim and purge, and the manifests of batches.
 
 Claims re-read from the lowest record that is not in flight, never from a cursor. So they find a lower id that commits
-later (RG-05). To keep that cheap under a held xmin each shard has a low-water mark (RR-07):
+later. To keep that cheap under a held xmin each shard has a low-water mark:
 
 1. note m, the value of the id sequence;
 2. in a later statement draw our own transaction id Y;
@@ -12,7 +12,7 @@ Rows purged after that lie above the marks, and claims read past them until the 
 about once a second, or earlier: when reading past purged rows has cost as much as a move. So the cost of a claim does
 not depend on the age of a held snapshot, nor on the rate of records.
 
-Marks, and the ids of records in flight, are true of one origin: a run of the server, a database, a sequence (FC-01). A
+Marks, and the ids of records in flight, are true of one origin: a run of the server, a database, a sequence. A
 crash may take back ids that were drawn and not stored. A promoted standby or a restored server may take back stored ids
 too. Therefore the basis of a mark is on disk before the mark moves. Each statement that gets ids from memory names
 their origin. It fails where another server answers, and the harvester starts anew.
@@ -137,7 +137,7 @@ class Outbox:
 
     async def _read(self, name: str, *args: object) -> Sequence[Row]:
         """Run a claim. Count the rows that it may have read past: all that were claimed since the marks moved."""
-        rows = await self._database.fetch(name, *args)
+        rows = await self._database.fetch_fenced(name, *args)
         self._walked += self._passed
         self._passed += len(rows)
         return rows
@@ -204,7 +204,7 @@ class Outbox:
         return int(row["records"]) if row else 0
 
     async def assert_term(self, term: Term) -> Term:
-        """Read the term again after the broker's fence (RO-04 step 4); raises :class:`LeadershipLost` when it moved."""
+        """Read the term again after the broker's fence; raises :class:`LeadershipLost` when it moved."""
         row = await self._database.fetchrow("term.current", self._sink, term.group)
         if row is None or row["term"] != term.number:
             raise LeadershipLost(f"term {term.number} of {self._sink}/{term.group} is over")
@@ -224,7 +224,7 @@ class Outbox:
             await self.recognise()
         if self._horizon is None:
             mark = await self._database.fetchval("outbox.mark_horizon")
-            if self._settled is not None and mark < self._settled.mark:  # a claim without rows may not check it (FC-01)
+            if self._settled is not None and mark < self._settled.mark:  # a claim without rows may not check it
                 raise Refused("55000", f"event ids begin anew at {mark}, below the mark {self._settled.mark}")
             xid = await self._database.fetchval("outbox.draw_xid")
             self._horizon = _Horizon(mark, xid)

@@ -45,7 +45,7 @@ _SECTIONS = {
                     "actor_header",
                     "hosts", "origins", "trusted_proxies",
                     "docs", "drain_seconds", "stop_delay_seconds", "keep_alive_seconds", "log_"),
-    "Database and keys": ("data_dir", "database_", "secret_keys"),
+    "Database and keys": ("data_dir", "database_", "standby_fence", "secret_keys"),
     "Names": ("topics_auto_create", "queues_auto_create", "kinds_auto_create", "services_auto_create", "names_"),
     "Publishing": ("event_bytes_max", "idempotency_seconds", "sql_notify"),
     "Jobs and services": ("temporary_queues_", "dead_task_", "smtp_"),

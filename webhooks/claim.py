@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import structlog
 
+from db.errors import HeldBack
 from db.pool import Database, Row
 from event.event import Event
 from webhooks.condition import DeadKind
@@ -109,12 +110,19 @@ class Claimer:
         self._options = options
 
     async def claim(self, wanted: Mapping[int, int], bytes_max: int) -> ClaimAnswer:
-        """Claim up to ``wanted`` deliveries of each subscription, and read their contents, up to ``bytes_max``."""
+        """Claim up to ``wanted`` deliveries of each subscription, and read their contents, up to ``bytes_max``.
+
+        Claims that the standby fence holds back are released.
+        """
         asked_at = time.monotonic()
-        answer = await self._database.fetch(
-            "delivery.claim", list(wanted), list(wanted.values()), self._options.timeout_seconds,
-            self._options.lease_margin_seconds,
-        )  # fmt: skip
+        try:
+            answer = await self._database.fetch_fenced(
+                "delivery.claim", list(wanted), list(wanted.values()), self._options.timeout_seconds,
+                self._options.lease_margin_seconds,
+            )  # fmt: skip
+        except HeldBack as held:
+            await self.release_rows([row for row in held.rows if row["event_id"] is not None])
+            raise
         held_back = [
             (row["subscription_id"], asked_at + row["wait_seconds"]) for row in answer if row["event_id"] is None
         ]

@@ -19,6 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from db.errors import HeldBack
 from db.pool import Database, Row
 from event.event import Event
 from webhooks.contents import Contents
@@ -72,8 +73,15 @@ class Pull:
         self._incidents = KnownIncidents()
 
     async def dequeue(self, subscription: int, most: int, lease_seconds: float, bytes_max: int) -> list[Fetched]:
-        """Fetch due deliveries, oldest first, within limits of number and bytes; the rest stays due."""
-        rows = await self._database.fetch("pull.dequeue", subscription, most, lease_seconds)
+        """Fetch due deliveries, oldest first, within limits of number and bytes; the rest stays due.
+
+        Raise :class:`HeldBack` where the standby fence holds them back: they stay due.
+        """
+        try:
+            rows = await self._database.fetch_fenced("pull.dequeue", subscription, most, lease_seconds)
+        except HeldBack as error:
+            await self._put_back(error.rows, (), (), subscription)
+            raise
         await self._dead_letter_worn([row for row in rows if row["attempts"] > ATTEMPTS_MAX], subscription)
         held = sorted((row for row in rows if row["attempts"] <= ATTEMPTS_MAX), key=lambda row: row["event_id"])
         if not held:

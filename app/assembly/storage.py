@@ -14,6 +14,7 @@ from db.embedded.identity import ClusterLost
 from db.embedded.server import EmbeddedOptions, EmbeddedServer
 from db.migrate import migrate
 from db.pool import Database, PoolOptions, open_database
+from db.replication.standby_fence import Required, StandbyFence
 from db.secret_box import SecretBox, load_or_create_key_file, parse_keys
 from runtime.periodic import Periodic
 from runtime.process import last_act
@@ -82,7 +83,8 @@ async def open_storage(settings: Settings) -> AsyncIterator[Storage]:
             _log.info("migration_history_replaced", migrations=len(done.to_record), last=done.to_record[-1].label)
         if done.to_run:
             _log.info("migrated", migrations=len(done.to_run), last=done.to_run[-1].label)
-        database = await open_database(PoolOptions(url, connections_max=settings.database_connections_max))
+        fence = StandbyFence(Required.parse(settings.standby_fence)) if settings.standby_fence else None
+        database = await open_database(PoolOptions(url, connections_max=settings.database_connections_max, fence=fence))
         stack.push_async_callback(database.aclose)
         installation = await database.fetchrow("event.installation")
         assert installation is not None, "the first migration writes the installation's row"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import platformdirs
-from pydantic import AfterValidator, Field, SecretStr, field_validator
-from typing_extensions import Annotated  # noqa: UP035 - one home for both on 3.11
+from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
+from typing_extensions import Annotated, Self  # noqa: UP035 - one home for both on 3.11
 
 from app.settings.address import check_database_url
 from app.settings.part import SettingsPart
+from db.replication.standby_fence import Required
 
 __all__ = ["DatabaseSettings"]
 
@@ -51,6 +52,25 @@ class DatabaseSettings(SettingsPart):
         "ends with exit code 3.",
     )
     database_connections_max: int = Field(12, ge=4, le=200, description="Size of the connection pool.")
+
+    standby_fence: str = Field(
+        "",
+        description="Events leave only when these standbys have them: names:a,b,c with the cluster_name of each server "
+        "of the cluster, or any:1. Empty: no fence.",
+    )
+
+    @field_validator("standby_fence")
+    @classmethod
+    def _check_standby_fence(cls, value: str) -> str:
+        if value:
+            Required.parse(value)
+        return value
+
+    @model_validator(mode="after")
+    def _check_that_a_fence_has_a_server(self) -> Self:
+        if self.standby_fence and self.database_url is None:
+            raise ValueError("HOOKWIRE_STANDBY_FENCE: the embedded database has no standby; set HOOKWIRE_DATABASE_URL")
+        return self
 
     @field_validator("database_url")
     @classmethod

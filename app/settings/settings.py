@@ -379,6 +379,11 @@ class Settings(
         return len({amqp_place(url.get_secret_value()) for url in urls}) == 1
 
     @property
+    def has_direct_path(self) -> bool:
+        """Return whether a commit may make the deliveries of its events: as it is set, and without a standby fence."""
+        return self.direct_deliveries and not self.standby_fence
+
+    @property
     def reads_sources(self) -> bool:
         """Return whether there is a queue or a topic to read."""
         return bool(self.amqp_sources or self.kafka_sources)

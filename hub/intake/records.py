@@ -33,7 +33,8 @@ from db.pool import Database, Row
 from event.event import Draft
 from event.hops import HOPS_HEADER, HOPS_MAX, hops_of
 from hub.intake.drafts import drafts_of, without_private
-from hub.publish import Accepted, Publisher, stripes_of
+from hub.publish import Accepted, Publisher
+from hub.stripes import stripes_of
 from hub.topics import Topics, UnknownTopic
 from relay.source import (
     BEHIND,

@@ -1,4 +1,4 @@
-"""Hold: one key, or one topic, of one sink waits; everything else goes on (RO-08).
+"""Hold: one key, or one topic, of one sink waits; everything else goes on.
 
 ::
 
@@ -135,7 +135,7 @@ class Holds:
     def set_aside(self, records: Iterable[Record]) -> list[Record]:
         """Return the records, in id order, that have to wait behind a hold. Where keys are in order across topics, a
         record that would wait with its topic waits with its key instead. Later records of the key in other topics must
-        not pass it (RG-10).
+        not pass it.
         """
         waiting = []
         for record in records:
@@ -210,7 +210,7 @@ class Holds:
 
     async def heads(self, term: Term, due: DueTopic, bytes_max: int) -> dict[Hold, Record | None]:
         """Return the due holds of a topic's keys, each with its oldest record, in order; None: it has none."""
-        rows = await self._database.fetch(
+        rows = await self._database.fetch_fenced(
             "hold.heads", self._sink, due.tenant, due.topic, term.group, term.number, _HEADS_MAX, bytes_max
         )
         holds = [Hold(due.tenant, due.topic, row["hold"]) for row in rows]
@@ -231,7 +231,7 @@ class Holds:
 
     async def claim(self, term: Term, hold: Hold, limit: int, bytes_max: int) -> list[Record]:
         """Return the oldest records that wait behind a hold, in order: up to ``limit``, or ``bytes_max`` of payload."""
-        rows = await self._database.fetch(
+        rows = await self._database.fetch_fenced(
             "hold.claim", self._sink, hold.tenant, hold.topic, hold.key, term.group, term.number, limit, bytes_max
         )
         self._stand([hold])

@@ -156,7 +156,7 @@ class PostgresServer(ServerProcess):
             raise ServerFailedError(f"{program} of {self.name} failed:\n{ran.stdout}")
 
     def _command(self) -> list[str]:
-        settings = _SETTINGS | {"port": str(self.port)}
+        settings = _SETTINGS | {"port": str(self.port), "cluster_name": self.name}
         options = [option for name, value in settings.items() for option in ("-c", f"{name}={value}")]
         return [str(self.bin_dir / "postgres"), "-D", str(self.data_dir), *options]
 

@@ -7,7 +7,7 @@ import pytest
 
 from db.bound import translated
 from db.errors import CannotServe, DatabaseError, PrimaryChanged, ServerTrouble
-from db.primary import Primary, ServerIdentity
+from db.replication.primary import Primary, ServerIdentity
 
 FIRST, PROMOTED, MOVED = ServerIdentity(1, 1), ServerIdentity(1, 2), ServerIdentity(2, 1)
 

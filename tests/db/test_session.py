@@ -94,7 +94,7 @@ async def test_when_the_name_leads_to_another_server_sessions_on_the_old_one_are
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """HA-02, HA-03: the old server lives and takes writes. Nobody uses it again, also where the name leads back."""
-    monkeypatch.setattr("db.primary._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("db.replication.primary._LOOK_SECONDS", 0.0)
     async with proxied("127.0.0.1", pair.primary.port) as name:
         options = PoolOptions(url_of(name.port), connections_min=1)
         async with opened(options) as database, aclosing(await connect_direct(options)) as holder:

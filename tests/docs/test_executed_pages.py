@@ -23,7 +23,7 @@ NOT_RUN = {
     "docs/how-to/binary-star.md": HOSTS, "docs/how-to/bridge.md": HOSTS, "docs/how-to/chat.md": OWN,
     "docs/how-to/client.md": PARTS, "docs/how-to/dead-letters.md": OWN, "docs/how-to/embed.md": PARTS,
     "docs/how-to/embedded-database.md": OWN, "docs/how-to/endpoint-numbers.md": OWN,
-    "docs/how-to/freelance.md": HOSTS, "docs/how-to/go.md": PARTS,
+    "docs/how-to/freelance.md": HOSTS, "docs/how-to/go.md": PARTS, "docs/how-to/high-availability.md": OWN,
     "docs/how-to/install.md": OWN, "docs/how-to/java.md": PARTS,
     "docs/how-to/incidents.md": OWN,
     "docs/how-to/kafka-source.md": BROKER, "docs/how-to/kubernetes.md": BROKER,

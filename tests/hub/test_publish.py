@@ -26,8 +26,8 @@ from hub.publish import (
     Publisher,
     PublishOptions,
     PublishRefused,
-    stripes_of,
 )
+from hub.stripes import stripes_of
 from tests.waiting import lasts, until
 
 WAIT_SECONDS_MAX = 60.0

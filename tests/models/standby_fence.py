@@ -5,8 +5,8 @@ of the write-ahead log is an event, or the note that one was sent. A position is
 
 The primary waits for one of the two standbys, as ``ANY 1 (two, three)`` does. A waiting commit is seen by nobody. Its
 wait may be cancelled, or the list of standbys emptied. One standby is promoted, and the other one follows it. The hub
-follows by the rule of :class:`db.primary.Primary`. Both events come before the failover, or one on each side of it, so
-that positions come again.
+follows by :class:`db.replication.primary.Primary`, and compares by :class:`db.replication.standby_fence.Required`. Both
+events come before the failover, or one on each side of it, so that positions come again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from functools import cache
 from typing import Final, Literal, NamedTuple
 
 from db.errors import PrimaryChanged
-from db.primary import Primary, ServerIdentity
+from db.replication.primary import Primary, ServerIdentity
+from db.replication.standby_fence import Required, Standbys
 
 __all__ = ["FenceRules", "StandbyFence", "Way"]
 
@@ -167,12 +168,12 @@ class StandbyFence:
 
     def _passes(self, state: _State, position: int) -> bool:
         """Compare as the hub can: with what the server that it follows says of its standbys."""
-        if state.hub == state.timeline:
-            others = [flushed for server, flushed in enumerate(state.flushed) if server != state.primary]
-        else:
-            others = list(state.last_seen[1:])
-        far_enough = [flushed >= position for flushed in others]
-        return all(far_enough) if self._rules.required == "all" else any(far_enough)
+        primary, flushed = (state.primary, state.flushed) if state.hub == state.timeline else (0, state.last_seen)
+        names = tuple(name for server, name in enumerate(_SERVERS) if server != primary)
+        others = tuple(at for server, at in enumerate(flushed) if server != primary)
+        standbys = Standbys(0, 0, state.hub, _SERVERS[primary], True, names, others)
+        required = Required(names=_SERVERS) if self._rules.required == "all" else Required(count=1)
+        return not required.lacking(standbys, position)
 
     # --- publishing ---
 

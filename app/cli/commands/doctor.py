@@ -86,6 +86,7 @@ async def _database(settings: Settings) -> list[Check]:
     from app.checks.check import Check
     from app.checks.database import database_checks
     from app.checks.keys import key_checks
+    from app.checks.standby_fence import standby_fence_checks
     from app.checks.tasks import task_checks
     from app.cli.database import database_url, is_made
     from app.cli.failure import CommandFailed
@@ -102,7 +103,8 @@ async def _database(settings: Settings) -> list[Check]:
             migrated = any(check.subject == "schema" and check.level == "ok" for check in found)
             options = PoolOptions(url)
             later = [*await key_checks(settings, options), *await task_checks(options)] if migrated else []
-            return [*found, *later]
+            is_reached = not any(check.level == "unreachable" for check in found)
+            return [*found, *(await standby_fence_checks(settings, options) if is_reached else []), *later]
     except (CommandFailed, DatabaseError, EmbeddedError) as error:
         return [Check("database", "database", "unreachable", str(error))]
 

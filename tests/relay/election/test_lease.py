@@ -13,7 +13,7 @@ from typing_extensions import override
 from db.direct import Direct, connect_direct
 from db.errors import PrimaryChanged, Unavailable
 from db.pool import Database, PoolOptions, Row, open_database
-from db.primary import ServerIdentity
+from db.replication.primary import ServerIdentity
 from relay.election.lease import LeaseElection, LeaseOptions, Leases, quota
 from relay.election.port import LeadershipLost, Lease
 from relay.sink import Term

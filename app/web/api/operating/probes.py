@@ -185,9 +185,11 @@ async def _message(letter: Row, context: Context) -> tuple[Subscriber, Event]:
     subscribers = Subscribers(context.database, context.hub.secret_box, context.policy)
     found = await subscribers.get([(letter["subscription_id"], letter["version"])])
     number = letter["event_id"]
+    mark = await context.database.fence_mark()
     events, _ = await Contents(context.database, context.incarnation).get([number], 1)
     if number not in events or letter["subscription_id"] not in found:
         raise Problem("not-found", "The event or the subscription is gone.")
+    await context.database.pass_fence(mark)
     return found[letter["subscription_id"]], events[number]
 
 

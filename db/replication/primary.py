@@ -9,7 +9,7 @@
 
 A session stays open where its server becomes a standby, or where the database's name now leads to another server. It
 answers, and cannot serve. So each session has the *generation* in which it was opened, and one with an older generation
-than the primary's is not lent again (HA-02).
+than the primary's is not lent again.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Primary:
         self._looked_at = time.monotonic()
 
     def on_change(self, step_down: Callable[[], None]) -> None:
-        """Call this at once when another server has taken over, before anything is asked of it (HA-03)."""
+        """Call this at once when another server has taken over, before anything is asked of it."""
         self._on_change.append(step_down)
 
     def attach(self, session: SeparateSession) -> None:

@@ -1,0 +1,46 @@
+"""Deliveries that the standby fence holds back: no worker and no receiver gets them, and they stay due."""
+
+from dataclasses import replace
+
+import pytest
+
+from db.errors import HeldBack
+from db.pool import Database
+from db.replication.standby_fence import Required, StandbyFence
+from tests.webhooks.harness import INCARNATION, POLICY, PUBLIC, delivery_harness
+from webhooks.claim import Claimer
+from webhooks.contents import Contents
+from webhooks.pull import Pull
+from webhooks.subscriber import Subscribers
+from webhooks.worker_options import WorkerOptions
+
+
+def without_standbys(database: Database) -> Database:
+    """The same pool, with a fence that no standby passes."""
+    fence = StandbyFence(Required(count=1), wait_seconds=0)
+    return Database(database._pool, replace(database.options, fence=fence))
+
+
+async def test_a_claim_that_is_held_back_is_released(database_url: str) -> None:
+    """HA-11: retries and replays are claimed by the same statement."""
+    async with delivery_harness(database_url) as harness:
+        subscription = await harness.subscribe("https://a.example/")
+        [event] = await harness.deliver(b"x")
+        database = without_standbys(harness.database)
+        subscribers, contents = Subscribers(database, harness.box, POLICY), Contents(database, INCARNATION)
+        claimer = Claimer(database, subscribers, contents, WorkerOptions("w", PUBLIC, schedule_seconds=(1,)))
+        with pytest.raises(HeldBack):
+            await claimer.claim({subscription: 10}, 1 << 20)
+        assert await harness.deliveries() == [(event, subscription, 0, False)]
+
+
+async def test_a_fetch_that_is_held_back_leaves_its_deliveries_due(database_url: str) -> None:
+    """HA-11."""
+    async with delivery_harness(database_url) as harness:
+        subscription = await harness.subscribe("https://a.example/")
+        [event] = await harness.deliver(b"x")
+        await harness.change(subscription, protocol="pull", callback="")
+        database = without_standbys(harness.database)
+        with pytest.raises(HeldBack):
+            await Pull(database, Contents(database, INCARNATION), "p").dequeue(subscription, 10, 30.0, 1 << 20)
+        assert await harness.deliveries() == [(event, subscription, 0, False)]
