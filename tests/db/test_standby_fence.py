@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import asyncpg
@@ -113,8 +114,8 @@ async def test_only_a_fence_costs_statements(database_url: str, fence: StandbyFe
 
 
 @asynccontextmanager
-async def opened(url: str, fence: StandbyFence | None, statement_seconds: float = 30.0) -> AsyncIterator[Database]:
-    database = await open_database(PoolOptions(url, fence=fence, statement_seconds=statement_seconds))
+async def opened(url: str, fence: StandbyFence | None) -> AsyncIterator[Database]:
+    database = await open_database(PoolOptions(url, fence=fence))
     try:
         yield database
     finally:
@@ -174,14 +175,15 @@ async def test_a_commit_whose_wait_for_the_standby_ended_early_is_an_unknown_out
     """HA-13: the client's own time limit ends no wait, and a wait that an operator ends is no success."""
     url = pair.primary.url
     await migrate(url)
-    impatient = opened(url, StandbyFence(BOTH), statement_seconds=0.1)
-    async with plain(url) as sql, impatient as database, opened(url, StandbyFence(BOTH)) as patient:
+    fence = StandbyFence(BOTH)
+    async with plain(url) as sql, opened(url, fence) as other, opened(url, fence) as patient:
+        impatient = Database(other._pool, replace(other.options, statement_seconds=0.0))
         await sql.execute("ALTER SYSTEM SET synchronous_standby_names = 'two'")
         await sql.execute("SELECT pg_reload_conf()")
         await until(lambda: sql.fetchval("SELECT sync_state = 'sync' FROM pg_stat_replication"), WAIT_SECONDS)
         await asyncio.to_thread(pair.standby.stop)
         with pytest.raises(OutcomeUnknown, match="closed in the middle"):
-            await database.execute("outbox.ensure_topics", ["default"], ["left"])
+            await impatient.execute("outbox.ensure_topics", ["default"], ["left"])
         left = await sql.fetchval(WAITING), await sql.fetchval(TOPICS)
         await sql.execute(WAITING.replace("count(*)", "pg_cancel_backend(pid)"))
         await until(lambda: sql.fetchval(TOPICS), WAIT_SECONDS)
