@@ -1,4 +1,4 @@
-"""/requests: requests to services, their replies, and the worker's answer (ZU-01..ZU-05, ZU-12)."""
+"""/requests: requests to services, their replies, and the worker's answer."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from app.web.api.route.actor import actor_of
 from app.web.api.route.context import Context, context_of
 from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
-from app.web.api.route.prefer import Preference, preference_of
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.api.route.user_content import UserContent
+from app.web.api.work.prefer import Preference, preference_of
 from app.web.api.work.service_refusal import service_name, service_refusals
 from app.web.authentication import grant_of, may_reach_service
 from app.web.header_text import header_text
@@ -201,9 +201,7 @@ async def _require_service(request: Request, request_id: str, context: Context) 
 
 
 def principal_of(request: Request) -> str | None:
-    """Return the principal whose requests this key may see; None for all, with `admin` or without authentication
-    (ZU-12).
-    """
+    """Return the principal whose requests this key may see; None: all, with `admin` or without authentication."""
     grant = grant_of(request)
     return None if grant is None or "admin" in grant.scopes else grant.key_id
 

@@ -15,9 +15,9 @@ from app.web.api.route.context import Context, context_of
 from app.web.api.route.effect import tell_without_effect
 from app.web.api.route.long_poll import long_poll
 from app.web.api.route.paging import PAGE_DEFAULT, PAGE_MAX, link_next, read_cursor
-from app.web.api.route.prefer import preference_of
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
+from app.web.api.work.prefer import preference_of
 from app.web.api.work.requests import ANSWERS, REPLY_BODY, Prefer, answer_within
 from app.web.api.work.service_refusal import service_name, service_refusals
 from app.web.authentication import key_id_of, may_reach_service

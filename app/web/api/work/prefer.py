@@ -1,4 +1,4 @@
-"""The header ``Prefer`` (RFC 7240): how long a caller waits for its reply (ZU-05)."""
+"""The header ``Prefer`` (RFC 7240): how long a caller waits for its reply."""
 
 from __future__ import annotations
 
