@@ -112,7 +112,8 @@ class Claimer:
     async def claim(self, wanted: Mapping[int, int], bytes_max: int) -> ClaimAnswer:
         """Claim up to ``wanted`` deliveries of each subscription, and read their contents, up to ``bytes_max``.
 
-        Claims that the standby fence holds back are released.
+        Claims that the standby fence holds back are released. Those that a dead worker had before are not: nothing else
+        tells that a delivery, which is sent at most once, may have been sent.
         """
         asked_at = time.monotonic()
         try:
@@ -121,7 +122,8 @@ class Claimer:
                 self._options.lease_margin_seconds,
             )  # fmt: skip
         except HeldBack as held:
-            await self.release_rows([row for row in held.rows if row["event_id"] is not None])
+            rows = [row for row in held.rows if row["event_id"] is not None and not row["is_held"]]
+            await self.release_rows(rows)
             raise
         held_back = [
             (row["subscription_id"], asked_at + row["wait_seconds"]) for row in answer if row["event_id"] is None

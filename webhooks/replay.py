@@ -23,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import structlog
@@ -43,10 +44,19 @@ _PERIODS = 3
 _SENT_SECONDS_MAX = 0.125
 """How long to wait for the workers: receivers that answer slowly, or never, do not stop a replay."""
 _LOOK_SECONDS = 0.01
+_LATE_SECONDS_MAX = 0.2  # as in replay.sql
 _STEPS: Mapping[str, tuple[str, int]] = {
     "purge": ("bulk.purge", 2_000), "give_up": ("bulk.give_up", 2_000), "cancel": ("bulk.cancel", 200),
 }  # fmt: skip
 """The statement of each act that sends nothing, and how many records it examines in one step."""
+
+
+@dataclass
+class _Pace:
+    """How a replay goes on: by how much larger steps, and after which time without a rate."""
+
+    growth: int = 1
+    period_seconds: float = _PERIODS * _LOOK_SECONDS
 
 
 class Replayer(Periodic):
@@ -63,8 +73,7 @@ class Replayer(Periodic):
         self._poll_seconds = self._next_seconds = poll_seconds
         self._database = database
         self._on_due = on_due
-        self._growth = 1
-        self._period_seconds = _PERIODS * _LOOK_SECONDS
+        self._paces: dict[int, _Pace] = {}
 
     async def once(self) -> None:
         """Take steps until no replay is due."""
@@ -84,34 +93,35 @@ class Replayer(Periodic):
         self._next_seconds = self._poll_seconds
         due = await self._database.fetchrow("bulk.due")
         if due is None:
+            self._paces.clear()
             return False
         if due["seconds"] > 0:
             self._next_seconds = min(due["seconds"], self._poll_seconds)
             return False
         if due["act"] == "send":
-            return await self._send(due["rate_per_second"])
+            return await self._send(due)
         row = await self._database.fetchrow(*_STEPS[due["act"]])
         if row is None or row["id"] is None:
             return False
         self._on_due(row["subscriptions"])
         return True
 
-    async def _send(self, rate: int | None) -> bool:
-        """Make one batch of deliveries. Where none has a rate, note how long it took until they were sent."""
-        batch = _BATCH if rate is None else max(rate // _STEPS_PER_SECOND, 1)
+    async def _send(self, due: Row) -> bool:
+        """Make one batch of deliveries, a larger one if it is late. Without a rate, note how long the workers took."""
+        rate, pace = due["rate_per_second"], self._paces.setdefault(due["id"], _Pace())
+        late = min(-due["seconds"], _LATE_SECONDS_MAX)
+        batch = _BATCH if rate is None else max(int(rate * (1 / _STEPS_PER_SECOND + late)), 1)
         began = time.monotonic()
-        row = await self._database.fetchrow(
-            "replay.step", min(batch * self._growth, _RECORDS_MAX), self._period_seconds
-        )
+        row = await self._database.fetchrow("replay.step", min(batch * pace.growth, _RECORDS_MAX), pace.period_seconds)
         if row is None:
             return False
-        made = row["events"]
+        made, pace = row["events"], self._paces.setdefault(row["id"], pace)
         # A filter that few records pass is read in larger steps.
-        self._growth = min(2 * self._growth, _RECORDS_MAX) if 4 * len(made) < row["examined"] else 1
+        pace.growth = min(2 * pace.growth, _RECORDS_MAX) if 4 * len(made) < row["examined"] else 1
         self._on_due(sorted(set(row["subscriptions"])))
         if row["rate_per_second"] is None:
             await self._until_sent(row, began + _SENT_SECONDS_MAX)
-            self._period_seconds = _PERIODS * min(time.monotonic() - began, _SENT_SECONDS_MAX)
+            pace.period_seconds = _PERIODS * min(time.monotonic() - began, _SENT_SECONDS_MAX)
         return True
 
     async def _until_sent(self, row: Row, deadline: float) -> None:

@@ -44,6 +44,7 @@ from app.web.problem import METHODS, Problem
 _METHODS: Final = frozenset(method.encode() for method in METHODS)
 _NOWHERE: Final[Any] = collections.deque(maxlen=0)  # where trailer fields go
 _PROBES: Final = (b"/healthz", b"/readyz")
+_SHORT_LINGER_SECONDS: Final = 2.0  # while the process stops, and for a peer that has sent no whole header
 _UPGRADE_FIELDS: Final = frozenset({b"upgrade", b"http2-settings"})
 # A registered name, an IPv4 address or a bracketed IPv6 address, and a port (RFC 9110 section 7.2, without user info).
 _HOST: Final = re.compile(rb"(?:[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,253})|\[[0-9A-Fa-f:.]{2,45}\])(?::([0-9]{1,5}))?")
@@ -422,7 +423,8 @@ class HookwireProtocol(HttpToolsProtocol):
         if self.phase in (HEAD, BODY, DEAF) and self._end_writing():
             self.flow.resume_reading()
             self._spare_bytes = self.limits.linger_bytes_max
-            self._wait_for(LINGER, self.limits.linger_seconds)
+            is_short = self.last_request or self.phase is HEAD
+            self._wait_for(LINGER, _SHORT_LINGER_SECONDS if is_short else self.limits.linger_seconds)
         else:
             self._close()
 

@@ -117,6 +117,7 @@ class StandbyFence:
         self._turn = asyncio.Lock()
         self._looks = 0
         self._latest: Standbys | None = None
+        self._latest_number = 0
 
     async def mark(self, session: _Session, primary: Primary) -> FenceMark:
         """Return the mark to take before rows are read. The first one looks at the server."""
@@ -149,14 +150,18 @@ class StandbyFence:
         return self._required.lacking(standbys, position)
 
     async def _look(self, session: _Session, looks: int, position: int = 0) -> Standbys:
-        """Return a look that began after the first ``looks``: ours, or that of another who waits."""
+        """Return a look that began after the first ``looks``: ours, or that of another who waits.
+
+        A look that fails has a number, too, and leaves nothing for others.
+        """
         async with self._turn:
-            if self._looks > looks and self._latest is not None:
+            if self._latest is not None and self._latest_number > looks:
                 return self._latest
             if self._latest is not None and self._latest.flushed_here < position:
                 await session.fetchval("standby_fence.flush")
             self._looks += 1
+            number = self._looks
             row = await session.fetchrow("standby_fence.look")
             assert row is not None, "a row of scalars"
-            self._latest = Standbys.of(row)
+            self._latest, self._latest_number = Standbys.of(row), number
             return self._latest

@@ -3,7 +3,7 @@
 
 -- name: due
 -- Return what the next replay does, its rate, and in how many seconds it is due; no row where none runs.
-SELECT r.act, r.rate_per_second,
+SELECT r.id, r.act, r.rate_per_second,
        extract(epoch FROM coalesce(r.incident_due_at, r.due_at) - now())::double precision AS seconds
 FROM hookwire.replays r WHERE r.state = 'running' ORDER BY coalesce(r.incident_due_at, r.due_at) LIMIT 1;
 

@@ -12,6 +12,7 @@ import pytest
 from db.errors import HeldBack, OutcomeUnknown, Unavailable
 from db.migrate import migrate
 from db.pool import Database, PoolOptions, Row, open_database
+from db.replication.primary import Primary
 from db.replication.standby_fence import Required, StandbyFence, Standbys
 from event.event import Draft
 from hub.publish import Publisher
@@ -56,6 +57,38 @@ def test_it_says_which_standby_lacks_a_position(required: str, found: Standbys, 
 def test_another_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="any:1, or names:a,b"):
         Required.parse(text)
+
+
+class Looks:
+    """A server whose looks are these, in their turn."""
+
+    def __init__(self, *looks: Standbys | Exception) -> None:
+        self._looks = list(looks)
+
+    async def fetchrow(self, name: str, *args: object) -> Row | None:
+        await asyncio.sleep(0)
+        found = self._looks.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found._asdict()
+
+    async def fetchval(self, name: str, *args: object) -> Any:
+        raise AssertionError("nothing has to be flushed")
+
+
+async def test_a_look_that_fails_gives_no_earlier_one_to_those_who_wait() -> None:
+    """HA-11: its position is of before their commits."""
+    before = look(("two", 9))
+    later = before._replace(position=10, flushed_here=10)
+    server, primary = Looks(before, before, Unavailable("no session"), later), Primary()
+    fence = StandbyFence(Required(count=1), wait_seconds=0)
+    mark = await fence.mark(server, primary)
+    ended = await asyncio.gather(*(fence.wait(server, mark, primary) for _ in range(3)), return_exceptions=True)
+    assert [str(one).partition(": ")[2] for one in ended] == [
+        "",
+        "no session",
+        "0 of 1 standbys have the latest commits",
+    ]
 
 
 # --- without a fence --------------------------------------------------------------------------------------------

@@ -166,12 +166,12 @@ async def test_a_job_goes_on_behind_its_last_step_and_takes_turns_at_its_rate(da
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("late", ["0.1", "3600"], ids=["late", "an hour late"])
-async def test_a_step_that_is_late_does_not_lower_the_rate(database_url: str, late: str) -> None:
-    """CN-04: the next step is due at its time after the moment of this one; 0.2 s are made up for."""
+@pytest.mark.parametrize(("late", "least"), [("0.1", 12), ("3600", 20)], ids=["late", "an hour late"])
+async def test_a_step_that_is_late_does_not_lower_the_rate(database_url: str, late: str, least: int) -> None:
+    """CN-04: it is larger, and the next one is due at its time after the moment of this one; 0.2 s are made up for."""
     async with delivery_harness(database_url) as harness:
         subscription = await harness.subscribe(CALLBACK)
-        await harness.publish(*[b""] * 9)
+        await harness.publish(*[b""] * 30)
         await job(harness, "events", subscription, rate=80)
         was_due = await harness.sql.fetchval(
             f"UPDATE hookwire.replays SET due_at = now() - interval '{late} seconds' RETURNING due_at"
@@ -180,7 +180,8 @@ async def test_a_step_that_is_late_does_not_lower_the_rate(database_url: str, la
         after = await harness.sql.fetchval(
             "SELECT due_at - greatest($1, updated_at - interval '0.2 seconds') FROM hookwire.replays", was_due
         )
-        assert (len(await made(harness)), after.total_seconds()) == (4, 0.05)
+        count = len(await made(harness))
+        assert (after.total_seconds(), least <= count <= 20) == (count / 80, True)
 
 
 async def test_the_pause_between_rounds_ends_when_the_next_step_is_due(database_url: str) -> None:

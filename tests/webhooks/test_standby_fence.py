@@ -21,17 +21,24 @@ def without_standbys(database: Database) -> Database:
     return Database(database._pool, replace(database.options, fence=fence))
 
 
-async def test_a_claim_that_is_held_back_is_released(database_url: str) -> None:
-    """HA-11: retries and replays are claimed by the same statement."""
+_OF_A_DEAD_WORKER = "UPDATE hookwire.deliveries SET fence = 7, attempts = 1, due_at = now() - interval '1 second'"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("SELECT", (0, False)), (_OF_A_DEAD_WORKER, (2, True))], ids=["new", "of a dead worker"]
+)
+async def test_a_claim_that_is_held_back_is_released(database_url: str, before: str, after: tuple[int, bool]) -> None:
+    """HA-11: retries and replays are claimed by the same statement. What a dead worker may have sent stays known."""
     async with delivery_harness(database_url) as harness:
         subscription = await harness.subscribe("https://a.example/")
         [event] = await harness.deliver(b"x")
+        await harness.sql.execute(before)
         database = without_standbys(harness.database)
         subscribers, contents = Subscribers(database, harness.box, POLICY), Contents(database, INCARNATION)
         claimer = Claimer(database, subscribers, contents, WorkerOptions("w", PUBLIC, schedule_seconds=(1,)))
         with pytest.raises(HeldBack):
             await claimer.claim({subscription: 10}, 1 << 20)
-        assert await harness.deliveries() == [(event, subscription, 0, False)]
+        assert await harness.deliveries() == [(event, subscription, *after)]
 
 
 async def test_a_fetch_that_is_held_back_leaves_its_deliveries_due(database_url: str) -> None:

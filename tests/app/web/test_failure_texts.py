@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
@@ -80,12 +79,29 @@ async def test_a_delivery_is_given_up_whatever_the_reason_is(running_hub: RunHub
     assert (set(statuses), [row[0] for row in attempts]) == ({200}, [text and text[:500] for text in KEPT])
 
 
-@pytest.mark.parametrize("body", [b'{"a": NaN}', b'{"error": "x"', b"[1]", b"[" * 100_000, b'{"error":' + b"[" * 200])
+@pytest.mark.parametrize(
+    "body", [b'{"a": NaN}', b'{"error": "x"', b"[1]", b"[" * 100_000, b'{"error":' + b"[" * 200, b"{7: 8}"]
+)
 def test_a_body_whose_fault_is_not_its_remark_is_left_as_it_is(body: bytes) -> None:
     assert with_remarks(body, {"error": Remark(10)}) is None
 
 
-def test_a_report_with_another_fault_beside_its_text_is_refused() -> None:
-    """The cleaned body still holds what is wrong, so the strict reader refuses it."""
-    kept: Any = with_remarks(rb'{"error": "a\u0000", "receipt": "b\u0000"}', {"error": Remark(10)})
-    assert json.loads(kept) == {"error": "a\ufffd", "receipt": "b\0"}
+@pytest.mark.parametrize(
+    "rest",
+    [
+        rb'"receipt": "b\u0000"', b'"dead": true, "dead": false', b'"result": "caf\xe9"',
+        b'"n": 1.00000000000000000001', b'"error": "y"', b'"jobs": [{"a": 1, "a": 2}]',
+    ],
+)  # fmt: skip
+def test_what_stands_beside_a_remark_stays_as_it_was_sent(rest: bytes) -> None:
+    """So the strict reader refuses what it would refuse without the remark."""
+    kept = with_remarks(b'{%s, "error": "a\xe9"}' % rest, {"error": Remark(10)})
+    assert kept == rb'{%s, "error": "a\ufffd"}' % rest
+
+
+async def test_a_member_that_stands_twice_is_refused_beside_a_remark(running_hub: RunHub) -> None:
+    async with running_hub() as hub:
+        job = await enqueue(hub, attempts_max=1)
+        receipt = f'"receipt": "{(await claim_one(hub))["receipt"]}"'
+        twice = await sent(hub, f"/jobs/{job}/fail", f'{receipt}, "dead": true, "dead": false', "error", TEXTS["a NUL"])
+    assert twice == 400

@@ -7,7 +7,8 @@ text of an error is cut and cleaned, whatever it holds.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,6 +19,8 @@ from event.strict_json import check_shape, storable_text
 
 __all__ = ["REMARK_RULE", "Remark", "remarks_of", "with_remarks"]
 
+_LENIENT: Final = json.JSONDecoder(strict=False)
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
 REMARK_RULE: Final = "It is cut to its first characters; U+0000 becomes U+FFFD, and any other JSON value its text."
 
 
@@ -52,14 +55,45 @@ def remarks_of(model: Any) -> dict[str, Remark]:
 
 
 def with_remarks(body: bytes, remarks: Mapping[str, Remark]) -> bytes | None:
-    """Return the body with remarks that can be read strictly, or None if it has no remark or is no JSON object."""
-    text = body.decode("utf-8", "replace")
+    """Return the body with remarks that can be read strictly, or None if it has no remark or is no JSON object.
+
+    Every other byte stays, so that the strict reader still judges it.
+    """
+    text = body.decode("utf-8", "surrogateescape")
     try:
         check_shape(text)
-        found = json.loads(text)
+        places = [place for place in _members(text) if place[0] in remarks]
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or remarks.keys().isdisjoint(found):
-        return None
-    cleaned = {name: mark.text_of(found[name]) for name, mark in remarks.items() if name in found}
-    return json.dumps({**found, **cleaned}).encode()
+    for name, start, end in reversed(places):
+        source = text[start:end].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        text = text[:start] + json.dumps(remarks[name].text_of(_LENIENT.decode(source))) + text[end:]
+    return text.encode("utf-8", "surrogateescape") if places else None
+
+
+def _members(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield name, beginning and end of the value of each member of a JSON object."""
+    position = _after(text, 0, "{")
+    while not text.startswith("}", position):
+        if not text.startswith('"', position):
+            raise ValueError("no name")
+        name, end = _LENIENT.raw_decode(text, position)
+        start = _after(text, end, ":")
+        _, end = _LENIENT.raw_decode(text, start)
+        yield name, start, end
+        position = _skip(text, end)
+        if not text.startswith("}", position):
+            position = _after(text, position, ",")
+
+
+def _after(text: str, position: int, mark: str) -> int:
+    position = _skip(text, position)
+    if not text.startswith(mark, position):
+        raise ValueError(f"no {mark}")
+    return _skip(text, position + 1)
+
+
+def _skip(text: str, position: int) -> int:
+    found = _SPACE.match(text, position)
+    assert found is not None, "it matches nothing, too"
+    return found.end()
