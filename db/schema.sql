@@ -3510,7 +3510,7 @@ CREATE INDEX source_refusals_source ON hookwire.source_refusals USING btree (sou
 
 CREATE UNIQUE INDEX subscriptions_binding ON hookwire.subscriptions USING btree (tenant, identity) WHERE ((protocol = 'pull'::text) AND (state <> 'deleted'::text) AND (identity IS NOT NULL));
 
-CREATE INDEX subscriptions_callback_host ON hookwire.subscriptions USING btree (lower(("substring"(callback, '^[^:/?#]+://(?:[^/?#@]*@)?(\[[^]]*\]|[^/?#:]*)'::text) COLLATE "C")), id);
+CREATE INDEX subscriptions_callback_host ON hookwire.subscriptions USING btree (lower(("substring"(callback, '^[^:/?#]+://(?:[^/?#@]*@)?(\[[^]]*\]|[^/?#:]*)'::text) COLLATE "C")), id) WHERE (callback <> ''::text);
 
 CREATE INDEX subscriptions_disabled ON hookwire.subscriptions USING btree (id) WHERE (state = 'disabled'::text);
 

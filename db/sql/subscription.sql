@@ -40,7 +40,7 @@ FROM (SELECT x.*, sum(w.size) OVER (ORDER BY x.id ROWS UNBOUNDED PRECEDING) - w.
       FROM (SELECT * FROM hookwire.subscriptions
             WHERE tenant = $1 AND state <> 'deleted' AND id > $2 AND ($3::text IS NULL OR topic = $3) AND ($4::text IS NULL OR state = $4)
               AND ($7::text IS NULL OR name = $7) AND ($8::text::jsonb IS NULL OR metadata @> $8::text::jsonb)
-              AND ($9::text IS NULL OR lower(substring(callback, '^[^:/?#]+://(?:[^/?#@]*@)?(\[[^]]*\]|[^/?#:]*)') COLLATE "C") = $9)
+              AND ($9::text IS NULL OR callback <> '' AND lower(substring(callback, '^[^:/?#]+://(?:[^/?#@]*@)?(\[[^]]*\]|[^/?#:]*)') COLLATE "C") = $9)
             ORDER BY id LIMIT $5) AS x
       CROSS JOIN LATERAL (SELECT octet_length(concat(x.filter, x.metadata, x.template)) AS size) AS w) AS s
 CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = s.id LIMIT 1) AS r
