@@ -7,20 +7,17 @@ text of an error is cut and cleaned, whatever it holds.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import BaseModel, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from event.strict_json import check_shape, storable_text
+from event.strict_json import LENIENT, check_shape, member_places, storable_text
 
 __all__ = ["REMARK_RULE", "Remark", "remarks_of", "with_remarks"]
 
-_LENIENT: Final = json.JSONDecoder(strict=False)
-_SPACE: Final = re.compile(r"[ \t\n\r]*")
 REMARK_RULE: Final = "It is cut to its first characters; U+0000 becomes U+FFFD, and any other JSON value its text."
 
 
@@ -62,38 +59,12 @@ def with_remarks(body: bytes, remarks: Mapping[str, Remark]) -> bytes | None:
     text = body.decode("utf-8", "surrogateescape")
     try:
         check_shape(text)
-        places = [place for place in _members(text) if place[0] in remarks]
+        places = [place for place in member_places(text) if place[0] in remarks]
     except (ValueError, RecursionError):
         return None
-    for name, start, end in reversed(places):
+    pieces, last = [], 0
+    for name, start, end in places:
         source = text[start:end].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        text = text[:start] + json.dumps(remarks[name].text_of(_LENIENT.decode(source))) + text[end:]
-    return text.encode("utf-8", "surrogateescape") if places else None
-
-
-def _members(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield name, beginning and end of the value of each member of a JSON object."""
-    position = _after(text, 0, "{")
-    while not text.startswith("}", position):
-        if not text.startswith('"', position):
-            raise ValueError("no name")
-        name, end = _LENIENT.raw_decode(text, position)
-        start = _after(text, end, ":")
-        _, end = _LENIENT.raw_decode(text, start)
-        yield name, start, end
-        position = _skip(text, end)
-        if not text.startswith("}", position):
-            position = _after(text, position, ",")
-
-
-def _after(text: str, position: int, mark: str) -> int:
-    position = _skip(text, position)
-    if not text.startswith(mark, position):
-        raise ValueError(f"no {mark}")
-    return _skip(text, position + 1)
-
-
-def _skip(text: str, position: int) -> int:
-    found = _SPACE.match(text, position)
-    assert found is not None, "it matches nothing, too"
-    return found.end()
+        pieces += [text[last:start], json.dumps(remarks[name].text_of(LENIENT.decode(source)))]
+        last = end
+    return "".join([*pieces, text[last:]]).encode("utf-8", "surrogateescape") if places else None
