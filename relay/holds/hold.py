@@ -12,7 +12,8 @@ read past them. One harvester places, drains and lifts, in one task and under it
 pass the records that wait. A topic's keys belong to several partition groups; each group holds the topic for its own.
 
 The destination of a hold is suspect. One topic is probed at a time: its own hold first, or else the oldest record of
-each due hold of its keys. Those go in one batch. So a backlog of refused records costs as much as one of them.
+each due hold of its keys. Those go in one batch: few of them, until the topic takes one. So a backlog of refused
+records costs little more than one of them.
 
 A policy of the topic, or else of the sink, decides about a refused record. ``hold_key`` holds its key, as drawn above.
 ``skip`` makes the record a dead letter, and its key goes on. ``stop`` stops the whole sink (goharvest's way). A missing
@@ -48,7 +49,6 @@ key.
 """
 _DOUBLINGS_MAX = 8  # beyond it the pause is at its maximum anyway, and a power of two outgrows a float
 _TOPICS_MAX = 2  # the due topics to ask for: one is probed, and another one tells that there are more
-_HEADS_MAX = 200  # holds of keys that are probed together
 
 Policy = Literal["hold_key", "skip", "stop"]
 
@@ -208,10 +208,12 @@ class Holds:
         rows = await self._database.fetch("hold.due", self._sink, term.group, _TOPICS_MAX)
         return [DueTopic(row["tenant"], row["topic"], row["is_whole"]) for row in rows]
 
-    async def heads(self, term: Term, due: DueTopic, bytes_max: int) -> dict[Hold, Record | None]:
-        """Return the due holds of a topic's keys, each with its oldest record, in order; None: it has none."""
+    async def heads(self, term: Term, due: DueTopic, limit: int, bytes_max: int) -> dict[Hold, Record | None]:
+        """Return up to ``limit`` due holds of a topic's keys, each with its oldest record, in order; None: it has none.
+        ``bytes_max`` bounds their payload.
+        """
         rows = await self._database.fetch_fenced(
-            "hold.heads", self._sink, due.tenant, due.topic, term.group, term.number, _HEADS_MAX, bytes_max
+            "hold.heads", self._sink, due.tenant, due.topic, term.group, term.number, limit, bytes_max
         )
         holds = [Hold(due.tenant, due.topic, row["hold"]) for row in rows]
         # Another process may have added a hold, to replay a dead letter.

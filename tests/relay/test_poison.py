@@ -9,7 +9,7 @@ from relay.holds.hold import Holds, Policy
 from relay.memory import MemoryBroker, MemorySink
 from relay.outbox import Outbox
 from relay.sink import Batch, Receipt, Refusal
-from tests.relay.harness import Harness, relay_harness, relay_of, running
+from tests.relay.harness import Harness, all_carried, relay_harness, relay_of, running
 from tests.waiting import until
 
 
@@ -38,6 +38,17 @@ class Choosy(MemorySink):
                 sent.append(record)
         receipt = await super().send(Batch(batch.term, sent, batch.number))
         return Receipt(receipt.acknowledged, refused)
+
+
+class Measured(Choosy):
+    """Notes the size of the largest probe while everything is refused."""
+
+    largest = 0
+
+    async def send(self, batch: Batch) -> Receipt:
+        if batch.is_probe and self.poison:
+            self.largest = max(self.largest, len(batch.records))
+        return await super().send(batch)
 
 
 async def policy(harness: Harness, chosen: Policy | None) -> None:
@@ -130,6 +141,26 @@ async def test_a_missing_destination_is_held_whatever_the_policy(harness: Harnes
     (record,) = await outbox.claim(term, (), 1, 1_000)
     await holds.place(term, [Refusal(record, "topic", "missing", "")])
     assert (await harness.held(), await dead(harness)) == ([("orders", "", identity)], [])
+
+
+async def test_a_backlog_of_refused_records_is_probed_by_a_few_until_one_is_taken(harness: Harness) -> None:
+    """GW-01: what others publish meanwhile waits for a probe, so a probe is short."""
+    keys = [f"key {n}" for n in range(300)]
+    await harness.publish(*keys, payload=b"poison")
+    broker = MemoryBroker()
+    sink = Measured(broker)
+
+    async def are_held() -> bool:
+        return len(await harness.holds()) == len(keys)
+
+    async with running(relay_of(harness, sink)):
+        await until(are_held)
+        await harness.probe_now()
+        await until(lambda: sink.largest > 0)
+        sink.poison = False
+        await harness.probe_now()
+        await all_carried(harness)
+    assert (sink.largest, len(arrived(broker))) == (40, 300)
 
 
 async def test_what_a_person_skips_or_takes_up_again_is_carried_by_the_leader(harness: Harness) -> None:

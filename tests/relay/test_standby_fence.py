@@ -37,7 +37,7 @@ async def test_a_relay_gets_no_record_that_is_held_back(database_url: str) -> No
             lambda: fenced.claim(term, (), 10, 1 << 20),
             lambda: heads.claim(term, (), 10, 1 << 20),
             lambda: holds.claim(term, Hold("default", "orders", "a"), 10, 1 << 20),
-            lambda: holds.heads(term, DueTopic("default", "orders", False), 1 << 20),
+            lambda: holds.heads(term, DueTopic("default", "orders", False), 10, 1 << 20),
         ):
             with pytest.raises(HeldBack):
                 await call()
