@@ -316,6 +316,8 @@ CREATE TABLE hookwire.subscriptions (
     drops_at_end boolean DEFAULT false NOT NULL,
     kind text COLLATE pg_catalog."C",
     queue text COLLATE pg_catalog."C",
+    disabled_after_id bigint,
+    drains boolean DEFAULT false NOT NULL,
     CONSTRAINT subscriptions_batch_max_check CHECK (((batch_max >= 1) AND (batch_max <= 1000))),
     CONSTRAINT subscriptions_format_check CHECK ((format = ANY (ARRAY['as_published'::text, 'raw'::text, 'binary'::text, 'structured'::text, 'batch'::text, 'websub_ping'::text, 'slack'::text, 'mattermost'::text]))),
     CONSTRAINT subscriptions_headers_check CHECK ((((headers_sealed IS NULL) = (headers_key_id IS NULL)) AND ((headers_sealed IS NULL) = (header_names IS NULL)))),
@@ -411,6 +413,10 @@ COMMENT ON COLUMN hookwire.subscriptions.service IS 'The service whose requests 
 COMMENT ON COLUMN hookwire.subscriptions.metadata IS 'The subscriber''s own JSON, which is only shown again.';
 
 COMMENT ON COLUMN hookwire.subscriptions.drops_at_end IS 'Whether what it is owed at its end is dropped instead of becoming dead letters.';
+
+COMMENT ON COLUMN hookwire.subscriptions.disabled_after_id IS 'The last event id that was drawn when it was disabled: later events got no delivery. NULL: it is not disabled, or was so before this column.';
+
+COMMENT ON COLUMN hookwire.subscriptions.drains IS 'Of a disabled subscription: its open deliveries are sent. Processes of before this column let them wait.';
 
 CREATE TABLE hookwire.incidents (
     id bigint NOT NULL,
@@ -2458,7 +2464,10 @@ CREATE VIEW hookwire.receivers AS
     s.protocol,
     s.topic,
     s.callback,
-    s.state AS subscription_state,
+        CASE
+            WHEN s.drains THEN 'active'::text
+            ELSE s.state
+        END AS subscription_state,
     s.state_reason,
     s.lease_until,
     s.paused_until,
@@ -2513,7 +2522,8 @@ CREATE VIEW hookwire.receivers AS
                    FROM hookwire.attempts x
                   WHERE (x.subscription_id = s.id)
                   ORDER BY x.event_id DESC
-                 LIMIT 20) a) AS answer_seconds
+                 LIMIT 20) a) AS answer_seconds,
+    s.drains
    FROM ((hookwire.subscriptions s
      LEFT JOIN hookwire.delivery_gates g ON ((g.subscription_id = s.id)))
      LEFT JOIN hookwire.delivery_failures f ON ((f.subscription_id = s.id)));
@@ -3575,6 +3585,8 @@ CREATE TRIGGER complete_begun BEFORE UPDATE ON hookwire.task_rows FOR EACH ROW W
 CREATE TRIGGER complete_new BEFORE INSERT ON hookwire.task_rows FOR EACH ROW EXECUTE FUNCTION hookwire.complete_task();
 
 CREATE TRIGGER note_batch_no BEFORE UPDATE OF term ON hookwire.relay_terms FOR EACH ROW EXECUTE FUNCTION hookwire.note_batch_no();
+
+CREATE TRIGGER note_disabled BEFORE UPDATE OF state ON hookwire.subscriptions FOR EACH ROW WHEN ((old.state IS DISTINCT FROM new.state)) EXECUTE FUNCTION hookwire.note_disabled();
 
 CREATE TRIGGER note_former_audience AFTER UPDATE ON hookwire.subscriptions FOR EACH ROW WHEN (((old.state = 'active'::text) AND ((new.protocol <> 'websub'::text) OR (new.state = ANY (ARRAY['active'::text, 'disabled'::text]))) AND ((new.state <> 'active'::text) OR (new.topic <> old.topic) OR (new.topic_regex IS DISTINCT FROM old.topic_regex) OR ((new.filter_path)::text IS DISTINCT FROM (old.filter_path)::text)))) EXECUTE FUNCTION hookwire.note_former_audience();
 

@@ -81,11 +81,12 @@ class NewSubscription(Options):
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionUpdate(Options):
-    """New values; ``unset`` names options that get their default again."""
+    """New values; ``unset`` names options that get their default again. ``drains`` counts with the state disabled."""
 
     topic: str | None = None
     callback: str | None = None
     state: str | None = None
+    drains: bool | None = None
     unset: frozenset[str] = frozenset()
 
 
@@ -265,6 +266,7 @@ def _columns(given: NewSubscription | SubscriptionUpdate) -> dict[str, Any]:
     if isinstance(given, SubscriptionUpdate):
         columns |= dict.fromkeys(given.unset)
         if given.state is not None:
+            columns["drains"] = given.drains is True and given.state == "disabled"
             columns["state_reason"] = "by request" if given.state == "disabled" else None
         if given.state == "active":
             columns["paused_until"] = None

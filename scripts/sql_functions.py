@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parents[1] / "db" / "functions"
 _NAMES = {
     "delivery": (
         "await_direct_commits condition_count direct_audience event_passes filter_document is_affordable json_of "
-        "next_in_lane note_former_audience passes value_count"
+        "next_in_lane note_disabled note_former_audience passes value_count"
     ),
     "event": (
         "check_drafts check_headers event_digest key_digest lane_digest publish publish_batch shard_of stash_row "

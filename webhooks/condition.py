@@ -266,9 +266,11 @@ def _inactive(row: Row) -> Condition | None:
 def subscription_condition(row: Row) -> Condition:
     """Return whether its receiver answers; the state is a ``Health``.
 
-    The row also has ``failing_since``, ``failure_outcome``, ``failure_status``, ``last_success_at``, ``waiting``,
-    ``waiting_since``, ``answer_seconds``, ``next_due_at`` and ``next_is_claimed``.
+    The row also has ``drains`` (absent: it does not), ``failing_since``, ``failure_outcome``, ``failure_status``,
+    ``last_success_at``, ``waiting``, ``waiting_since``, ``answer_seconds``, ``next_due_at`` and ``next_is_claimed``.
     """
+    if row.get("drains"):
+        return _draining(row)
     if (inactive := _inactive(row)) is not None:
         return inactive
     late = _lateness(row)
@@ -283,6 +285,14 @@ def subscription_condition(row: Row) -> Condition:
     if is_paused:
         return Condition("paused", str(found[0]), *found[1:])
     return _late_condition(row, late, found) if late is not None else _usual_condition(row, found)
+
+
+def _draining(row: Row) -> Condition:
+    """Return the condition of a subscription that gets nothing new, while its open deliveries are sent."""
+    waiting = row["waiting"]
+    left = f"{waiting:,}{'+' * (waiting >= WAITING_MAX)} still to send" if waiting else "nothing is left to send"
+    fails = _why_failing(row, None) if row["failing_since"] is not None and waiting else None
+    return Condition("disabled", "; ".join(filter(None, (f"it is drained, {left}", fails))), "pause")
 
 
 def _usual_condition(row: Row, found: _Found) -> Condition:

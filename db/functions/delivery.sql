@@ -164,6 +164,20 @@ COMMENT ON FUNCTION hookwire.next_in_lane(bigint,text,bigint) IS
 statements that call it: they are planned as if it stood there.';
 REVOKE EXECUTE ON FUNCTION hookwire.next_in_lane(bigint,text,bigint) FROM PUBLIC;
 
+CREATE OR REPLACE FUNCTION hookwire.note_disabled()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+    NEW.disabled_after_id := CASE WHEN NEW.state = 'disabled' THEN
+        (SELECT CASE WHEN e.is_called THEN e.last_value ELSE 0 END FROM hookwire.event_id e) END;
+    NEW.drains := NEW.drains AND NEW.state = 'disabled';
+    RETURN NEW;
+END $function$;
+COMMENT ON FUNCTION hookwire.note_disabled() IS
+'Note where a subscription that is disabled stops to get events; forget it, and its drain, when it is enabled or ends.';
+REVOKE EXECUTE ON FUNCTION hookwire.note_disabled() FROM PUBLIC;
+
 CREATE OR REPLACE FUNCTION hookwire.note_former_audience()
  RETURNS trigger
  LANGUAGE plpgsql

@@ -33,7 +33,7 @@ WITH fence AS MATERIALIZED (
     FROM unnest($1::bigint[], $2::integer[]) AS w(id, most)
     CROSS JOIN LATERAL (
         SELECT x.id, x.version, x.rate_per_second, x.rate_burst, x.timeout_seconds FROM hookwire.subscriptions x
-        WHERE x.id = w.id AND x.state = 'active' AND x.protocol <> 'pull'
+        WHERE x.id = w.id AND (x.state = 'active' OR x.drains) AND x.protocol <> 'pull'
           AND (x.paused_until IS NULL OR x.paused_until <= now()) AND (x.lease_until IS NULL OR x.lease_until > now())
         LIMIT 1
     ) AS s
@@ -124,7 +124,7 @@ WITH RECURSIVE walk AS (
 )
 SELECT w.subscription_id FROM walk w
 WHERE w.due_at <= now()
-  AND (SELECT s.state = 'active' AND s.protocol <> 'pull' AND coalesce(s.paused_until <= now(), true) AND coalesce(s.lease_until > now(), true)
+  AND (SELECT (s.state = 'active' OR s.drains) AND s.protocol <> 'pull' AND coalesce(s.paused_until <= now(), true) AND coalesce(s.lease_until > now(), true)
        FROM hookwire.subscriptions s WHERE s.id = w.subscription_id)
   AND NOT EXISTS (SELECT FROM hookwire.delivery_gates g WHERE g.subscription_id = w.subscription_id AND g.open_until > now());
 

@@ -33,6 +33,43 @@ WITH made AS (
 )
 SELECT id FROM made;
 
+-- name: prepare
+-- Make a replay of the events above the id $3 for the subscription $2, but do not run it.
+WITH made AS (
+    INSERT INTO hookwire.replays (tenant, source, state, subscription_id, rate_per_second, actor, reason, lower_event_id, last_event_id, upper_event_id)
+    SELECT $1, 'events', 'paused', $2, $4, $5, $6, $3, $3, greatest(i.last_value, $3) FROM hookwire.event_id AS i
+    RETURNING id
+), audited AS (
+    INSERT INTO hookwire.audit (tenant, actor, action, subject, reason, records)
+    SELECT $1, $5, 'replay.create', 'replay ' || made.id, $6, 0 FROM made
+)
+SELECT id FROM made;
+
+-- name: start
+-- Run a replay that was prepared, up to the newest event of now. Events that are accepted later have their deliveries.
+UPDATE hookwire.replays r
+SET state = 'running', due_at = now(), updated_at = now(), upper_event_id = greatest((SELECT i.last_value FROM hookwire.event_id AS i), r.upper_event_id)
+WHERE r.tenant = $1 AND r.id = $2 AND r.state = 'paused';
+
+-- name: count_missed
+-- Count the events above the id $2 that the subscription $1 wants. Look at the next $3 of its topic only; of a pattern, at
+-- the next $3 of all. `more`: there are others behind these.
+SELECT count(*) FILTER (WHERE w.is_wanted) AS records, count(*) = $3 AS more
+FROM (
+    SELECT e.erased_at IS NULL AND (s.topic_regex IS NULL OR e.topic ~ s.topic_regex)
+           AND (s.filter_path IS NULL OR hookwire.event_passes(
+                e.topic, e.key, e.accepted_at, e.content_type, e.headers, e.payload, s.filter_path)) AS is_wanted
+    FROM hookwire.subscriptions s
+    CROSS JOIN LATERAL (
+        (SELECT x.* FROM hookwire.events x
+         WHERE s.topic_regex IS NULL AND x.tenant = s.tenant AND x.topic = s.topic AND x.id > $2 ORDER BY x.id LIMIT $3)
+        UNION ALL
+        (SELECT x.* FROM hookwire.events x
+         WHERE s.topic_regex IS NOT NULL AND x.tenant = s.tenant AND x.id > $2 ORDER BY x.id LIMIT $3)
+    ) AS e
+    WHERE s.id = $1
+) AS w;
+
 -- name: count
 -- Count the records of a replay up to $10, with $11 those of an incident. Return the count, the oldest and the newest event. Erased events are counted
 -- apart; a filter cannot judge them any more.

@@ -23,7 +23,7 @@ SELECT s.id, s.public_id, s.protocol, s.topic, s.service, s.kind, s.queue, s.cal
        s.name, s.description, s.metadata::text AS metadata, s.format, s.batch_max, s.template, s.request_origin, s.header_names, s.lease_until, s.paused_until,
        s.filter::text AS filter, s.version, s.created_at, s.updated_at, r.subscription_state, r.breaker_until,
        r.breaker_until AS breaker_open_until, r.rate_until, r.failing_since, r.failure_outcome, r.failure_status, r.now,
-       r.waiting, r.next_due_at, r.next_is_claimed, r.waiting_since, r.answer_seconds, r.last_success_at
+       r.waiting, r.next_due_at, r.next_is_claimed, r.waiting_since, r.answer_seconds, r.last_success_at, r.drains
 FROM hookwire.subscriptions s CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = s.id LIMIT 1) AS r
 WHERE s.tenant = $1 AND s.public_id = $2 AND s.state <> 'deleted';
 
@@ -35,7 +35,7 @@ SELECT s.id, s.public_id, s.protocol, s.topic, s.service, s.kind, s.queue, s.cal
        s.name, s.description, CASE WHEN s.before < $6::bigint THEN s.metadata::text END AS metadata, s.format, s.batch_max, CASE WHEN s.before < $6::bigint THEN s.template END AS template, s.request_origin, s.header_names, s.lease_until, s.paused_until,
        CASE WHEN s.before < $6::bigint THEN s.filter::text END AS filter, s.before < $6::bigint AS fits, s.version, s.created_at, s.updated_at, r.subscription_state, r.breaker_until,
        r.breaker_until AS breaker_open_until, r.rate_until, r.failing_since, r.failure_outcome, r.failure_status, r.now,
-       r.waiting, r.next_due_at, r.next_is_claimed, r.waiting_since, r.answer_seconds, r.last_success_at
+       r.waiting, r.next_due_at, r.next_is_claimed, r.waiting_since, r.answer_seconds, r.last_success_at, r.drains
 FROM (SELECT x.*, sum(w.size) OVER (ORDER BY x.id ROWS UNBOUNDED PRECEDING) - w.size AS before
       FROM (SELECT * FROM hookwire.subscriptions
             WHERE tenant = $1 AND state <> 'deleted' AND id > $2 AND ($3::text IS NULL OR topic = $3) AND ($4::text IS NULL OR state = $4)
@@ -45,6 +45,10 @@ FROM (SELECT x.*, sum(w.size) OVER (ORDER BY x.id ROWS UNBOUNDED PRECEDING) - w.
       CROSS JOIN LATERAL (SELECT octet_length(concat(x.filter, x.metadata, x.template)) AS size) AS w) AS s
 CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = s.id LIMIT 1) AS r
 ORDER BY s.id;
+
+-- name: disabled_after
+-- Return after which event it was disabled; NULL where that is unknown.
+SELECT s.disabled_after_id FROM hookwire.subscriptions s WHERE s.id = $1;
 
 -- name: secret_at
 -- Return when its newest signing key was made.
@@ -75,10 +79,10 @@ ORDER BY s.state, found.place, found.since NULLS LAST, s.id DESC LIMIT $2;
 -- name: change
 -- Set the columns that $3 names, and keep the others. NULL there means the default of a new subscription.
 UPDATE hookwire.subscriptions s
-SET (topic, topic_regex, callback, state, state_reason, paused_until, ordered, filter, filter_path,
+SET (topic, topic_regex, callback, state, state_reason, drains, paused_until, ordered, filter, filter_path,
      retry_schedule_seconds, retry_age_seconds_max, on_4xx, on_410, timeout_seconds, at_most_once, on_exhausted,
      rate_per_second, rate_burst, format, batch_max, template, name, description, metadata) = (
-        SELECT o.topic, o.topic_regex, o.callback, o.state, o.state_reason, o.paused_until, o.ordered, o.filter, o.filter_path,
+        SELECT o.topic, o.topic_regex, o.callback, o.state, o.state_reason, o.drains, o.paused_until, o.ordered, o.filter, o.filter_path,
                o.retry_schedule_seconds, o.retry_age_seconds_max, coalesce(o.on_4xx, 'retry'), coalesce(o.on_410, 'end'),
                o.timeout_seconds, o.at_most_once,
                coalesce(o.on_exhausted, CASE WHEN o.ordered THEN 'park' ELSE 'skip' END),
@@ -144,7 +148,7 @@ WHERE id = $1;
 -- End the subscription after a 410 or at the receiver's request: nothing is sent to it again. Keep it if it has changed
 -- since the version that the answer is about.
 UPDATE hookwire.subscriptions SET state = $2, state_reason = $3, version = version + 1, updated_at = now()
-WHERE id = $1 AND state = 'active' AND version = $4
+WHERE id = $1 AND (state = 'active' OR drains) AND version = $4
 RETURNING protocol;
 
 -- name: count

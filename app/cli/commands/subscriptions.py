@@ -18,7 +18,7 @@ from app.cli.listing import listed, print_list
 __all__ = ["subscriptions"]
 
 subscriptions = typer.Typer(
-    help="Subscriptions: list, show, pause, resume, test, rotate their key, end.", no_args_is_help=True
+    help="Subscriptions: list, show, pause, drain, resume, test, rotate their key, end.", no_args_is_help=True
 )
 Id = Annotated[str, typer.Argument(help="sub_..., as `hookwire subscriptions list` shows it.")]
 Topic = Annotated[str | None, typer.Option("--topic", help="Exactly this topic or pattern.")]
@@ -95,7 +95,18 @@ def pause(subscription: Id, url: Url = None, as_json: Json = False, config: Conf
 
       hookwire subscriptions pause sub_3f1c0a9be2d45c7780aa
     """
-    run(_set_state(subscription, "disabled", url, as_json, config))
+    run(_set_state(subscription, {"state": "disabled"}, url, as_json, config))
+
+
+@subscriptions.command()
+def drain(subscription: Id, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Send what waits, and nothing new, until `resume`. Events accepted in the meantime get no delivery.
+
+    Example:
+
+      hookwire subscriptions drain sub_3f1c0a9be2d45c7780aa
+    """
+    run(_set_state(subscription, {"state": "disabled", "drains": True}, url, as_json, config))
 
 
 @subscriptions.command()
@@ -106,7 +117,7 @@ def resume(subscription: Id, url: Url = None, as_json: Json = False, config: Con
 
       hookwire subscriptions resume sub_3f1c0a9be2d45c7780aa
     """
-    run(_set_state(subscription, "active", url, as_json, config))
+    run(_set_state(subscription, {"state": "active"}, url, as_json, config))
 
 
 @subscriptions.command()
@@ -178,8 +189,8 @@ async def _show(subscription: str, url: str | None, as_json: bool, config: Any) 
     return 0
 
 
-async def _set_state(subscription: str, state: str, url: str | None, as_json: bool, config: Any) -> int:
-    found = await _asked("PATCH", subscription, "", {"state": state}, url, config)
+async def _set_state(subscription: str, change: dict[str, Any], url: str | None, as_json: bool, config: Any) -> int:
+    found = await _asked("PATCH", subscription, "", change, url, config)
     say(json.dumps(found) if as_json else f"{found['id']}: {found['health']}; {found['reason']}")
     return 0
 

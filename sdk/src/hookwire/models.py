@@ -70,6 +70,7 @@ __all__ = [
     "QueueCounts",
     "Receipt",
     "Received",
+    "Recover",
     "Refusal",
     "RefusalDetail",
     "Replay",
@@ -1061,6 +1062,27 @@ class Received(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Recover(Model):
+    """What was done, or what would be done."""
+
+    nested: ClassVar[Mapping[str, type[Model]]] = {"probe": Probe}
+    incident_id: str
+    dry_run: bool
+    recovered: bool
+    reason: str
+    subscription_id: str
+    enabled: bool
+    probe: Probe | None
+    replay_id: str | None
+    missed_replay_id: str | None
+    records: int | None
+    missed: int | None
+    more: bool | None
+    missed_more: bool | None
+    seconds_min: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Refusal(Model):
     """A record of Kafka or a message of AMQP that cannot be an event."""
 
@@ -1354,6 +1376,7 @@ class Subscription(Model):
     callback: str
     state: str
     state_reason: str | None
+    drains: bool
     name: str | None
     description: str | None
     metadata: Mapping[str, Any] | None
@@ -1412,6 +1435,7 @@ class SubscriptionCreated(Model):
     callback: str
     state: str
     state_reason: str | None
+    drains: bool
     name: str | None
     description: str | None
     metadata: Mapping[str, Any] | None
@@ -1471,6 +1495,7 @@ class SubscriptionDetail(Model):
     callback: str
     state: str
     state_reason: str | None
+    drains: bool
     name: str | None
     description: str | None
     metadata: Mapping[str, Any] | None

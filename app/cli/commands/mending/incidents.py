@@ -16,7 +16,7 @@ from app.cli.moment import shown_moment
 __all__ = ["incidents"]
 
 incidents = typer.Typer(
-    help="Incidents: failures grouped by their cause: list, show, probe, acknowledge, resolve, ignore, reopen.",
+    help="Incidents, failures grouped by cause: list, show, recover, probe, acknowledge, resolve, ignore, reopen.",
     no_args_is_help=True,
 )
 Id = Annotated[str, typer.Argument(metavar="INCIDENT", help="inc_3, as `list` shows it.")]
@@ -35,6 +35,8 @@ Headers = Annotated[
 ]
 Target = Annotated[str | None, typer.Option("--target", help="Send it to this URL, without a signature.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number of incidents.")]
+Rate = Annotated[int | None, typer.Option("--rate", min=1, help="Deliveries per second; default: a pace of its own.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Count the dead letters and send nothing.")]
 _HEADS: Final = ("Incident", "State", "For", "Cause", "Dead", "Waiting", "5 min", "Hour", "Latest")
 
 
@@ -132,6 +134,56 @@ def probe(
     run(_probe(incident, body, url, config, as_json=as_json))
 
 
+@incidents.command()
+def recover(
+    incident: Id, rate: Rate = None, dry_run: DryRun = False, why: Why = None, url: Url = None, as_json: Json = False,
+    config: Config = None,
+) -> None:  # fmt: skip
+    """Send one dead letter of an incident now. If it is delivered, enable its subscription, and send the others again.
+
+    Exit code 1: it was not delivered, and nothing was changed.
+
+    Examples:
+
+      hookwire incidents recover inc_3 --rate 50 --dry-run
+
+      hookwire incidents recover inc_3 --rate 50 --why 'the shop is back'
+    """
+    asked = {"rate_per_second": rate, "reason": why, "dry_run": dry_run or None}
+    body = {name: value for name, value in asked.items() if value is not None}
+    run(_recover(incident, body, url, config, as_json=as_json))
+
+
+async def _recover(incident: str, body: dict[str, Any], url: str | None, config: Path | None, *, as_json: bool) -> int:
+    from app.cli.hub_client import AS_JSON, hub_of, post
+
+    address = f"{hub_of(url, config)}/incidents/{segment(incident)}/recover"
+    done, _ = await post(address, json.dumps(body).encode("ascii"), AS_JSON, deadline_seconds=60.0)
+    if as_json:
+        say(json.dumps(done))
+    elif done["dry_run"]:
+        say(_would_recover(done))
+    else:
+        _say_answer(done["probe"])
+        enabled = f"{done['subscription_id']} is enabled; " if done["enabled"] else ""
+        missed = (
+            f", {done['missed_replay_id']} what it missed while it was disabled" if done["missed_replay_id"] else ""
+        )
+        sent = f"{enabled}{done['replay_id']} sends the others again{missed}"
+        say(sent if done["recovered"] else done["reason"])
+    return int(not (done["recovered"] or done["dry_run"]))
+
+
+def _would_recover(done: dict[str, Any]) -> str:
+    """Return what a delivered probe would lead to."""
+    enabled = f" enable {done['subscription_id']} and" if done["enabled"] else ""
+    number = f"{'more than ' if done['more'] else ''}{done['records']}"
+    forecast = f", in {done['seconds_min']:g} s at least" if done["seconds_min"] else ""
+    others = f"{'more than ' if done['missed_more'] else ''}{done['missed']} events"
+    missed = f", and {others} that it missed while it was disabled" if done["missed"] else ""
+    return f"would send one, and if it is delivered{enabled} send {number} again{missed}{forecast}"
+
+
 async def _probe(incident: str, body: dict[str, Any], url: str | None, config: Path | None, *, as_json: bool) -> int:
     from app.cli.hub_client import AS_JSON, hub_of, post
 
@@ -140,11 +192,16 @@ async def _probe(incident: str, body: dict[str, Any], url: str | None, config: P
     if as_json:
         say(json.dumps(done))
     else:
-        status = f" ({done['status']})" if done["status"] else ""
-        say(f"{done['delivery_id']} {done['outcome'].replace('_', ' ')}{status} in {done['total_seconds']:.3f} s")
-        words = done["response_body"] or done["detail"]
-        say(words) if words else None
+        _say_answer(done)
     return int(not done["delivered"])
+
+
+def _say_answer(probe: dict[str, Any]) -> None:
+    """Print the answer of a receiver."""
+    status = f" ({probe['status']})" if probe["status"] else ""
+    say(f"{probe['delivery_id']} {probe['outcome'].replace('_', ' ')}{status} in {probe['total_seconds']:.3f} s")
+    words = probe["response_body"] or probe["detail"]
+    say(words) if words else None
 
 
 async def _list(

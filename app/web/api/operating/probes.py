@@ -30,7 +30,7 @@ from webhooks.incidents.difference import difference
 from webhooks.incidents.probe import Edit, Probe, send_probe
 from webhooks.subscriber import Subscriber, Subscribers
 
-__all__ = ["router"]
+__all__ = ["PROBE_EXAMPLE", "UNEDITED", "ProbeOut", "known_letter", "router", "send_letter"]
 
 router = APIRouter(
     prefix="/incidents", tags=["incidents"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
@@ -40,7 +40,7 @@ _CALLED: Final = ("webhook", "websub")
 _CONTENT_MAX: Final = 65_536
 _PROBES_MAX: Final = 10
 _WORKER: Final = "probe"
-_EXAMPLE: dict[str, Any] = {
+PROBE_EXAMPLE: dict[str, Any] = {
     "delivery_id": "dlv_42_7",
     "edited": False,
     "signed": True,
@@ -75,7 +75,7 @@ class ProbeIn(Reason):
 class ProbeOut(BaseModel):
     """The answer."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+    model_config = ConfigDict(json_schema_extra={"examples": [PROBE_EXAMPLE]})
 
     delivery_id: str = Field(description="`GET /deliveries/{delivery_id}/attempts` has the attempt.")
     edited: bool
@@ -108,6 +108,8 @@ class _Desk:
 
 
 _DESK: Final = _Desk()
+UNEDITED: Final = Edit()
+"""The message as it is."""
 
 
 @router.post(
@@ -127,10 +129,20 @@ async def probe(
     and the callback stays. To send it to another URL, the key needs the scope `payloads`.
     """
     row = await known_incident(request, incident, context)
-    letter = await _letter(row["id"], body.dead_letter_id, context)
+    letter = await known_letter(row["id"], body.dead_letter_id, context)
     edit = _edit(body, letter, request, context)
+    return await send_letter(letter, edit, body.reason, request, context, body.target)
+
+
+async def send_letter(
+    letter: Row, edit: Edit, why: str | None, request: Request, context: Context, target: str | None = None
+) -> ProbeOut:
+    """Send a dead letter, as it is or edited, and store the attempt. No transaction is open while the receiver thinks.
+
+    ``target`` is the address of the edit, as the caller wrote it.
+    """
     subscriber, event = await _message(letter, context)
-    words = [None if edit.is_empty else difference(event, edit, body.target), body.reason]
+    words = [None if edit.is_empty else difference(event, edit, target), why]
     reason = ": ".join(word for word in words if word) or None
     delivery = format_delivery_id(letter["event_id"], letter["subscription_id"])
     deadline = subscriber.timeout_seconds or context.settings.delivery_timeout_seconds
@@ -146,7 +158,7 @@ async def probe(
     return _out(delivery, sent, is_edited=not edit.is_empty, with_answer=shows_payloads(request))
 
 
-async def _letter(incident: int, named: str | None, context: Context) -> Row:
+async def known_letter(incident: int, named: str | None, context: Context) -> Row:
     """Return the dead letter to send; ``Problem`` where there is none that can be."""
     event, subscription = parse_delivery_id(named) or (None, None) if named else (None, None)
     row = await context.database.fetchrow("incident.letter", "default", incident, event, subscription)

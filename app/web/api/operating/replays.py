@@ -25,7 +25,7 @@ from app.web.scopes import needs
 from db.pool import Row
 from event.identity import format_event_id
 
-__all__ = ["OpenJobState", "router"]
+__all__ = ["OpenJobState", "ReplayIn", "begin_replay", "count_replay", "router"]
 
 router = APIRouter(
     prefix="/replays", tags=["replays"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
@@ -227,15 +227,21 @@ async def create(body: ReplayIn, request: Request, response: Response, context: 
     """
     if body.incident_id is not None:
         await known_incident(request, body.incident_id, context)
-    selection = await _selection(body, context)
     if body.dry_run:
-        return JSONResponse((await _count(body, selection, context)).model_dump())
-    number = await context.database.fetchval(
+        return JSONResponse((await count_replay(body, context)).model_dump())
+    number = await begin_replay(body, request, context)
+    response.headers["Location"] = f"/replays/replay_{number}"
+    return await _get(number, context)
+
+
+async def begin_replay(body: ReplayIn, request: Request, context: Context) -> int:
+    """Start it in the background, with its audit entry; return its number. Raise ``Problem`` for a wrong choice."""
+    selection = await _selection(body, context)
+    number: int = await context.database.fetchval(
         "replay.create", *selection, body.rate_per_second, actor_of(request), body.reason, body.act, body.job_kind,
         body.job_state, _incident(body),
     )  # fmt: skip
-    response.headers["Location"] = f"/replays/replay_{number}"
-    return await _get(number, context)
+    return number
 
 
 async def _selection(body: ReplayIn, context: Context) -> list[object]:
@@ -282,7 +288,9 @@ def _incident(body: ReplayIn) -> int | None:
     return None if body.incident_id is None else incident_number(body.incident_id)
 
 
-async def _count(body: ReplayIn, selection: list[object], context: Context) -> DryRunOut:
+async def count_replay(body: ReplayIn, context: Context) -> DryRunOut:
+    """Count what it would send, delete, give up or cancel. Raise ``Problem`` for a wrong choice."""
+    selection = await _selection(body, context)
     tenant, _, subscription, topic, kinds, statuses, events, since, until = selection
     asked: dict[str, tuple[str, list[object]]] = {
         "send": ("replay.count", selection),

@@ -80,6 +80,7 @@ OWN: Final[Mapping[str, str]] = {
     "/topics/{topic}/events": "a key counts for its topic",
     "/topics/{topic}/batch": "a key counts for its topic, for each event",
     "/services/{name}": "a key names the request, whose reply may come later",
+    "/incidents/{incident}/recover": "a key counts once the probe was delivered; before, a repeat probes again",
 }
 REFUSED: Final[Mapping[str, str]] = {
     "/keys": "An API key is shown once, so a repeat could not answer with it. Leave the header out; "

@@ -134,6 +134,9 @@ class SubscriptionChange(DeliveryOptions):
     topic: str | None = None
     callback: str | None = None
     state: Literal["active", "disabled"] | None = None
+    drains: bool | None = Field(
+        None, description="With the state `disabled`: what waits is sent, and nothing new comes in. Else it waits."
+    )
     mode: Mode | None = None
     ordered: bool | None = None
     filter: dict[str, Any] | None = Field(None, description="An empty filter ends filtering.")
@@ -150,6 +153,7 @@ _EXAMPLE: dict[str, Any] = {
     "callback": "http://127.0.0.1:9000/hook",
     "state": "active",
     "state_reason": None,
+    "drains": False,
     "name": "warehouse",
     "description": None,
     "metadata": {"owner": "team-orders"},
@@ -198,6 +202,7 @@ class SubscriptionOut(BaseModel):
     callback: str = Field(description="Empty for a pull subscription.")
     state: Literal["active", "disabled", "gone", "expired", "denied"]
     state_reason: str | None
+    drains: bool = Field(description="It is disabled, and what waits is sent.")
     name: str | None
     description: str | None
     metadata: dict[str, str] | None

@@ -273,6 +273,8 @@ async def change(
     row = await find_to_change(request, subscription_id, context)
     if row["service"] is not None or row["kind"] is not None:
         _refuse_others(body, "a service" if row["service"] is not None else "a kind of jobs")
+    if body.drains and body.state != "disabled":
+        raise Problem("invalid-parameter", "drains needs the state disabled in the same request.", parameter="drains")
     named = _in(body, context)
     if "topic" in named:
         require_topic(request, named["topic"])

@@ -45,8 +45,8 @@ def _tested(answer: Mapping[str, Any]) -> str:
 # --- subscriptions -------------------------------------------------------------------------------------------------
 
 
-def _state(state: str) -> Any:
-    return lambda identity, _: json_request("PATCH", "/subscriptions/{}", identity, {"state": state})
+def _state(state: str, **more: bool) -> Any:
+    return lambda identity, _: json_request("PATCH", "/subscriptions/{}", identity, {"state": state, **more})
 
 
 def _settings(form: Form) -> dict[str, Any]:
@@ -135,11 +135,21 @@ def _can_resume(one: Item) -> bool:
     return one["state"] == "disabled" or one["health"] in ("paused", "failing")
 
 
+def _can_drain(one: Item) -> bool:
+    return one["protocol"] == "webhook" and one["state"] in ("active", "disabled") and not one["drains"]
+
+
 _OF_SUBSCRIPTIONS: Final = (
     Act(
         "pause", "Pause", "Nothing is sent until it is resumed; open deliveries wait. Events that are accepted "
         "meanwhile get no delivery. A replay sends them later.", ("subscribe",), _state("disabled"),
         lambda identity, _: line("subscriptions", "pause", identity), applies=is_one_of("state", "active"),
+        foretells="/subscriptions/{}/stats", foretold=pause_forecast,
+    ),
+    Act(
+        "drain", "Drain", "What waits is sent, and nothing new comes in until it is resumed. Events that are accepted "
+        "meanwhile get no delivery. A replay sends them later.", ("subscribe",), _state("disabled", drains=True),
+        lambda identity, _: line("subscriptions", "drain", identity), applies=_can_drain,
         foretells="/subscriptions/{}/stats", foretold=pause_forecast,
     ),
     Act(

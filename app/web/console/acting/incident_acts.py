@@ -40,6 +40,50 @@ def _probe(identity: str, form: Form) -> ApiRequest:
     return json_request("POST", "/incidents/{}/probe", identity, _edit(form))
 
 
+def _recovery(identity: str, form: Form) -> ApiRequest:
+    body = rate_of(form) | reason_of(form)
+    return json_request("POST", "/incidents/{}/recover", identity, body, form.get("once", ""))
+
+
+def _recovery_line(identity: str, form: Form) -> str:
+    rate = ["--rate", form["rate_per_second"]] if form.get("rate_per_second") else []
+    return line("incidents", "recover", identity, *rate, why=form.get("reason", ""))
+
+
+def _counted_recovery(identity: str, form: Form) -> ApiRequest:
+    return json_request("POST", "/incidents/{}/recover", identity, rate_of(form) | {"dry_run": True})
+
+
+def _recovery_words(answer: Mapping[str, Any]) -> str:
+    """Return what a delivered probe leads to: the state of the subscription, and the number with its forecast."""
+    enabled = "The subscription takes no deliveries now and would be enabled. " if answer["enabled"] else ""
+    return (
+        f"One dead letter would be sent first. If it is delivered: {enabled}{replayed_words(answer)}{_missed(answer)}"
+    )
+
+
+def _missed(answer: Mapping[str, Any]) -> str:
+    """Return the words for what was accepted while the subscription was disabled."""
+    if answer["missed"] is None:
+        return " Which events it missed while it was disabled is unknown: send them again from its own page."
+    missed = f"{'more than ' if answer['missed_more'] else ''}{counted(answer['missed'], 'event')}"
+    return f" So would {missed} that it missed while it was disabled." if answer["missed"] else ""
+
+
+def _recovered(answer: Mapping[str, Any]) -> str:
+    """Return what was done, and what the receiver said."""
+    if not answer["recovered"]:
+        reason = answer["reason"]
+        words = f'<p class="notice bad" role="alert">{escape(reason[0].upper() + reason[1:])}.</p>'
+        return words + _answer(answer["probe"], "")
+    enabled = " The subscription is enabled." if answer["enabled"] else ""
+    reason = answer["reason"]
+    words = f"{reason[0].upper()}{reason[1:]}.{enabled} The other dead letters are sent again in the background."
+    made = [answer[name] for name in ("replay_id", "missed_replay_id") if answer[name]]
+    ways = " ".join(link_to("replays", replay) for replay in made)
+    return f'<p class="notice" role="status">{escape(words)}</p><p>{ways}</p>{_answer(answer["probe"], "")}'
+
+
 def _edit(form: Form) -> dict[str, Any]:
     named: dict[str, Any] = {name: form[name] for name in ("content", "target") if form.get(name)}
     pairs = [one.partition(":") for one in form.get("headers", "").splitlines() if one.strip()]
@@ -54,10 +98,14 @@ def _probe_line(identity: str, form: Form) -> str:
     return line("incidents", "probe", identity, *words, why=form.get("reason", ""))
 
 
-def _answer(answer: Mapping[str, Any]) -> str:
+def _probed(answer: Mapping[str, Any]) -> str:
+    is_gone = answer["delivered"] and not answer["edited"]
+    return _answer(answer, "It was delivered, and is no dead letter any more." if is_gone else "")
+
+
+def _answer(answer: Mapping[str, Any], words: str) -> str:
     """Return what the receiver said, with the way to the delivery and to the list."""
     state = "delivered" if answer["delivered"] else "failed"
-    words = "It was delivered, and is no dead letter any more." if answer["delivered"] and not answer["edited"] else ""
     status = f" ({answer['status']})" if answer["status"] else ""
     rows = [
         ("Answer", f"{state_cell(state)} {plain(answer['outcome'].replace('_', ' ') + status)}"),
@@ -80,6 +128,15 @@ def _turn(name: str, label: str, question: str, applies: Callable[[Item], bool])
 
 OF_INCIDENTS: Final[Sequence[Act]] = (
     Act(
+        "recover", "Recover",
+        "One dead letter is sent now, as a probe. Only if it is delivered, a disabled or paused subscription is "
+        "enabled, and the dead letters of this incident are sent again in the background. So are events that "
+        "were accepted while it was disabled. Otherwise nothing changes, and the answer is shown.", ("operate",),
+        _recovery, _recovery_line,
+        (Box("rate_per_second", "Deliveries a second, at most", length_max=20), REASON),
+        applies=lambda one: bool(one["dead"]), counts=_counted_recovery, counted=_recovery_words, shows=_recovered,
+    ),
+    Act(
         "replay", "Send its dead letters again",
         "The dead letters of this incident are sent again in the background, marked as a replay. It can be paused and "
         "cancelled. Dead letters of other causes stay.", ("operate",),
@@ -98,7 +155,7 @@ OF_INCIDENTS: Final[Sequence[Act]] = (
             Box("headers", "Further headers, one in a line: name: value", "area", length_max=4_000),
             Box("target", "Another URL"), REASON,
         ),
-        applies=lambda one: bool(one["dead"]), shows=_answer,
+        applies=lambda one: bool(one["dead"]), shows=_probed,
     ),
     _turn("acknowledge", "Acknowledge", "Others see that a person knows about it.", is_one_of("state", "open")),
     _turn(

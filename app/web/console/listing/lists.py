@@ -112,8 +112,8 @@ def _ways_to(kind: str, identity: str) -> str:
 
 
 def _of_incident(one: Item) -> str:
-    """Return the two acts that cure an incident; none where nothing was given up."""
-    acts = (("probe", "send one"), ("replay", "send all"))
+    """Return the acts that cure an incident; none where nothing was given up."""
+    acts = (("recover", "recover"), ("probe", "send one"), ("replay", "send all"))
     ways = (f'<a href="{escape(address("incidents", one["id"], act))}">{words}</a>' for act, words in acts)
     return " ".join(ways) if one["dead"] else plain(None)
 

@@ -207,6 +207,7 @@ class Subscriptions(Noun):
         topic: str | None = UNSET,
         callback: str | None = UNSET,
         state: str | None = UNSET,
+        drains: bool | None = UNSET,
         mode: str | None = UNSET,
         ordered: bool | None = UNSET,
         filter: Mapping[str, Any] | None = UNSET,
@@ -237,6 +238,7 @@ class Subscriptions(Noun):
                 "topic": topic,
                 "callback": callback,
                 "state": state,
+                "drains": drains,
                 "mode": mode,
                 "ordered": ordered,
                 "filter": filter,
@@ -599,6 +601,7 @@ class AsyncSubscriptions(AsyncNoun):
         topic: str | None = UNSET,
         callback: str | None = UNSET,
         state: str | None = UNSET,
+        drains: bool | None = UNSET,
         mode: str | None = UNSET,
         ordered: bool | None = UNSET,
         filter: Mapping[str, Any] | None = UNSET,
@@ -629,6 +632,7 @@ class AsyncSubscriptions(AsyncNoun):
                 "topic": topic,
                 "callback": callback,
                 "state": state,
+                "drains": drains,
                 "mode": mode,
                 "ordered": ordered,
                 "filter": filter,
@@ -2048,6 +2052,30 @@ class Incidents(Noun):
             timeout_seconds=timeout_seconds,
         )
 
+    def recover(
+        self,
+        incident: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        rate_per_second: int | None = UNSET,
+        dry_run: bool = UNSET,
+        count_max: int = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> models.Recover:
+        """Probe an incident, and send its dead letters again if that is delivered."""
+        return self._model(
+            "POST",
+            f"/incidents/{segment(incident)}/recover",
+            "incidents.recover",
+            models.Recover,
+            members={"reason": reason, "rate_per_second": rate_per_second, "dry_run": dry_run, "count_max": count_max},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
+            timeout_seconds=timeout_seconds,
+        )
+
     def reopen(
         self,
         incident: str | int,
@@ -2191,6 +2219,30 @@ class AsyncIncidents(AsyncNoun):
                 "headers": headers,
                 "target": target,
             },
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def recover(
+        self,
+        incident: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        rate_per_second: int | None = UNSET,
+        dry_run: bool = UNSET,
+        count_max: int = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> models.Recover:
+        """Probe an incident, and send its dead letters again if that is delivered."""
+        return await self._model(
+            "POST",
+            f"/incidents/{segment(incident)}/recover",
+            "incidents.recover",
+            models.Recover,
+            members={"reason": reason, "rate_per_second": rate_per_second, "dry_run": dry_run, "count_max": count_max},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
             timeout_seconds=timeout_seconds,
         )
 
