@@ -126,6 +126,22 @@ def literal_address(host: str) -> Address | None:
         return None
 
 
+def host_spellings(host: str) -> list[str]:
+    """Return the spellings of a host in URLs: as given with small ASCII letters, in ASCII, and in Unicode.
+
+    They have no final dot. A text that is no host name has the first spelling alone.
+    """
+    name = host.removesuffix(".")
+    found = ["".join(letter.lower() if letter.isascii() else letter for letter in name)]
+    if not name.isascii() or "xn--" in found[0]:
+        try:
+            found += [name.lower(), ascii_name := _ascii_name(name)]
+            found.append(idna.decode(ascii_name, uts46=True))
+        except (UrlRefused, UnicodeError):  # such as an emoji, which IDNA 2008 does not know
+            pass
+    return list(dict.fromkeys(found))
+
+
 def _split(raw: str, bytes_max: int) -> tuple[str, str, str]:
     try:
         length_bytes = len(raw.encode("utf-8"))

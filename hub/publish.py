@@ -119,14 +119,15 @@ class Publisher:
         self.orders_across_topics = across
 
     async def publish(
-        self, drafts: Sequence[Draft], fingerprint: bytes | Sequence[bytes | None] | None = None
-    ) -> list[Accepted]:
+        self, drafts: Sequence[Draft], fingerprint: bytes | Sequence[bytes | None] | None = None,
+        published_by: str | None = None,
+    ) -> list[Accepted]:  # fmt: skip
         """Store one unit and return when it is durable, one :class:`Accepted` per draft, in order.
 
         ``fingerprint`` is the digest of the whole request when its publisher chose the idempotency keys: the same key
         with another fingerprint is a conflict. A sequence has one for each draft. None means that a key is the event's
         identity (CloudEvents: source and id), and the fingerprint is the event's. Keys count for their topic. A unit
-        conflicts whole or not at all.
+        conflicts whole or not at all. ``published_by`` is the id of the publisher's API key.
 
         Raises an error of :mod:`hub.publish_error`, ``db.errors.Unavailable`` (nothing stored) or
         ``db.errors.OutcomeUnknown`` (repeat with the same key).
@@ -137,7 +138,7 @@ class Publisher:
         of_each = [fingerprint] * len(drafts) if fingerprint is None or isinstance(fingerprint, bytes) else fingerprint
         try:
             stripes = stripes_of(drafts, across_topics=self.orders_across_topics)
-            unit = Unit(drafts, stripes, of_each, asyncio.get_running_loop().create_future())
+            unit = Unit(drafts, stripes, of_each, asyncio.get_running_loop().create_future(), published_by)
         except UnicodeEncodeError:
             raise PublishRefused("a key is not Unicode text") from None
         self._queue.append(unit)
@@ -399,10 +400,12 @@ async def _store(
     numbers: list[int] = []
     drafts: list[Draft] = []
     fingerprints: list[bytes | None] = []
+    publishers: list[str | None] = []
     for number, unit in enumerate(units):
         numbers += [number] * len(unit.drafts)
         drafts += unit.drafts
         fingerprints += unit.fingerprints
+        publishers += [unit.published_by] * len(unit.drafts)
     return await session.fetch(
         "event.publish_batch" if direct is None else "direct.publish",
         "default",
@@ -415,6 +418,7 @@ async def _store(
         [draft.idempotency_key for draft in drafts],
         fingerprints,
         wait,
+        publishers if any(publishers) else None,
         *(() if direct is None else direct.terms),
     )
 
@@ -423,7 +427,7 @@ async def store_event(session: Session, tenant: str, draft: Draft) -> int:
     """Store one event in the caller's transaction, which waits for the locks of its key; return the event's number."""
     rows = await session.fetch(
         "event.publish_batch", tenant, [0], [draft.topic], [draft.key], [draft.content_type], [_headers(draft)],
-        [draft.payload], [None], [None], True,
+        [draft.payload], [None], [None], True, None,
     )  # fmt: skip
     number: int = rows[0]["event_id"]
     return number

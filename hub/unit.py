@@ -28,21 +28,22 @@ class Accepted:
 
 class Unit:
     """One request in the queue. ``stripes`` are the locks of its ordering keys; ``sent``: its transaction has begun,
-    and its outcome is not known yet.
+    and its outcome is not known yet. ``published_by``: the API key of its publisher, if it has one.
     """
 
     __slots__ = (
         "answer", "bytes", "drafts", "fingerprints", "idempotency_keys", "in_flight", "in_flight_until", "passed_over",
-        "retries", "sent", "stripes",
+        "published_by", "retries", "sent", "stripes",
     )  # fmt: skip
 
     def __init__(
         self, drafts: Sequence[Draft], stripes: frozenset[int], fingerprints: Sequence[bytes | None],
-        answer: asyncio.Future[list[Accepted]],
+        answer: asyncio.Future[list[Accepted]], published_by: str | None = None,
     ) -> None:  # fmt: skip
         self.drafts = drafts
         self.fingerprints = fingerprints
         self.answer = answer
+        self.published_by = published_by
         self.bytes = sum(len(draft.payload) for draft in drafts)
         self.idempotency_keys = {(d.topic, d.idempotency_key) for d in drafts if d.idempotency_key is not None}
         self.in_flight = False

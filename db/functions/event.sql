@@ -188,7 +188,7 @@ RETURN hookwire.publish(topic, convert_to(payload, 'UTF8'::name), key, content_t
 COMMENT ON FUNCTION hookwire.publish(text,text,text,text,jsonb) IS
 'Publish a text, as `publish` of bytes does.';
 
-CREATE OR REPLACE FUNCTION hookwire.publish_batch(tenant text, units integer[], topics text[], keys text[], content_types text[], headers text[], payloads bytea[], idempotency_keys text[], fingerprints bytea[], wait boolean, direct hookwire.direct_terms DEFAULT NULL::hookwire.direct_terms, prefix boolean DEFAULT false, left_out text DEFAULT NULL::text)
+CREATE OR REPLACE FUNCTION hookwire.publish_batch(tenant text, units integer[], topics text[], keys text[], content_types text[], headers text[], payloads bytea[], idempotency_keys text[], fingerprints bytea[], wait boolean, direct hookwire.direct_terms DEFAULT NULL::hookwire.direct_terms, prefix boolean DEFAULT false, left_out text DEFAULT NULL::text, publishers text[] DEFAULT NULL::text[])
  RETURNS TABLE(item integer, outcome text, event_id bigint, accepted_at timestamp with time zone, ordered boolean, in_flight boolean, is_owed boolean, fence bigint, claims hookwire.direct_delivery[])
  LANGUAGE plpgsql
 AS $function$
@@ -307,9 +307,10 @@ BEGIN
     WITH draft AS MATERIALIZED (
         SELECT q.*, nextval('hookwire.event_id') AS id
         FROM (SELECT d.*
-              FROM unnest(units, topics, keys, content_types, headers, payloads, idempotency_keys, digests, orders, routes)
+              FROM unnest(units, topics, keys, content_types, headers, payloads, idempotency_keys, digests, orders, routes,
+                          publishers)
                        WITH ORDINALITY AS d(unit, topic, key, content_type, headers, payload, idempotency_key, digest,
-                                            ordered, route, n)
+                                            ordered, route, publisher, n)
               WHERE d.unit <> ALL (busy)
               ORDER BY d.n
               OFFSET 0) AS q
@@ -323,9 +324,10 @@ BEGIN
         SELECT d.* FROM draft d
         WHERE d.idempotency_key IS NULL OR d.id IN (SELECT c.event_id FROM claimed c)
     ), stored AS (
-        INSERT INTO hookwire.events (id, accepted_at, ordered, tenant, topic, key, content_type, headers, sinks, payload)
+        INSERT INTO hookwire.events (id, accepted_at, ordered, tenant, topic, key, content_type, headers, sinks, payload,
+                                     published_by)
         SELECT w.id, moment, w.ordered, in_tenant, w.topic, w.key, w.content_type,
-               coalesce(w.headers::jsonb, '{}'), string_to_array(w.route, ','), w.payload
+               coalesce(w.headers::jsonb, '{}'), string_to_array(w.route, ','), w.payload, w.publisher
         FROM won w
     ), owed AS (
         INSERT INTO hookwire.outbox (id, layout, shard, sink)
@@ -386,7 +388,7 @@ BEGIN
     END IF;
 END
 $function$;
-COMMENT ON FUNCTION hookwire.publish_batch(text,integer[],text[],text[],text[],text[],bytea[],text[],bytea[],boolean,hookwire.direct_terms,boolean,text) IS
+COMMENT ON FUNCTION hookwire.publish_batch(text,integer[],text[],text[],text[],text[],bytea[],text[],bytea[],boolean,hookwire.direct_terms,boolean,text,text[]) IS
 'Store drafts and the outbox rows for them: the only place that knows stripes, shards and routing.
 
 A unit is a set of drafts that is stored whole or not at all (one request). One row comes back for each draft:
@@ -416,8 +418,10 @@ Each step of this order is needed by a rule:
   6. Read the others in a second statement.
 
 Topics below hookwire.job and hookwire.service go to webhooks and pull only, unless their settings name other sinks.
-Only a topic''s own settings name the sink jobs, and the sink left_out.';
-REVOKE EXECUTE ON FUNCTION hookwire.publish_batch(text,integer[],text[],text[],text[],text[],bytea[],text[],bytea[],boolean,hookwire.direct_terms,boolean,text) FROM PUBLIC;
+Only a topic''s own settings name the sink jobs, and the sink left_out.
+
+Of each draft, publishers has the API key that published it.';
+REVOKE EXECUTE ON FUNCTION hookwire.publish_batch(text,integer[],text[],text[],text[],text[],bytea[],text[],bytea[],boolean,hookwire.direct_terms,boolean,text,text[]) FROM PUBLIC;
 
 CREATE OR REPLACE FUNCTION hookwire.shard_of(digest bytea)
  RETURNS smallint

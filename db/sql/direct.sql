@@ -2,7 +2,7 @@
 -- 47).
 
 -- name: publish
--- As event.publish_batch, but events may bypass the outbox under the conditions in $11 to $16. Return a row for each
+-- As event.publish_batch, but events may bypass the outbox under the conditions in $12 to $17. Return a row for each
 -- item. For an item with deliveries, return a row for each delivery, with the columns of delivery.claim. is_owed: the
 -- item has a row in the outbox.
 SELECT p.item, p.outcome, p.event_id, p.accepted_at, p.ordered, p.in_flight, p.is_owed,
@@ -10,6 +10,6 @@ SELECT p.item, p.outcome, p.event_id, p.accepted_at, p.ordered, p.in_flight, p.i
        c.lane IS NOT NULL AS is_in_lane, false AS is_held, false AS is_probe, 0::double precision AS age_seconds,
        NULL::double precision AS planned_seconds
 FROM hookwire.publish_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
-                            ROW($11::bigint, $12::uuid, $13::double precision, $14::double precision, $15::integer,
-                                $16::integer)::hookwire.direct_terms) AS p
+                            ROW($12::bigint, $13::uuid, $14::double precision, $15::double precision, $16::integer,
+                                $17::integer)::hookwire.direct_terms, publishers => $11) AS p
 LEFT JOIN LATERAL unnest(p.claims) AS c ON true;

@@ -2,7 +2,7 @@
 
 -- name: publish_batch
 SELECT item, outcome, event_id, accepted_at, ordered, in_flight
-FROM hookwire.publish_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+FROM hookwire.publish_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, publishers => $11);
 
 -- name: set_lock_timeout
 SELECT set_config('lock_timeout', $1, true);
@@ -44,7 +44,7 @@ SELECT pg_notify('hookwire_outbox', '');
 -- Headers of more than 64 KiB are left out: they were stored before hookwire.publish had a limit.
 SELECT e.id, e.accepted_at, e.ordered, e.topic, e.key, e.content_type,
        CASE WHEN w.is_large THEN '{}'::jsonb ELSE e.headers END AS headers, w.is_large AS headers_left_out, e.sinks, e.payload,
-       e.erased_at
+       e.erased_at, e.published_by
 FROM hookwire.events e CROSS JOIN LATERAL (SELECT octet_length(e.headers::text) > 65536 AS is_large) AS w
 WHERE e.tenant = $1 AND e.id = $2;
 

@@ -29,7 +29,8 @@ WHERE s.tenant = $1 AND s.public_id = $2 AND s.state <> 'deleted';
 
 -- name: list
 -- Beyond $6 bytes there are no filters, metadata and templates, and `fits` is false. $7 is a name, and $8 a part of the
--- metadata. $9 is the host of the callback in small letters; its index needs a plan for this value.
+-- metadata. $9 is the host of the callback in small letters and without a final dot; its index needs a plan for
+-- this value. $10 has the spellings of a host that has several.
 SELECT s.id, s.public_id, s.protocol, s.topic, s.service, s.kind, s.queue, s.callback, s.state, s.state_reason, s.ordered, s.at_most_once, s.on_exhausted,
        s.retry_schedule_seconds, s.retry_age_seconds_max, s.on_4xx, s.on_410, s.timeout_seconds, s.rate_per_second, s.rate_burst,
        s.name, s.description, CASE WHEN s.before < $6::bigint THEN s.metadata::text END AS metadata, s.format, s.batch_max, CASE WHEN s.before < $6::bigint THEN s.template END AS template, s.request_origin, s.header_names, s.lease_until, s.paused_until,
@@ -40,7 +41,8 @@ FROM (SELECT x.*, sum(w.size) OVER (ORDER BY x.id ROWS UNBOUNDED PRECEDING) - w.
       FROM (SELECT * FROM hookwire.subscriptions
             WHERE tenant = $1 AND state <> 'deleted' AND id > $2 AND ($3::text IS NULL OR topic = $3) AND ($4::text IS NULL OR state = $4)
               AND ($7::text IS NULL OR name = $7) AND ($8::text::jsonb IS NULL OR metadata @> $8::text::jsonb)
-              AND ($9::text IS NULL OR callback <> '' AND lower(substring(callback, '^[^:/?#]+://(?:[^/?#@]*@)?(\[[^]]*\]|[^/?#:]*)') COLLATE "C") = $9)
+              AND ($9::text IS NULL OR callback <> '' AND rtrim(lower(substring(callback, '^[^:/?#]+://(?:[^/?#@]*@)?(\[[^]]*\]|[^/?#:]*)') COLLATE "C"), '.') = $9)
+              AND ($10::text[] IS NULL OR callback <> '' AND rtrim(lower(substring(callback, '^[^:/?#]+://(?:[^/?#@]*@)?(\[[^]]*\]|[^/?#:]*)') COLLATE "C"), '.') = ANY ($10::text[]))
             ORDER BY id LIMIT $5) AS x
       CROSS JOIN LATERAL (SELECT octet_length(concat(x.filter, x.metadata, x.template)) AS size) AS w) AS s
 CROSS JOIN LATERAL (SELECT * FROM hookwire.receivers y WHERE y.id = s.id LIMIT 1) AS r

@@ -15,7 +15,7 @@ from app.web.console.acting.bulk_acts import BULK
 from app.web.console.listing.lists import LISTS
 from tests.app.conftest import ALL_ROLES, RunHub, RunningHub, running_hub
 from tests.app.web.console.harness import browsing
-from tests.app.web.console.test_pages import all_pages, fill
+from tests.app.web.console.test_pages import all_pages, away, fill
 from tests.hostile.chromium import Tab, operated
 from tests.hub.callback import answers, serve_callbacks
 
@@ -24,9 +24,10 @@ __all__ = ["running_hub"]
 _AXE = Path(__file__).parents[1] / "hostile" / "axe" / "axe.min.js.gz"
 _AXE_SHA256 = "880970c081707360e64f34cea25ff91892f5bc95675b0776925b9709dd8a68bb"
 _JUDGE = """
-async () => (await axe.run(document, {resultTypes: ["violations"]})).violations
+async rules => (await axe.run(document, {resultTypes: ["violations"], ...rules})).violations
   .filter(one => ["serious", "critical"].includes(one.impact))
   .map(one => `${one.id}: ${one.nodes[0].html.slice(0, 120)}`)"""
+_COLOURS = {"runOnly": ["color-contrast"]}
 _FORMS = (*(f"{kind}/new" for kind in NEW), *(f"{kind}/all/{act.name}" for kind, acts in BULK.items() for act in acts))
 _ERRORS = ("nowhere", "events?cursor=x", "events/evt_none", "pair", "subscriptions/sub_none", "search?q=none")
 
@@ -35,12 +36,21 @@ Found = dict[str, list[str]]
 
 async def judged(tab: Tab, hub: RunningHub, addresses: Iterable[str]) -> Found:
     """The serious violations of each page that has some."""
-    script, found = gzip.decompress(_AXE.read_bytes()).decode(), {}
+    found = {}
     for address in addresses:
         await tab.open(f"{hub.url}/console/{address}" if address else f"{hub.url}/console")
-        await tab.call("Runtime.evaluate", expression=script)
-        found[address] = await tab.run(_JUDGE)
-    return {address: violations for address, violations in found.items() if violations}
+        found[address] = await violations(tab)
+    return {address: violated for address, violated in found.items() if violated}
+
+
+async def violations(tab: Tab) -> list[str]:
+    """The serious violations of the open page, with the colours of the day and of the night."""
+    await tab.call("Runtime.evaluate", expression=gzip.decompress(_AXE.read_bytes()).decode())
+    found = list(await tab.run(_JUDGE, {}))
+    for scheme, words in (("dark", "in the dark "), ("light", "")):
+        await tab.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        found += [words + one for one in await tab.run(_JUDGE, _COLOURS)] if words else []
+    return found
 
 
 async def full(hub: RunningHub) -> set[str]:
@@ -60,7 +70,9 @@ def test_the_judge_is_the_file_of_its_package() -> None:
 async def test_no_page_has_a_serious_fault_for_people_with_a_screen_reader(
     running_hub: RunHub, tmp_path: Path, width: int
 ) -> None:
-    """CN-14: each page when there is nothing, when there is something, and when it is refused; forms, too."""
+    """CN-14: each page when there is nothing, when there is something, when it is refused, and without its database;
+    forms, too, also with a refusal. By day and by night.
+    """
     found: dict[str, Any] = {}
     async with operated(tmp_path / "profile") as browser:
         tab = await browser.tab()
@@ -69,8 +81,17 @@ async def test_no_page_has_a_serious_fault_for_people_with_a_screen_reader(
             found["empty"] = await judged(tab, hub, ["", *LISTS, *_FORMS])
             found["error"] = await judged(tab, hub, _ERRORS)
             found["full"] = await judged(tab, hub, ["", *sorted(await full(hub))])
+            await tab.open(f"{hub.url}/console/subscriptions/new")
+            await tab.fill(topic="a..b", callback="ftp://x")
+            await tab.click("Subscribe", "form.act")
+            found["refused form"] = await violations(tab)
+            async with away(hub):
+                found["outage"] = await judged(tab, hub, ["", "topics"])
             foreign = [url for url in tab.asked if not url.startswith((hub.url, "data:", "about:"))]
         async with running_hub(access="keys") as hub:
             found["not signed in"] = await judged(tab, hub, [""])
 
-    assert (found, foreign) == ({"empty": {}, "error": {}, "full": {}, "not signed in": {}}, [])
+    assert found == {
+        "empty": {}, "error": {}, "full": {}, "refused form": [], "outage": {}, "not signed in": {},
+    }  # fmt: skip
+    assert foreign == []

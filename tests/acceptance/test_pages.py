@@ -12,6 +12,8 @@ import pytest
 from tests.acceptance.test_truth import troubled_hub
 from tests.app.conftest import RunHub, RunningHub, running_hub
 from tests.hostile.browser import browsing, serve_site
+from tests.hostile.chromium import operated
+from tests.waiting import until
 
 __all__ = ["running_hub"]
 
@@ -106,3 +108,57 @@ async def test_the_page_of_a_problem_leads_back(running_hub: RunHub, path: str) 
         links = re.findall(r'<a href="([^"]+)">Status page</a>', page)
 
         assert [str(httpx.URL(hub.url + path).join(link)) for link in links] == [hub.url + "/"]
+
+
+_REFRESHED = """
+async state => {
+  const field = document.querySelector("main input"), real = window.fetch, main = document.getElementById("status");
+  const looks = {hidden: () => Object.defineProperty(document, "hidden", {value: true, configurable: true}),
+    selected: () => getSelection().selectAllChildren(main), typed: () => field.focus(), calm: () => {},
+    away: () => { window.fetch = async () => { throw new TypeError("away"); }; },
+    newer: () => { window.fetch = async () => new Response('<html data-version="0000">'); }};
+  let asked = 0;
+  window.fetch = (...given) => { asked += 1; return real(...given); };
+  looks[state]();
+  await refresh();
+  window.fetch = real;
+  delete document.hidden;
+  getSelection().removeAllRanges();
+  field.blur();
+  return [asked, main.classList.contains("stale"), document.getElementById("pulse").textContent.includes("tries")];
+}"""
+
+
+async def test_a_page_refreshes_only_for_who_reads_it_and_turns_grey_when_it_cannot(
+    running_hub: RunHub, tmp_path: Path
+) -> None:
+    """CN-12: not while it is hidden, text is selected, or a field is filled in. With another script it loads anew."""
+    async with running_hub() as hub, operated(tmp_path / "profile") as browser:
+        await hub.publish("a")
+        tab = await browser.tab()
+        await tab.open(f"{hub.url}/console/events")
+        found = {state: await tab.run(_REFRESHED, state) for state in ("hidden", "selected", "typed", "calm", "away")}
+        again = await tab.run(_REFRESHED, "calm")
+        before = tab.loads
+        await tab.run(_REFRESHED, "newer")
+        await until(lambda: tab.loads > before)
+
+    asks_not, asks, grey = [0, False, False], [1, False, False], [0, True, True]
+    assert found == {"hidden": asks_not, "selected": asks_not, "typed": asks_not, "calm": asks, "away": grey}
+    assert again == asks
+
+
+async def test_a_moment_is_told_in_the_zone_of_its_reader(running_hub: RunHub, tmp_path: Path) -> None:
+    """CN-14: as soon as the pointer comes near."""
+    async with running_hub() as hub, operated(tmp_path / "profile") as browser:
+        await hub.publish("a")
+        tab = await browser.tab()
+        await tab.call("Emulation.setTimezoneOverride", timezoneId="Asia/Kolkata")
+        await tab.open(f"{hub.url}/console/events")
+        x, y = await tab.run(
+            "() => { const at = document.querySelector('td time').getClientRects()[0]; return [at.x, at.y]; }"
+        )
+        await tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + 2, y=y + 2)
+        titles = await tab.run("() => [...document.querySelectorAll('td time')].map(one => one.title)")
+
+    assert "GMT+5:30" in titles[0]

@@ -135,7 +135,7 @@ async def test_a_statement_fails_before_or_after_it_took_effect(database_url: st
 
 
 async def publish(database: FailpointDatabase, payload: bytes) -> None:
-    arguments = ("default", [0], ["t"], [None], [None], [None], [payload], [None], [None], False)
+    arguments = ("default", [0], ["t"], [None], [None], [None], [payload], [None], [None], False, None)
     await database.fetch("event.publish_batch", *arguments)
 
 
@@ -150,7 +150,7 @@ async def test_statements_of_a_transaction_pass_points_as_well(database_url: str
 
 
 async def publish_in_a_transaction(database: FailpointDatabase) -> None:
-    arguments = ("default", [0], ["t"], [None], [None], [None], [b""], [None], [None], True)
+    arguments = ("default", [0], ["t"], [None], [None], [None], [b""], [None], [None], True, None)
     async with database.transaction() as transaction:
         await transaction.fetch("event.publish_batch", *arguments)
 

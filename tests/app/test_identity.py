@@ -105,7 +105,7 @@ async def test_an_idempotency_key_is_its_topic_s(running_hub: RunHub) -> None:
 
 async def test_a_repeat_while_the_first_request_is_running_is_told_so(running_hub: RunHub) -> None:
     """FT-21: 409 while the first transaction is open; its own topic alone is concerned."""
-    arguments = ("default", [1], ["a"], [None], [None], ["{}"], [b"x"], ["k"], [b"digest of another"], False)
+    arguments = ("default", [1], ["a"], [None], [None], ["{}"], [b"x"], ["k"], [b"digest of another"], False, None)
     async with running_hub() as hub:
         first = await asyncpg.connect(hub.database_url)
         async with first.transaction():

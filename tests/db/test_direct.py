@@ -50,7 +50,7 @@ async def publish(
         await connection.fetch(
             STATEMENTS["direct.publish"], "default", list(range(count)), [topic for topic, _ in drafts],
             [key for _, key in drafts], [None] * count, [None] * count, [b"x"] * count, [None] * count,
-            [None] * count, wait, low, origin, 15.0, 5.0, deliveries_max, patterns_max,
+            [None] * count, wait, None, low, origin, 15.0, 5.0, deliveries_max, patterns_max,
         )
     )  # fmt: skip
 

@@ -25,7 +25,7 @@ ERASED = {
 
 _WORDS = "a word of the hub's own, or a name that an operator or a program chose"
 KEPT = {
-    "events": {"sinks": _WORDS, "tenant": _WORDS, "topic": _WORDS},
+    "events": dict.fromkeys(("published_by", "sinks", "tenant", "topic"), _WORDS),
     "attempts": dict.fromkeys(("address", "decision", "outcome", "tenant", "trigger", "worker"), _WORDS),
     "dead_letters": dict.fromkeys(("kind", "last_outcome", "tenant"), _WORDS),
     "incidents": {

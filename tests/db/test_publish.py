@@ -56,6 +56,7 @@ async def publish_batch(
         [known[0] if known else None for known in given],
         [known[1] if known else None for known in given],
         wait,
+        None,
     )
     return sorted((row["item"], row["outcome"]) for row in rows)
 
@@ -354,7 +355,7 @@ async def test_a_key_used_before_gives_the_first_answer_or_a_conflict(sql: async
 
 
 async def test_a_replay_gives_the_first_id_and_time(sql: asyncpg.Connection) -> None:
-    arguments = ("default", [1], ["t"], ["k"], [None], ["{}"], [b"x"], ["i"], [b"f"], False)
+    arguments = ("default", [1], ["t"], ["k"], [None], ["{}"], [b"x"], ["i"], [b"f"], False, None)
     first = await sql.fetchrow(STATEMENTS["event.publish_batch"], *arguments)
     again = await sql.fetchrow(STATEMENTS["event.publish_batch"], *arguments)
     assert dict(again) == {**first, "outcome": "replayed"}
@@ -383,7 +384,7 @@ async def test_a_busy_unit_tells_whether_its_idempotency_key_is_in_flight(
         await publish_batch(other, [(1, "t", "held")], [("i", b"f")])
         rows = await sql.fetch(
             STATEMENTS["event.publish_batch"], "default", [1, 2], ["t", "t"], [None, "held"], [None] * 2, ["{}"] * 2,
-            [b"x"] * 2, ["i", "j"], [b"f"] * 2, False,
+            [b"x"] * 2, ["i", "j"], [b"f"] * 2, False, None,
         )  # fmt: skip
     assert sorted((row["item"], row["outcome"], row["in_flight"]) for row in rows) == [
         (1, "busy", True),
@@ -420,7 +421,7 @@ async def test_without_a_fingerprint_the_event_itself_is_compared(
     async def fate(key: str | None, content_type: str, headers: dict[str, str], payload: bytes) -> str:
         (row,) = await sql.fetch(
             STATEMENTS["event.publish_batch"], "default", [1], ["t"], [key], [content_type], [json.dumps(headers)],
-            [payload], ["i"], [fingerprint], False,
+            [payload], ["i"], [fingerprint], False, None,
         )  # fmt: skip
         return str(row["outcome"])
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from egress.failure import NOT_ALLOWED
 from egress.guard import GuardPolicy, networks
-from egress.url import Target, UrlRefused, literal_address, parse_target, with_query
+from egress.url import Target, UrlRefused, host_spellings, literal_address, parse_target, with_query
 from tests.hostile.urls import REBOUND, hostile_urls
 
 STRICT = GuardPolicy()
@@ -87,6 +87,22 @@ def test_path_and_query_are_sent_as_given_but_for_bytes_a_request_line_cannot_ho
 ) -> None:
     """WS-24, WS-26, WS-62, OB-14."""
     assert parse_target(f"https://hooks.example{suffix}", STRICT).request_target == request_target
+
+
+@pytest.mark.parametrize(
+    ("host", "spellings"),
+    [
+        ("Shop.Example.", ["shop.example"]),
+        ("[2001:db8::1]", ["[2001:db8::1]"]),
+        ("BÜCHER.example", ["bÜcher.example", "bücher.example", "xn--bcher-kva.example"]),
+        ("xn--bcher-kva.example.", ["xn--bcher-kva.example", "bücher.example"]),
+        ("☃.example", ["☃.example"]),
+        ("xn--a.example", ["xn--a.example"]),
+    ],
+)
+def test_a_host_is_known_by_each_of_its_spellings(host: str, spellings: list[str]) -> None:
+    """CN-06: as a callback has it, whichever a person looks for."""
+    assert host_spellings(host) == spellings
 
 
 def _is_refused(raw: str) -> bool:

@@ -210,7 +210,7 @@ async def store_under(foreign: asyncpg.Connection, key: str) -> None:
     """Publish under an idempotency key, as another process does, in a transaction that stays open."""
     await foreign.fetch(
         STATEMENTS["event.publish_batch"], "default", [1], ["t"], [None], [None], ["{}"], [b"theirs"], [key], [b"f"],
-        False,
+        False, None,
     )  # fmt: skip
 
 

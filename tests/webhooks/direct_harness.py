@@ -125,6 +125,7 @@ class Hub:
         low, origin = self._relay.low_water() or (0, UUID(int=0))
         return await self._database.fetch(
             "direct.publish", "default", [0], ["t"], [key], [None], [None], [payload.encode()], [None], [None], wait,
+            None,
             low, origin, self._options.get("timeout_seconds", 15.0), self._options.get("lease_margin_seconds", 5.0), 32,
             32,
         )  # fmt: skip

@@ -96,9 +96,9 @@ class Ingest:
         await self._admit(envelope.topic, scope)
         notice = self._notice_at_once(envelope, batch, body)
         if notice is None and batch.drafts and not self._notices.has_receiver(envelope.topic):
-            outcomes, notice = await asyncio.gather(self._store(batch), self._notices.of(envelope.topic))
+            outcomes, notice = await asyncio.gather(self._store(batch, scope), self._notices.of(envelope.topic))
         else:
-            outcomes = await self._store(batch) if batch.drafts else []
+            outcomes = await self._store(batch, scope) if batch.drafts else []
         accepted = [one for one in outcomes if isinstance(one, Accepted)]
         for position, problem in sorted(batch.refused.items()):
             outcomes.insert(position, problem)
@@ -164,11 +164,12 @@ class Ingest:
         except DatabaseError as error:
             raise Problem("database-unavailable") from error
 
-    async def _store(self, batch: _Batch) -> list[Outcome]:
+    async def _store(self, batch: _Batch, scope: Scope) -> list[Outcome]:
+        key_id = key_id_in(scope)
         if isinstance(batch.fingerprints, list):
-            return await self._lines.store(batch.drafts, batch.fingerprints)
+            return await self._lines.store(batch.drafts, batch.fingerprints, key_id)
         try:
-            return list(await self._publisher.publish(batch.drafts, batch.fingerprints))
+            return list(await self._publisher.publish(batch.drafts, batch.fingerprints, key_id))
         except PUBLISH_ERRORS as error:
             raise problem_of_publish(error) from error
 

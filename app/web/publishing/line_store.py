@@ -36,17 +36,20 @@ class LineStore:
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
 
-    async def store(self, drafts: Sequence[Draft], fingerprints: Sequence[bytes | None]) -> list[Outcome]:
-        """Return an outcome for each draft, in order. Raise ``Problem`` if the outcome of all is the same: none stored,
-        or none known.
+    async def store(
+        self, drafts: Sequence[Draft], fingerprints: Sequence[bytes | None], published_by: str | None
+    ) -> list[Outcome]:
+        """Return an outcome for each draft, in order. ``published_by`` is the id of their publisher's API key.
+
+        Raise ``Problem`` if the outcome of all is the same: none stored, or none known.
         """
         try:
-            return list(await self._publisher.publish(drafts, fingerprints))
+            return list(await self._publisher.publish(drafts, fingerprints, published_by))
         except (*_OF_A_LINE, *_OF_A_KEY):
             pass
         except PUBLISH_ERRORS as error:
             raise problem_of_publish(error) from error
-        attempt = _Attempt(self._publisher, drafts, fingerprints)
+        attempt = _Attempt(self._publisher, drafts, fingerprints, published_by)
         await asyncio.gather(*(attempt.settle(positions) for positions in _by_key(drafts).values()))
         return [attempt.outcomes[position] for position in range(len(drafts))]
 
@@ -54,10 +57,14 @@ class LineStore:
 class _Attempt:
     """The lines of one batch, stored key by key."""
 
-    def __init__(self, publisher: Publisher, drafts: Sequence[Draft], fingerprints: Sequence[bytes | None]) -> None:
+    def __init__(
+        self, publisher: Publisher, drafts: Sequence[Draft], fingerprints: Sequence[bytes | None],
+        published_by: str | None,
+    ) -> None:  # fmt: skip
         self._publisher = publisher
         self._drafts = drafts
         self._fingerprints = fingerprints
+        self._published_by = published_by
         self.outcomes: dict[int, Outcome] = {}
 
     async def settle(self, positions: Sequence[int]) -> bool:
@@ -66,6 +73,7 @@ class _Attempt:
             found = await self._publisher.publish(
                 [self._drafts[position] for position in positions],
                 [self._fingerprints[position] for position in positions],
+                self._published_by,
             )
         except _OF_A_LINE as error:
             if len(positions) == 1:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.acceptance.test_truth import command
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
 from tests.app.web.console.harness import browsing
@@ -74,5 +76,27 @@ async def test_a_key_of_few_topics_sees_no_subscription_of_others_and_no_answer_
         steps = await traced(hub, event)
         others = await hub.client.get("/events/evt_0_1/timeline")
 
+        [(key,)] = await hub.sql("SELECT public_id FROM hookwire.api_keys WHERE topics IS NULL")
+
         assert [step[0] for step in all_steps] == ["accepted", "sink", "delivery", "attempt", "unmatched"]
         assert ([step[0] for step in steps], kind(others)[0]) == (["accepted", "sink", "unmatched"], 404)
+        assert [found[0][2] for found in (all_steps, steps)] == [
+            f"stored for webhooks, without a key; published by the API key {key}", "stored for webhooks, without a key",
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("roles", [("api",), ALL_ROLES], ids=["outbox", "direct"])
+async def test_each_way_to_publish_keeps_the_key_of_its_publisher(running_hub: RunHub, roles: tuple[str, ...]) -> None:
+    """CN-05: one event, a batch, and lines of which one is refused, so that each of the others is stored alone."""
+    lines = b'{"data": 1, "idempotency_key": "i"}\n{"data": 2, "idempotency_key": "i"}\n{"data": 3}'
+    async with running_hub(roles, access="keys") as hub:
+        hub.client.headers.update(authorized(await bearer(hub, "admin")))
+        answers = [
+            await hub.publish("a", b"1"),
+            await hub.publish("a", b"1\n2", content_type="application/x-ndjson"),
+            await hub.publish("a", lines, content_type="application/vnd.hookwire.events+ndjson"),
+        ]
+        stored = await hub.sql("SELECT published_by, count(*) FROM hookwire.events WHERE topic = 'a' GROUP BY 1")
+        keys = await hub.sql("SELECT public_id, 5::bigint FROM hookwire.api_keys")
+
+    assert ([answer.status_code for answer in answers], stored) == ([202, 202, 207], keys)

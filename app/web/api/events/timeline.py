@@ -88,7 +88,7 @@ class TimelineOut(BaseModel):
 async def timeline(request: Request, event_id: str, context: In) -> dict[str, Any]:
     """Shows each sink, each delivery with its attempts and answers, and the subscriptions that did not match.
 
-    A key for some topics sees subscriptions within its patterns only.
+    A key for some topics sees subscriptions within its patterns only, and not which API key published the event.
     """
     number, database = event_number(event_id, context.incarnation), context.database
     row = await database.fetchrow("event.get", "default", number)
@@ -99,7 +99,7 @@ async def timeline(request: Request, event_id: str, context: In) -> dict[str, An
     unmatched = await database.fetch("timeline.unmatched", "default", number, _EXAMINED_MAX, _UNMATCHED_MAX)
     grant = grant_of(request)
     steps = [
-        _accepted(row),
+        _accepted(row, shows_key=grant is None or grant.topics is None),
         *map(_sink, outcome["sinks"]),
         *_deliveries(outcome["deliveries"], attempts, shown=shows_payloads(request)),
         *(_unmatched(one, row["sinks"]) for one in unmatched if grant is None or grant.reaches(one["topic"])),
@@ -111,9 +111,11 @@ async def timeline(request: Request, event_id: str, context: In) -> dict[str, An
 _EMPTY: Final = dict.fromkeys(StepOut.model_fields)
 
 
-def _accepted(row: Row) -> dict[str, Any]:
+def _accepted(row: Row, *, shows_key: bool) -> dict[str, Any]:
     owed = " and ".join(row["sinks"]) or "no sink"
     key = f", with the key {row['key']}" if row["key"] is not None else ", without a key"
+    if shows_key and row["published_by"] is not None:
+        key += f"; published by the API key {row['published_by']}"
     return {
         "kind": "accepted", "name": row["topic"], "at": row["accepted_at"], "state": "stored",
         "reason": f"stored for {owed}{key}",

@@ -35,7 +35,7 @@ from app.web.scopes import needs
 from db.pool import Row
 from egress.guard import ALLOW_CIDRS_SETTING, ALLOW_HOSTS_SETTING
 from egress.header import HeaderRefused
-from egress.url import UrlRefused, parse_target
+from egress.url import UrlRefused, host_spellings, parse_target
 from event.topic import TopicError, validate_pattern
 from hub.filter import FilterError
 from hub.subscriptions import InUse, NewSubscription, Stale, SubscriptionUpdate
@@ -210,13 +210,15 @@ async def list_subscriptions(
     if topic is not None:
         require_topic(request, topic)
     asked = ("subscription.list", "default", after[0], topic, state, limit + 1)
+    spellings = host_spellings(host) if host else []
+    one, several = (spellings[0], None) if len(spellings) == 1 else (None, spellings or None)
     fetch = context.database.fetch_filtered if host else context.database.fetch
 
     def may_see(row: Row) -> bool:
         return is_reached(request, row) and health in (None, subscription_condition(row).state)
 
     async with context.answers.share() as share:
-        rows = await share.fetch(lambda room: fetch(*asked, room, name, wanted, host.lower() if host else None))
+        rows = await share.fetch(lambda room: fetch(*asked, room, name, wanted, one, several))
         return await share.page_of(
             request, rows, limit, lambda row: [row["id"]],
             lambda row: SubscriptionOut.model_validate(_out(row)).model_dump(by_alias=True),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 from urllib.parse import quote
@@ -22,6 +22,18 @@ from webhooks.condition import CHOSEN_KINDS
 __all__ = ["ACTS", "NEW"]
 
 _HOURS: Final = ("", "3600", "86400", "604800")
+
+
+def _list(kind: str, name: str) -> Callable[[str, Any], str]:
+    """Return the way to a list after this act, because the thing itself may be gone."""
+    return lambda _identity, _answer: address(kind, done=name)
+
+
+def _sent_again(identity: str, _: Any) -> str:
+    """Return the way to the delivery of a dead letter that is sent again; a record of a broker has none."""
+    if identity.startswith("dlv_"):
+        return address("deliveries", identity, done="retry")
+    return address("dead-letters", done="retry")
 
 
 def _secret(title: str, name: str, words: str) -> Any:
@@ -191,7 +203,7 @@ _OF_SUBSCRIPTIONS: Final = (
         "end", "End for good", "Its open deliveries become dead letters of the kind gone. This cannot be undone.",
         ("subscribe",), lambda identity, _: ApiRequest("DELETE", f"/subscriptions/{quote(identity, safe='')}"),
         lambda identity, _: line("subscriptions", "end", identity), is_danger=True,
-        lands=lambda _identity, _answer: "subscriptions",
+        lands=_list("subscriptions", "end"),
     ),
 )  # fmt: skip
 
@@ -243,7 +255,7 @@ _PUBLISH: Final = Act(
 _REVOKE: Final = Act(
     "revoke", "Revoke", "Every process refuses this key within five seconds, and its sessions end. This cannot be "
     "undone.", ("admin",), lambda identity, _: ApiRequest("DELETE", f"/keys/{quote(identity, safe='')}"),
-    lambda identity, _: line("keys", "revoke", identity), is_danger=True, lands=lambda _identity, _answer: "keys",
+    lambda identity, _: line("keys", "revoke", identity), is_danger=True, lands=_list("keys", "revoke"),
 )  # fmt: skip
 
 # --- deliveries, holds, replays, work ------------------------------------------------------------------------------
@@ -267,22 +279,23 @@ ACTS: Final[Mapping[str, Sequence[Act]]] = {
     "dead-letters": (
         verb(
             "retry", "Send again", "It is sent again, marked as a replay, later than events that followed it.",
-            "/dead-letters/{}/retry", ("deadletters", "retry"),
+            "/dead-letters/{}/retry", ("deadletters", "retry"), lands=_sent_again,
         ),
         verb(
             "purge", "Delete", "The dead letter is deleted. Its event stays until its retention ends.",
-            "/dead-letters/{}/purge", ("deadletters", "purge"), is_danger=True,
+            "/dead-letters/{}/purge", ("deadletters", "purge"), is_danger=True, lands=_list("dead-letters", "purge"),
         ),
     ),
     "holds": (
         verb(
             "retry", "Retry now", "Its oldest record is sent at once. If it is accepted, the others follow in order.",
-            "/holds/{}/retry", ("holds", "retry"),
+            "/holds/{}/retry", ("holds", "retry"), lands=_list("holds", "retry"),
         ),
         verb(
             "give-up", "Give up", "The oldest record becomes a dead letter and the next one is tried. The order of its "
             "key is broken there.", "/holds/{}/give-up", ("holds", "give-up"), is_danger=True,
             boxes=(Box("all", "Every record that waits, not only the oldest", "check"), REASON),
+            lands=_list("holds", "give-up"),
         ),
     ),
     "incidents": OF_INCIDENTS,
@@ -305,11 +318,12 @@ ACTS: Final[Mapping[str, Sequence[Act]]] = {
     "refusals": (
         verb(
             "retry", "Publish", "It is read again and published. Records that waited for it follow in their order.",
-            "/source-refusals/{}/retry", ("sources", "retry"),
+            "/source-refusals/{}/retry", ("sources", "retry"), lands=_list("refusals", "retry"),
         ),
         verb(
             "give-up", "Skip", "It is forgotten here; a record stays in Kafka. Records that waited for it are "
             "published.", "/source-refusals/{}/give-up", ("sources", "skip"), is_danger=True,
+            lands=_list("refusals", "give-up"),
         ),
     ),
     "replays": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -43,9 +43,12 @@ def line(*words: str, why: str = "") -> str:
 
 def verb(
     name: str, label: str, question: str, path: str, command: Sequence[str] = (), *, is_danger: bool = False,
-    applies: Any = None, boxes: Sequence[Box] = (REASON,),
+    applies: Any = None, boxes: Sequence[Box] = (REASON,), lands: Callable[[str, Any], str] | None = None,
 ) -> Act:  # fmt: skip
-    """Return a plain act of operators: a POST with a reason. Without a ``command`` it stands for curl."""
+    """Return a plain act of operators: a POST with a reason. Without a ``command`` it stands for curl.
+
+    ``lands``: where it leads to, if the thing may be gone afterwards.
+    """
 
     def body(form: Form) -> dict[str, Any]:
         return reason_of(form) | ({"all": True} if form.get("all") else {})
@@ -58,7 +61,7 @@ def verb(
     return Act(
         name, label, question, ("operate",),
         lambda identity, form: json_request("POST", path, identity, body(form)), shown, boxes,
-        applies or (lambda _: True), is_danger,
+        applies or (lambda _: True), is_danger, lands=lands,
     )  # fmt: skip
 
 

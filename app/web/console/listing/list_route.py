@@ -42,9 +42,19 @@ def _route_of(view: ListView) -> Callable[[Request], Coroutine[Any, Any, Respons
             view, asked, found["items"], found["next_cursor"], notice, may_act=frame.may_act,
             rights=rights_of(request),
         )  # fmt: skip
-        return page(frame, view.title, content, status, is_live=not notice)
+        return page(frame, view.title, _done(request) + content, status, is_live=not notice)
 
     return show
+
+
+_DONE: Final = {"retry": "retry", "give-up": "give up", "purge": "delete", "revoke": "revoke", "end": "end for good"}
+"""The acts that lead to a list, because the thing may be gone, and their words."""
+
+
+def _done(request: Request) -> str:
+    """Return the line about the act that has just led here."""
+    words = _DONE.get(request.query_params.get("done", ""))
+    return f'<p class="notice" role="status">Done: {words}.</p>' if words else ""
 
 
 def _asked(view: ListView, request: Request) -> Mapping[str, str]:

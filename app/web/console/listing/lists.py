@@ -25,7 +25,7 @@ from app.web.console.listing.columns import coded, link, state, text, when
 from app.web.console.listing.list_view import Column, Filter, Item, ListView, Way
 from app.web.console.listing.work_lists import WORK_LISTS
 from app.web.pages.markup import code, count
-from webhooks.condition import CHOSEN_KINDS, WAITING_MAX, DeliveryState
+from webhooks.condition import CHOSEN_KINDS, WAITING_MAX, DeliveryState, Health
 
 __all__ = ["LISTS"]
 
@@ -142,7 +142,8 @@ _ALL: Final[Sequence[ListView]] = (
             link("Topic", "topic", "topics"), Column("Sinks", _sinks), text("Order", "order"),
             link("~Last event", "last_event_id", "events"), when("Last event", "last_accepted_at"),
         ),
-        "by name", "hookwire topics list", empty="There is no topic yet. The first event of a topic makes it.",
+        "by name", "hookwire topics list", (Filter("prefix", "Beginning of its name"),),
+        "There is no topic yet. The first event of a topic makes it.",
     ),
     ListView(
         "subscriptions", "/subscriptions",
@@ -156,6 +157,7 @@ _ALL: Final[Sequence[ListView]] = (
         (
             Filter("topic", "Exact topic or pattern"),
             Filter("state", "State", ("active", "disabled", "gone", "expired", "denied")),
+            Filter("health", "Health", get_args(Health)), Filter("name", "Name"),
             Filter("host", "Host of the callback"),
         ),
         "There is no subscription yet.", (
@@ -173,7 +175,7 @@ _ALL: Final[Sequence[ListView]] = (
         "newest event first", "hookwire events show EVENT",
         (
             Filter("state", "State", get_args(DeliveryState)), Filter("subscription_id", "Subscription"),
-            Filter("event_id", "Event"), *_TIMES,
+            Filter("event_id", "Event"), Filter("topic", "Topic"), *_TIMES,
         ),
     ),
     ListView(
@@ -184,7 +186,7 @@ _ALL: Final[Sequence[ListView]] = (
             Column("Last answer", _answer), when("Next", "next_attempt_at"), Column("Act", _of_waiting, "operate"),
         ),
         "accepted, but not delivered", "hookwire undelivered",
-        (Filter("outcome", "Outcome", ("waiting", "dead")), Filter("subscription_id", "Subscription")),
+        (Filter("outcome", "Outcome", ("waiting", "dead")), Filter("subscription_id", "Subscription"), *_TIMES),
         "Everything that was accepted is delivered.",
         (
             Way("undelivered/all/give-up", "Give up all that match", {"outcome": ("waiting",), "subscription_id": ()},
@@ -346,7 +348,9 @@ _ALL: Final[Sequence[ListView]] = (
             when("When", "at"), coded("Actor", "actor"), coded("Action", "action"), coded("Subject", "subject"),
             text("#Records", "records"), text("Reason", "reason"),
         ),
-        "newest first", "curl HUB/audit", empty="Nobody has changed anything yet.",
+        "newest first", "curl HUB/audit",
+        (Filter("actor", "Actor"), Filter("action", "Action"), Filter("subject", "Subject"), *_TIMES),
+        "Nobody has changed anything yet.",
     ),
 )  # fmt: skip
 

@@ -16,7 +16,7 @@ _PREFIXES: Final = {
     "refusal_": "refusals", "inc_": "incidents",
 }  # fmt: skip
 _JOB: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
-_HOST: Final = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63}){0,20}\.?")
+_HOST: Final = re.compile(r"[\w-]{1,63}(?:\.[\w-]{1,63}){0,20}\.?")
 NAMED: Final[Sequence[tuple[str, str, str]]] = (
     ("topics", "Topic", "/topics/{}/settings"), ("queues", "Queue", "/queues/{}"),
     ("services", "Service", "/services/{}"),
@@ -36,7 +36,10 @@ def page_of_id(text: str) -> str | None:
 
 
 def host_in(text: str) -> str | None:
-    """Return the host that a text names, alone, with a port or in a URL; None where it names none."""
+    """Return the host that a text names, alone, with a port or in a URL; None where it names none.
+
+    It may be an international name, and have a final dot.
+    """
     try:
         found = urlsplit(text if "://" in text else f"//{text}").hostname or ""
     except ValueError:

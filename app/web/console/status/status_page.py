@@ -99,11 +99,15 @@ def _tiles(status: Status) -> str:
 
 
 def _age(status: Status) -> str:
-    """Return when the numbers were read; large ones are counted more seldom."""
-    at = status.counts.at if status.counts is not None else status.now
-    older = f", counts above {WAITING_MAX:,} {ago(at, status.now)}" if (status.now - at).total_seconds() >= 1 else ""
-    moment = f'<time datetime="{status.now.isoformat()}">{status.now:%H:%M:%S} UTC</time>'
-    return f'<p class="soft">As of {moment}{older}.</p>'
+    """Return when the numbers were read: the oldest of them, but for those that are counted more seldom."""
+    read_at = min(status.now, status.verdict.facts.at)
+    at = status.counts.at if status.counts is not None else read_at
+    counted = f"dead letters, topics and counts above {WAITING_MAX:,} of {_clock(at)}" if at < read_at else ""
+    return f'<p class="soft">As of {_clock(read_at)}{f"; {counted}" if counted else ""}.</p>'
+
+
+def _clock(at: datetime) -> str:
+    return f'<time datetime="{at.isoformat()}">{at:%H:%M:%S} UTC</time>'
 
 
 def _counted(number: int) -> str:

@@ -66,6 +66,49 @@ class Page(HTMLParser):
         return " ".join(self.words)
 
 
+class Table(HTMLParser):
+    """The rows of a page: ``rows`` has the words of each cell by its head, ``facts`` the words beside each name, and
+    ``tiles`` the number of each tile by its words.
+    """
+
+    def __init__(self, markup: str) -> None:
+        super().__init__()
+        self.rows: list[dict[str, str]] = []
+        self.facts: dict[str, str] = {}
+        self.tiles: dict[str, str] = {}
+        self._name = ""
+        self._number = ""
+        self._is_fact = False
+        self._words: list[str] = []
+        self.feed(markup)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "tr":
+            self.rows.append({})
+        if tag in ("td", "th", "b", "span"):
+            self._words = [] if tag != "span" or self._number else self._words
+        if tag == "td":
+            head = dict(attrs).get("data-head")
+            self._name, self._is_fact = head or self._name, head is None
+
+    def handle_endtag(self, tag: str) -> None:
+        words = " ".join(self._words)
+        if tag == "th":
+            self._name = words
+        elif tag == "td":
+            self.rows[-1][self._name] = words
+            if self._is_fact:
+                self.facts[self._name] = words
+        elif tag == "b":
+            self._number = words
+        elif tag == "span" and self._number:
+            self.tiles[words.partition(",")[0]], self._number = self._number, ""
+
+    def handle_data(self, data: str) -> None:
+        if data.strip():
+            self._words.append(data.strip())
+
+
 class Browser:
     """Opens pages of one hub, follows redirects, sends forms."""
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from html import unescape
 
 import asyncpg
@@ -12,9 +15,10 @@ import pytest
 from app.web.console.acting.act import Act
 from app.web.console.acting.acts import ACTS, NEW
 from app.web.console.listing.lists import LISTS
-from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
+from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub, opened
 from tests.app.web.console.harness import Browser, Page, browsing
 from tests.app.web.test_authentication import bearer
+from tests.app.web.test_health import read_only
 from tests.hub.callback import answers, serve_callbacks
 from tests.waiting import until
 
@@ -151,30 +155,67 @@ async def test_a_key_that_may_not_read_is_told_what_it_lacks(running_hub: RunHub
         assert all("This needs the scope read; the key has publish." in answer.text for answer in answers)
 
 
-async def test_a_page_without_its_database_says_so_and_works_again_afterwards(
-    running_hub: RunHub, database_url: str
+@asynccontextmanager
+async def away(hub: RunningHub) -> AsyncIterator[None]:
+    """The database refuses new connections, and has ended those that there were."""
+    server, _, name = hub.database_url.rpartition("/")
+    operator = await asyncpg.connect(f"{server}/postgres")
+    await operator.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+    await operator.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
+    yield
+    await operator.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+    await operator.close()
+
+
+@asynccontextmanager
+async def unwritable(hub: RunningHub) -> AsyncIterator[None]:
+    """The database reads, and stores nothing."""
+    await read_only(hub.database_url, "on")
+    yield
+    await read_only(hub.database_url, "off")
+
+
+@asynccontextmanager
+async def slow(hub: RunningHub) -> AsyncIterator[None]:
+    """Each statement on subscriptions waits for a foreign transaction."""
+    async with opened(hub.database_url) as (_, other), other.transaction():
+        await other.execute("LOCK TABLE hookwire.subscriptions IN ACCESS EXCLUSIVE MODE")
+        yield
+
+
+@pytest.mark.parametrize("outage", [away, unwritable, pytest.param(slow, marks=pytest.mark.slow)])
+async def test_pages_without_their_database_say_so_change_nothing_and_work_again_afterwards(
+    running_hub: RunHub, outage: Callable[[RunningHub], AbstractAsyncContextManager[None]]
 ) -> None:
-    """The outage is a refusal of new connections, and the end of those that there are."""
-    server, _, name = database_url.rpartition("/")
+    """The first page, a list, one thing, a form and its act."""
     async with running_hub() as hub, browsing(hub) as browser:
-        operator = await asyncpg.connect(f"{server}/postgres")
-        await operator.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
-        await operator.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
-        away = await browser.open("topics")
-        await operator.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
-        await operator.close()
+        one = (await hub.subscribe("a", "http://127.0.0.1:9000/"))["id"]
+        form = await browser.page(f"subscriptions/{one}/pause")
+        pages = ("../console", "subscriptions", f"subscriptions/{one}")
+        async with outage(hub):
+            act = browser.send_form(form, f"subscriptions/{one}/pause")
+            found = await asyncio.gather(act, *(browser.open(page) for page in pages))
 
         async def is_back() -> bool:
-            return (await browser.open("topics")).status_code == 200
+            return {(await browser.open(page)).status_code for page in pages} == {200}
 
         await until(is_back)
-        assert (away.status_code, are_safe(away), "database" in Page(away.text).text) == (503, True, True)
+        states = await hub.sql("SELECT state FROM hookwire.subscriptions")
+        await browser.send_form(form, f"subscriptions/{one}/pause")
+
+        told = [(answer.status_code, are_safe(answer), "database" in Page(answer.text).text) for answer in found]
+        assert (told, states) == ([(503, True, True)] * 4, [("active",)])
+        assert await hub.sql("SELECT state FROM hookwire.subscriptions") == [("disabled",)]
 
 
 @pytest.mark.parametrize(
     ("text", "address"),
-    [("evt_a_1", "events/evt_a_1"), ("dlv_1_2", "deliveries/dlv_1_2"), ("dead_kafka_1", "dead-letters/dead_kafka_1")],
-)
+    [
+        ("evt_a_1", "events/evt_a_1"), ("dlv_1_2", "deliveries/dlv_1_2"), ("dead_kafka_1", "dead-letters/dead_kafka_1"),
+        ("0198C0DE-0000-7000-8000-00000000000A", "jobs/0198c0de-0000-7000-8000-00000000000a"),
+        ("inc_7", "incidents/inc_7"), ("sub_7", "subscriptions/sub_7"),
+    ],
+)  # fmt: skip
 async def test_the_search_box_leads_from_an_id_to_its_page(running_hub: RunHub, text: str, address: str) -> None:
     """CN-06."""
     async with running_hub() as hub:
@@ -208,6 +249,20 @@ async def test_the_search_box_finds_the_subscriptions_of_a_callbacks_host(runnin
         link = f"subscriptions/{one}"
         assert [link in links for links in found] == [True, True, True, False, False, False]
         assert (link in listed, link in hidden) == (True, False)
+
+
+async def test_a_host_is_found_by_each_spelling_and_with_a_final_dot(running_hub: RunHub) -> None:
+    """CN-06: the callback has the international name, then its ASCII form; a person gives the other, or a URL."""
+    texts = ("bücher.example", "xn--bcher-kva.example", "http://BÜCHER.example.:80/x", "bucher.example")
+    async with running_hub() as hub, browsing(hub) as browser:
+        one, found = (await hub.subscribe("a", "http://127.0.0.1:9000/"))["id"], []
+        for callback in ("http://Bücher.example./x", "http://XN--bcher-kva.example/x"):
+            await hub.sql("UPDATE hookwire.subscriptions SET callback = $1", callback)
+            found.append([(await browser.page(f"search?q={text}")).links for text in texts])
+
+        assert [[f"subscriptions/{one}" in links for links in pages] for pages in found] == [
+            [True, True, True, False]
+        ] * 2
 
 
 _EVERY_ACT = [(kind, act) for kind, acts in ACTS.items() for act in acts] + [(kind, act) for kind, act in NEW.items()]
