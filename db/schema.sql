@@ -1408,7 +1408,8 @@ CREATE TABLE hookwire.events (
     headers jsonb NOT NULL,
     sinks text[] NOT NULL,
     payload bytea NOT NULL,
-    erased_at timestamp with time zone
+    erased_at timestamp with time zone,
+    published_by text
 )
 PARTITION BY RANGE (id);
 
@@ -1425,6 +1426,8 @@ COMMENT ON COLUMN hookwire.events.sinks IS 'The sinks that the event was owed to
 COMMENT ON COLUMN hookwire.events.payload IS 'The body as it was received; empty for a tombstone, which a header marks.';
 
 COMMENT ON COLUMN hookwire.events.erased_at IS 'When its contents were erased; NULL: they are there.';
+
+COMMENT ON COLUMN hookwire.events.published_by IS 'The id of the API key that published it; NULL: it came without one.';
 
 CREATE TABLE hookwire.fanout_cursors (
     event_id bigint NOT NULL,
@@ -3520,13 +3523,13 @@ CREATE INDEX source_refusals_source ON hookwire.source_refusals USING btree (sou
 
 CREATE UNIQUE INDEX subscriptions_binding ON hookwire.subscriptions USING btree (tenant, identity) WHERE ((protocol = 'pull'::text) AND (state <> 'deleted'::text) AND (identity IS NOT NULL));
 
-CREATE INDEX subscriptions_callback_host ON hookwire.subscriptions USING btree (lower(("substring"(callback, '^[^:/?#]+://(?:[^/?#@]*@)?(\[[^]]*\]|[^/?#:]*)'::text) COLLATE "C")), id) WHERE (callback <> ''::text);
-
 CREATE INDEX subscriptions_disabled ON hookwire.subscriptions USING btree (id) WHERE (state = 'disabled'::text);
 
 CREATE INDEX subscriptions_ended ON hookwire.subscriptions USING btree (updated_at) WHERE ((protocol = 'websub'::text) AND (state = ANY (ARRAY['expired'::text, 'denied'::text, 'deleted'::text])));
 
 CREATE INDEX subscriptions_exact ON hookwire.subscriptions USING btree (tenant, topic) WHERE ((state = 'active'::text) AND (topic_regex IS NULL));
+
+CREATE INDEX subscriptions_host ON hookwire.subscriptions USING btree (rtrim(lower(("substring"(callback, '^[^:/?#]+://(?:[^/?#@]*@)?(\[[^]]*\]|[^/?#:]*)'::text) COLLATE "C")), '.'::text), id) WHERE (callback <> ''::text);
 
 CREATE INDEX subscriptions_job ON hookwire.subscriptions USING btree (kind) WHERE ((protocol = 'job'::text) AND (state = 'active'::text));
 
