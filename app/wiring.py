@@ -403,7 +403,7 @@ class _Builder:
             jobs=self._jobs.api,
             services=self._services.api,
             registry=self._registry,
-            backlog=Backlog(verdict, self._registry),
+            backlog=Backlog(verdict, self._registry, self._database.options.fence),
             verdict=verdict,
             overview=overview,
             readiness=Readiness(self._database, overview.classify_outage),

@@ -136,6 +136,8 @@ class Database:
         Raise :class:`HeldBack`, with the rows, where they do not have it in time. Without a fence this is a fetch.
         """
         mark = await self.fence_mark()
+        if self.options.fence is not None and self.options.fence.lacks:
+            await self.pass_fence(mark)  # what cannot leave need not be claimed and released again and again
         rows = await self.fetch(name, *args)
         if rows:
             try:
@@ -148,12 +150,12 @@ class Database:
     async def fence_mark(self) -> FenceMark | None:
         """Return the mark to take before something is read or written that is about to leave; None without a fence."""
         fence = self.options.fence
-        return None if fence is None else await fence.mark(self, self.options.primary)
+        return None if fence is None else await fence.mark(self)
 
     async def pass_fence(self, mark: FenceMark | None) -> None:
         """Wait until the required standbys have all that is visible now; raise :class:`HeldBack` if they do not."""
         if mark is not None and self.options.fence is not None:
-            await self.options.fence.wait(self, mark, self.options.primary)
+            await self.options.fence.wait(self, mark)
 
     async def fetch_filtered(self, name: str, *args: object) -> Sequence[Row]:
         """Fetch as :meth:`fetch`, planned for these values: for a statement whose filters may be NULL.

@@ -183,8 +183,10 @@ class Outbox:
 
     async def write_manifest(self, term: Term, records: Sequence[Record], before: Sequence[Batch] = ()) -> Batch:
         """Number a batch and store its contents. Also purge the whole batches ``before`` it, which the broker has
-        confirmed. Raise :class:`LeadershipLost` when the term is over.
+        confirmed. Raise :class:`LeadershipLost` when the term is over. Raise :class:`db.errors.HeldBack` where a
+        required standby lacks the manifest: after a failover the broker would know a batch that the database does not.
         """
+        mark = await self._database.fence_mark()
         confirmed = [record for batch in before for record in batch.records]
         number = await self._database.fetchval(
             "manifest.write", self._sink, term.group, term.number, [r.shard for r in records],
@@ -194,6 +196,7 @@ class Outbox:
         if number is None:
             raise LeadershipLost(f"term {term.number} of {self._sink}/{term.group} is over")
         self._numbered = number
+        await self._database.pass_fence(mark)
         return Batch(term, records, number)
 
     async def settle_manifests(self, term: Term, committed: int) -> int:

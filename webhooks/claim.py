@@ -122,8 +122,8 @@ class Claimer:
                 self._options.lease_margin_seconds,
             )  # fmt: skip
         except HeldBack as held:
-            rows = [row for row in held.rows if row["event_id"] is not None and not row["is_held"]]
-            await self.release_rows(rows)
+            if rows := [row for row in held.rows if row["event_id"] is not None and not row["is_held"]]:
+                await self.release_rows(rows)
             raise
         held_back = [
             (row["subscription_id"], asked_at + row["wait_seconds"]) for row in answer if row["event_id"] is None

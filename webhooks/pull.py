@@ -80,7 +80,8 @@ class Pull:
         try:
             rows = await self._database.fetch_fenced("pull.dequeue", subscription, most, lease_seconds)
         except HeldBack as error:
-            await self._put_back(error.rows, (), (), subscription)
+            if error.rows:
+                await self._put_back(error.rows, (), (), subscription)
             raise
         await self._dead_letter_worn([row for row in rows if row["attempts"] > ATTEMPTS_MAX], subscription)
         held = sorted((row for row in rows if row["attempts"] <= ATTEMPTS_MAX), key=lambda row: row["event_id"])

@@ -21,13 +21,18 @@ sinks-in-step          while one sink backs off, no other sends anything
 poison-stops-all       a refused record is sent again and again, and everything else of its sink waits (goharvest's way)
 offset-regardless      the offset of a Kafka partition moves by all records of a batch, also where some were not stored
 lost-as-unsent         a request whose worker is gone counts as one that never left, and runs again whatever its service
+old-sessions           sessions of before a failover are used on
+fence-before-rows      the standby fence takes its position before the rows are read
+direct-past-fence      the direct path sends what the standby fence holds back
+claim-past-fence       the worker sends what the standby fence holds back
+warning-overlooked     a commit whose wait for a standby was ended counts as replicated
+sequence-behind        no sequence is set forward
 =====================  ===============================================================================================
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -40,6 +45,8 @@ import db.bound
 import hub.publish
 import relay.election.lease
 from app.assembly.storage import Storage
+from app.chaos.bugs.failover import FAILOVER_BUGS
+from app.chaos.bugs.replacing import StaleBug, expect, replace
 from app.settings.settings import Settings, SettingsRefused
 from db.errors import DatabaseError
 from db.pool import Row, Session
@@ -62,37 +69,6 @@ __all__ = ["SEEDED_BUGS", "StaleBug", "apply"]
 
 _EARLY_SECONDS = 0.05
 """The time by which a bug acts too early. It is long enough for a kill to happen within it now and then."""
-
-
-class StaleBug(Exception):
-    """The product has changed, and the bug does not fit it any more; the text says where."""
-
-
-def _expect(owner: object, name: str, shape: str) -> Any:
-    """Return the function of that name, if its parameters are these; raises :class:`StaleBug`.
-
-    ``shape`` is "(self, batch)", with "async " before it for a coroutine function.
-    """
-    function = getattr(owner, name, None)
-    found = _shape(function) if callable(function) else "nothing"
-    if found != shape:
-        raise StaleBug(f"{getattr(owner, '__name__', owner)}.{name} is {found}, no longer {shape}")
-    return function
-
-
-def _shape(function: Callable[..., Any]) -> str:
-    signature = inspect.signature(function)
-    bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
-    plain = signature.replace(parameters=bare, return_annotation=inspect.Signature.empty)
-    return f"{'async ' if inspect.iscoroutinefunction(function) else ''}{plain}"
-
-
-def _replace(owner: object, name: str, shape: str, make: Callable[[Any], Any]) -> None:
-    """Put ``make(original)`` in the place of a function with these parameters; it has to have them too.
-
-    A replacement with ``*arguments`` passes them on unchanged. Raise :class:`StaleBug`.
-    """
-    setattr(owner, name, make(_expect(owner, name, shape)))
 
 
 def _rewrite(names: str, pattern: str, replacement: str, at_least: int) -> None:
@@ -126,7 +102,7 @@ def _ack_before_commit() -> None:
 
         return early
 
-    _replace(hub.publish, "_store", "async (session, units, direct=None, *, wait)", make)
+    replace(hub.publish, "_store", "async (session, units, direct=None, *, wait)", make)
 
 
 async def _stored(store: Any, session: Session, units: Sequence[Any], direct: Any, *, wait: bool) -> Sequence[Row]:
@@ -153,8 +129,8 @@ def _purge_before_ack() -> None:
 
         return hasty
 
-    _expect(Outbox, "purge", "async (self, batch, acknowledged)")
-    _replace(Harvester, "_carry", "async (self, batch, setbacks, slots)", make)
+    expect(Outbox, "purge", "async (self, batch, acknowledged)")
+    replace(Harvester, "_carry", "async (self, batch, setbacks, slots)", make)
 
 
 def _settle_before_answer() -> None:
@@ -173,8 +149,8 @@ def _settle_before_answer() -> None:
 
         return hasty
 
-    _expect(Settlement, "add", "(self, result)")
-    _replace(Worker, "_attempt", "async (self, dispatch)", make)
+    expect(Settlement, "add", "(self, result)")
+    replace(Worker, "_attempt", "async (self, dispatch)", make)
 
 
 def _no_key_lock() -> None:
@@ -200,7 +176,7 @@ def _break_functions(statement: str) -> None:
 
     if statement not in db.bound.STATEMENTS:  # type: ignore[attr-defined]
         raise StaleBug(f"there is no statement {statement}")
-    _replace(app.wiring, "open_storage", "(settings)", make)
+    replace(app.wiring, "open_storage", "(settings)", make)
 
 
 def _no_term_check() -> None:
@@ -223,10 +199,10 @@ def _no_term_check() -> None:
     def trust(_: relay.election.lease.LeaseElection, group: int) -> bool:
         return group >= 0
 
-    _replace(Outbox, "assert_term", "async (self, term)", lambda _: believe)
-    _replace(Lease, "lose", "(self, reason)", lambda _: stay)
-    _replace(relay.election.lease.LeaseElection, "trusted", "(self, group)", lambda _: trust)
-    _replace(relay.election.lease, "until_untrusted", "async (lease, trusted_until, whose)", lambda _: never)
+    replace(Outbox, "assert_term", "async (self, term)", lambda _: believe)
+    replace(Lease, "lose", "(self, reason)", lambda _: stay)
+    replace(relay.election.lease.LeaseElection, "trusted", "(self, group)", lambda _: trust)
+    replace(relay.election.lease, "until_untrusted", "async (lease, trusted_until, whose)", lambda _: never)
 
 
 def _shared_lock_queue() -> None:
@@ -234,8 +210,8 @@ def _shared_lock_queue() -> None:
         async with self._throwaway() as channel:
             await channel.declare_queue(name, arguments={"x-max-length": 1})
 
-    _expect(Link, "_throwaway", "(self)")
-    _replace(Link, "take_lock", "async (self, name)", lambda _: take_lock)
+    expect(Link, "_throwaway", "(self)")
+    replace(Link, "take_lock", "async (self, name)", lambda _: take_lock)
 
 
 def _unroutable_as_sent() -> None:
@@ -246,7 +222,7 @@ def _unroutable_as_sent() -> None:
 
         return credulous
 
-    _replace(Link, "_publish_on", "async (self, channel, record, message, routing_key, seconds)", make)
+    replace(Link, "_publish_on", "async (self, channel, record, message, routing_key, seconds)", make)
 
 
 def _cursor() -> None:
@@ -259,7 +235,7 @@ def _cursor() -> None:
 
         return onward
 
-    _replace(Outbox, "claim", "async (self, term, in_flight, limit, bytes_max)", make)
+    replace(Outbox, "claim", "async (self, term, in_flight, limit, bytes_max)", make)
 
 
 def _unfenced_settlement() -> None:
@@ -293,9 +269,9 @@ def _sinks_in_step() -> None:
 
         return in_step
 
-    _replace(Harvester, "_report", "(self, term, error)", report)
-    _replace(Harvester, "_note", "(self, batch, receipt)", note)
-    _replace(Harvester, "_send", "async (self, batch, *, held=False)", send)
+    replace(Harvester, "_report", "(self, term, error)", report)
+    replace(Harvester, "_note", "(self, batch, receipt)", note)
+    replace(Harvester, "_send", "async (self, batch, *, held=False)", send)
 
 
 def _poison_stops_all() -> None:
@@ -307,7 +283,7 @@ def _poison_stops_all() -> None:
 
         return stop
 
-    _replace(Harvester, "_note", "(self, batch, receipt)", make)
+    replace(Harvester, "_note", "(self, batch, receipt)", make)
 
 
 def _lost_as_unsent() -> None:
@@ -317,7 +293,7 @@ def _lost_as_unsent() -> None:
 
         return resend
 
-    _replace(Broker, "_on_refused_heartbeat", "(self, now, worker, reason)", make)
+    replace(Broker, "_on_refused_heartbeat", "(self, now, worker, reason)", make)
 
 
 SEEDED_BUGS: Final[Mapping[str, Callable[[], None]]] = MappingProxyType(
@@ -335,6 +311,7 @@ SEEDED_BUGS: Final[Mapping[str, Callable[[], None]]] = MappingProxyType(
         "poison-stops-all": _poison_stops_all,
         "offset-regardless": _offset_regardless,
         "lost-as-unsent": _lost_as_unsent,
+        **FAILOVER_BUGS,
     }
 )
 

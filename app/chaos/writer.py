@@ -24,6 +24,7 @@ from runtime.pause import pause
 
 __all__ = ["Writer", "WriterOptions"]
 
+_STILL_RUNS = b"idempotency-key-in-flight"
 _TURN_EVENTS = 10
 """The number of events after which the writer uses another process. So all processes stay busy, also after one was
 down.
@@ -119,6 +120,7 @@ class Writer:
 
 
 def _outcome(answer: ClientAnswer | None) -> PublishOutcome:
-    if answer is None or answer.status >= 500:
+    """Return what an answer says. While the first request with a key still runs, the second one says nothing."""
+    if answer is None or answer.status >= 500 or _STILL_RUNS in answer.body:
         return PublishOutcome.UNKNOWN
     return PublishOutcome.OK if answer.status < 300 else PublishOutcome.FAIL

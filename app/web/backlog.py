@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from app.verdict.current_verdict import CurrentVerdict
 from app.verdict.facts import COUNTED_MAX, WORK_KINDS, WORST_MAX, Row
 from app.verdict.verdict import Part, Verdict, Word
+from db.replication.standby_fence import StandbyFence
 from runtime.duration_histogram import DurationHistogram
 from webhooks.condition import WAITING_MAX, subscription_condition
 
@@ -29,14 +30,17 @@ _MOST_OF_WORK: Final = f"{_MOST} in all, each at least up to 100"
 class Backlog:
     """Gauges of one process's registry; the values are those of the latest verdict."""
 
-    def __init__(self, current: CurrentVerdict, registry: CollectorRegistry) -> None:
+    def __init__(self, current: CurrentVerdict, registry: CollectorRegistry, fence: StandbyFence | None = None) -> None:
         self._current = current
+        self._fence = fence
         self._told: Verdict | None = None
 
         def gauge(name: str, text: str, *labels: str) -> Gauge:
             return Gauge(f"hookwire_{name}", text, labels, registry=registry)
 
         self._answers = gauge("database_up", "Whether the database answered when these metrics were read.")
+        if fence is not None:
+            self._is_fenced = gauge("standby_fence_holds", "Whether this process waits in vain for a standby.")
         self._word = gauge("verdict", "1 for the word of the verdict, 0 for the others.", "word")
         self._findings = gauge("findings", "Parts that are not as they should be.", "kind", "state")
         self._sinks = (
@@ -81,6 +85,8 @@ class Backlog:
 
     async def refresh(self) -> None:
         """Set the values of a recent verdict. Without one, they are absent."""
+        if self._fence is not None:
+            self._is_fenced.set(bool(self._fence.lacks))
         verdict = await self._current.get_older()
         if verdict is not None and verdict is self._told:
             return

@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 from db.errors import DatabaseError, HeldBack
-from db.replication.primary import Primary
 
 __all__ = ["FenceMark", "Required", "StandbyFence", "Standbys"]
 
@@ -34,11 +33,14 @@ _GRANT: Final = "the role cannot see the standbys: GRANT pg_monitor to it"
 
 
 class Standbys(NamedTuple):
-    """What one look has found. ``flushed`` has the position of each connected standby, beside its name."""
+    """What one look has found. ``flushed`` has the position of each connected standby, beside its name.
+
+    ``server`` is the run of a server: its timeline, its start, and its last crash.
+    """
 
     position: int
     flushed_here: int
-    timeline: int
+    server: str
     own_name: str
     sees_all: bool
     names: tuple[str, ...]
@@ -50,7 +52,7 @@ class Standbys(NamedTuple):
         """Return those of a row of ``standby_fence.look``."""
         positions = tuple(int(one) for one in row["flushed"])
         return cls(
-            int(row["position"]), int(row["flushed_here"]), row["timeline"], row["own_name"], row["sees_all"],
+            int(row["position"]), int(row["flushed_here"]), row["server"], row["own_name"], row["sees_all"],
             tuple(row["names"]), positions, row["is_managed"],
         )  # fmt: skip
 
@@ -95,10 +97,13 @@ class Required:
 
 
 class FenceMark(NamedTuple):
-    """The server as it was before rows were read: the generation of its sessions, and its timeline."""
+    """The run of the server as it was before rows were read.
 
-    generation: int
-    timeline: int
+    A crash takes back what was visible and not yet flushed, and then positions come again. Sessions that are lost for
+    another reason change nothing.
+    """
+
+    server: str
 
 
 class _Session(Protocol):
@@ -108,7 +113,10 @@ class _Session(Protocol):
 
 
 class StandbyFence:
-    """The fence of one process and database. It waits ``wait_seconds``, with ``pause_seconds`` between looks."""
+    """The fence of one process and database. It waits ``wait_seconds``, with ``pause_seconds`` between looks.
+
+    ``lacks`` says which standby the last wait has waited for in vain; empty: none.
+    """
 
     def __init__(self, required: Required, wait_seconds: float = 3.0, pause_seconds: float = 0.02) -> None:
         self._required = required
@@ -118,13 +126,14 @@ class StandbyFence:
         self._looks = 0
         self._latest: Standbys | None = None
         self._latest_number = 0
+        self.lacks = ""
 
-    async def mark(self, session: _Session, primary: Primary) -> FenceMark:
+    async def mark(self, session: _Session) -> FenceMark:
         """Return the mark to take before rows are read. The first one looks at the server."""
         latest = self._latest or await self._look(session, self._looks)
-        return FenceMark(primary.generation, latest.timeline)
+        return FenceMark(latest.server)
 
-    async def wait(self, session: _Session, mark: FenceMark, primary: Primary) -> None:
+    async def wait(self, session: _Session, mark: FenceMark) -> None:
         """Wait until the required standbys have flushed what was visible before this call.
 
         Raise :class:`HeldBack` where they have not in time, or where another server has taken over since the mark.
@@ -133,8 +142,9 @@ class StandbyFence:
         try:
             standbys = await self._look(session, self._looks)
             position = standbys.position
-            while reason := self._reason(standbys, position, mark, primary):
+            while reason := self._reason(standbys, position, mark):
                 if time.monotonic() >= until:
+                    self.lacks = reason
                     raise HeldBack(f"held back by the standby fence: {reason}")
                 looks = self._looks
                 await asyncio.sleep(self._pause_seconds)
@@ -143,9 +153,10 @@ class StandbyFence:
             raise
         except DatabaseError as error:
             raise HeldBack(f"held back by the standby fence, which cannot look: {error}") from error
+        self.lacks = ""
 
-    def _reason(self, standbys: Standbys, position: int, mark: FenceMark, primary: Primary) -> str:
-        if FenceMark(primary.generation, standbys.timeline) != mark:
+    def _reason(self, standbys: Standbys, position: int, mark: FenceMark) -> str:
+        if standbys.server != mark.server:
             raise HeldBack("held back by the standby fence: another server may have taken over as the primary")
         return self._required.lacking(standbys, position)
 

@@ -3,9 +3,13 @@
 -- name: look
 -- The end of the log includes what was inserted and not flushed: a commit with `synchronous_commit = off` is visible
 -- before its flush. Only physical standbys count. A program that receives the log is none, nor is a subscriber.
+--
+-- The server is one of its runs: its timeline, its start, and its last crash. Statistics begin anew after a crash, also
+-- where PostgreSQL itself has restarted its processes. A reset by hand only looks like one.
 SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn AS position,
        pg_current_wal_flush_lsn() - '0/0'::pg_lsn AS flushed_here,
-       ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint AS timeline,
+       concat_ws(' ', left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), extract(epoch FROM pg_postmaster_start_time()),
+                 (SELECT extract(epoch FROM b.stats_reset) FROM pg_stat_bgwriter b)) AS server,
        current_setting('cluster_name') AS own_name, pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS sees_all,
        s.names, s.flushed,
        to_regproc('aurora_version') IS NOT NULL OR current_setting('rds.extensions', true) IS NOT NULL

@@ -110,6 +110,17 @@ class PostgresServer(ServerProcess):
             os.chown(signal_file, account["user"], account["group"])
         self.start()
 
+    def rewind(self, primary: "PostgresServer") -> None:
+        """Come back as a standby of another server, without what that server does not know.
+
+        The server may have crashed. Its pages need checksums or ``wal_log_hints``.
+        """
+        self.stop()
+        self._prepare()
+        source = f"host=127.0.0.1 port={primary.port} user=postgres dbname=postgres"
+        self._run("pg_rewind", "-D", str(self.data_dir), "--source-server", source)
+        self.follow(primary)
+
     def _prepare(self) -> None:
         if self._account():
             let_pass(self.bin_dir)

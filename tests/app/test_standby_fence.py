@@ -27,6 +27,11 @@ async def held_back(hub: RunningHub, receiver: Receiver, deliveries: int) -> Non
     await until(is_decided, WAIT_SECONDS)
 
 
+async def tells(hub: RunningHub, line: str) -> bool:
+    """Return whether the hub's metrics have this line."""
+    return line in (await hub.client.get("/metrics")).text
+
+
 EACH = [
     pytest.param(embedded_bin_dir, id="postgres18"),
     pytest.param(system_bin_dir, id="postgres15", marks=pytest.mark.slow),
@@ -50,6 +55,7 @@ async def test_after_a_failover_nobody_knows_an_event_that_the_new_primary_does_
         refused = await hub.publish("t", b"held back")
         await held_back(hub, receiver, 2)
         kept_back = [one.body for one in receiver.delivered]
+        await until(lambda: tells(hub, "hookwire_standby_fence_holds 1.0"), WAIT_SECONDS)
         await asyncio.to_thread(pair.standby.start)
         await receiver.wait_for(2)
 
@@ -97,5 +103,5 @@ def test_the_doctor_says_what_the_fence_cannot_wait_for(
     required: str, names: tuple[str, ...], own_name: str, sees_all: bool, is_managed: bool, level: str
 ) -> None:
     """HA-12: a managed server that copies its storage shows no standby."""
-    found = Standbys(1, 1, 1, own_name, sees_all, names, (1,) * len(names), is_managed)
+    found = Standbys(1, 1, "1", own_name, sees_all, names, (1,) * len(names), is_managed)
     assert standby_fence_check(Required.parse(required), found).level == level

@@ -171,7 +171,7 @@ class StandbyFence:
         primary, flushed = (state.primary, state.flushed) if state.hub == state.timeline else (0, state.last_seen)
         names = tuple(name for server, name in enumerate(_SERVERS) if server != primary)
         others = tuple(at for server, at in enumerate(flushed) if server != primary)
-        standbys = Standbys(0, 0, state.hub, _SERVERS[primary], True, names, others)
+        standbys = Standbys(0, 0, str(state.hub), _SERVERS[primary], True, names, others)
         required = Required(names=_SERVERS) if self._rules.required == "all" else Required(count=1)
         return not required.lacking(standbys, position)
 

@@ -1,4 +1,4 @@
-"""Records that the standby fence holds back: a relay gets none of them, neither from the outbox nor behind a hold."""
+"""What the standby fence holds back: a relay gets no record of the outbox or behind a hold, and no batch's number."""
 
 from dataclasses import replace
 
@@ -38,6 +38,7 @@ async def test_a_relay_gets_no_record_that_is_held_back(database_url: str) -> No
             lambda: heads.claim(term, (), 10, 1 << 20),
             lambda: holds.claim(term, Hold("default", "orders", "a"), 10, 1 << 20),
             lambda: holds.heads(term, DueTopic("default", "orders", False), 10, 1 << 20),
+            lambda: fenced.write_manifest(term, [refused]),
         ):
             with pytest.raises(HeldBack):
                 await call()

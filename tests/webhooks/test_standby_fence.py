@@ -51,3 +51,19 @@ async def test_a_fetch_that_is_held_back_leaves_its_deliveries_due(database_url:
         with pytest.raises(HeldBack):
             await Pull(database, Contents(database, INCARNATION), "p").dequeue(subscription, 10, 30.0, 1 << 20)
         assert await harness.deliveries() == [(event, subscription, 0, False)]
+
+
+async def test_while_a_standby_is_missing_nothing_is_claimed_and_released_again_and_again(database_url: str) -> None:
+    """HA-12: each claim would write two versions of its rows."""
+    async with delivery_harness(database_url) as harness:
+        subscription = await harness.subscribe("https://a.example/")
+        await harness.deliver(b"x")
+        database = without_standbys(harness.database)
+        subscribers, contents = Subscribers(database, harness.box, POLICY), Contents(database, INCARNATION)
+        claimer = Claimer(database, subscribers, contents, WorkerOptions("w", PUBLIC, schedule_seconds=(1,)))
+        drawn = []
+        for _ in range(2):
+            with pytest.raises(HeldBack):
+                await claimer.claim({subscription: 10}, 1 << 20)
+            drawn.append(await harness.sql.fetchval("SELECT last_value FROM hookwire.delivery_fence"))
+        assert drawn[0] == drawn[1]
