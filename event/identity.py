@@ -2,18 +2,51 @@
 
 ``incarnation`` is 8 characters of lower-case base32 (``a-z2-7``, 40 random bits), drawn once per installation. So ids
 of two installations, or of a restored and renamed one, never collide. ``id`` is the decimal number of the event's row.
-The id never holds a dot (WH-S05).
+The id never holds a dot.
+
+A restored database may get another name (`hookwire reincarnate`). The events that it has keep the name before.
 """
 
+from __future__ import annotations
+
 import re
+from collections.abc import Iterable
 
 EVENT_ID_MAX = 2**63 - 1  # a PostgreSQL bigint
 _INCARNATION = re.compile(r"[a-z2-7]{8}")
 _EVENT_ID = re.compile(r"evt_([a-z2-7]{8})_([1-9][0-9]{0,18})")
 
 
+class Incarnation(str):
+    """The present name of an installation. ``former`` has its names before, each with the last id that bears it."""
+
+    __slots__ = ("former",)
+    former: tuple[tuple[int, str], ...]
+
+    def __new__(cls, name: str, former: Iterable[tuple[int, str]] = ()) -> Incarnation:  # noqa: D102 - the class says it
+        made = super().__new__(cls, name)
+        made.former = tuple(sorted(former))
+        return made
+
+
+def name_of(incarnation: str, number: int) -> str:
+    """Return the name that is a part of this event's id: the present one, or one of before."""
+    if isinstance(incarnation, Incarnation):
+        for through, name in incarnation.former:
+            if number <= through:
+                return name
+    return incarnation
+
+
+def own_prefixes(incarnation: str) -> tuple[str, ...]:
+    """Return what the ids of this installation begin with, under each of its names."""
+    former = incarnation.former if isinstance(incarnation, Incarnation) else ()
+    return tuple(f"evt_{name}_" for name in (incarnation, *(name for _, name in former)))
+
+
 def format_event_id(incarnation: str, id: int) -> str:  # noqa: A002 - the row's column is called so everywhere
     """Write the public id. Raises ValueError for a malformed incarnation, or an id outside 1..2**63-1."""
+    incarnation = name_of(incarnation, id)
     if not _INCARNATION.fullmatch(incarnation):
         raise ValueError("an incarnation is 8 characters of a-z2-7")
     if not 1 <= id <= EVENT_ID_MAX:

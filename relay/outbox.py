@@ -31,6 +31,7 @@ import structlog
 
 from db.errors import Refused
 from db.pool import Database, Row
+from event.identity import format_event_id
 from relay.election.port import LeadershipLost
 from relay.record import Record, record_from_row
 from relay.sink import Batch, Term
@@ -260,7 +261,7 @@ class Outbox:
 def _head(row: Row, incarnation: str) -> Record:
     """Return a record without contents, for a sink that reads the event in its own statement."""
     return Record(
-        id=row["id"], shard=row["shard"], event_id=f"evt_{incarnation}_{row['id']}", tenant=row["tenant"],
+        id=row["id"], shard=row["shard"], event_id=format_event_id(incarnation, row["id"]), tenant=row["tenant"],
         topic=row["topic"], key=row["key"], sequence=None, content_type=None, headers={}, payload=b"",
         accepted_at=_EPOCH,
     )  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from event.identity import name_of
 from event.tombstone import is_tombstone
 
 __all__ = ["Record", "record_from_row"]
@@ -60,8 +61,8 @@ def record_from_row(row: Mapping[str, Any], incarnation: str) -> Record:
     ) = row.values()  # fmt: skip
     given = _NO_HEADERS if headers == "{}" else json.loads(headers)
     return Record(
-        identity, shard, f"evt_{incarnation}_{identity}", tenant, topic, key, identity if ordered else None,
-        content_type, given, payload, accepted_at, kafka_topic,
+        identity, shard, f"evt_{name_of(incarnation, identity)}_{identity}", tenant, topic, key,
+        identity if ordered else None, content_type, given, payload, accepted_at, kafka_topic,
         amqp_exchange, amqp_routing_key, amqp_exchange_type, tombstone=is_tombstone(given),
         amqp_vhost=amqp_vhost,
     )  # fmt: skip

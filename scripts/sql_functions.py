@@ -22,7 +22,7 @@ _NAMES = {
     ),
     "incident": "incident_notice note_incidents watch_incidents",
     "installation": (
-        "answer_bytes_max check_writable ensure_partitions ids_left ids_per_day is_bounded_time "
+        "answer_bytes_max check_writable ensure_partitions event_name ids_left ids_per_day is_bounded_time "
         "is_readable_json lock_sequence mark_numbers numbers set_numbers_forward tell_operators"
     ),
     "job": (

@@ -13,13 +13,14 @@ from db.embedded.error import EmbeddedError
 from db.embedded.identity import ClusterLost
 from db.embedded.server import EmbeddedOptions, EmbeddedServer
 from db.migrate import migrate
-from db.pool import Database, PoolOptions, open_database
+from db.pool import Database, PoolOptions, Session, open_database
 from db.replication.standby_fence import Required, StandbyFence
 from db.secret_box import SecretBox, load_or_create_key_file, parse_keys
+from event.identity import Incarnation
 from runtime.periodic import Periodic
 from runtime.process import last_act
 
-__all__ = ["EmbeddedWatch", "Storage", "open_storage"]
+__all__ = ["EmbeddedWatch", "Storage", "incarnation_of", "open_storage"]
 
 _log = structlog.get_logger(__name__)
 
@@ -29,7 +30,7 @@ class Storage:
     """The open database and its keys. ``embedded`` is None with a configured database."""
 
     database: Database
-    incarnation: str
+    incarnation: Incarnation
     secrets: SecretBox
     embedded: EmbeddedServer | None
 
@@ -64,6 +65,14 @@ def open_secrets(settings: Settings) -> SecretBox:
     return load_or_create_key_file(settings.data_dir / "secret.keys")
 
 
+async def incarnation_of(session: Session) -> Incarnation:
+    """Return the name of the installation, with those of before. Raise ``db.errors.DatabaseError``."""
+    installation = await session.fetchrow("event.installation")
+    assert installation is not None, "the first migration writes the installation's row"
+    former = await session.fetch("installation.former")
+    return Incarnation(installation["incarnation"], ((row["through_id"], row["incarnation"]) for row in former))
+
+
 @asynccontextmanager
 async def open_storage(settings: Settings) -> AsyncIterator[Storage]:
     """Start or reach the database, migrate it, open the pool. Raise EmbeddedError, DatabaseError, SecretBoxError."""
@@ -86,8 +95,7 @@ async def open_storage(settings: Settings) -> AsyncIterator[Storage]:
         fence = StandbyFence(Required.parse(settings.standby_fence)) if settings.standby_fence else None
         database = await open_database(PoolOptions(url, connections_max=settings.database_connections_max, fence=fence))
         stack.push_async_callback(database.aclose)
-        installation = await database.fetchrow("event.installation")
-        assert installation is not None, "the first migration writes the installation's row"
+        incarnation = await incarnation_of(database)
         if await database.fetchval("queue.adopt_transaction_ids"):
             _log.warning("transaction_ids_adopted", reason="the database was restored from another server")
-        yield Storage(database, installation["incarnation"], open_secrets(settings), embedded)
+        yield Storage(database, incarnation, open_secrets(settings), embedded)

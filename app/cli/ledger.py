@@ -28,13 +28,12 @@ async def ledger(settings: Settings, as_json: bool) -> int:
 
 
 async def _report(settings: Settings) -> LedgerReport:
+    from app.assembly.storage import incarnation_of
     from app.checks.ledger import compare_ledger
     from app.cli.database import opened_connection
 
     async with opened_connection(settings) as connection:
-        installation = await connection.fetchrow("event.installation")
-        assert installation is not None, "a migrated database has its row"
-        return await compare_ledger(connection, installation["incarnation"])
+        return await compare_ledger(connection, await incarnation_of(connection))
 
 
 def _print(report: LedgerReport) -> None:

@@ -42,6 +42,7 @@ _PANELS: Final[Mapping[str, Mapping[str, str]]] = {
         "replay": "commands.replay", "erase": "commands.erase", "events": "commands.events",
         "incidents": "commands.mending.incidents", "holds": "commands.mending.holds",
         "deadletters": "commands.mending.deadletters", "sources": "commands.sources.commands",
+        "forgotten": "commands.mending.forgotten", "reincarnate": "commands.mending.reincarnate",
     },
     "Try": {
         "quickstart": "commands.quickstart", "seed": "commands.seed", "prove": "commands.prove",

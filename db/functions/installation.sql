@@ -72,6 +72,19 @@ COMMENT ON FUNCTION hookwire.ensure_partitions(integer) IS
 them. By LIKE and ATTACH, which inserts of other sessions do not wait for. Return how many were made.';
 REVOKE EXECUTE ON FUNCTION hookwire.ensure_partitions(integer) FROM PUBLIC;
 
+CREATE OR REPLACE FUNCTION hookwire.event_name(id bigint, incarnation text)
+ RETURNS text
+ LANGUAGE sql
+ STABLE PARALLEL SAFE
+AS $function$
+    SELECT format('evt_%s_%s', coalesce((
+        SELECT f.incarnation FROM hookwire.former_incarnations f WHERE f.through_id >= event_name.id ORDER BY f.through_id LIMIT 1),
+        event_name.incarnation), event_name.id)
+$function$;
+COMMENT ON FUNCTION hookwire.event_name(bigint,text) IS
+'Return the public id of an event: with the present incarnation, or with one of before.';
+REVOKE EXECUTE ON FUNCTION hookwire.event_name(bigint,text) FROM PUBLIC;
+
 CREATE OR REPLACE FUNCTION hookwire.ids_left()
  RETURNS bigint
  LANGUAGE sql

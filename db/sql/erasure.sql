@@ -61,9 +61,9 @@ CROSS JOIN LATERAL (
 ) AS e
 LEFT JOIN (
     SELECT x.args->>'event_id' AS event_id, count(*) AS count FROM hookwire.jobs x
-    WHERE x.created_by = 'topic' AND x.args->>'event_id' = ANY (ARRAY(SELECT format('evt_%s_%s', $2::text, n.id) FROM unnest($1::bigint[]) AS n(id)))
+    WHERE x.created_by = 'topic' AND x.args->>'event_id' = ANY (ARRAY(SELECT hookwire.event_name(n.id, $2::text) FROM unnest($1::bigint[]) AS n(id)))
     GROUP BY 1
-) AS j ON j.event_id = format('evt_%s_%s', $2::text, e.id)
+) AS j ON j.event_id = hookwire.event_name(e.id, $2::text)
 ORDER BY e.id;
 
 -- name: count
@@ -71,7 +71,7 @@ ORDER BY e.id;
 SELECT (SELECT count(*) FROM hookwire.attempts a WHERE a.event_id = ANY ($1::bigint[])
         AND (a.response_body IS NOT NULL OR a.response_headers IS NOT NULL OR a.detail IS NOT NULL)) AS attempts,
        (SELECT count(*) FROM hookwire.job_archive j WHERE j.created_by = 'topic' AND j.args->>'event_id' = ANY (
-            ARRAY(SELECT format('evt_%s_%s', $2::text, n.id) FROM unnest($1::bigint[]) AS n(id)))) AS jobs,
+            ARRAY(SELECT hookwire.event_name(n.id, $2::text) FROM unnest($1::bigint[]) AS n(id)))) AS jobs,
        (SELECT count(DISTINCT a.subscription_id) FROM hookwire.attempts a WHERE a.event_id = ANY ($1::bigint[])) AS receivers;
 
 -- name: end_deliveries
@@ -108,14 +108,14 @@ UPDATE hookwire.jobs j
 SET args = jsonb_build_object('event_id', j.args->'event_id', 'is_erased', true), result = NULL, resumed = NULL, errors = '[]',
     progress_note = NULL
 WHERE j.created_by = 'topic' AND j.args->>'event_id' = ANY (
-    ARRAY(SELECT format('evt_%s_%s', $2::text, n.id) FROM unnest($1::bigint[]) AS n(id)));
+    ARRAY(SELECT hookwire.event_name(n.id, $2::text) FROM unnest($1::bigint[]) AS n(id)));
 
 -- name: end_jobs
 -- Cancel the live jobs that were made from the events $1, after `empty_jobs`; $2 is the incarnation, $3 the person.
 SELECT coalesce(cardinality(hookwire.end_jobs(
     ARRAY(SELECT x.id FROM hookwire.jobs x
           WHERE x.created_by = 'topic' AND x.args->>'event_id' = ANY (
-              ARRAY(SELECT format('evt_%s_%s', $2::text, n.id) FROM unnest($1::bigint[]) AS n(id)))),
+              ARRAY(SELECT hookwire.event_name(n.id, $2::text) FROM unnest($1::bigint[]) AS n(id)))),
     'cancelled', why => 'its event was erased', actor => $3)), 0);
 
 -- name: erase
@@ -159,13 +159,13 @@ WITH remembered AS (
     SET args = jsonb_build_object('event_id', j.args->'event_id', 'is_erased', true), key = '', uniq = NULL, result = NULL,
         errors = '[]', reason = NULL
     WHERE j.created_by = 'topic' AND j.args->>'event_id' = ANY (
-        ARRAY(SELECT format('evt_%s_%s', $2::text, n.id) FROM unnest($1::bigint[]) AS n(id)))
+        ARRAY(SELECT hookwire.event_name(n.id, $2::text) FROM unnest($1::bigint[]) AS n(id)))
     RETURNING 1
 ), rates AS (
     -- The same snapshot: the archive still has the keys.
     DELETE FROM hookwire.job_rates r USING hookwire.job_archive j
     WHERE $3 AND j.created_by = 'topic' AND j.args->>'event_id' = ANY (
-              ARRAY(SELECT format('evt_%s_%s', $2::text, n.id) FROM unnest($1::bigint[]) AS n(id)))
+              ARRAY(SELECT hookwire.event_name(n.id, $2::text) FROM unnest($1::bigint[]) AS n(id)))
       AND r.kind = j.kind AND r.key = j.key AND j.key <> ''
 )
 SELECT (SELECT count(*) FROM emptied) AS events, (SELECT count(*) FROM answers) AS attempts, (SELECT count(*) FROM archived) AS jobs;

@@ -24,6 +24,7 @@ from db.names import TooManyNames
 from event.attribute import HEADER_PREFIX
 from event.event import Draft
 from event.hops import HOPS_HEADER, HOPS_MAX, hops_of
+from event.identity import own_prefixes
 from event.topic import TopicError, is_reserved, validate_topic
 from hub.acceptance import Hub
 from hub.form import FormRefused
@@ -57,7 +58,7 @@ class EventIntake:
         self._publisher = publisher
         self._topics = topics
         self._reads_sink = reads_sink
-        self._own_ids = f"evt_{hub.incarnation}_"
+        self._own_ids = own_prefixes(hub.incarnation)
         self._ensured: set[str] = set()
         self._latest: dict[str, int] = {}
         """The last event of each shared queue."""

@@ -32,6 +32,7 @@ from db.names import TooManyNames
 from db.pool import Database, Row
 from event.event import Draft
 from event.hops import HOPS_HEADER, HOPS_MAX, hops_of
+from event.identity import own_prefixes
 from hub.intake.drafts import drafts_of, without_private
 from hub.publish import Accepted, Publisher
 from hub.stripes import stripes_of
@@ -104,7 +105,7 @@ class RecordIntake:
         self._publisher = publisher
         self._topics = topics
         self._options = options or RecordOptions()
-        self._own_ids = f"evt_{incarnation}_"
+        self._own_ids = own_prefixes(incarnation)
         self._waiters = asyncio.Semaphore(self._options.key_waiters)
         self._held: dict[tuple[str, int], Set[str]] = {}
 
@@ -227,9 +228,12 @@ class RecordIntake:
         return row
 
 
-async def events_of(record: SourceRecord, topic: str, own_ids: str) -> tuple[list[Draft] | None, Sequence[str]]:
-    """Return the events of a record, and why headers were left out; None for an event of this hub, whose ids begin
-    with ``own_ids``. Raise ``IntakeRefused``.
+async def events_of(
+    record: SourceRecord, topic: str, own_ids: tuple[str, ...]
+) -> tuple[list[Draft] | None, Sequence[str]]:
+    """Return the events of a record, and why headers were left out. Raise ``IntakeRefused``.
+
+    None stands for an event of this hub, whose id begins with one of ``own_ids``.
     """
     read = record.read
     if isinstance(read, IntakeRefused):

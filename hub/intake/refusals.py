@@ -19,6 +19,7 @@ from typing import Final
 from db.errors import Refused
 from db.pool import Database, Row
 from event.event import Draft
+from event.identity import own_prefixes
 from hub.intake.kept_messages import content_of
 from hub.intake.messages import events_of_message
 from hub.intake.records import events_of, refusal_of
@@ -81,7 +82,7 @@ class Refusals:
         queues: Mapping[str, SourceRoute] | None = None,
     ) -> None:  # fmt: skip
         self._database = database
-        self._own_ids = f"evt_{incarnation}_"
+        self._own_ids = own_prefixes(incarnation)
         self._topics = topics
         self._queues = queues or {}
         self._body_bytes_max = body_bytes_max

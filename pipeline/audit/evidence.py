@@ -23,15 +23,15 @@ def evidence(bronze: DataFrame, incarnation: str, late_seconds: float | None = N
     ``partition``, ``offset``, ``archived_at``, ``is_late``, ``is_misfiled``, ``is_erased``, ``is_malformed``,
     ``digest``.
 
-    * ``id``: the number of an event of this installation. It is null for foreign records, and for records from before
-      the database was restored.
+    * ``id``: the number of an event of this installation. It is null for foreign records, and for events that a
+      restored database does not have. ``incarnation`` may have names before in ``former``, each with its last number.
     * ``is_late``: the event reached Kafka more than ``late_seconds`` after its acceptance.
     * ``is_misfiled``: the record is not in the folder of its day.
     * ``is_malformed``: the content type says JSON but the value is not JSON. Spark computes it only for queries that
       use it.
     * ``digest``: see ``content.content``; null for erased records.
     """
-    is_mine = F.col("event_id").startswith(f"evt_{incarnation}_")
+    is_mine = _is_mine(incarnation)
     at = believed_at(F.col("archived_at"))
     seconds = (F.unix_micros("timestamp") - F.unix_micros(at)) / 1_000_000
     is_late = F.lit(False) if late_seconds is None else F.coalesce(seconds > late_seconds, F.lit(False))
@@ -53,9 +53,16 @@ def evidence(bronze: DataFrame, incarnation: str, late_seconds: float | None = N
     )
 
 
+def _is_mine(incarnation: str) -> Column:
+    mine = F.col("event_id").startswith(f"evt_{incarnation}_")
+    for through, name in getattr(incarnation, "former", ()):
+        mine |= F.col("event_id").startswith(f"evt_{name}_") & (F.col("event_number") <= through)
+    return mine
+
+
 def ghosts(erased: DataFrame, incarnation: str) -> DataFrame:
     """Return the evidence of erased records. Only their numbers are known, so they can only be counted."""
-    is_mine = F.col("event_id").startswith(f"evt_{incarnation}_")
+    is_mine = _is_mine(incarnation)
     return erased.dropDuplicates(["topic", "kafka_topic_id", "partition", "offset", "event_id"]).select(
         "topic",
         F.lit(None).cast("string").alias("key"),

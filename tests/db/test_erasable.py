@@ -90,6 +90,7 @@ ELSEWHERE = {
             "delivery_failures",
             "erased_events",
             "fanout_cursors",
+            "former_incarnations",
             "incident_failures",
             "lake_backlog",
             "lake_batches",
@@ -150,6 +151,7 @@ delivery_failures: last_outcome tenant
 delivery_gates: tenant
 erased_events: tenant
 fanout_cursors: tenant
+former_incarnations: incarnation
 foreign_topics: digest entries etag hub_url last_error last_modified self_url tenant topic url
 former_audiences: filter_path tenant topic topic_regex
 held: key sink tenant topic

@@ -49,6 +49,7 @@ _FILLED: dict[str, dict[str, str]] = {
         "protocol": "(ARRAY['webhook', 'websub', 'rabbithub', 'pull'])[1 + n % 4]", "state": "'active'",
         "identity": "sha256(n::text::bytea)", "lease_until": "now() + interval '9 days'",
     },
+    "former_incarnations": {"incarnation": "'abcd2345'"},
     "former_audiences": {}, "subscription_secrets": {}, "fanout_cursors": {}, "delivery_gates": {},
     "delivery_failures": {}, "incident_failures": {},
     "incidents": {"outcome": "'timeout'", "fingerprint": "'x' || n", "subscription_id": "n"},
@@ -130,7 +131,8 @@ _OWN: dict[str, dict[int, str]] = {
 _WHOLE = {
     # lists, counts and checks that people ask for, page by page or from end to end
     "bulk.count_dead", "bulk.count_jobs", "bulk.count_open",
-    "console.topics_lately", "hold.list", "hold.page", "incident.page", "incident.watch",
+    "console.topics_lately", "forgotten.topics", "forgotten.waiting", "installation.former",
+    "hold.list", "hold.page", "incident.page", "incident.watch",
     "job.archived_kinds", "job.kinds",
     "job.live_counts", "job.put_kind", "job.schedules", "job.statistics", "key.list", "ledger.compare",
     "rabbithub.errors", "rabbithub.mirrored", "rabbithub.room", "rabbithub.subscriptions",

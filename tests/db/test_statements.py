@@ -116,6 +116,7 @@ async def test_every_table_of_users_data_carries_the_tenant(database_url: str) -
         "attempt_entries",
         "attempt_rollups",
         "console_sessions",
+        "former_incarnations",
         "id_watermarks",
         "inbound_requests",
         "inbound_secrets",

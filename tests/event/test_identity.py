@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from event.identity import EVENT_ID_MAX, format_event_id, parse_event_id
+from event.identity import EVENT_ID_MAX, Incarnation, format_event_id, own_prefixes, parse_event_id
 
 
 @given(st.from_regex(r"[a-z2-7]{8}", fullmatch=True), st.integers(1, EVENT_ID_MAX))
@@ -46,3 +46,11 @@ def test_anything_else_is_no_event_id(text: str) -> None:
 def test_an_impossible_event_id_is_not_written(incarnation: str, number: int) -> None:
     with pytest.raises(ValueError, match=r"lies in|8 characters"):
         format_event_id(incarnation, number)
+
+
+def test_an_event_keeps_the_name_that_its_installation_had() -> None:
+    """HA-23: a name of before holds up to its last number."""
+    incarnation = Incarnation("cccccccc", [(20, "bbbbbbbb"), (10, "aaaaaaaa")])
+    names = [format_event_id(incarnation, number) for number in (10, 11, 20, 21)]
+    assert names == ["evt_aaaaaaaa_10", "evt_bbbbbbbb_11", "evt_bbbbbbbb_20", "evt_cccccccc_21"]
+    assert own_prefixes(incarnation) == ("evt_cccccccc_", "evt_aaaaaaaa_", "evt_bbbbbbbb_")

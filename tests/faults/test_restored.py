@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import os
 import re
 import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -24,7 +26,6 @@ from tests.relay.kafka.kafka_topic import read_committed
 from tests.waiting import until
 
 TOPIC = "restored.events"
-_PAGE = Path("docs/how-to/restore.md")
 
 
 def backup(database_url: str, folder: Path) -> Path:
@@ -53,11 +54,9 @@ async def restored(file: Path, database_url: str) -> AsyncIterator[str]:
 
 async def confirm(database_url: str) -> None:
     """What the page on restoring says: a new name, and a jump ahead."""
-    statements = re.search(r"```sql test\n(.*?)```", _PAGE.read_text(), re.DOTALL)
-    assert statements is not None
-    connection = await asyncpg.connect(database_url)
-    await connection.execute(statements[1])
-    await connection.close()
+    command = [sys.executable, "-m", "app.cli", "reincarnate", "--yes"]
+    environment = {**os.environ, "HOOKWIRE_DATABASE_URL": database_url}
+    await asyncio.to_thread(subprocess.run, command, env=environment, check=True, timeout=120)
 
 
 async def ask(child: Child, method: str, path: str, body: bytes = b"") -> ClientAnswer:

@@ -110,14 +110,13 @@ async def _change(
     why: str | None,
     as_json: bool,
 ) -> int:
+    from app.assembly.storage import incarnation_of
     from app.cli.database import opened_database
     from db.direct import connect_direct
     from relay.layout import LayoutChange, LayoutRefused, Relayout, WrongLayout
 
     async with opened_database(settings, application_name=_APPLICATION) as database:
-        installation = await database.fetchrow("event.installation")
-        assert installation is not None, "a migrated database has its row"
-        incarnation = installation["incarnation"]
+        incarnation = await incarnation_of(database)
         relayout = Relayout(
             database,
             lambda: connect_direct(database.options),

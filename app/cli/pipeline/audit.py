@@ -137,14 +137,13 @@ async def _audit(
 
 
 async def _compared(connection: Session, settings: Settings, lake: str | None, question: Question) -> AuditReport:
+    from app.assembly.storage import incarnation_of
     from app.checks.ledger import compare_ledger
     from pipeline.audit.inquiry import in_question
     from pipeline.audit.lake_audit import LakeAudit
     from pipeline.runs import recorded_run
 
-    installation = await connection.fetchrow("event.installation")
-    assert installation is not None, "a migrated database has its row"
-    incarnation = installation["incarnation"]
+    incarnation = await incarnation_of(connection)
     ledger = await compare_ledger(connection, incarnation)
     since, until = await _hours(connection, question)
     owed = await connection.fetch("lake.cells", settings.kafka_topic_prefix, since, until)

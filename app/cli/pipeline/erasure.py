@@ -150,15 +150,14 @@ async def _confirm(settings: Settings, ids: Sequence[str]) -> int:
 
     The events of another installation are left out. Where no database exists, none is noted.
     """
+    from app.assembly.storage import incarnation_of
     from app.cli.database import is_made, opened_database
 
     if not is_made(settings):
         tell(f"there is no database here, so the audit will call this erasure unconfirmed. Later, run {_CONFIRM}")
         return 0
     async with opened_database(settings, application_name="hookwire erase", connections_max=1) as database:
-        installation = await database.fetchrow("event.installation")
-        assert installation is not None, "a migrated database has its row"
-        numbers = _numbers(ids, installation["incarnation"])
+        numbers = _numbers(ids, await incarnation_of(database))
         async with database.transaction() as transaction:
             for start in range(0, len(numbers), _PAGE):
                 await transaction.execute("erasure.confirm_lake", "default", numbers[start : start + _PAGE])
@@ -170,7 +169,7 @@ async def _confirm(settings: Settings, ids: Sequence[str]) -> int:
 
 def _numbers(ids: Sequence[str], incarnation: str) -> list[int]:
     """Return the numbers of those ids that are of this installation; a lake may hold events of others."""
-    from event.identity import parse_event_id
+    from event.identity import name_of, parse_event_id
 
     own: list[int] = []
     for text in ids:
@@ -178,6 +177,6 @@ def _numbers(ids: Sequence[str], incarnation: str) -> list[int]:
             whose, number = parse_event_id(text)
         except ValueError:  # a stranger's record
             continue
-        if whose == incarnation:
+        if whose == name_of(incarnation, number):
             own.append(number)
     return own

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.web.problem import Problem
-from event.identity import parse_event_id
+from event.identity import name_of, parse_event_id
 
 __all__ = ["event_number", "no_such_event"]
 
@@ -20,6 +20,6 @@ def event_number(event_id: str, incarnation: str) -> int:
     except ValueError:
         detail = "There is no such event: the id of an event looks like evt_k3v7q2ha_42."
         raise Problem("not-found", detail) from None
-    if whose != incarnation:
+    if whose != name_of(incarnation, number):
         raise Problem("not-found", "This event id is of another installation.")
     return number
