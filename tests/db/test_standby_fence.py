@@ -1,6 +1,8 @@
 """The standby fence on a primary with a standby: what leaves, what is held back, and what an answer is worth."""
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -9,7 +11,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from db.errors import HeldBack, OutcomeUnknown, Unavailable
+from db.errors import DatabaseError, HeldBack, OutcomeUnknown, Unavailable
 from db.migrate import migrate
 from db.pool import Database, PoolOptions, Row, open_database
 from db.replication.standby_fence import Required, StandbyFence, Standbys
@@ -21,6 +23,7 @@ from tests.waiting import WAIT_SECONDS, until
 BOTH = Required(names=("one", "two"))
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 TOPICS = "SELECT count(*) FROM hookwire.topics"
+OTHERS = "SELECT pid FROM pg_stat_activity WHERE application_name = 'hookwire' AND pid <> pg_backend_pid()"
 
 
 # --- what is required -------------------------------------------------------------------------------------------
@@ -188,7 +191,7 @@ async def is_out(database: Database) -> bool:
     """Return whether rows may leave, also while no server takes writes."""
     try:
         return await fetched(database) == "out"
-    except Unavailable:
+    except DatabaseError:
         return False
 
 
@@ -198,6 +201,22 @@ async def test_rows_of_before_a_failover_are_not_handed_out(pair: Pair) -> None:
     async with opened(url, StandbyFence(Required(count=1), wait_seconds=WAIT_SECONDS)) as database:
         mark = await database.fence_mark()
         await pair.switch_over()
+        await until(lambda: is_out(database), WAIT_SECONDS)
+        with pytest.raises(HeldBack, match="another server may have taken over"):
+            await database.pass_fence(mark)
+
+
+async def test_a_crash_ends_a_mark_and_a_lost_session_does_not(pair: Pair) -> None:
+    """HA-11: a crash takes back what was visible and not flushed, also where PostgreSQL restarts its own processes."""
+    async with opened(pair.primary.url, StandbyFence(BOTH)) as database:
+        mark = await database.fence_mark()
+        async with plain(pair.primary.url) as sql:
+            await sql.execute(OTHERS.replace("SELECT pid", "SELECT pg_terminate_backend(pid)"))
+        await until(lambda: is_out(database), WAIT_SECONDS)
+        await database.pass_fence(mark)
+        async with plain(pair.primary.url) as sql:
+            [other, *_] = await sql.fetch(OTHERS)
+            os.kill(other["pid"], signal.SIGKILL)
         await until(lambda: is_out(database), WAIT_SECONDS)
         with pytest.raises(HeldBack, match="another server may have taken over"):
             await database.pass_fence(mark)
