@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence, Set
 from contextlib import asynccontextmanager
+from functools import lru_cache
 
 from event.event import Draft
 from event.key_hash import hash_key
@@ -18,7 +19,13 @@ __all__ = ["StripesInUse", "stripes_of"]
 
 def stripes_of(drafts: Sequence[Draft], *, across_topics: bool) -> frozenset[int]:
     """Return the locks of their ordering keys, as ``hookwire.lane_digest`` under either order scope."""
-    return frozenset(hash_key("" if across_topics else d.topic, d.key).stripe for d in drafts if d.key is not None)
+    return frozenset(_stripe_of("" if across_topics else d.topic, d.key) for d in drafts if d.key is not None)
+
+
+@lru_cache(maxsize=8192)
+def _stripe_of(topic: str, key: str) -> int:
+    """Remember the stripes of the last keys."""
+    return hash_key(topic, key).stripe
 
 
 class StripesInUse:

@@ -70,7 +70,7 @@ class SourceRoute:
     shared: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: a source makes one for each message, and a frozen one takes three times as long
 class SourceMessage:
     """One message. ``headers`` have lower-case names and plain text, CloudEvents attributes as ``ce-*``.
 
@@ -190,7 +190,7 @@ class SourcePlace:
         return self.header is None or any((name.lower(), value) == self.header for name, value in headers)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, as a SourceMessage
 class RawRecord:
     """A record as it is in Kafka. A value of None is a tombstone; ``at`` is None without a usable timestamp."""
 
@@ -200,7 +200,7 @@ class RawRecord:
     at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, as a SourceMessage
 class SourceRecord:
     """One record at its offset. ``digest`` tells it from another record at the same offset.
 

@@ -1,4 +1,4 @@
-"""TLS to a broker: trusted authorities, our certificate, and the causes of a failed handshake (RG-09, SC-20).
+"""TLS to a broker: trusted authorities, our certificate, and the causes of a failed handshake.
 
 The files are read for each connection, so that a renewed certificate needs no restart. The host name is always
 verified.
@@ -9,11 +9,19 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+
+from cryptography.x509 import load_pem_x509_certificates
 
 __all__ = ["TlsFiles", "causes"]
 
-_OURS_REFUSED = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "CERTIFICATE_UNKNOWN")
+_OURS_REFUSED = (
+    "CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "CERTIFICATE_UNKNOWN",
+    "CERTIFICATE_EXPIRED",
+)  # fmt: skip
+_EXPIRED = 10
+"""X509_V_ERR_CERT_HAS_EXPIRED of OpenSSL."""
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE_READING", "UNEXPECTED_MESSAGE")
 
 
@@ -60,14 +68,27 @@ class TlsFiles:
             raise ValueError(f"{self.settings}_{name} cannot be used: {_reason(error)} (PEM)") from error
         return text
 
+    def _has_expired(self) -> bool:
+        """Return whether our certificate is too old. A broker in Java does not tell this reason from others."""
+        try:
+            ours = load_pem_x509_certificates(self.certificate.read_bytes()) if self.certificate else []
+        except (OSError, ValueError):
+            return False
+        return any(one.not_valid_after_utc < datetime.now(UTC) for one in ours)
+
     def blame(self, error: BaseException) -> str:
         """Return the wrong setting of a failed connection, '' when TLS was not the cause."""
         for cause in causes(error):
+            if isinstance(cause, ssl.SSLCertVerificationError) and cause.verify_code == _EXPIRED:
+                return f"a certificate of the {self.peer} has expired: renew it there"
             if isinstance(cause, ssl.SSLCertVerificationError):
                 cure = f"{self.settings}_CA names the authority that signed it"
                 return f"the {self.peer}'s certificate is not accepted: {cause.verify_message}; {cure}"
             if isinstance(cause, ssl.SSLError):
                 reason = cause.reason or ""
+                if reason.endswith(_OURS_REFUSED) and self._has_expired():
+                    cure = f"renew {self.settings}_CERTIFICATE"
+                    return f"the {self.peer} does not accept our certificate, which has expired: {cure}"
                 if reason.endswith(_OURS_REFUSED):
                     names = f"{self.settings}_CERTIFICATE and {self.settings}_KEY"
                     return f"the {self.peer} does not accept our certificate, or wants one ({reason}): {names}"

@@ -20,7 +20,9 @@ from hub.topics import Topics
 from relay.amqp.source import AmqpSource, SourceMetrics
 from relay.kafka.source.metrics import KafkaSourceMetrics
 from relay.kafka.source.offsets import SourceOffsets
+from relay.kafka.source.pattern import KafkaPattern
 from relay.kafka.source.reader import PartitionOptions
+from relay.kafka.source.route import KafkaRoute
 from relay.kafka.source.service import KafkaSource
 from runtime.process import process_name
 
@@ -42,14 +44,15 @@ class Sources:
         self._kafka = self._kafka_sources(intake, database, hub.incarnation)
 
     @property
-    def services(self) -> Sequence[AmqpSource | KafkaSource]:
+    def services(self) -> Sequence[AmqpSource | KafkaSource | KafkaPattern]:
         """Return the services to run."""
         return [*self._amqp, *self._kafka]
 
     def reports(self) -> list[StateReport]:
         """Return the state of each source."""
         amqp = [StateReport("source", one.queue, one.state, one.last_error) for one in self._amqp]
-        return amqp + [StateReport("source", one.source, one.state, one.last_error) for one in self._kafka]
+        found = [source for one in self._kafka if isinstance(one, KafkaPattern) for source in one.sources]
+        return amqp + [StateReport("source", one.source, one.state, one.last_error) for one in (*self._kafka, *found)]
 
     def _amqp_sources(self, intake: EventIntake, incarnation: str, store: KeptMessages) -> Sequence[AmqpSource]:
         settings = self._settings
@@ -63,7 +66,9 @@ class Sources:
             for text in settings.amqp_sources
         ]
 
-    def _kafka_sources(self, intake: RecordIntake, database: Database, incarnation: str) -> Sequence[KafkaSource]:
+    def _kafka_sources(
+        self, intake: RecordIntake, database: Database, incarnation: str
+    ) -> Sequence[KafkaSource | KafkaPattern]:
         settings = self._settings
         if not settings.kafka_sources:
             return ()
@@ -71,7 +76,13 @@ class Sources:
         reader = PartitionOptions(
             settings.kafka_source_records, settings.event_bytes_max, settings.kafka_source_backlog_max
         )
+        routes = settings.kafka_routes()
+
+        def make_source(route: KafkaRoute) -> KafkaSource:
+            offsets = SourceOffsets(database, route.source, process_name())
+            return KafkaSource(options, route, intake, offsets, metrics, reader)
+
         return [
-            KafkaSource(options, route, intake, SourceOffsets(database, route.source, process_name()), metrics, reader)
-            for route in settings.kafka_routes()
+            KafkaPattern(options, route, routes, make_source) if route.is_pattern else make_source(route)
+            for route in routes
         ]

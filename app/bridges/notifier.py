@@ -1,4 +1,4 @@
-"""NOTIFY after commit: an API process wakes the relays of other processes (RR-15).
+"""NOTIFY after commit: an API process wakes the relays of other processes.
 
 At most one notification per ``interval_seconds``, and never inside a publishing transaction: that would slow every
 commit. A notification that cannot be sent loses nothing, because the relays also poll.
@@ -24,7 +24,7 @@ class Notifier(Periodic):
 
     name = "notifier"
 
-    def __init__(self, database: Database, interval_seconds: float = 0.05) -> None:
+    def __init__(self, database: Database, interval_seconds: float = 0.02) -> None:
         super().__init__(None)
         self._database = database
         self._rest_seconds = interval_seconds

@@ -24,15 +24,15 @@ async def refuse_kafka_loops(settings: Settings, options: PoolOptions) -> None:
 
 async def kafka_source_checks(settings: Settings, options: PoolOptions) -> list[Check]:
     """Return one check for each loop that the settings and the database show; the database is migrated."""
-    names = [route.source for route in settings.kafka_routes()]
-    if not names:
+    routes = settings.kafka_routes()
+    if not routes:
         return [Check(_ID, _SUBJECT, "note", "none (HOOKWIRE_KAFKA_SOURCES)")]
     if not settings.kafka_routes_of_sink():
         return [Check(_ID, _SUBJECT, "ok", "there is no Kafka sink on the brokers that are read")]
     try:
         connection = await connect_direct(options)
         try:
-            rows = await connection.fetch("source.loops", names, settings.kafka_topic_prefix)
+            rows = await connection.fetch("source.loops", [route.like for route in routes], settings.kafka_topic_prefix)
         finally:
             await connection.aclose()
     except DatabaseError as error:
@@ -41,4 +41,4 @@ async def kafka_source_checks(settings: Settings, options: PoolOptions) -> list[
         Check(_ID, _SUBJECT, "refuse", f"the topic {row['topic']} publishes to {row['source']}, which is read", _CURE)
         for row in rows
     ]
-    return found or [Check(_ID, _SUBJECT, "ok", ", ".join(names))]
+    return found or [Check(_ID, _SUBJECT, "ok", ", ".join(route.source for route in routes))]

@@ -10,13 +10,14 @@ from pydantic import Field, field_validator
 
 from app.settings.kafka import KafkaSettings, check_servers
 from event.topic import TopicError, is_reserved, validate_topic
-from relay.kafka.source.route import KafkaRoute
+from relay.kafka.source.route import WILDCARD, KafkaRoute
 
 __all__ = ["KafkaSourceSettings", "kafka_route_of"]
 
 _FIELDS: Final = ("topic", "start", "group", "refused", "header")
 _CHOICES: Final = {"start": ("earliest", "latest"), "refused": ("pass", "hold")}
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_SOURCE: Final = re.compile(r"(?=.{1,249}$)[A-Za-z0-9._-]*\*?[A-Za-z0-9._-]*")
 
 
 class KafkaSourceSettings(KafkaSettings):
@@ -27,7 +28,7 @@ class KafkaSourceSettings(KafkaSettings):
         description="Kafka topics whose records become events, comma separated: `TOPIC`, or `TOPIC?topic=T` for "
         "another topic of the hub; `start=earliest` begins with the oldest record (default: `latest`), `group=G` "
         "names the consumer group, with `refused=hold` a refused record holds its key, and `header=NAME:VALUE` "
-        "takes only records with this header.",
+        "takes only records with this header. A `*` in `TOPIC` stands for any characters, and in `T` for the same.",
     )
     kafka_source_servers: str = Field(
         "", description="host:port,host:port of the brokers of KAFKA_SOURCES; default: those of the sink."
@@ -81,12 +82,14 @@ def kafka_route_of(text: str) -> KafkaRoute:
     for name, choices in _CHOICES.items():
         if given.get(name, choices[0]) not in choices:
             raise ValueError(f"{text!r}: {name} is one of {', '.join(choices)}")
-    if not _NAME.fullmatch(source) or not _NAME.fullmatch(given.get("group", "g")):
+    if not _SOURCE.fullmatch(source) or not _NAME.fullmatch(given.get("group", "g")):
         raise ValueError(f"{text!r}: a Kafka topic and a group have 1 to 249 letters, digits, dots, - and _")
+    if WILDCARD in source and "group" in given:
+        raise ValueError(f"{text!r}: each Kafka topic of a pattern has a group of its own; leave group out")
     header = _header(text, given.pop("header", None))
     topic = given.pop("topic", source)
     try:
-        if is_reserved(validate_topic(topic)):
+        if is_reserved(validate_topic(topic.replace(WILDCARD, "x") if WILDCARD in source else topic)):
             raise TopicError(f"the topic {topic} is the hub's own")
     except TopicError as error:
         raise ValueError(f"{text!r}: {error}; name another by topic=") from None

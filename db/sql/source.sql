@@ -21,11 +21,13 @@ SELECT o.partition FROM hookwire.source_offsets o WHERE o.source = $1 ORDER BY o
 SELECT o.next_offset, o.last_offset, o.last_digest FROM hookwire.source_offsets o WHERE o.source = $1 AND o.partition = $2;
 
 -- name: report
--- Note what the reader of partitions sees: their ends, and why it does not go on.
-UPDATE hookwire.source_offsets o SET end_offset = coalesce(p.end_offset, o.end_offset), trouble = p.trouble, reader = $2
-FROM unnest($3::integer[], $4::bigint[], $5::text[]) AS p(number, end_offset, trouble)
+-- Note what the reader of partitions sees: their ends, its rate, and why it does not go on.
+UPDATE hookwire.source_offsets o
+SET end_offset = coalesce(p.end_offset, o.end_offset), rate = p.rate, trouble = p.trouble, reader = $2
+FROM unnest($3::integer[], $4::bigint[], $5::double precision[], $6::text[]) AS p(number, end_offset, rate, trouble)
 WHERE o.source = $1 AND o.partition = p.number
-  AND (o.end_offset, o.trouble, o.reader) IS DISTINCT FROM (coalesce(p.end_offset, o.end_offset), p.trouble, $2);
+  AND (o.end_offset, o.rate, o.trouble, o.reader)
+      IS DISTINCT FROM (coalesce(p.end_offset, o.end_offset), p.rate, p.trouble, $2);
 
 -- name: purge_refusals
 -- Delete up to $2 refused records that are older than $1 days; return how many.
@@ -38,9 +40,9 @@ WITH gone AS (
 SELECT count(*) FROM gone;
 
 -- name: loops
--- Find topics whose own sinks name kafka, and whose Kafka topic is one of $1. $2 is the prefix of Kafka topics.
+-- Find topics whose own sinks name kafka, and whose Kafka topic is like one of $1. $2 is the prefix of Kafka topics.
 SELECT t.name AS topic, coalesce(t.kafka_topic, $2::text || t.name) AS source FROM hookwire.topics t
-WHERE t.tenant = 'default' AND 'kafka' = ANY (t.sinks) AND coalesce(t.kafka_topic, $2::text || t.name) = ANY ($1::text[])
+WHERE t.tenant = 'default' AND 'kafka' = ANY (t.sinks) AND coalesce(t.kafka_topic, $2::text || t.name) LIKE ANY ($1::text[])
 ORDER BY t.name LIMIT 20;
 
 -- name: is_paused
@@ -49,6 +51,7 @@ SELECT s.is_paused FROM hookwire.sources s WHERE s.name = $1;
 -- name: list
 -- Return each partition of the sources, and the number of refused records of its source, counted up to 10,000.
 SELECT s.name AS source, s.is_paused, o.partition, o.next_offset, o.end_offset, o.taken, o.last_record_at, o.reader, o.trouble,
+       o.rate, extract(epoch FROM clock_timestamp() - o.last_record_at)::double precision AS age_seconds,
        (SELECT count(*) FROM (SELECT FROM hookwire.source_refusals r WHERE r.source = s.name LIMIT 10000) AS few) AS refused
 FROM hookwire.sources s LEFT JOIN hookwire.source_offsets o ON o.source = s.name
 ORDER BY s.name, o.partition LIMIT $1;

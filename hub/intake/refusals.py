@@ -11,7 +11,7 @@ import asyncio
 import base64
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -75,15 +75,17 @@ class _Kept:
 
 
 class Refusals:
-    """What all sources have refused. ``topics`` has the topic of each Kafka source, ``queues`` the route of a queue."""
+    """What all sources have refused. ``topic_of`` returns the topic of a Kafka source, or None. ``queues`` has the
+    route of a queue.
+    """
 
     def __init__(
-        self, database: Database, incarnation: str, topics: dict[str, str], body_bytes_max: int,
+        self, database: Database, incarnation: str, topic_of: Callable[[str], str | None], body_bytes_max: int,
         queues: Mapping[str, SourceRoute] | None = None,
     ) -> None:  # fmt: skip
         self._database = database
         self._own_ids = own_prefixes(incarnation)
-        self._topics = topics
+        self._topic_of = topic_of
         self._queues = queues or {}
         self._body_bytes_max = body_bytes_max
 
@@ -150,9 +152,10 @@ class Refusals:
         return await events_of_message(route.topic or message.routing_key, message)
 
     def _topic(self, row: Row) -> str:
-        if row["source"] not in self._topics:
+        topic = self._topic_of(row["source"])
+        if topic is None:
             raise NoSource(row["source"])
-        return self._topics[row["source"]]
+        return topic
 
     async def _settle(self, number: int, actor: str, action: str, reason: str | None) -> None:
         if not await self._database.fetchval("source.settle_refusal", number, actor, action, reason):

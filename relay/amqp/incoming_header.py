@@ -107,6 +107,9 @@ class MessageHeaders:
         return given or None
 
     def _add(self, name: str, value: object) -> None:
+        if len(self.kept) >= _COUNT_MAX:  # first, because a message may have 10,000 headers and more
+            self.left_out.append("limit")
+            return
         try:
             text = text_of(value)
         except RecursionError:
@@ -117,7 +120,7 @@ class MessageHeaders:
             self.left_out.append("name")
         elif name in self.kept:
             self.left_out.append("twice")
-        elif len(self.kept) >= _COUNT_MAX or self._bytes + size > _BYTES_MAX:
+        elif self._bytes + size > _BYTES_MAX:
             self.left_out.append("limit")
         else:
             self.kept[name] = text

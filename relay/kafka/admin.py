@@ -69,6 +69,12 @@ class KafkaAdmin:
                 answer = await self._ask(request)
         return {topic["topic"]: description_of(topic) for topic in answer.to_object()["topics"]}
 
+    async def names(self) -> set[str]:
+        """Return the names of all topics that we may see."""
+        with translated("listing topics"):
+            async with asyncio.timeout(self._options.request_seconds):
+                return set(await self._client.list_topics())
+
     async def limits(self, names: Collection[str]) -> Mapping[str, TopicLimits]:
         """Return the limits of topics; topics without the right to read are left out."""
         request = DescribeConfigsRequest(

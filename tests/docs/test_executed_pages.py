@@ -30,7 +30,7 @@ NOT_RUN = {
     "docs/how-to/lake-kubernetes.md": BROKER, "docs/how-to/lake-yarn.md": BROKER, "docs/how-to/layout.md": BROKER,
     "docs/how-to/leave-rabbitmq.md": PARTS, "docs/how-to/majordomo.md": HOSTS, "docs/how-to/move-jobs.md": OWN,
     "docs/how-to/pirates.md": HOSTS, "docs/how-to/production.md": OWN, "docs/how-to/publish-from-git.md": OWN,
-    "docs/how-to/push-jobs.md": OWN, "docs/how-to/receive.md": PARTS, "docs/how-to/replace-kafka-connect.md": BROKER,
+    "docs/how-to/push-jobs.md": OWN, "docs/how-to/receive.md": PARTS,
     "docs/how-to/retention.md": ONE, "docs/how-to/roles.md": OWN, "docs/how-to/sync.md": OWN,
     "docs/how-to/titanic.md": HOSTS, "docs/how-to/typescript.md": PARTS, "docs/how-to/verify-signatures.md": PARTS,
     "docs/how-to/web-pages.md": OWN, "docs/reference/audit.md": MINUTES, "docs/reference/events.md": ONE,

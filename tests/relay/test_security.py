@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import aio_pika
 import pytest
+from aiokafka import AIOKafkaProducer
+from prometheus_client import CollectorRegistry
 
-from app.assembly.sinks import amqp_options, kafka_options
+from app.assembly.sinks import amqp_options, kafka_options, kafka_source_options
 from app.checks.brokers import broker_checks
 from app.cli.consume.options import ConsumeOptions
 from app.cli.consume.session import Lost, _connection
@@ -25,11 +27,18 @@ from app.log import configure_logging
 from app.settings.settings import Settings, SettingsRefused
 from relay.amqp.sink import AmqpSink
 from relay.kafka.sink import KafkaSink
+from relay.kafka.source.metrics import KafkaSourceMetrics
+from relay.kafka.source.offsets import Position
+from relay.kafka.source.reader import PartitionOptions
+from relay.kafka.source.route import KafkaRoute
+from relay.kafka.source.service import KafkaSource
 from relay.sink import Batch, SinkUnavailable, Term
+from relay.source import SourceRecord, Taken
 from scripts.servers.secured import Identity, SecuredKafka, SecuredRabbit
 from tests.hostile.authority import Authority
-from tests.relay.kafka.kafka_topic import read_committed
+from tests.relay.kafka.kafka_topic import make_topic, read_committed
 from tests.relay.kafka.test_sink import record
+from tests.waiting import until
 
 PASSWORD = "wire-only-secret"
 KAFKA_TERM, AMQP_TERM = Term("kafka", 0, 1, 1, 0), Term("amqp", 0, 1, 1, 0)
@@ -46,6 +55,7 @@ class Fortress:
     client: Path
     foreign_ca: Path
     foreign_client: Path
+    authority: Authority
 
     def kafka_by_user(self, mechanism: str = "SCRAM-SHA-512", **more: Any) -> dict[str, Any]:
         return {
@@ -73,7 +83,8 @@ def fortress(servers_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     try:
         with ThreadPoolExecutor() as threads:
             list(threads.map(lambda server: server.start(), (kafka, rabbit)))
-        yield Fortress(kafka, rabbit, identity.ca, identity.client, Path(foreign.ca_file), foreign.chain("relay"))
+        outsider = foreign.chain("relay")
+        yield Fortress(kafka, rabbit, identity.ca, identity.client, Path(foreign.ca_file), outsider, ours)
     finally:
         kafka.discard()
         rabbit.discard()
@@ -160,6 +171,96 @@ async def test_a_kafka_that_refuses_us_names_the_setting(
             await sink.open(KAFKA_TERM)
         [check] = [check for check in await broker_checks(settings) if check.id == "kafka"]
     assert (check.level, says in check.detail, PASSWORD in check.detail) == ("refuse", True, False)
+
+
+class SourceRows:
+    """The database of a source with one partition: its offset, and the values that were taken."""
+
+    def __init__(self) -> None:
+        self.position: Position | None = None
+        self.values: list[bytes | None] = []
+
+    async def is_paused(self) -> bool:
+        return False
+
+    async def is_behind(self, events_max: int) -> bool:
+        return events_max < 0
+
+    async def known(self) -> set[int]:
+        return set()
+
+    async def begin(self, firsts: Mapping[int, int]) -> None:
+        self.position = Position(firsts[0], None, None)
+
+    async def get(self, _partition: int) -> Position | None:
+        return self.position
+
+    async def report(self, _partitions: object) -> None:
+        """Note nothing."""
+
+    async def take(self, _place: object, _from: int, to_offset: int, records: Sequence[SourceRecord]) -> Taken:
+        self.values += [record.raw.value for record in records]
+        self.position = Position(to_offset, None, None)
+        return Taken(len(records), to_offset, ["stored"] * len(records))
+
+
+@asynccontextmanager
+async def reading(settings: Settings, topic: str) -> AsyncIterator[tuple[KafkaSource, SourceRows]]:
+    rows: Any = SourceRows()
+    options, metrics = kafka_source_options(settings, secrets.token_hex(4)), KafkaSourceMetrics(CollectorRegistry())
+    route = KafkaRoute(topic, topic, "earliest")
+    source = KafkaSource(options, route, rows, rows, metrics, PartitionOptions(100, 1_000, 100))
+    async with asyncio.timeout(DEADLINE_SECONDS), asyncio.TaskGroup() as tasks:
+        tasks.create_task(source.run())
+        yield source, rows
+        source.stop()
+
+
+async def sealed(fortress: Fortress) -> str:
+    """Make a topic with one record; return its name."""
+    topic = f"topic.{secrets.token_hex(4)}"
+    await make_topic(fortress.kafka.bootstrap, topic, 1)
+    async with AIOKafkaProducer(bootstrap_servers=fortress.kafka.bootstrap) as producer:
+        await producer.send_and_wait(topic, b"sealed")
+    return topic
+
+
+async def test_a_source_reads_a_kafka_that_demands_tls_and_a_user(fortress: Fortress, tmp_path: Path) -> None:
+    """SC-20: its group is reached by the same settings."""
+    topic = await sealed(fortress)
+    async with reading(settings_of(tmp_path, fortress.kafka_by_user(kafka_sources=topic)), topic) as (_, rows):
+        await until(lambda: rows.values)
+
+    assert rows.values == [b"sealed"]
+
+
+async def test_a_source_names_our_expired_certificate_and_goes_on_once_it_is_renewed(
+    fortress: Fortress, tmp_path: Path
+) -> None:
+    """KS-22, SC-20: without a restart."""
+    topic = await sealed(fortress)
+    ours = fortress.authority.chain("relay", days=(-2, -1))
+    values = fortress.kafka_by_certificate(kafka_tls_certificate=ours, kafka_sources=topic)
+    async with reading(settings_of(tmp_path, values), topic) as (source, rows):
+        await until(lambda: source.state == "backing off")
+        before = source.last_error
+        ours.write_bytes(fortress.client.read_bytes())
+        await until(lambda: rows.values)
+
+    assert (("expired: renew HOOKWIRE_KAFKA_TLS_CERTIFICATE" in before), rows.values) == (True, [b"sealed"])
+
+
+async def test_a_source_names_the_expired_certificate_of_a_broker(fortress: Fortress, tmp_path: Path) -> None:
+    """KS-22: the handshake is all that this broker can do."""
+    context = fortress.authority.context("127.0.0.1", days=(-2, -1))
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=context)
+    port = server.sockets[0].getsockname()[1]
+    values = fortress.kafka_by_certificate(kafka_bootstrap_servers=f"127.0.0.1:{port}", kafka_sources="stock")
+    async with server, reading(settings_of(tmp_path, values), "stock") as (source, _):
+        await until(lambda: source.state == "backing off")
+        said = source.last_error
+
+    assert "a certificate of the broker has expired" in said
 
 
 async def test_the_password_is_in_no_line_of_the_log(

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import OffsetOutOfRangeError
+from aiokafka.errors import (
+    CorruptRecordException,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    UnsupportedCodecError,
+)
 
 from relay.kafka.source.incoming import digest_of
 from relay.kafka.source.offsets import Position
 
-__all__ = ["why_another"]
+__all__ = ["UNREADABLE", "reset_command", "why_another"]
 
+UNREADABLE: Final = (CorruptRecordException, NoOffsetForPartitionError, UnsupportedCodecError)
+"""Errors of a partition whose records the client cannot read."""
+_log = structlog.get_logger(__name__)
 _LOOK_SECONDS = 1.0
 
 
@@ -17,7 +28,7 @@ async def why_another(consumer: AIOKafkaConsumer, partition: TopicPartition, kno
     """Return why it is another partition, with the commands that cure it; '' if there is no sign of that.
 
     Another record at the offset of the last one that was taken is a sign, or an end below the next offset. A record
-    that compaction or retention has removed is none. The consumer's position is moved.
+    that compaction or retention has removed is none, nor is one that cannot be read. The consumer's position is moved.
     """
     end: int = (await consumer.end_offsets([partition]))[partition]
     if end < known.next_offset:
@@ -27,16 +38,27 @@ async def why_another(consumer: AIOKafkaConsumer, partition: TopicPartition, kno
     consumer.seek(partition, known.last_offset)
     try:
         found = await consumer.getmany(partition, timeout_ms=int(_LOOK_SECONDS * 1000), max_records=1)
-    except OffsetOutOfRangeError:
+    except (OffsetOutOfRangeError, UnicodeDecodeError, *UNREADABLE):
         return ""
     first = next(iter(found.get(partition, ())), None)
-    if first is None or first.offset != known.last_offset or digest_of(first) == known.last_digest:
+    if first is None or digest_of(first) == known.last_digest:
+        return ""
+    if first.offset != known.last_offset:
+        _log.info(
+            "kafka_source_record_removed", source=partition.topic, partition=partition.partition,
+            offset=known.last_offset, hint="compaction or retention has removed the record that was taken last",
+        )  # fmt: skip
         return ""
     return _cure(f"another record stands at the offset {known.last_offset}", partition, end)
 
 
+def reset_command(partition: TopicPartition) -> str:
+    """Return the command that moves a partition, without the offset at its end."""
+    return f"hookwire sources reset {partition.topic} --partition {partition.partition} --yes --offset"
+
+
 def _cure(reason: str, partition: TopicPartition, end: int) -> str:
-    command = f"hookwire sources reset {partition.topic} --partition {partition.partition} --yes --offset"
+    command = reset_command(partition)
     return (
         f"{reason}: the topic was made anew or cut. Read it from its first record by `{command} 0`, or from its end by "
         f"`{command} {end}`"

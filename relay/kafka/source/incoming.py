@@ -86,17 +86,17 @@ class KafkaRecord(Protocol):
 
 def read_record(record: KafkaRecord, body_bytes_max: int) -> SourceRecord:
     """Return the content of one record, or the reason why it can be no event."""
-    at = _moment(record.timestamp)
+    at, at_text = _moment(record.timestamp)
     raw = RawRecord(record.key, record.value, record.headers, at)
     if not record.headers:  # the usual case, and the fast one
         kept: dict[str, str] = {}
-        key, body = _add_own(kept, record, at), record.value or b""
+        key, body = _add_own(kept, record, at_text), record.value or b""
         message = SourceMessage("", record.topic, "", key, _NO_HOPS, None, kept, body)
     else:
         headers = MessageHeaders()
         given = {name.lower(): value for name, value in reversed(record.headers)}
         headers.add_publishers(record.headers, _ATTRIBUTE_PREFIXES, _is_passed_over)
-        key, body = _add_own(headers.kept, record, at), record.value or b""
+        key, body = _add_own(headers.kept, record, at_text), record.value or b""
         message = SourceMessage(
             "", record.topic, _text(given.get(_EVENT_ID)), key, headers.hops(_text(given.get(HOPS_HEADER)) or _NO_HOPS),
             headers.content_type(_text(given.get("content-type")) or None), headers.kept, body, tuple(headers.left_out),
@@ -109,23 +109,27 @@ def read_record(record: KafkaRecord, body_bytes_max: int) -> SourceRecord:
 
 def digest_of(record: KafkaRecord) -> bytes:
     """Return a hash of key, value and timestamp."""
-    digest = hashlib.sha256(b"%d\0" % record.timestamp)
-    digest.update(b"-" if record.key is None else b"%d\0%b" % (len(record.key), record.key))
-    digest.update(record.value or b"")
-    return digest.digest()[:16]
+    key, value = record.key, record.value or b""
+    named = b"-" if key is None else b"%d\0%b" % (len(key), key)
+    return hashlib.sha256(b"%d\0%b%b" % (record.timestamp, named, value)).digest()[:16]
 
 
-def _moment(milliseconds: int) -> datetime | None:
-    return _EPOCH + timedelta(milliseconds=milliseconds) if 0 <= milliseconds <= _MILLISECONDS_MAX else None
+@lru_cache(maxsize=256)
+def _moment(milliseconds: int) -> tuple[datetime | None, str]:
+    """Return a timestamp and its text; None and '' if no calendar has it. Records of a batch often share theirs."""
+    if not 0 <= milliseconds <= _MILLISECONDS_MAX:
+        return None, ""
+    at = _EPOCH + timedelta(milliseconds=milliseconds)
+    return at, format_timestamp(at)
 
 
-def _add_own(headers: dict[str, str], record: KafkaRecord, at: datetime | None) -> str | None:
+def _add_own(headers: dict[str, str], record: KafkaRecord, at_text: str) -> str | None:
     """Add where the record comes from, in place of producer's headers of these names; return the ordering key."""
     headers["x-kafka-topic"] = record.topic
     headers["x-kafka-partition"] = str(record.partition)
     headers["x-kafka-offset"] = str(record.offset)
-    if at is not None:
-        headers["x-kafka-timestamp"] = format_timestamp(at)
+    if at_text:
+        headers["x-kafka-timestamp"] = at_text
     value = record.value
     if value is not None and len(value) >= _SCHEMA_BYTES and value[0] == 0:
         headers["x-kafka-schema-id"] = str(int.from_bytes(value[1:_SCHEMA_BYTES], "big"))

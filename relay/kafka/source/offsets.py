@@ -48,7 +48,7 @@ class SourceOffsets:
         row = await self._database.fetchrow("source.offset", self._source, partition)
         return None if row is None else Position(row["next_offset"], row["last_offset"], row["last_digest"])
 
-    async def report(self, partitions: Sequence[tuple[int, int | None, str | None]]) -> None:
-        """Note for each partition its end, and why its reader does not go on."""
-        numbers, ends, troubles = ([*column] for column in zip(*partitions, strict=True))
-        await self._database.execute("source.report", self._source, self._reader, numbers, ends, troubles)
+    async def report(self, partitions: Sequence[tuple[int, int | None, float, str | None]]) -> None:
+        """Note for each partition its end, the records a second, and why its reader does not go on."""
+        columns = [[*column] for column in zip(*partitions, strict=True)]
+        await self._database.execute("source.report", self._source, self._reader, *columns)

@@ -205,7 +205,7 @@ class KafkaSource:
             return
         with suppress(DatabaseError):  # the readers tell of it
             await self._offsets.report(
-                [(r.place.partition, end, r.trouble) for r, end in zip(readers, ends, strict=True)]
+                [(r.place.partition, end, r.rate(), r.trouble) for r, end in zip(readers, ends, strict=True)]
             )
         taken = {reader.partition: reader.next_offset for reader in readers if reader.next_offset is not None}
         with suppress(KafkaError, SinkUnavailable), translated("committing"):

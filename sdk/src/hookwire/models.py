@@ -932,6 +932,8 @@ class Partition(Model):
     next_offset: int
     end_offset: int | None
     lag: int | None
+    age_seconds: float | None
+    rate: float | None
     taken: int
     last_record_at: datetime | None
     reader: str | None
@@ -1288,6 +1290,8 @@ class Source(Model):
     topic: str | None
     paused: bool
     lag: int
+    age_seconds: float | None
+    rate: float | None
     refused: int
     partitions: Sequence[Partition]
     preset: str | None

@@ -21,8 +21,8 @@ SETTINGS = {"kafka_sources": "stock?topic=stock.level", "kafka_source_servers": 
 async def arrange(hub: RunningHub) -> None:
     await hub.sql("INSERT INTO hookwire.sources (name) VALUES ('stock')")
     await hub.sql(
-        "INSERT INTO hookwire.source_offsets (source, partition, next_offset, end_offset, taken, reader)"
-        " SELECT 'stock', n, 10 * n, 10 * n + 5, 10 * n, 'hub-1' FROM generate_series(0, 1) n"
+        "INSERT INTO hookwire.source_offsets (source, partition, next_offset, end_offset, taken, reader, rate)"
+        " SELECT 'stock', n, 10 * n, 10 * n + 5, 10 * n, 'hub-1', 2.5 FROM generate_series(0, 1) n"
     )
 
 
@@ -43,13 +43,16 @@ async def test_a_source_shows_how_far_each_partition_is_taken(running_hub: RunHu
         alone = (await hub.client.get("/sources/stock")).json()
         shown = (await hub.client.get("/source-refusals/refusal_1")).json()
         missing = [(await hub.client.get(f"/sources/{name}")).status_code for name in ("other", "refusals/refusal_9")]
+        await hub.sql("UPDATE hookwire.source_offsets SET last_record_at = now() - interval '1 h' WHERE partition = 1")
+        old = (await hub.client.get("/sources/stock")).json()["age_seconds"]
 
     assert (alone, shown["value"], missing) == (found, "x", [404, 404])
     parts = [(one["partition"], one["next_offset"], one["lag"], one["reader"]) for one in found.pop("partitions")]
     assert parts == [(0, 0, 5, "hub-1"), (1, 10, 5, "hub-1")]
+    assert (found.pop("age_seconds"), old >= 3600) == (None, True)
     of_doors = dict.fromkeys(("preset", "accepted_at", "refused_at"))
     known = {"source": "stock", "kind": "kafka", "topic": "stock.level", "paused": False, "lag": 10, "refused": 1}
-    assert found == known | of_doors
+    assert found == known | of_doors | {"rate": 5.0}
 
 
 @pytest.mark.parametrize(

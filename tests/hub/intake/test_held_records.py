@@ -37,7 +37,7 @@ async def take(harness: Harness, records: Sequence[SourceRecord], *, intake: Rec
 
 
 def refusals(harness: Harness, body_bytes_max: int = 1_000) -> Refusals:
-    return Refusals(harness.database, "aaaaaaaa", {"stock": "t"}, body_bytes_max)
+    return Refusals(harness.database, "aaaaaaaa", {"stock": "t"}.get, body_bytes_max)
 
 
 async def kept(harness: Harness) -> list[tuple[int, str, int]]:

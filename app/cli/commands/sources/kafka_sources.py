@@ -29,7 +29,7 @@ Limit = Annotated[int, typer.Option("--limit", min=1, help="The largest number o
 Partition = Annotated[int | None, typer.Option("--partition", min=0, help="This partition alone; default: each.")]
 Offset = Annotated[int | None, typer.Option("--offset", min=0, help="The next offset; default: the end.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Make the moves. Without it they are only printed.")]
-_HEADS: Final = ("Source", "Topic", "Partition", "Next", "Lag", "Refused", "State")
+_HEADS: Final = ("Source", "Topic", "Partition", "Next", "Lag", "Age", "Rate", "Refused", "State")
 _REFUSAL_HEADS: Final = ("Refusal", "Place", "Key", "Bytes", "Refused", "Reason")
 
 
@@ -142,12 +142,14 @@ def _row(row: tuple[dict[str, Any], dict[str, Any] | None]) -> tuple[str, ...]:
         last = one["accepted_at"]
         seen = f"last {shown_moment(last)}" if last else "no webhook yet"
         state = f"{one['preset']}, {seen}" if one["preset"] else "ok"
-        return (one["source"], one["topic"] or "?", "", "", "", str(one["refused"]), state)
+        return (one["source"], one["topic"] or "?", "", "", "", "", "", str(one["refused"]), state)
     lag = "?" if part["lag"] is None else str(part["lag"])
+    age = "?" if part["age_seconds"] is None else f"{part['age_seconds']:.0f} s"
+    rate = "?" if part["rate"] is None else f"{part['rate']:.0f}/s"
     state = "paused" if one["paused"] else part["trouble"] or "ok"
     return (
-        one["source"], one["topic"] or "?", str(part["partition"]), str(part["next_offset"]), lag, str(one["refused"]),
-        state,
+        one["source"], one["topic"] or "?", str(part["partition"]), str(part["next_offset"]), lag, age, rate,
+        str(one["refused"]), state,
     )  # fmt: skip
 
 

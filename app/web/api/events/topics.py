@@ -27,6 +27,7 @@ from egress.url import UrlRefused, parse_target
 from event.identity import format_event_id
 from event.topic import TopicError, is_reserved, validate_topic
 from relay.amqp.name import EXCHANGE_NAME_PATTERN
+from relay.kafka.source.route import route_for
 from webhooks.message import link_header
 
 __all__ = ["router"]
@@ -235,7 +236,7 @@ def _check_kafka_loop(name: str, body: TopicSettings, context: Context) -> None:
     """Refuse to publish to a Kafka topic that a source reads."""
     settings = context.settings
     target = body.kafka_topic or settings.kafka_topic_prefix + name
-    if "kafka" in (body.sinks or ()) and any(route.source == target for route in settings.kafka_routes_of_sink()):
+    if "kafka" in (body.sinks or ()) and route_for(settings.kafka_routes_of_sink(), target) is not None:
         detail = f"HOOKWIRE_KAFKA_SOURCES reads the Kafka topic {target}: each event would come back."
         raise Problem("invalid-parameter", detail, parameter="kafka_topic")
 

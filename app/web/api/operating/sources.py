@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -23,6 +23,7 @@ from db.errors import Refused
 from db.pool import Row
 from event.identity import format_event_id
 from hub.intake.refusals import KeyIsHeld, NoRefusal, NoSource, RefusalOutcome, Refusals
+from relay.kafka.source.route import route_for
 from relay.source import IntakeRefused
 
 __all__ = ["router"]
@@ -39,12 +40,12 @@ _VERB = refusals(
     "not-found", "invalid-parameter", "malformed-json", "unsupported-media-type", "body-too-large", "outcome-unknown"
 )
 _PARTITION: dict[str, Any] = {
-    "partition": 0, "next_offset": 4711, "end_offset": 4720, "lag": 9, "taken": 4711,
-    "last_record_at": "2026-01-15T09:31:07Z", "reader": "hub-1-7", "trouble": None,
+    "partition": 0, "next_offset": 4711, "end_offset": 4720, "lag": 9, "age_seconds": 0.4, "rate": 180.5,
+    "taken": 4711, "last_record_at": "2026-01-15T09:31:07Z", "reader": "hub-1-7", "trouble": None,
 }  # fmt: skip
 _SOURCE: dict[str, Any] = {
-    "source": "stock", "kind": "kafka", "topic": "stock.level", "paused": False, "lag": 9, "refused": 0,
-    "partitions": [_PARTITION], "preset": None, "accepted_at": None, "refused_at": None,
+    "source": "stock", "kind": "kafka", "topic": "stock.level", "paused": False, "lag": 9, "age_seconds": 0.4,
+    "rate": 180.5, "refused": 0, "partitions": [_PARTITION], "preset": None, "accepted_at": None, "refused_at": None,
 }  # fmt: skip
 _MOVE: dict[str, Any] = {"partition": 0, "next_offset": 4711, "to_offset": 4000}
 _REFUSAL: dict[str, Any] = {
@@ -64,6 +65,12 @@ class PartitionOut(BaseModel):
     next_offset: int = Field(description="The first offset that is not taken.")
     end_offset: int | None = Field(description="The end of the partition, as its reader has seen it last.")
     lag: int | None
+    age_seconds: float | None = Field(
+        description="Age of the record that was taken last, while there is a lag; 0 without a lag, null if unknown."
+    )
+    rate: float | None = Field(
+        description="Records a second in the seconds before its reader's last report; null if it was never read."
+    )
     taken: int = Field(description="Number of records that were taken, with those that were refused.")
     last_record_at: datetime | None
     reader: str | None = Field(description="The process that has read it last.")
@@ -80,6 +87,8 @@ class SourceOut(BaseModel):
     topic: str | None = Field(description="The topic of its events; null if the settings of this process lack it.")
     paused: bool
     lag: int
+    age_seconds: float | None = Field(description="Of a Kafka topic: the largest of its partitions.")
+    rate: float | None = Field(description="Of a Kafka topic: the sum of its partitions.")
     refused: int = Field(
         description="Number of refused records that are kept, counted up to 10,000; of an inbound source always 0."
     )
@@ -353,22 +362,23 @@ def _of_door(row: Row) -> SourceOut:
     template = json.loads(row["settings"]).get("topic") or "{source}.{type}"
     return SourceOut(
         source=row["name"], kind="webhooks", topic=template.replace("{source}", row["name"]), paused=False, lag=0,
-        refused=0, partitions=[], preset=row["preset"], accepted_at=row["accepted_at"], refused_at=row["refused_at"],
+        age_seconds=None, rate=None, refused=0, partitions=[], preset=row["preset"], accepted_at=row["accepted_at"],
+        refused_at=row["refused_at"],
     )  # fmt: skip
 
 
 async def _sources(context: Context) -> list[SourceOut]:
-    topics = _topics(context)
+    topic_of = _topic_of(context)
     found: dict[str, list[Row]] = {}
     for row in await context.database.fetch("source.list", _PARTITIONS_MAX):
         found.setdefault(row["source"], []).append(row)
-    return [_source(name, topics.get(name), of) for name, of in sorted(found.items())]
+    return [_source(name, topic_of(name), of) for name, of in sorted(found.items())]
 
 
 def _kept(context: Context) -> Refusals:
     settings = context.settings
     queues = {route.queue: route for route in map(route_of, settings.amqp_sources)}
-    return Refusals(context.database, context.incarnation, _topics(context), settings.event_bytes_max, queues)
+    return Refusals(context.database, context.incarnation, _topic_of(context), settings.event_bytes_max, queues)
 
 
 async def _pause(source: str, body: Reason, request: Request, context: Context, *, paused: bool) -> PausedOut:
@@ -377,8 +387,15 @@ async def _pause(source: str, body: Reason, request: Request, context: Context, 
     return PausedOut(source=source, paused=paused)
 
 
-def _topics(context: Context) -> dict[str, str]:
-    return {route.source: route.topic for route in context.settings.kafka_routes()}
+def _topic_of(context: Context) -> Callable[[str], str | None]:
+    """Return a function that tells the topic of a source by the settings of this process; None if they lack it."""
+    routes = context.settings.kafka_routes()
+
+    def topic_of(name: str) -> str | None:
+        route = route_for(routes, name)
+        return None if route is None else route.topic
+
+    return topic_of
 
 
 def _still(detail: str) -> Problem:
@@ -405,17 +422,29 @@ def _number(refusal: str) -> int:
 
 def _source(name: str, topic: str | None, rows: Sequence[Row]) -> SourceOut:
     partitions = [
-        PartitionOut.model_validate({**row, "lag": _lag(row)}) for row in rows if row["partition"] is not None
+        PartitionOut.model_validate({**row, "lag": _lag(row), "age_seconds": _age(row)})
+        for row in rows
+        if row["partition"] is not None
     ]
+    ages = [one.age_seconds for one in partitions if one.age_seconds is not None]
+    rates = [one.rate for one in partitions if one.rate is not None]
     return SourceOut(
         source=name, kind="kafka", topic=topic, paused=rows[0]["is_paused"],
-        lag=sum(one.lag or 0 for one in partitions), refused=rows[0]["refused"], partitions=partitions,
+        lag=sum(one.lag or 0 for one in partitions), age_seconds=max(ages, default=None),
+        rate=round(sum(rates), 1) if rates else None, refused=rows[0]["refused"], partitions=partitions,
         preset=None, accepted_at=None, refused_at=None,
     )  # fmt: skip
 
 
 def _lag(row: Row) -> int | None:
     return None if row["end_offset"] is None else max(row["end_offset"] - row["next_offset"], 0)
+
+
+def _age(row: Row) -> float | None:
+    """Return the age of the record that was taken last; 0 if no record waits."""
+    if _lag(row) == 0:
+        return 0.0
+    return None if row["age_seconds"] is None else round(row["age_seconds"], 1)
 
 
 def _refusal(row: Row) -> dict[str, Any]:

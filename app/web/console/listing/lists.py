@@ -241,7 +241,8 @@ _ALL: Final[Sequence[ListView]] = (
         "sources", "/sources",
         (
             Column("Source", _source_link), text("Kind", "kind"), coded("Topic", "topic"), text("#Lag", "lag"),
-            text("#Refused", "refused"), Column("State", _source_state),
+            text("#Age, s", "age_seconds"), text("#Rate, 1/s", "rate"), text("#Refused", "refused"),
+            Column("State", _source_state),
         ),
         "by name", "hookwire sources list", empty="No Kafka topic was ever read, and there is no door for webhooks.",
     ),

@@ -1,0 +1,123 @@
+"""KafkaPattern: reads each Kafka topic whose name fits a pattern, by a source of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from event.topic import TopicError, is_reserved, validate_topic
+from relay.kafka.admin import KafkaAdmin
+from relay.kafka.options import KafkaOptions
+from relay.kafka.source.route import KafkaRoute, route_for
+from relay.kafka.source.service import KafkaSource
+from relay.sink import SinkUnavailable
+from runtime.cancellation import TaskGroup
+from runtime.pause import pause
+from runtime.trouble import Trouble
+
+__all__ = ["KafkaPattern"]
+
+_log = structlog.get_logger(__name__)
+_LOOK_SECONDS = 10.0
+_TOPICS_MAX = 100
+
+
+class KafkaPattern:
+    """A named service that looks for Kafka topics every ten seconds. ``routes`` are all sources of this process: a
+    topic is read by one of them.
+
+    It reads at most 100 topics. A topic that appears while it runs is read from its first record.
+    """
+
+    def __init__(
+        self, options: KafkaOptions, route: KafkaRoute, routes: Sequence[KafkaRoute],
+        make_source: Callable[[KafkaRoute], KafkaSource],
+    ) -> None:  # fmt: skip
+        self.name = f"kafka source {route.source}"
+        self.source = route.source
+        self._options = options
+        self._route = route
+        self._routes = routes
+        self._make_source = make_source
+        self._reading: dict[str, KafkaSource] = {}
+        self._passed_over: set[str] = set()
+        self._has_looked = False
+        self._stopping = asyncio.Event()
+        self._trouble = Trouble("kafka_source_waits", "kafka_source_goes_on")
+
+    @property
+    def sources(self) -> Sequence[KafkaSource]:
+        """Return the sources of the topics that were found."""
+        return list(self._reading.values())
+
+    @property
+    def state(self) -> str:
+        """Return the state in one word or two: connecting, reading, backing off, stopped."""
+        if self._stopping.is_set():
+            return "stopped"
+        if self._trouble.lasts:
+            return "backing off"
+        return "reading" if self._has_looked else "connecting"
+
+    @property
+    def last_error(self) -> str:
+        """Return the last error, in one line."""
+        return self._trouble.last_error
+
+    def stop(self) -> None:
+        """Fetch no more. Records in hand are still taken."""
+        self._stopping.set()
+        for source in self._reading.values():
+            source.stop()
+
+    async def run(self) -> None:
+        """Look for topics, and read them, until stopped."""
+        async with TaskGroup() as tasks:
+            while not self._stopping.is_set():
+                try:
+                    self._follow(await self._names(), tasks)
+                except SinkUnavailable as error:
+                    self._trouble.tell(error, source=self.source)
+                else:
+                    self._trouble.over(source=self.source)
+                await pause(self._stopping, _LOOK_SECONDS)
+
+    async def _names(self) -> set[str]:
+        admin = KafkaAdmin(self._options)
+        try:
+            await admin.start()
+            return await admin.names() - {self._options.progress_topic}
+        finally:
+            await admin.close()
+
+    def _follow(self, names: set[str], tasks: asyncio.TaskGroup) -> None:
+        """Begin to read new topics, and leave those that are gone."""
+        for gone in self._reading.keys() - names:
+            _log.warning(
+                "kafka_source_gone", source=self.source, kafka_topic=gone,
+                hint="the topic was deleted, or its user may no longer describe it",
+            )  # fmt: skip
+            self._reading.pop(gone).stop()
+        for name in sorted(names - self._reading.keys() - self._passed_over):
+            route = route_for(self._routes, name)
+            if self._stopping.is_set() or route is None or self._route.of(name) != route:
+                continue
+            if why := self._why_not(route):
+                self._passed_over.add(name)
+                _log.warning("kafka_source_passed_over", source=self.source, kafka_topic=name, reason=why)
+                continue
+            source = self._make_source(dataclasses.replace(route, start="earliest") if self._has_looked else route)
+            self._reading[name] = source
+            tasks.create_task(source.run(), name=source.name)
+        self._has_looked = True
+
+    def _why_not(self, route: KafkaRoute) -> str:
+        if len(self._reading) >= _TOPICS_MAX:
+            return f"{_TOPICS_MAX} topics fit already: use several patterns, or patterns that fit fewer"
+        try:
+            return f"the topic {route.topic} is the hub's own" if is_reserved(validate_topic(route.topic)) else ""
+        except TopicError as error:
+            return str(error)
