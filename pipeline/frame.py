@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
     DataType,
     DateType,
     DecimalType,
@@ -25,6 +26,7 @@ __all__ = ["arrow_schema", "frame_of", "struct_of"]
 
 _ARROW: Final[dict[type[DataType], pa.DataType]] = {
     BinaryType: pa.binary(),
+    BooleanType: pa.bool_(),
     DateType: pa.date32(),
     DoubleType: pa.float64(),
     IntegerType: pa.int32(),

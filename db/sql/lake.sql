@@ -38,7 +38,7 @@ ORDER BY e.id LIMIT $7;
 -- name: recount
 -- Compare the ledger's counts of closed hours from $1 until $2 with the stored events. Return up to $3 cells that
 -- differ, for topics that keep their events for that long. If a single event makes the difference, the checksums name
--- it. An erased event counts with the hash of its former contents, as long as it is empty.
+-- it. An erased event counts with the hash of its former contents, as long as it is empty. $4 is the prefix of Kafka's topics.
 WITH cell AS MATERIALIZED (
     SELECT l.tenant, l.topic, l.hour, l.bucket, l.owed_count, l.owed_sum, l.owed_min, l.owed_max,
            CASE WHEN l.content_count = l.owed_count THEN l.owed_content END AS owed_content
@@ -59,12 +59,13 @@ WITH cell AS MATERIALIZED (
            hookwire.ledger_sum(coalesce(c.owed_sum, 0) - coalesce(p.sum, 0)) AS difference, c.owed_content <> p.content AS is_rewritten
     FROM cell c FULL JOIN present p USING (tenant, topic, hour, bucket)
 ), differing AS (
-    SELECT s.* FROM side s LEFT JOIN hookwire.topics t ON t.tenant = s.tenant AND t.name = s.topic
+    SELECT s.*, t.kafka_topic FROM side s LEFT JOIN hookwire.topics t ON t.tenant = s.tenant AND t.name = s.topic
     WHERE (s.missing <> 0 OR s.difference <> 0 OR s.is_rewritten)
       AND (coalesce(t.retention_days, 0) = 0 OR s.hour > now() - make_interval(days => t.retention_days))
     ORDER BY s.hour, s.topic, s.bucket LIMIT $3
 )
-SELECT d.topic, d.hour, CASE WHEN d.missing > 0 THEN 'deleted' WHEN d.missing < 0 THEN 'inserted'
+SELECT d.tenant, d.topic, d.hour, d.bucket::bigint AS bucket, coalesce(d.kafka_topic, $4 || d.topic) AS kafka_topic,
+       CASE WHEN d.missing > 0 THEN 'deleted' WHEN d.missing < 0 THEN 'inserted'
                              WHEN d.difference = 0 THEN 'rewritten' ELSE 'exchanged' END AS fault,
        greatest(1, abs(d.missing)) AS count,
        CASE d.missing
@@ -75,6 +76,67 @@ SELECT d.topic, d.hour, CASE WHEN d.missing > 0 THEN 'deleted' WHEN d.missing < 
                            AND e.accepted_at >= d.hour AND e.accepted_at < d.hour + interval '1 hour' AND e.id & 3 = d.bucket
                            AND hookwire.ledger_sum(-hookwire.ledger_hash(e.id)::numeric) = d.difference LIMIT 1) END AS id
 FROM differing d;
+
+-- name: cell_events
+-- Return up to $6 events of the tenant $1 and the topic $2, the hour $3 and the bucket $4, above the id $5: their contents'
+-- hash, and whether they are owed to Kafka and do not wait. An erased event has the hash of its former contents.
+SELECT e.id, lpad(to_hex(CASE WHEN e.erased_at IS NOT NULL AND e.payload = '' AND e.headers = '{}'
+                               THEN (SELECT x.content FROM hookwire.erased_events x WHERE x.event_id = e.id)
+                               ELSE hookwire.content_hash(e.id, e.accepted_at, e.ordered, e.key, e.content_type, e.headers, e.payload) END), 16, '0') AS digest,
+       'kafka' = ANY (e.sinks)
+       AND NOT EXISTS (SELECT FROM hookwire.outbox o, generate_series(0, 63) AS g(shard)
+                       WHERE o.sink = 'kafka' AND o.shard = g.shard AND o.id = e.id)
+       AND NOT EXISTS (SELECT FROM hookwire.held h WHERE h.sink = 'kafka' AND h.id = e.id)
+       AND NOT EXISTS (SELECT FROM hookwire.relay_dead_letters d WHERE d.sink = 'kafka' AND d.event_id = e.id) AS is_sent
+FROM hookwire.events e
+WHERE e.tenant = $1 AND e.topic = $2 AND e.accepted_at >= $3 AND e.accepted_at < $3::timestamptz + interval '1 hour'
+  AND e.id & 3 = $4 AND e.id > $5
+ORDER BY e.id LIMIT $6;
+
+-- name: missing_events
+-- Return those of the ids $1 of which there is no event.
+SELECT i.id FROM unnest($1::bigint[]) AS i(id)
+WHERE NOT EXISTS (SELECT FROM hookwire.events e WHERE e.id BETWEEN i.id AND i.id)
+ORDER BY i.id;
+
+-- name: uncounted
+-- Return up to $3 cells of closed hours from $1 until $2 whose events are there and whose row of the ledger is not. $4 is the
+-- prefix of Kafka's topics.
+WITH closed AS (
+    SELECT date_trunc('hour', c.since_at, 'UTC') AS after, c.through_at - interval '65 minutes' AS upto, c.through_id FROM hookwire.ledger_cursor c
+), present AS MATERIALIZED (
+    SELECT s.sink, e.tenant, e.topic, date_trunc('hour', e.accepted_at, 'UTC') AS hour, (e.id & 3)::smallint AS bucket, count(*) AS count,
+           min(e.id) AS low, max(e.id) AS high
+    FROM closed c
+    JOIN hookwire.events e ON e.accepted_at >= $1 AND e.accepted_at < $2 AND e.id <= c.through_id
+         AND e.id >= (SELECT min(l.owed_min) FROM hookwire.ledger l WHERE l.hour >= $1)
+    CROSS JOIN LATERAL unnest(e.sinks) AS s(sink)
+    WHERE date_trunc('hour', e.accepted_at, 'UTC') > c.after AND date_trunc('hour', e.accepted_at, 'UTC') <= c.upto
+    GROUP BY 1, 2, 3, 4, 5
+)
+SELECT p.sink, p.topic, p.hour, p.bucket::bigint AS bucket, p.count, p.low, p.high, coalesce(t.kafka_topic, $4 || p.topic) AS kafka_topic
+FROM present p LEFT JOIN hookwire.topics t ON t.tenant = p.tenant AND t.name = p.topic
+WHERE NOT EXISTS (SELECT FROM hookwire.ledger l WHERE l.hour = p.hour AND l.sink = p.sink AND l.tenant = p.tenant
+                  AND l.topic = p.topic AND l.bucket = p.bucket)
+  AND EXISTS (SELECT FROM hookwire.ledger l WHERE l.hour = p.hour AND l.sink = '' AND l.tenant = p.tenant
+              AND l.topic = p.topic AND l.bucket = p.bucket)
+ORDER BY p.hour, p.topic, p.sink, p.bucket LIMIT $3;
+
+-- name: contradictory
+-- Find attempts at events of the hour $1, ids $2 to $3, whose status does not mean what the attempt says it meant. Return up
+-- to $4 ids of each topic and subscription.
+SELECT e.topic, coalesce(s.public_id, a.subscription_id::text) AS subscription, count(*) AS count,
+       (array_agg(DISTINCT e.id ORDER BY e.id))[1:$4] AS ids
+FROM hookwire.events e
+JOIN hookwire.attempts a ON a.event_id = e.id AND a.status IS NOT NULL
+     AND a.outcome IN ('delivered', 'redirect', 'gone', 'throttled', 'client_error', 'server_error')
+     AND (a.outcome <> CASE WHEN a.status BETWEEN 200 AND 299 THEN 'delivered' WHEN a.status BETWEEN 300 AND 399 THEN 'redirect'
+                            WHEN a.status = 410 THEN 'gone' WHEN a.status IN (429, 502, 504) THEN 'throttled'
+                            WHEN a.status < 500 THEN 'client_error' ELSE 'server_error' END
+          OR (a.decision = 'delivered' AND a.outcome <> 'delivered'))
+LEFT JOIN hookwire.subscriptions s ON s.id = a.subscription_id
+WHERE e.id BETWEEN $2 AND $3 AND e.accepted_at >= $1 AND e.accepted_at < $1::timestamptz + interval '1 hour'
+GROUP BY 1, 2 ORDER BY 1, 2;
 
 -- name: attempts
 -- Count the attempts at webhooks by the hour in which they began, with percentiles of their duration.

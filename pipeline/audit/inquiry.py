@@ -1,4 +1,4 @@
-"""Inquiry: compares all cells at once, then id by id where cells differ or a lane is suspect (PL-A04).
+"""Inquiry: compares all cells at once, then id by id where cells differ or a lane is suspect.
 
 The caller reads the ledger, calls :func:`compare_cells`, reads the accepted ids of unequal cells, and calls
 :func:`inquire` with them.
@@ -73,8 +73,9 @@ class Cell:
 class Finding:
     """A fault with its Kafka topic, hour, count and some of the event ids.
 
-    ``fault`` is lost, phantom, altered, misplaced, duplicated, reordered, stale term, late, unaccounted or unexplained.
-    An unexplained cell differs although its events agree. repeated (a duplicate that the sink's mode allows) and
+    ``fault`` is lost, phantom, altered, misplaced, duplicated, reordered, stale term, late, unaccounted, contradictory,
+    deleted, inserted, rewritten, exchanged, uncounted, miscounted or unexplained. An unexplained cell differs although
+    its events agree. repeated (a duplicate that the sink's mode allows) and
     malformed (published that way) are not findings. For a fault on the way to a webhook, ``topic`` is the hub's topic
     and ``subscription`` is set.
     """
@@ -140,9 +141,10 @@ def inquire(
 def unexplained(
     asked: Sequence[Cell], findings: Sequence[Finding], awaited: Collection[tuple[str, datetime, int]]
 ) -> list[Finding]:
-    """Return the cells that differ although none of their events has a fault (PL-A09), so that no difference is hidden.
+    """Return the cells that differ although none of their events has a fault, so that no difference is hidden.
 
-    ``awaited``: the topic, hour and quarter of events that are missing in Kafka for a known reason.
+    If ids, number and each event agree, the ledger's sum of contents is wrong: ``miscounted``. ``awaited``: the topic,
+    hour and quarter of events that are missing in Kafka for a known reason.
     """
     named = {(found.topic, found.hour) for found in findings if found.fault in _COUNTED}
     silent = [
@@ -150,7 +152,12 @@ def unexplained(
         if cell.differs and (cell.topic, cell.hour) not in named
         and (cell.topic, cell.hour, cell.bucket) not in awaited
     ]  # fmt: skip
-    return [Finding("unexplained", cell.topic, cell.hour, max(1, abs(cell.owed - cell.records)), []) for cell in silent]
+    return [
+        Finding("miscounted", cell.topic, cell.hour, 1, [f"the ledger's row of sink kafka, bucket {cell.bucket}"])
+        if cell.is_equal
+        else Finding("unexplained", cell.topic, cell.hour, max(1, abs(cell.owed - cell.records)), [])
+        for cell in silent
+    ]
 
 
 def in_question(compared: Sequence[Cell], *, contents: bool = False) -> list[Cell]:

@@ -15,6 +15,7 @@ from pipeline.audit.cell import LEDGER
 from pipeline.audit.evidence import BUCKETS, evidence, ghosts
 from pipeline.audit.inquiry import Cell, Finding, compare_cells, count_suspects, inquire, unexplained
 from pipeline.audit.seen import differences_seen
+from pipeline.audit.side import CellName, HubEvent, Sides, sides_of
 from pipeline.audit.verdict import ACCEPTED
 from pipeline.bronze import to_bronze
 from pipeline.erasure import erased_table
@@ -57,6 +58,7 @@ class LakeAudit:
         late_seconds: float | None = None,
     ) -> None:  # fmt: skip
         self._spark = spark
+        self._incarnation = incarnation
         table, erased = bronze(lake), erased_table(lake)
         self.snapshot = table.snapshot()
         self._evidence = partial(evidence, incarnation=incarnation, late_seconds=late_seconds)
@@ -121,6 +123,10 @@ class LakeAudit:
             row["id"]
             for row in self._records.where(~F.col("is_erased")).join(wanted, "id").select("id").distinct().collect()
         )
+
+    def sides(self, places: Sequence[CellName], events: Sequence[HubEvent]) -> dict[CellName, Sides]:
+        """Return what database and lake have differently in these cells, of any hour; ``events`` are all of theirs."""
+        return sides_of(self._spark, self._table, self.snapshot, self._incarnation, places, events)
 
     def inquire(
         self, accepted: Sequence[Accepted], asked: Sequence[Cell], *, repeats_are_legal: bool, examples_max: int,

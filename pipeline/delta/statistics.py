@@ -10,11 +10,27 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 import pyarrow.parquet as pq
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    DateType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+)
 
-__all__ = ["NUMBER", "event_numbers", "wrong_statistics"]
+__all__ = ["NUMBER", "event_numbers", "other_type", "wrong_statistics"]
 
 NUMBER: Final = "event_number"
 
+_PHYSICAL: Final[Mapping[type[DataType], tuple[str, ...]]] = {
+    BinaryType: ("BYTE_ARRAY",), DateType: ("INT32",), DoubleType: ("DOUBLE",), IntegerType: ("INT32",),
+    LongType: ("INT64",), StringType: ("BYTE_ARRAY",), TimestampType: ("INT64", "INT96"),
+}  # fmt: skip
+"""Parquet's own names of the types that a column may have."""
 _MILLISECOND: Final = timedelta(milliseconds=1)
 """The protocol lets the log leave out finer parts of a time."""
 
@@ -36,6 +52,20 @@ def wrong_statistics(said: Mapping[str, Any], metadata: pq.FileMetaData) -> str 
             named = said.get(f"{bound}.{column}")
             if named is not None and real is not None and not _agree(named, real, is_low=is_low):
                 return f"the log says {bound} {named} of {column}, and it is {real}"
+    return None
+
+
+def other_type(metadata: pq.FileMetaData, schema: StructType) -> str | None:
+    """Return the first column of a file whose type is not that of the table; None if there is none.
+
+    Columns that are nested, or of other tools, are not compared.
+    """
+    wanted = {field.name: _PHYSICAL.get(type(field.dataType), ()) for field in schema.fields}
+    for place in range(metadata.num_columns):
+        column = metadata.schema.column(place)
+        types = wanted.get(column.path, ())
+        if types and column.physical_type not in types:
+            return f"the column {column.path} has the type {column.physical_type}, and should have {types[0]}"
     return None
 
 

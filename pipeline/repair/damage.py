@@ -1,4 +1,4 @@
-"""Damage: files of a table that cannot be read, or of which the log says something wrong (FP-06, GP-03).
+"""Damage: files of a table that cannot be read, or of which the log says something wrong.
 
 The records of a file that cannot be read are in no other file of the lake. It is moved to ``<lake>/quarantine/``, and a
 commit removes it from the table. The table ``quarantined`` gets a row for each file, and the audit names the events
@@ -18,7 +18,7 @@ from pyarrow import ArrowException
 
 from pipeline.delta.foreign import ForeignCommit
 from pipeline.delta.snapshot import BATCH, Change, DataFile, Snapshot, State, folder_values
-from pipeline.delta.statistics import wrong_statistics
+from pipeline.delta.statistics import other_type, wrong_statistics
 from pipeline.frame import struct_of
 from pipeline.lake import Table
 from pipeline.repair.words import statistics
@@ -36,12 +36,14 @@ QUARANTINED: Final = (
 class Damage:
     """A file of the table, and its fault.
 
-    ``is_lost``: its records cannot be read, or are not those that were written.
+    ``is_lost``: its records cannot be read, or are not those that were written. ``is_unreadable``: a column has another
+    type, so that no job can read the table.
     """
 
     file: DataFile
     reason: str
     is_lost: bool = True
+    is_unreadable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,8 @@ def _damage(
         return Damage(file, has_size if size != file.bytes else str(metadata))
     if metadata.num_rows != file.rows:
         return Damage(file, f"it has {metadata.num_rows} rows and should have {file.rows}")
+    if (other := other_type(metadata, table.schema)) is not None:
+        return Damage(file, other, is_lost=False, is_unreadable=True)
     reason = _other_folder(file) or wrong_statistics(said, metadata)
     return None if reason is None else Damage(file, reason, is_lost=False)
 

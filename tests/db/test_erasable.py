@@ -94,6 +94,8 @@ ELSEWHERE = {
             "incident_failures",
             "lake_backlog",
             "lake_batches",
+            "lake_bounds",
+            "lake_marks",
             "lake_metrics",
             "lake_proofs",
             "lake_slo",
@@ -170,6 +172,8 @@ job_schedules: cron job missed name tenant zone
 kept_answers: body caller fingerprint headers key path tenant
 lake_backlog: subscription tenant topic
 lake_batches: batch job
+lake_bounds: lake topic
+lake_marks: commit_id digest lake table_name
 lake_metrics: subscription tenant topic
 lake_proofs: digest lake topic
 lake_slo: subscription tenant

@@ -126,6 +126,8 @@ async def test_every_table_of_users_data_carries_the_tenant(database_url: str) -
         "job_rates",
         "job_requests",
         "lake_batches",
+        "lake_bounds",
+        "lake_marks",
         "lake_proofs",
         "layouts",
         "ledger_cursor",

@@ -7,10 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
 from app.cli.failure import CommandFailed
+from pipeline.audit.seen import differences_seen
 from pipeline.delta.snapshot import Change
 from pipeline.lake import LakeDamaged, bronze
 from pipeline.storage import LakeStorage
@@ -78,6 +81,22 @@ def test_a_wrong_word_of_the_log_is_named_and_the_records_stay(lake: LakeStorage
     [damage] = found["damaged"]
     assert (code, damage["lost"], reason in damage["reason"]) == (1, False, True), damage
     assert (len(table.snapshot().files), lake.files("quarantine")) == (2, {})
+
+
+def test_a_column_of_another_type_is_named_with_its_file(lake: LakeStorage) -> None:
+    """GP-04: Spark's own words named neither."""
+    table = table_of(lake, 2)
+    [file] = table.snapshot().files
+    path = Path(lake.uri.removeprefix("file://")) / "bronze" / file.path
+    rows = pq.ParquetFile(path).read()
+    place = rows.schema.get_field_index("sequence")
+    pq.write_table(rows.set_column(place, "sequence", rows["sequence"].cast(pa.string())), path)
+    edit(lake, 1, put("size", path.stat().st_size))
+    code, found = pipeline(lake, "check")
+    reason = "the column sequence has the type BYTE_ARRAY, and should have INT64"
+    assert (code, [(one["reason"], one["lost"]) for one in found["damaged"]]) == (1, [(reason, False)])
+    with pytest.raises(LakeDamaged, match=f"bronze/{file.path}: {reason}"):
+        differences_seen(lake, table, table.snapshot(), 10)
 
 
 def test_a_deletion_vector_without_its_feature_is_refused(lake: LakeStorage) -> None:

@@ -215,7 +215,9 @@ def test_an_event_that_was_deleted_inserted_or_rewritten_by_hand_is_named(
     code, report = audit(lake_uri)
     found = sorted((found["fault"], found["count"], found["examples"]) for found in report["findings"])
     inserted = gone.event_id.rpartition("_")[0] + f"_{new}"
-    assert (code, found) == (1, [("deleted", 1, [gone.event_id]), ("inserted", 1, [inserted]), ("rewritten", 1, [])])
+    assert (code, found) == (
+        1, [("deleted", 1, [gone.event_id]), ("inserted", 1, [inserted]), ("rewritten", 1, [rewritten.event_id])],
+    )  # fmt: skip
 
 
 CONTENTS = """

@@ -97,6 +97,7 @@ def archive(
 def _archive(
     settings: Settings, place: LakeStorage, options: ArchiveOptions, follow: float | None, metrics: ArchiveMetrics
 ) -> Archived:
+    from app.cli.pipeline.marks import marked
     from app.cli.pipeline.options import kafka_of
     from app.cli.stop import Stop
     from pipeline.archive import Archived, archive
@@ -106,7 +107,7 @@ def _archive(
     kafka = kafka_of(settings)
     inputs = {"kafka": kafka.bootstrap_servers, "source": kafka.source, "topics": options.topics or "all"}
     done = Archived()
-    with recorded_run(place, "archive", inputs) as run:
+    with marked(settings, place, [bronze(place)]) as marks, recorded_run(place, "archive", inputs) as run:
         with Stop() as stop:
 
             def spark() -> Any:
@@ -126,6 +127,7 @@ def _archive(
                 metrics.write(done)
                 if follow is None:
                     break
+                marks.store()
                 stop.wait(follow)
         run.counts = _as_json(done)
         run.state = "findings" if done.findings else "done"

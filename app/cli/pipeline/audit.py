@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,20 +14,23 @@ import typer
 
 from app.cli.entry import Config, Json, run, say, settings_from
 from app.cli.failure import CommandFailed
+from app.cli.pipeline.auditing.accepted import AcceptedEvents
 from app.cli.pipeline.auditing.erasures import judged_erasures
 from app.cli.pipeline.auditing.memory import recalled
 from app.cli.pipeline.auditing.metrics import write_metrics
-from app.cli.pipeline.auditing.recount import recounted
+from app.cli.pipeline.auditing.omissions import before_ledger, deleted_days
+from app.cli.pipeline.auditing.recount import Recount, recounted, uncounted
 from app.cli.pipeline.auditing.report import AuditReport, print_report
 from app.cli.pipeline.auditing.webhooks import names_unaccounted, webhook_findings
 from app.cli.pipeline.lake import Conf, Lake, lake_of, session, tell, told_failures, with_conf
+from app.cli.pipeline.marks import CURE, departures, store_marks
 from app.settings.settings import Settings
 from runtime.counted import counted
 
 if TYPE_CHECKING:
-    from db.pool import Session
-    from pipeline.audit.inquiry import Cell
-    from pipeline.audit.lake_audit import Accepted, LakeAudit
+    from db.pool import Row, Session
+    from pipeline.audit.inquiry import Cell, Finding
+    from pipeline.audit.lake_audit import LakeAudit
 
 __all__ = ["audit"]
 
@@ -42,8 +45,6 @@ Late = Annotated[
 ]
 Metrics = Annotated[Path | None, typer.Option("--metrics", help="Write figures for Prometheus' textfile collector.")]
 SelfTest = Annotated[bool, typer.Option("--self-test", help="Plant each fault once, find all faults, remove them.")]
-_PAGE = 10_000
-_ACCEPTED_MAX = 1_000_000
 _FOR_EVER_DAYS = 36_500
 
 
@@ -76,7 +77,7 @@ def audit(
     proved: only their files are hashed.
 
     Exit code 0: everything was compared, without findings; 1: findings; 3: the database or the lake cannot be reached.
-    Exit code 2: no findings, but some cells are unjudged, or the database does not know of some erasures.
+    Exit code 2: no findings, but something was not compared: cells, everything, or what the database does not confirm.
 
     Examples:
 
@@ -142,17 +143,18 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
     from pipeline.audit.inquiry import in_question
     from pipeline.audit.lake_audit import LakeAudit
     from pipeline.runs import recorded_run
+    from pipeline.tables import lake_tables
 
     incarnation = await incarnation_of(connection)
     ledger = await compare_ledger(connection, incarnation)
     since, until = await _hours(connection, question)
     owed = await connection.fetch("lake.cells", settings.kafka_topic_prefix, since, until)
     storage = lake_of(lake, settings)
-    repeats_are_legal = settings.kafka_mode == "idempotent"
+    tables = lake_tables(storage)
     with recorded_run(storage, "audit", {"since": since.isoformat(), "until": until.isoformat()}) as noted:
-        options = (incarnation, question.late_seconds, repeats_are_legal)
+        options = (incarnation, question.late_seconds, _repeats_are_legal(settings))
         memory = await recalled(connection, storage, owed, options) if question.is_nightly else None
-        begin = since
+        begin, whole = since, owed
         if memory is not None and memory.begin is not None:
             begin = max(since, memory.begin)
             owed = [row for row in owed if row["hour"] >= begin]
@@ -160,41 +162,81 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
         tell(f"ledger: {counted(ledger.findings, 'finding')}; reading the lake from {span}")
         spark = await asyncio.to_thread(session, "audit", settings)
         audit = LakeAudit(spark, storage, incarnation, begin, until, question.late_seconds)
-        differences = await asyncio.to_thread(audit.differences_seen, question.examples_max)
-        cells = await asyncio.to_thread(audit.compare, owed)
-        asked = in_question(cells, contents=question.contents)
-        tell(f"{counted(len(cells), 'cell')} compared, {len(asked)} to compare event by event")
-        # Read before Kafka's ends: an event that leaves the outbox in between is not lost.
-        waiting = await _waiting(connection, settings.kafka_topic_prefix, incarnation, asked)
-        if unarchived := await asyncio.to_thread(_add_unarchived, settings, audit, asked):
-            cells = await asyncio.to_thread(audit.compare, owed)
-            asked = in_question(cells, contents=question.contents)
-        accepted, unjudged = await _accepted(connection, settings.kafka_topic_prefix, incarnation, asked, waiting)
-        judged = [cell for cell in asked if cell not in unjudged]
-        findings = await asyncio.to_thread(
-            audit.inquire, accepted, judged, repeats_are_legal=repeats_are_legal,
-            examples_max=question.examples_max, judges_json=question.contents,
-        )  # fmt: skip
+        differences = [f"{text}. {CURE}" for text in await departures(connection, storage, tables)]
+        differences += await before_ledger(connection)
+        differences += await asyncio.to_thread(audit.differences_seen, question.examples_max)
         kept = datetime.now(UTC) - timedelta(days=settings.retention_days or _FOR_EVER_DAYS)
+        again = Recount(max(since, kept), until, settings.kafka_topic_prefix, incarnation, question.examples_max)
+        read = await _read(connection, settings, audit, owed, question, again)
+        cells, findings = read.cells, list(read.findings)
         hours, of_webhooks = await webhook_findings(
-            connection, incarnation, max(since, kept), until, question.late_seconds, question.examples_max
+            connection, incarnation, again.since, until, question.late_seconds, question.examples_max
         )
-        findings += of_webhooks
-        findings += await recounted(connection, incarnation, max(since, kept), until)
+        findings += [*of_webhooks, *await recounted(connection, audit, again)]
         erasures = await judged_erasures(connection, incarnation, audit, cells, question.examples_max)
+        bounds = await connection.fetch("lake_mark.bounds", storage.uri)
+        known = {row["topic"]: row["first_day"].isoformat() for row in bounds}
         records, unequal = sum(cell.records for cell in cells), len(in_question(cells))
         unproved = sum(cell.has_contents is None and cell.bucket is not None for cell in cells)
         remembered, outside = 0 if memory is None else memory.records, audit.outside or 0
         report = AuditReport(
-            since, until, ledger, len(cells), hours, records, remembered, outside - remembered, unarchived, unequal,
-            unproved + (0 if memory is None else memory.unproved), unjudged, findings,
+            since, until, ledger, len(cells), hours, records, remembered, outside - remembered, read.unarchived,
+            unequal, unproved + (0 if memory is None else memory.unproved), read.unjudged, findings,
             [*differences, *erasures.differences], erasures.erased, erasures.unconfirmed,
+            deleted_days(audit.snapshot.state.kept, known, whole),
         )  # fmt: skip
         if memory is not None and report.exit_code == 0:
             await memory.store(connection, audit.snapshot, begin, until, cells)
+        if not report.found:
+            await store_marks(connection, storage, tables)
         noted.counts = {"records": records, "unequal": unequal, "findings": report.count}
         noted.state = "findings" if report.count else noted.state
     return report
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The cells of lake and ledger, and what their events differ in. ``unarchived``: offsets read from Kafka."""
+
+    cells: Sequence[Cell]
+    unarchived: int
+    unjudged: Sequence[Cell]
+    findings: Sequence[Finding]
+
+
+async def _read(
+    connection: Session, settings: Settings, audit: LakeAudit, owed: Sequence[Row], question: Question, again: Recount
+) -> _Read:
+    """Compare the cells, and the events of those that differ."""
+    from pipeline.audit.inquiry import in_question
+
+    cells = await asyncio.to_thread(audit.compare, owed)
+    asked = in_question(cells, contents=question.contents)
+    tell(f"{counted(len(cells), 'cell')} compared, {len(asked)} to compare event by event")
+    # Read before Kafka's ends: an event that leaves the outbox in between is not lost.
+    events = AcceptedEvents(connection, settings.kafka_topic_prefix, again.incarnation)
+    waiting = await events.waiting(asked)
+    if unarchived := await asyncio.to_thread(_add_unarchived, settings, audit, asked):
+        cells = await asyncio.to_thread(audit.compare, owed)
+        asked = in_question(cells, contents=question.contents)
+    accepted, unjudged = await events.of_cells(asked, waiting)
+    # Records of a cell that the ledger has lost are no phantoms.
+    lost = await uncounted(connection, again)
+    for cell in lost:
+        if cell.sink == "kafka":
+            accepted += await events.of(cell.kafka_topic, cell.hour, cell.bucket, cell.low, cell.high)
+    findings = await asyncio.to_thread(
+        audit.inquire, accepted, [cell for cell in asked if cell not in unjudged],
+        repeats_are_legal=_repeats_are_legal(settings), examples_max=question.examples_max,
+        judges_json=question.contents,
+    )  # fmt: skip
+    places = {(cell.kafka_topic, cell.hour) for cell in lost if cell.sink == "kafka"}
+    findings = [one for one in findings if one.fault != "unexplained" or (one.topic, one.hour) not in places]
+    return _Read(cells, unarchived, unjudged, [*findings, *(cell.finding for cell in lost)])
+
+
+def _repeats_are_legal(settings: Settings) -> bool:
+    return settings.kafka_mode == "idempotent"
 
 
 def _add_unarchived(settings: Settings, audit: LakeAudit, asked: Sequence[Cell]) -> int:
@@ -215,6 +257,8 @@ async def _hours(connection: Session, question: Question) -> tuple[datetime, dat
     span = await connection.fetchrow("lake.span")
     assert span is not None, "the cursor has one row"
     if span["since"] >= span["until"]:
+        if moved := await before_ledger(connection):
+            raise CommandFailed(moved[0], 1)
         first = span["since"] + timedelta(minutes=60 + 65)
         raise CommandFailed(
             f"nothing can be judged yet: the ledger's first whole hour begins at {span['since']:%Y-%m-%d %H:%M} UTC, "
@@ -227,43 +271,3 @@ async def _hours(connection: Session, question: Question) -> tuple[datetime, dat
             f"no closed hour between {since:%Y-%m-%d %H:%M} and {until:%Y-%m-%d %H:%M} UTC: nothing was judged", 2
         )
     return since, until
-
-
-async def _waiting(connection: Session, prefix: str, incarnation: str, cells: Sequence[Cell]) -> frozenset[int]:
-    """Return the ids of the events of these cells that Kafka has yet to get."""
-    accepted, _ = await _accepted(connection, prefix, incarnation, cells)
-    return frozenset(event.id for event in accepted if event.state == "waiting")
-
-
-async def _accepted(
-    connection: Session, prefix: str, incarnation: str, cells: Sequence[Cell], waiting: Container[int] = frozenset()
-) -> tuple[list[Accepted], list[Cell]]:
-    """Return the events of these cells, and the cells that cannot be judged: their events are gone or too many.
-
-    ``waiting``: the ids of events that waited before Kafka was read, and may have been sent since.
-    """
-    from event.identity import format_event_id
-    from pipeline.audit.lake_audit import Accepted
-
-    found: list[Accepted] = []
-    unjudged = []
-    for cell in cells:
-        if not cell.owed:
-            continue
-        before, above = len(found), (cell.owed_low or 0) - 1
-        while len(found) < _ACCEPTED_MAX:
-            rows = await connection.fetch(
-                "lake.accepted", prefix, cell.topic, cell.hour, cell.bucket, above, cell.owed_high, _PAGE
-            )
-            found += [
-                Accepted(row["id"], format_event_id(incarnation, row["id"]), cell.topic, cell.hour,
-                         "waiting" if row["id"] in waiting else row["state"], row["digest"])
-                for row in rows
-            ]  # fmt: skip
-            if len(rows) < _PAGE:
-                break
-            above = rows[-1]["id"]
-        if len(found) - before != cell.owed:
-            unjudged.append(cell)
-            del found[before:]
-    return found, unjudged

@@ -15,10 +15,12 @@ from app.cli.pipeline.lake import Lake, lake_of, told_failures
 from runtime.counted import counted, were
 
 if TYPE_CHECKING:
+    from pipeline.lake import Table
     from pipeline.repair.damage import Inspection
     from pipeline.repair.foreign_rows import RowChange
+    from pipeline.storage import LakeStorage
 
-__all__ = ["accept_commit", "check", "convert"]
+__all__ = ["accept_commit", "accept_log", "check", "convert"]
 
 Deep = Annotated[bool, typer.Option("--deep", help="Read every byte, and compare it with the hash in the log.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")]
@@ -37,7 +39,8 @@ def check(
     With --deep it reads every byte, and names each file that is not as it was written.
 
     It also names the commits of other tools. A commit that rearranges files, such as OPTIMIZE, is a note. A commit that
-    changed rows is a finding with event ids, until `hookwire pipeline accept-commit` accepts it.
+    changed rows is a finding with event ids, until `hookwire pipeline accept-commit` accepts it. If the hub's database
+    answers, each log has to hold the newest commit that the database knows.
 
     Exit code 1: there are findings. With --quarantine, files whose records cannot be read are moved to quarantine/ of
     the lake, and the table's log names the reason. A file whose records can be read always stays. For bronze, the audit
@@ -51,25 +54,32 @@ def check(
 
       hookwire pipeline check --deep --quarantine --json
     """
+    from app.cli.pipeline.marks import CURE, LogMarks
     from pipeline.repair.damage import inspect, put_aside
     from pipeline.repair.foreign_rows import changes
     from pipeline.runs import recorded_run
     from pipeline.tables import lake_tables
 
-    storage = lake_of(lake, settings_from(config))
+    settings = settings_from(config)
+    storage = lake_of(lake, settings)
     with told_failures():
-        found = [inspect(storage, table, deep=deep) for table in lake_tables(storage)]
+        tables = lake_tables(storage)
+        marks = LogMarks(settings, storage, tables)
+        other_logs = marks.departures()
+        found = [inspect(storage, table, deep=deep) for table in tables]
         changed = [
             (one.table.name, each) for one in found for each in changes(storage, one.table, one.foreign, _NAMED_MAX)
         ]
         damaged = [(f"{one.table.name}/{damage.file.path}", damage) for one in found for damage in one.damages]
         lost = [damage for _, damage in damaged if damage.is_lost]
         records = sum(damage.file.rows for damage in lost)
+        quarantine = quarantine and not other_logs  # a cut log names old files
         if quarantine and lost:
             with recorded_run(storage, "check", {"quarantine": True}) as run:
                 for one in found:
                     put_aside(storage, one.table, one.damages, run.id)
                 run.counts, run.state = {"files": len(lost), "records": records}, "findings"
+            marks.store()
     files, unknown = sum(one.files for one in found), sum(one.without_hash for one in found)
     notes = _notes(found, changed)
     done = {
@@ -77,8 +87,10 @@ def check(
         "damaged": [{"path": path, "reason": damage.reason, "lost": damage.is_lost} for path, damage in damaged],
         "foreign": [{"table": table, **asdict(each), "commit": each.commit.version, "tool": each.commit.tool,
                      "operation": each.commit.operation} for table, each in changed],
+        "logs": other_logs,
     }  # fmt: skip
-    lines = [f"{path}: {damage.reason}" for path, damage in damaged]
+    lines = [f"{sentence}. {CURE}" for sentence in other_logs]
+    lines += [f"{path}: {damage.reason}" for path, damage in damaged]
     lines += [f"{table}: {each.sentence}" for table, each in changed]
     lines += [f"note: {note}" for note in notes]
     verb = "put into quarantine" if quarantine else "lost"
@@ -90,7 +102,7 @@ def check(
         f"them; the log is wrong about {wrong}; {len(changed)} commits of other tools changed rows{hashed}"
     )
     _result(done, as_json, "\n".join([*lines, words]))
-    if damaged or changed:
+    if damaged or changed or other_logs:
         raise typer.Exit(1)
 
 
@@ -116,19 +128,48 @@ def accept_commit(
 
       hookwire pipeline accept-commit 17
     """
+    from app.cli.pipeline.marks import marked
     from pipeline.repair.foreign_rows import accept
     from pipeline.runs import recorded_run
-    from pipeline.tables import lake_tables
 
-    storage = lake_of(lake, settings_from(config))
-    named = next((each for each in lake_tables(storage) if each.name == table), None)
-    if named is None:
-        raise CommandFailed(f"the lake has no table {table}", 2)
-    with told_failures(), recorded_run(storage, "accept-commit", {"table": table, "commit": number}) as run:
+    settings = settings_from(config)
+    storage = lake_of(lake, settings)
+    named = _named(storage, table)
+    inputs = {"table": table, "commit": number}
+    with told_failures(), marked(settings, storage, [named]), recorded_run(storage, "accept-commit", inputs) as run:
         if not accept(named, number, run.id):
             raise CommandFailed(f"{table} has no commit {number} of another tool that waits: see `check`", 2)
     words = f"commit {number} of {table} is accepted"
     say(json.dumps({"table": table, "commit": number, "done": "accepted"}) if as_json else words)
+
+
+def accept_log(lake: Lake = None, table: TableName = "bronze", as_json: Json = False, config: Config = None) -> None:
+    """Let the present log of a table count, although it lacks commits that the database knows.
+
+    Do this after a lake was restored from a backup or begun anew on purpose. `check` and `audit` name the difference
+    until then, and no job writes to the table. The archive then reads again what the log lacks, as far as Kafka keeps
+    it. The audit names each event that is lost.
+
+    Examples:
+
+      hookwire pipeline accept-log
+    """
+    from app.cli.pipeline.marks import LogMarks
+
+    settings = settings_from(config)
+    storage = lake_of(lake, settings)
+    with told_failures():
+        LogMarks(settings, storage, [_named(storage, table)]).accept()
+    _result({"table": table, "done": "accepted"}, as_json, f"the log of {table} is accepted as it is")
+
+
+def _named(storage: LakeStorage, name: str) -> Table:
+    from pipeline.tables import lake_tables
+
+    named = next((each for each in lake_tables(storage) if each.name == name), None)
+    if named is None:
+        raise CommandFailed(f"the lake has no table {name}", 2)
+    return named
 
 
 def convert(lake: Lake = None, dry_run: DryRun = False, as_json: Json = False, config: Config = None) -> None:
@@ -142,17 +183,19 @@ def convert(lake: Lake = None, dry_run: DryRun = False, as_json: Json = False, c
 
       hookwire pipeline convert
     """
+    from app.cli.pipeline.marks import marked
     from pipeline.conversion import convert, old_log
     from pipeline.runs import recorded_run
     from pipeline.tables import lake_tables
 
-    storage = lake_of(lake, settings_from(config))
+    settings = settings_from(config)
+    storage = lake_of(lake, settings)
     tables = lake_tables(storage)
     with told_failures():
         if dry_run:
             found = [old_log(storage, table) for table in tables]
         else:
-            with recorded_run(storage, "convert", {}) as run:
+            with marked(settings, storage, tables), recorded_run(storage, "convert", {}) as run:
                 found = [convert(storage, table, run.id) for table in tables]
                 run.counts = {"tables": sum(one is not None for one in found)}
     done = {one.table: {"files": len(one.files), "rows": one.rows} for one in found if one is not None}

@@ -14,6 +14,7 @@ import typer
 from app.cli.entry import Config, Json, run, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.pipeline.lake import Lake, lake_of, session, tell, told_failures
+from app.cli.pipeline.marks import marked
 from app.settings.settings import Settings
 from runtime.counted import counted, were
 
@@ -59,6 +60,7 @@ def erase(
       hookwire pipeline erase --subject customer-17 --event evt_k3v7q2ha_42
     """
     from pipeline.repair.subject import Subject
+    from pipeline.tables import lake_tables
 
     settings = settings_from(config)
     named = Subject(tuple(_keys(key, keys_file)), topic, tuple(event or ()), tuple(subject or ()))
@@ -76,7 +78,8 @@ def erase(
         elif dry_run:
             _plan(spark, storage, named, as_json)
         else:
-            run(_erase(spark, storage, named, settings, as_json))
+            with marked(settings, storage, lake_tables(storage)):
+                run(_erase(spark, storage, named, settings, as_json))
 
 
 def _keys(given: list[str] | None, file: Path | None) -> list[str]:

@@ -14,6 +14,7 @@ import typer
 from app.cli.entry import Config, Json, run, say, settings_from
 from app.cli.pipeline.insight import Since, Until, days_of
 from app.cli.pipeline.lake import Lake, lake_of, session, tell, told_failures
+from app.cli.pipeline.marks import marked
 from app.settings.settings import Settings
 from runtime.counted import counted, were
 
@@ -56,9 +57,12 @@ def deliveries(
 
       hookwire pipeline deliveries --since 7d --dry-run
     """
-    settings = settings_from(config)
-    with told_failures():
-        run(_deliveries(settings, lake_of(lake, settings), *days_of(since, until), dry_run=dry_run, as_json=as_json))
+    from pipeline.delivery import delivery_table
+
+    settings, days = settings_from(config), days_of(since, until)
+    storage = lake_of(lake, settings)
+    with told_failures(), marked(settings, storage, [delivery_table(storage)], dry_run=dry_run):
+        run(_deliveries(settings, storage, *days, dry_run=dry_run, as_json=as_json))
 
 
 def metrics(
@@ -74,9 +78,12 @@ def metrics(
 
       hookwire pipeline deliveries && hookwire pipeline metrics
     """
+    from pipeline.metric import metric_table
+
     settings, days = settings_from(config), days_of(since, until)
-    with told_failures():
-        run(_metrics(settings, lake_of(lake, settings), *days, dry_run=dry_run, as_json=as_json))
+    storage = lake_of(lake, settings)
+    with told_failures(), marked(settings, storage, [metric_table(storage)], dry_run=dry_run):
+        run(_metrics(settings, storage, *days, dry_run=dry_run, as_json=as_json))
 
 
 def slo(
@@ -92,9 +99,12 @@ def slo(
 
       hookwire pipeline metrics && hookwire pipeline slo --target 0.999
     """
+    from pipeline.slo import slo_table
+
     settings, days = settings_from(config), days_of(since, until)
-    with told_failures():
-        run(_slo(settings, lake_of(lake, settings), *days, target, dry_run=dry_run, as_json=as_json))
+    storage = lake_of(lake, settings)
+    with told_failures(), marked(settings, storage, [slo_table(storage)], dry_run=dry_run):
+        run(_slo(settings, storage, *days, target, dry_run=dry_run, as_json=as_json))
 
 
 async def _deliveries(

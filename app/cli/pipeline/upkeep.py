@@ -11,10 +11,13 @@ import typer
 from app.cli.entry import Config, Json, say, settings_from
 from app.cli.failure import CommandFailed
 from app.cli.pipeline.lake import Lake, lake_of, session, tell, told_failures
+from app.cli.pipeline.marks import marked, note_bounds
 from runtime.counted import counted, were
 
 if TYPE_CHECKING:
+    from app.settings.settings import Settings
     from pipeline.compaction import Folder
+    from pipeline.storage import LakeStorage
 
 __all__ = ["compact", "retain"]
 
@@ -25,7 +28,12 @@ TableName = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")]
 FileSize = Annotated[int, typer.Option("--file-mb", min=1, max=4096, help="The approximate size of new files.")]
-Days = Annotated[int, typer.Option("--days", min=1, max=36_500, help="Keep this number of days; delete earlier ones.")]
+Days = Annotated[
+    int | None, typer.Option("--days", min=1, max=36_500, help="Keep this number of days; delete earlier ones.")
+]
+Confirm = Annotated[
+    bool, typer.Option("--confirm", help="Confirm in the database what the lake notes as deleted; delete nothing.")
+]
 _MEBIBYTE = 1024 * 1024
 _REPLACED_KEPT_HOURS = 24
 
@@ -59,12 +67,12 @@ def compact(
     done = {"folders": len(folders), "files": files, "rows": rows, "fewer_files": 0, "renamed_files": 0,
             "deleted_files": 0}  # fmt: skip
     if not dry_run:
-        with told_failures(), recorded_run(storage, "compact", {"file_mb": file_mb}) as run:
+        tables, inputs = lake_tables(storage), {"file_mb": file_mb}
+        with told_failures(), marked(settings, storage, tables), recorded_run(storage, "compact", inputs) as run:
             run.counts = done
             if folders:
                 spark = session("compact", settings)
                 done["fewer_files"] = compact(spark, table, folders, run.id, file_mb * _MEBIBYTE, _tell_folder)
-            tables = lake_tables(storage)
             done["renamed_files"] = sum(rename(storage, each, run.id) for each in tables)
             done["deleted_files"] = sum(each.vacuum(_REPLACED_KEPT_HOURS, unnamed=True) for each in tables)
     verb = "would be" if dry_run else were(files)
@@ -81,10 +89,13 @@ def _tell_folder(folder: Folder) -> None:
 
 
 def retain(
-    days: Days, lake: Lake = None, topic: Topic = None, table: TableName = "bronze", dry_run: DryRun = False,
-    as_json: Json = False, config: Config = None,
+    days: Days = None, lake: Lake = None, topic: Topic = None, table: TableName = "bronze", dry_run: DryRun = False,
+    confirm: Confirm = False, as_json: Json = False, config: Config = None,
 ) -> None:  # fmt: skip
     """Delete whole days of one table with their files: of the archived events, or of the table that --table names.
+
+    The database notes first which archived days are deleted. The audit leaves these days out and prints them; it names
+    deleted days that the database does not know of. Without a database, confirm them later by --confirm.
 
     Examples:
 
@@ -93,6 +104,8 @@ def retain(
       hookwire pipeline retain --days 30 --topic metrics.ticks
 
       hookwire pipeline retain --days 90 --table deliveries
+
+      hookwire pipeline retain --confirm
     """
     from pipeline.retention import expired, retain
     from pipeline.runs import recorded_run
@@ -100,14 +113,24 @@ def retain(
 
     if topic is not None and table != "bronze":
         raise CommandFailed(f"--topic is for bronze: {table} has no folders by topic", 2)
-    storage = lake_of(lake, settings_from(config))
+    if confirm == (days is not None):
+        raise CommandFailed("give --days, or --confirm, which confirms what the lake notes", 2)
+    settings = settings_from(config)
+    storage = lake_of(lake, settings)
     named = next(each for each in lake_tables(storage) if each.name == table)
+    if days is None:
+        with told_failures():
+            _confirm(settings, storage, as_json)
+        return
     before = (datetime.now(UTC) - timedelta(days=days)).date()
     with told_failures():
         gone = expired(named.snapshot(), before, topic)
     if not dry_run:
         inputs = {"before": before.isoformat(), "topic": topic, "table": table}
-        with told_failures(), recorded_run(storage, "retain", inputs) as run:
+        with told_failures(), marked(settings, storage, [named]), recorded_run(storage, "retain", inputs) as run:
+            # The database first: after a kill in between, a repeat finds the same files.
+            if gone and table == "bronze":
+                note_bounds(settings, storage, {topic or "": before.isoformat()})
             gone = retain(storage, named, before, run.id, topic)
             run.counts = {"files": len(gone)}
     records = sum(file.rows for file in gone)
@@ -118,6 +141,16 @@ def retain(
         as_json,
         f"{counted(records, 'record')} of before {before} {verb} dropped, in {counted(len(gone), 'file')}",
     )
+
+
+def _confirm(settings: Settings, storage: LakeStorage, as_json: bool) -> None:
+    from pipeline.lake import bronze
+
+    kept = dict(bronze(storage).snapshot().state.kept)
+    confirmed = note_bounds(settings, storage, kept)
+    done = {"noted": kept, "confirmed": confirmed}
+    days = ", ".join(f"{topic or 'all topics'} before {day}" for topic, day in sorted(kept.items())) or "nothing"
+    _result(done, as_json, f"noted as deleted: {days}; {counted(confirmed, 'bound')} confirmed")
 
 
 def _result(done: dict[str, Any], as_json: bool, words: str) -> None:

@@ -13,7 +13,7 @@ __all__ = ["write_metrics"]
 
 _FINDINGS = (
     "lost", "phantom", "altered", "misplaced", "unexplained", "duplicated", "repeated", "reordered", "stale term",
-    "late", "unaccounted", "deleted", "inserted", "rewritten", "exchanged",
+    "late", "unaccounted", "contradictory", "deleted", "inserted", "rewritten", "exchanged", "uncounted", "miscounted",
 )  # fmt: skip
 
 
@@ -33,8 +33,10 @@ def write_metrics(report: AuditReport, file: Path) -> None:
         ("unproved_cells", "Cells whose contents the last audit could not prove.", report.unproved),
         ("erased_events", "Events that the lake notes as erased.", report.erased),
         ("unconfirmed_erasures", "Erasures that the database does not know of.", len(report.unconfirmed)),
+        ("left_out_events", "Events of days that retention deleted.", sum(days.events for days in report.deleted)),
+        ("unconfirmed_days", "Topics whose deleted days the database does not know of.", len(report.unconfirmed_days)),
         ("ledger_findings", "Cells of the ledger whose sides differ.", report.ledger.findings),
-        ("lake_findings", "Differences between the lake's log and its files.", len(report.lake)),
+        ("lake_findings", "Differences between the lake's log, its files and the database.", len(report.lake)),
         ("records", "Records of the lake the last audit compared.", report.records),
         ("remembered_records", "Records of days that were proved before.", report.remembered),
         ("outside_records", "Records of the lake in hours the last audit did not judge.", report.outside),

@@ -11,6 +11,7 @@ from runtime.counted import counted
 
 if TYPE_CHECKING:
     from app.checks.ledger import LedgerReport
+    from app.cli.pipeline.auditing.omissions import DeletedDays
     from pipeline.audit.inquiry import Cell, Finding
 
 __all__ = ["AuditReport", "print_report"]
@@ -26,9 +27,11 @@ class AuditReport:
     * ``outside``: records of the lake in hours that were not judged.
     * ``webhook_hours``: the number of hours whose deliveries were checked.
     * ``unarchived``: offsets that were read from Kafka, because cells differed and the archive has not read them yet.
-    * ``lake``: differences between the lake's log and its files, and commits of other tools, in sentences.
+    * ``lake``: differences between the lake's log, its files, the database and the ledger, and commits of other tools,
+      in sentences.
     * ``erased``: events that the lake notes as erased, in the judged hours; ``unconfirmed``: the ids of those of which
       the database knows nothing.
+    * ``deleted``: days that were left out, because the lake's log says that retention deleted them.
     * ``unproved``: cells whose contents the ledger does not know, or whose records were partly erased.
     """
 
@@ -48,21 +51,34 @@ class AuditReport:
     lake: Sequence[str] = ()
     erased: int = 0
     unconfirmed: Sequence[str] = ()
+    deleted: Sequence[DeletedDays] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing at all was compared."""
+        return not self.cells and not self.remembered
+
+    @property
+    def unconfirmed_days(self) -> Sequence[DeletedDays]:
+        """Return the deleted days of which the database knows nothing."""
+        return [days for days in self.deleted if days.verdict == "unconfirmed"]
 
     @property
     def count(self) -> int:
         """Return the number of rows that an operator should examine."""
-        return self.found + len(self.unjudged) + len(self.unconfirmed)
+        return self.found + len(self.unjudged) + len(self.unconfirmed) + len(self.unconfirmed_days) + self.is_empty
 
     @property
     def found(self) -> int:
         """Return the number of findings, without what could not be judged."""
-        return self.ledger.findings + len(self.lake) + sum(finding.is_finding for finding in self.findings)
+        different = sum(days.verdict == "different" for days in self.deleted)
+        found = sum(finding.is_finding for finding in self.findings)
+        return self.ledger.findings + len(self.lake) + different + found
 
     @property
     def exit_code(self) -> int:
         """Return the exit code; it is 0 only if everything was compared."""
-        return 1 if self.found else 2 if self.unjudged or self.unconfirmed else 0
+        return 1 if self.found else 2 if self.count else 0
 
 
 def print_report(report: AuditReport) -> None:
@@ -81,6 +97,11 @@ def print_report(report: AuditReport) -> None:
         show(("Finding", "Topic", "Hour", "Count", "Events"), rows, folds=("Topic", "Events"))
     for difference in report.lake:
         console().print(f"finding: {escape(difference)}")
+    for days in report.deleted:
+        word = {"confirmed": "left out", "different": "finding"}.get(days.verdict, days.verdict)
+        console().print(f"{word}: {escape(days.sentence)}")
+    if report.is_empty:
+        console().print("unjudged: nothing was compared: the ledger has no event for Kafka in these hours")
     if report.unconfirmed:
         console().print(
             f"unconfirmed: the lake notes {counted(len(report.unconfirmed), 'event')} as erased, and the database "
@@ -96,6 +117,7 @@ def print_report(report: AuditReport) -> None:
         f"{report.erased:,} erased, {len(report.unconfirmed):,} of them unconfirmed; "
         f"contents of {report.unproved} unproved; {counted(report.outside, 'record')} of other hours; "
         f"deliveries of {counted(report.webhook_hours, 'hour')}; "
+        f"{counted(sum(days.events for days in report.deleted), 'event')} of deleted days left out; "
         f"{counted(len(report.lake), 'finding')} of the lake's log; "
         f"{counted(report.ledger.findings, 'finding')} of the ledger (hookwire doctor --ledger); {report.count} in all",
     )

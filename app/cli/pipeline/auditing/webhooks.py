@@ -19,7 +19,9 @@ _PLANTED_HOUR: Final = datetime(2000, 1, 1, 9, tzinfo=UTC)
 async def webhook_findings(
     session: Session, incarnation: str, since: datetime, until: datetime, late_seconds: float, examples_max: int
 ) -> tuple[int, list[Finding]]:
-    """Return the number of closed hours, and the events ``unaccounted`` or ``late``, by topic and subscription.
+    """Return the number of closed hours, and the events ``unaccounted``, ``late`` or with a ``contradictory`` attempt.
+
+    The events are counted by topic and subscription.
 
     Raises ``DatabaseError``.
     """
@@ -33,6 +35,7 @@ async def webhook_findings(
         faults = {
             "unaccounted": await session.fetch("lake.unaccounted", *span),
             "late": await session.fetch("lake.late", *span, late_seconds),
+            "contradictory": await session.fetch("lake.contradictory", *span),
         }
         for fault, rows in faults.items():
             for row in rows:

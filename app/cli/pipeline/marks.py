@@ -1,0 +1,163 @@
+"""The marks of a lake's logs: the database knows the newest commit of each table, so that no log is cut unseen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from datetime import date
+from typing import TYPE_CHECKING, Final
+
+from app.cli.failure import CommandFailed
+from app.cli.pipeline.lake import tell
+from app.settings.settings import Settings
+from db.errors import DatabaseError
+
+if TYPE_CHECKING:
+    from db.pool import Session
+    from pipeline.lake import Table
+    from pipeline.storage import LakeStorage
+
+__all__ = ["CURE", "LogMarks", "departures", "marked", "note_bounds", "store_marks"]
+
+_CONFIRM: Final = "`hookwire pipeline retain --confirm`"
+CURE: Final = "Restore the log from a backup, or let it count as it is by `hookwire pipeline accept-log`"
+
+
+class LogMarks:
+    """The marks of the tables that a job writes. A database that does not answer leaves them unconfirmed."""
+
+    def __init__(self, settings: Settings, lake: LakeStorage, tables: Sequence[Table]) -> None:
+        self._settings = settings
+        self._lake = lake
+        self._tables = tables
+
+    def departures(self) -> list[str]:
+        """Return in sentences which logs lack a commit that the database knows. Raises LakeDamaged."""
+        return asyncio.run(self._departures())
+
+    def refuse_others(self) -> None:
+        """Raise ``CommandFailed`` if a log lacks a commit that the database knows."""
+        if found := self.departures():
+            raise CommandFailed(f"{'; '.join(found)}. {CURE}", 1)
+
+    def accept(self) -> None:
+        """Let the present logs count: forget what the database knows of them, and store their newest commits.
+
+        Raises ``CommandFailed`` if no database answers.
+        """
+        asyncio.run(self._accept())
+
+    def store(self) -> None:
+        """Store the newest commit of each table."""
+        asyncio.run(self._store())
+
+    async def _accept(self) -> None:
+        async with _answering(self._settings) as session:
+            if session is None:
+                raise CommandFailed("the marks are in the hub's database, and none answers here", 3)
+            for table in self._tables:
+                await session.execute("lake_mark.forget_mark", self._lake.uri, table.name)
+            await store_marks(session, self._lake, self._tables)
+
+    async def _departures(self) -> list[str]:
+        async with _answering(self._settings) as session:
+            if session is None:
+                tell("no database answers here, so nobody confirms the logs of the lake")
+                return []
+            try:
+                return await departures(session, self._lake, self._tables)
+            except DatabaseError as error:
+                tell(f"the database does not confirm the logs of the lake: {error}")
+                return []
+
+    async def _store(self) -> None:
+        async with _answering(self._settings) as session:
+            if session is not None:
+                try:
+                    await store_marks(session, self._lake, self._tables)
+                except DatabaseError as error:
+                    tell(f"the database does not know the newest commits of the lake: {error}")
+
+
+@contextmanager
+def marked(
+    settings: Settings, lake: LakeStorage, tables: Sequence[Table], *, dry_run: bool = False
+) -> Iterator[LogMarks]:
+    """Refuse logs that lack a commit which the database knows; after the job store the newest commits.
+
+    They are stored also if the job fails, because it may have committed. ``dry_run``: store nothing. Call it outside of
+    an event loop.
+    """
+    marks = LogMarks(settings, lake, tables)
+    marks.refuse_others()
+    try:
+        yield marks
+    finally:
+        if not dry_run:
+            marks.store()
+
+
+def note_bounds(settings: Settings, lake: LakeStorage, kept: Mapping[str, str]) -> int:
+    """Note in the database the first day that retention keeps, by Kafka topic; "" stands for all. Return how many.
+
+    A bound that is already later stays. Without a database none is noted.
+    """
+    return asyncio.run(_note_bounds(settings, lake, kept))
+
+
+async def _note_bounds(settings: Settings, lake: LakeStorage, kept: Mapping[str, str]) -> int:
+    async with _answering(settings) as session:
+        if session is None:
+            tell(f"no database answers here, so the audit calls deleted days unconfirmed. Later, run {_CONFIRM}")
+            return 0
+        for topic, day in kept.items():
+            await session.execute("lake_mark.bound", lake.uri, topic, date.fromisoformat(day))
+    return len(kept)
+
+
+async def departures(session: Session, lake: LakeStorage, tables: Sequence[Table]) -> list[str]:
+    """Return in sentences which logs lack a commit that the database knows. Raises ``DatabaseError``, LakeDamaged."""
+    from pipeline.audit.mark import LogMark, departure
+
+    known = {
+        row["table_name"]: LogMark(row["version"], row["number"], row["commit_id"], row["digest"])
+        for row in await session.fetch("lake_mark.marks", lake.uri)
+    }
+    found = [await asyncio.to_thread(departure, table, known[table.name]) for table in tables if table.name in known]
+    return [sentence for sentence in found if sentence is not None]
+
+
+async def store_marks(session: Session, lake: LakeStorage, tables: Sequence[Table]) -> None:
+    """Store the newest commit of each table, unless a newer one is known. Raises ``DatabaseError``, LakeDamaged."""
+    from pipeline.audit.mark import mark_of
+
+    for table in tables:
+        mark = await asyncio.to_thread(mark_of, table)
+        if mark is not None:
+            await session.execute(
+                "lake_mark.mark", lake.uri, table.name, mark.version, mark.number, mark.commit_id, mark.digest
+            )
+
+
+@asynccontextmanager
+async def _answering(settings: Settings) -> AsyncIterator[Session | None]:
+    """Yield a connection to the hub's database; None if it does not answer. No embedded server is started."""
+    from app.cli.database import is_made
+    from db.direct import connect_direct
+    from db.embedded.server import EmbeddedOptions, EmbeddedServer
+    from db.pool import PoolOptions
+
+    if not is_made(settings):
+        yield None
+        return
+    given = settings.database_url
+    url = given.get_secret_value() if given is not None else EmbeddedServer(EmbeddedOptions(settings.data_dir)).dsn
+    try:
+        opened = await connect_direct(PoolOptions(url, application_name="hookwire pipeline"))
+    except DatabaseError as error:
+        tell(f"the database does not answer: {error}")
+        yield None
+        return
+    async with aclosing(opened) as session:
+        yield session

@@ -1,0 +1,37 @@
+-- Lake marks: what the database knows of a lake, so that whoever writes the lake cannot forge it.
+
+-- name: marks
+-- Return the newest known commit of each table of the lake $1.
+SELECT m.table_name, m.version, m.number, m.commit_id, m.digest FROM hookwire.lake_marks m WHERE m.lake = $1;
+
+-- name: mark
+-- Store the newest commit of the table $2 of the lake $1: its version $3, hookwire's number $4, id $5 and hash $6. A mark
+-- never goes back.
+INSERT INTO hookwire.lake_marks AS m (lake, table_name, version, number, commit_id, digest) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (lake, table_name) DO UPDATE
+SET version = excluded.version, number = excluded.number, commit_id = excluded.commit_id, digest = excluded.digest, marked_at = now()
+WHERE m.version < excluded.version;
+
+-- name: forget_mark
+-- Forget the mark of the table $2 of the lake $1, so that its present log counts.
+DELETE FROM hookwire.lake_marks WHERE lake = $1 AND table_name = $2;
+
+-- name: bounds
+-- Return the first day that retention kept in the lake $1, by Kafka topic.
+SELECT b.topic, b.first_day FROM hookwire.lake_bounds b WHERE b.lake = $1;
+
+-- name: bound
+-- Note that retention deletes the days before $3 of the topic $2 of the lake $1; "" stands for all topics. A bound never
+-- goes back.
+INSERT INTO hookwire.lake_bounds AS b (lake, topic, first_day) VALUES ($1, $2, $3)
+ON CONFLICT (lake, topic) DO UPDATE SET first_day = excluded.first_day, noted_at = now() WHERE b.first_day < excluded.first_day;
+
+-- name: before_ledger
+-- Return the cells with events that the ledger has counted before the time at which it says that it began. There are none,
+-- unless somebody moved that time. An event of the first hour, which is not whole, tells whether the time is later than it.
+SELECT c.since_at, count(*) AS cells, coalesce(sum(l.owed_count), 0)::bigint AS events, min(l.hour) AS first_hour
+FROM hookwire.ledger_cursor c
+JOIN hookwire.ledger l ON l.sink = '' AND l.owed_count > 0 AND l.hour > 'epoch' AND l.hour <= date_trunc('hour', c.since_at, 'UTC')
+WHERE l.hour < date_trunc('hour', c.since_at, 'UTC')
+   OR EXISTS (SELECT FROM hookwire.events e WHERE e.id BETWEEN l.owed_min AND l.owed_min AND e.accepted_at < c.since_at)
+GROUP BY c.since_at;

@@ -1,0 +1,60 @@
+"""Mark: the newest commit of a table's log, which the database keeps to tell whether the log is still the same.
+
+A log that lost its newest commits is consistent in itself, and so is one whose newest commit was replaced. Only a note
+elsewhere shows it. A log that has more commits than the note is normal: a job ended before it could note them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+from pipeline.delta.log import OURS
+from pipeline.lake import Table
+
+__all__ = ["LogMark", "departure", "mark_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogMark:
+    """A commit: its ``version``, the ``number`` of hookwire's newest commit, its id and the SHA-256 of its bytes.
+
+    ``commit_id`` is "" if another tool made the commit.
+    """
+
+    version: int
+    number: int
+    commit_id: str
+    digest: str
+
+
+def mark_of(table: Table) -> LogMark | None:
+    """Return the mark of the newest commit; None if the table does not exist. Raises :class:`LakeDamaged`."""
+    opened = table.opened()
+    entry = None if opened is None else table.entry(opened.version())
+    if opened is None or entry is None:  # a checkpoint may have replaced the entry
+        return None
+    number = opened.transaction_version(OURS) or 0
+    commit_id = (entry.ours or {}).get("id", "")
+    return LogMark(entry.version, number, commit_id, sha256(entry.content).hexdigest())
+
+
+def departure(table: Table, known: LogMark) -> str | None:
+    """Return in a sentence how the table's log departs from a known commit; None if it holds it.
+
+    A commit that a checkpoint has replaced is compared by the number alone. Raises :class:`LakeDamaged`.
+    """
+    opened = table.opened()
+    last = -1 if opened is None else opened.version()
+    name = f"commit {known.version}" + (f" ({known.commit_id})" if known.commit_id else "")
+    if opened is None or last < known.version:
+        ends = "is gone" if last < 0 else f"ends with commit {last}"
+        return f"{table.name}: the log {ends}, and the database knows {name}: its newest commits were removed"
+    entry = table.entry(known.version)
+    if entry is not None and sha256(entry.content).hexdigest() != known.digest:
+        there = (entry.ours or {}).get("id", "")
+        words = "was altered" if there == known.commit_id else f"was overwritten by {entry.author}"
+        return f"{table.name}: {name}, which the database knows, {words}"
+    if entry is None and (opened.transaction_version(OURS) or 0) < known.number:
+        return f"{table.name}: the log knows fewer commits of hookwire than the database, which knows {known.number}"
+    return None
