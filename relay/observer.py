@@ -4,10 +4,10 @@
 
     LeaderAcquired --> LeaderRefreshed ... --> LeaderRevoked      the term ended by itself: a soft stop
                                           \\-> LeaderFenced    another leader exists, or may exist: stop at once
-    MeterRead                                                     every few seconds, also when nothing moves (RL-12)
+    MeterRead                                                     every few seconds, also when nothing moves
 
 Each goes to the log and to the one handler. A handler is called on the relay's own task. It should return at once, and
-its exception ends the relay.
+its exception ends the relay. A CancelledError would look like a stop, so it becomes a RuntimeError.
 """
 
 from __future__ import annotations
@@ -150,4 +150,7 @@ class Observer:
         log = _log.warning if isinstance(event, LeaderFenced) else _log.info
         log(type(event).__name__, **asdict(event))
         if self._handler is not None:
-            self._handler(event)
+            try:
+                self._handler(event)
+            except asyncio.CancelledError as error:
+                raise RuntimeError("the handler of the relay's events raised CancelledError") from error

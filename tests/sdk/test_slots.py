@@ -73,3 +73,21 @@ async def test_a_call_beyond_the_limit_waits_for_a_thread() -> None:
     threads.close()
 
     assert {*names, *together} == {"test-0"}
+
+
+async def test_a_call_whose_thread_cannot_be_started_is_not_run_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GB-03: its kind; the attempt had failed, and its handler ran all the same with the next one."""
+
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    runs: list[str] = []
+    threads = Threads("test", 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refused)
+        with pytest.raises(RuntimeError, match="new thread"):
+            await threads.call(runs.append, "first")
+    await threads.call(runs.append, "second")
+    threads.close()
+
+    assert runs == ["second"]

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-__all__ = ["WARNINGS", "Ending", "Slots", "ending_of"]
+__all__ = ["WARNINGS", "Ending", "Slots", "ending_of", "ending_of_call"]
 
 W = TypeVar("W")
 _CANCELLED_SECONDS: Final = 5.0
@@ -31,6 +31,14 @@ async def ending_of(work: Awaitable[Any]) -> Ending:
     """Await the work and return its ending. It raises nothing, so that SystemExit does not end the event loop."""
     try:
         return Ending(await work)
+    except BaseException as error:  # noqa: BLE001 - a user's code may raise anything
+        return Ending(error=error)
+
+
+def ending_of_call(call: Callable[..., Any], *arguments: Any) -> Ending:
+    """Call a function and return its ending. It raises nothing, and a future takes each ending, also StopIteration."""
+    try:
+        return Ending(call(*arguments))
     except BaseException as error:  # noqa: BLE001 - a user's code may raise anything
         return Ending(error=error)
 

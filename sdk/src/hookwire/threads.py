@@ -10,7 +10,7 @@ from contextvars import copy_context
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from hookwire.slots import Ending
+from hookwire.slots import Ending, ending_of_call
 
 __all__ = ["Threads"]
 
@@ -26,11 +26,12 @@ class Threads:
         self._count = 0
 
     def begin(self, call: Callable[[], None]) -> None:
-        """Run a call that raises nothing. Raise RuntimeError if the system has no thread to spare."""
-        self._calls.put(call)
-        if not self._idle.acquire(blocking=False) and self._count < self._most:
-            threading.Thread(target=self._work, name=f"{self._name}-{self._count}", daemon=True).start()
-            self._count += 1
+        """Run a call that raises nothing. Raise RuntimeError, without running it, if there is no thread to spare."""
+        if self._idle.acquire(blocking=False) or self._count >= self._most:
+            self._calls.put(call)
+            return
+        threading.Thread(target=self._work, args=(call,), name=f"{self._name}-{self._count}", daemon=True).start()
+        self._count += 1
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Run a function and return its result. A first cancellation waits for its end, as no thread can be stopped."""
@@ -39,7 +40,7 @@ class Threads:
         context = copy_context()
 
         def run() -> None:
-            ending = _ending_of(context.run, function, *arguments)
+            ending = ending_of_call(context.run, function, *arguments)
             with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(_tell, ended, ending)
 
@@ -60,9 +61,10 @@ class Threads:
         for _ in range(self._count):
             self._calls.put(None)
 
-    def _work(self) -> None:
-        while (call := self._next()) is not None:
+    def _work(self, call: Callable[[], None] | None) -> None:
+        while call is not None:
             call()
+            call = self._next()
 
     def _next(self) -> Callable[[], None] | None:
         try:
@@ -70,13 +72,6 @@ class Threads:
         except Empty:
             self._idle.release()
             return self._calls.get()
-
-
-def _ending_of(call: Callable[..., Any], *arguments: Any) -> Ending:
-    try:
-        return Ending(call(*arguments))
-    except BaseException as error:  # noqa: BLE001 - a user's code may raise anything
-        return Ending(error=error)
 
 
 def _tell(ended: asyncio.Future[Ending], ending: Ending) -> None:

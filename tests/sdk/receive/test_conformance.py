@@ -251,6 +251,30 @@ async def test_a_handler_ends_or_postpones_by_what_it_raises(
     assert (answer.status_code, answer.headers.get("retry-after")) == (status, retry_after)
 
 
+class OfALibrary(BaseException):
+    """As gevent's Timeout and pytest's outcomes are."""
+
+
+@pytest.mark.parametrize("raised", [StopIteration(), OfALibrary(), asyncio.CancelledError()], ids=repr)
+async def test_a_delivery_is_answered_however_its_handler_ends(
+    make: Callable[..., Shape], raised: BaseException
+) -> None:
+    """GB-03, GB-04: on Python 3.11 a StopIteration out of a thread kept the request for ever, and each repeat 503."""
+    shape = make()
+    runs: list[str] = []
+
+    @shape.receiver.on()
+    def handler(event: Event) -> None:
+        runs.append(event.id)
+        if len(runs) == 1:
+            raise raised
+
+    async with asyncio.timeout(WAIT_SECONDS):
+        statuses = [await post(shape), await post(shape)]
+
+    assert (statuses, len(runs)) == ([500, 204], 2)
+
+
 async def test_a_repeat_while_the_first_still_runs_is_asked_to_come_later(make: Callable[..., Shape]) -> None:
     """FD-14: never lost, and never run twice at once."""
     shape = make()

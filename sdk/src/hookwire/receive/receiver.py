@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar
 from hookwire.receive.core import BYTES_MAX, Event, Handshake, Policy, Refusal, Subscribing
 from hookwire.receive.seen import Seen
 from hookwire.signature import TOLERANCE_SECONDS
+from hookwire.slots import Ending, ending_of, ending_of_call
 
 __all__ = ["Gone", "Later", "ReceiverBase", "Response", "matches"]
 
@@ -106,11 +107,7 @@ class ReceiverBase:
                     return stop
                 continue
             with taken:
-                handler = self._handler_of(event)
-                if inspect.iscoroutinefunction(handler):
-                    await handler(event)
-                else:
-                    await asyncio.to_thread(handler, event)
+                await _run(self._handler_of(event), event)
             if taken.answer is not None:
                 return taken.answer
         return _DONE
@@ -129,7 +126,7 @@ class ReceiverBase:
                     return stop
                 continue
             with taken:
-                self._handler_of(event)(event)
+                _raise_of(ending_of_call(self._handler_of(event), event), passing=SystemExit)
             if taken.answer is not None:
                 return taken.answer
         return _DONE
@@ -173,6 +170,30 @@ class _Taken:
             _log.error("the handler of %s (%s) failed", self._event.id, self._event.topic, exc_info=error)
             self.answer = Response(500)
         return isinstance(error, Exception)
+
+
+async def _run(handler: Handler, event: Event) -> None:
+    """Run a coroutine here and a plain function in a thread. Only a cancellation of the request is passed on as one."""
+    if inspect.iscoroutinefunction(handler):
+        ending = await ending_of(handler(event))
+    else:
+        ending = await asyncio.to_thread(ending_of_call, handler, event)
+    task = asyncio.current_task()
+    is_cancelled = task is not None and task.cancelling() > 0
+    _raise_of(ending, passing=asyncio.CancelledError if is_cancelled else KeyboardInterrupt)
+
+
+def _raise_of(ending: Ending, *, passing: type[BaseException]) -> None:
+    """Raise what a handler raised as an ``Exception``, which fails the event alone; an interrupt and ``passing`` as
+    they are.
+    """
+    error = ending.error
+    if isinstance(error, (KeyboardInterrupt, GeneratorExit, passing)) or (
+        isinstance(error, Exception) and not isinstance(error, StopIteration)
+    ):
+        raise error
+    if error is not None:
+        raise RuntimeError(f"the handler raised {type(error).__name__}") from error
 
 
 def refused(refusal: Refusal) -> Response:
