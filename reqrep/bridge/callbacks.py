@@ -11,6 +11,7 @@ also ends the subscription.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -27,6 +28,9 @@ __all__ = ["Callbacks"]
 _PAUSE_SECONDS_MAX = 60.0
 _SERVICES_MAX = 10_000
 _GONE: Final = 410
+_TYPE_BYTES_MAX: Final = 255
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+"""What ``hookwire.check_contents`` refuses in a content type."""
 
 
 class Callbacks(CallbackWorker):
@@ -79,7 +83,7 @@ class Callbacks(CallbackWorker):
         if why is None and isinstance(answer, Response):
             content_type = next(iter(answer.values("content-type")), None)
             try:
-                outcome = await self._requests.reply(receipt, answer.body, _as_text(content_type))
+                outcome = await self._requests.reply(receipt, answer.body, _stored_type(content_type))
                 self._on_posted("answered" if outcome == STORED else "stale")
                 return
             except Refused as error:
@@ -101,11 +105,15 @@ class Callbacks(CallbackWorker):
         return None
 
 
-def _as_text(content_type: str | None) -> str | None:
-    """Decode a Latin-1 header value again as UTF-8. Return None if its bytes are not UTF-8."""
-    if content_type is None or content_type.isascii():
-        return content_type
+def _stored_type(content_type: str | None) -> str | None:
+    """Decode a Latin-1 header value again as UTF-8, with blanks for tabs. Return None for a type that cannot be stored:
+    the work is done, and a reply without its type is better than none.
+    """
+    if content_type is None:
+        return None
+    value = content_type.replace("\t", " ").encode("latin-1")
     try:
-        return content_type.encode("latin-1").decode()
+        text = value.decode()
     except UnicodeError:
         return None
+    return text if len(value) <= _TYPE_BYTES_MAX and _CONTROL.search(text) is None else None

@@ -66,6 +66,21 @@ async def test_a_callback_that_fails_gets_the_request_again(running_hub: RunHub,
         assert (answer.text, [headers["hookwire-attempt"] for headers, _ in worker.seen]) == ("third", ["1", "2", "3"])
 
 
+async def test_a_reply_counts_whatever_its_content_type_is(running_hub: RunHub, worker: Worker) -> None:
+    """GW-02, GB-06: with one that cannot be stored, the work was done three times, and its caller got no reply."""
+    types = ["text/plain;\tcharset=utf-8", f"text/plain; a={'x' * 300}", "text/plain; a=\xff"]
+    worker.answer = lambda number: (200, b"done", f"Content-Type: {types[number - 1]}")
+    async with running_hub(ALL_ROLES, **LOOPBACK) as hub:
+        await offer(hub, worker)
+        prefer = {"prefer": "wait=60"}
+        answers = [await hub.client.post("/services/echo", content="?", headers=prefer, timeout=70) for _ in types]
+
+    found = [(answer.status_code, answer.text, answer.headers.get("content-type")) for answer in answers]
+    assert (found[0], [one[:2] for one in found[1:]], len(worker.seen)) == (
+        (200, "done", "text/plain; charset=utf-8"), [(200, "done")] * 2, 3,
+    )  # fmt: skip
+
+
 async def test_a_request_is_given_up_after_so_many_tries(running_hub: RunHub, worker: Worker) -> None:
     worker.answer = lambda _: (302, b"")
     async with running_hub(ALL_ROLES, **LOOPBACK) as hub:
