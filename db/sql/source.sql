@@ -85,20 +85,20 @@ INSERT INTO hookwire.audit (tenant, actor, action, subject, reason)
 SELECT 'default', $4, 'source.reset', format('%s/%s to %s', $1::text, m.partition, m.next_offset), $5 FROM moved m;
 
 -- name: refusals
--- Return refused records after $2, oldest first, without their values.
-SELECT r.id, r.kind, r.source, r.partition, r.record_offset, r.reason, r.detail, r.key, r.bytes, r.record_at,
+-- Return refused records after $2, oldest first, without their values, and with the first 1,024 bytes of their keys.
+SELECT r.id, r.kind, r.source, r.partition, r.record_offset, r.reason, r.detail, substr(r.key, 1, 1024) AS key, r.bytes, r.record_at,
        r.refused_at, r.held_keys IS NOT NULL AS holds
 FROM hookwire.source_refusals r WHERE r.source = $1 AND r.id > $2 ORDER BY r.id LIMIT $3;
 
 -- name: all_refusals
 -- Return the same of all sources.
-SELECT r.id, r.kind, r.source, r.partition, r.record_offset, r.reason, r.detail, r.key, r.bytes, r.record_at,
+SELECT r.id, r.kind, r.source, r.partition, r.record_offset, r.reason, r.detail, substr(r.key, 1, 1024) AS key, r.bytes, r.record_at,
        r.refused_at, r.held_keys IS NOT NULL AS holds
 FROM hookwire.source_refusals r WHERE r.id > $1 ORDER BY r.id LIMIT $2;
 
 -- name: shown_refusal
--- Return a refused record with the first $2 bytes of its value.
-SELECT r.id, r.kind, r.source, r.partition, r.record_offset, r.reason, r.detail, r.key, r.bytes, r.record_at,
+-- Return a refused record with the first $2 bytes of its value, and the first 1,024 bytes of its key.
+SELECT r.id, r.kind, r.source, r.partition, r.record_offset, r.reason, r.detail, substr(r.key, 1, 1024) AS key, r.bytes, r.record_at,
        r.refused_at, r.held_keys IS NOT NULL AS holds, substr(r.value, 1, $2) AS value
 FROM hookwire.source_refusals r WHERE r.id = $1;
 

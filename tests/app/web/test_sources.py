@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from db.pool import PoolOptions, open_database
+from db.statements import STATEMENTS
 from hub.intake.kept_messages import KeptMessages
 from relay.source import IntakeRefused, RefusedMessage, SourceMessage
 from tests.app.cli.commands.test_services import hookwire
@@ -158,3 +159,19 @@ async def test_the_command_lists_pauses_resets_and_settles(running_hub: RunHub) 
 
     assert [code for code, _, _ in results] == [0, 1, 0, 1, 0, 2], results
     assert ("paused" in results[1][1], "partition 0 would go from 0 to 5" in results[2][1]) == (True, True)
+
+
+async def test_refused_records_are_listed_with_the_beginning_of_their_keys(running_hub: RunHub) -> None:
+    """GS-03: a key may have a megabyte; the process read all of them for one page."""
+    async with running_hub(**SETTINGS) as hub:
+        await arrange(hub)
+        await refuse(hub, 0, b"x")
+        await hub.sql("UPDATE hookwire.source_refusals SET key = convert_to(repeat('k', 1000000), 'UTF8') RETURNING 1")
+        rows = [
+            await hub.sql(STATEMENTS["source.all_refusals"], 0, 9),
+            await hub.sql(STATEMENTS["source.refusals"], "stock", 0, 9),
+        ]
+        (listed,) = (await hub.client.get("/source-refusals")).json()["items"]
+
+    keys = [part for found in rows for row in found for part in row if isinstance(part, bytes)]
+    assert ([len(key) for key in keys], listed["key"]) == ([1024, 1024], "k" * 1024)

@@ -148,7 +148,9 @@ class ResetOut(BaseModel):
 
 
 class RefusalOut(BaseModel):
-    """A record of Kafka or a message of AMQP that cannot be an event. ``key`` is text, with other bytes escaped."""
+    """A record of Kafka or a message of AMQP that cannot be an event. ``key`` is the first 1,024 bytes of its key as
+    text, with other bytes escaped.
+    """
 
     model_config = ConfigDict(json_schema_extra={"examples": [_REFUSAL]})
 
@@ -448,5 +450,5 @@ def _age(row: Row) -> float | None:
 
 
 def _refusal(row: Row) -> dict[str, Any]:
-    key = None if row["key"] is None else row["key"][:1024].decode(errors="backslashreplace")
+    key = None if row["key"] is None else row["key"].decode(errors="backslashreplace")
     return {**row, "id": f"refusal_{row['id']}", "offset": row["record_offset"], "key": key}
