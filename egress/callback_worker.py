@@ -35,6 +35,9 @@ LEASE_MARGIN_SECONDS = 10.0
 """How much longer a lease lasts than its POST may take."""
 _AT_ONCE = 64
 _AT_ONCE_EACH = 8
+_SILENT_AT_ONCE = _AT_ONCE // 2
+"""As many POSTs at once to callbacks whose last POST had no answer, all together. The others keep the rest."""
+_SILENT_MAX = 10_000
 _UNASKED_SECONDS = 300.0
 _RETRY_SECONDS = 0.5
 _HEAD_BYTES = 64 * 1024
@@ -55,6 +58,7 @@ class CallbackWorker(ABC):
         self._book = book
         self._options = options
         self._in_flight: Counter[int] = Counter()
+        self._silent: set[int] = set()
         self._wake = asyncio.Event()
         self._stopping = False
         self._limits = ReadLimits(
@@ -95,9 +99,13 @@ class CallbackWorker(ABC):
         subscriptions = (_AT_ONCE - self._in_flight.total()) // LEASED_EACH
         if subscriptions <= 0:
             return False
-        full = [one for one, count in self._in_flight.items() if count >= _AT_ONCE_EACH]
+        full = {one for one, count in self._in_flight.items() if count >= _AT_ONCE_EACH}
+        if self._silent:
+            room = (_SILENT_AT_ONCE - sum(self._in_flight[one] for one in self._silent)) // LEASED_EACH
+            full |= self._silent if room <= 0 else set()
+            subscriptions = min(subscriptions, room) if room > 0 else subscriptions
         try:
-            leased = await self.lease(full, subscriptions)
+            leased = await self.lease([*full], subscriptions)
             book = await self._book.open({(work["subscription_id"], work["version"]) for work in leased})
         except self.expected as error:
             _log.warning("callback_work_not_leased", worker=self.name, error=str(error))
@@ -111,13 +119,22 @@ class CallbackWorker(ABC):
     async def _work(self, work: Mapping[str, Any], callback: Callback | None) -> None:
         """POST the work and record its answer; an operating error is logged, and the lease ends by itself."""
         try:
-            await self.record(work, await self._post(work, callback))
+            answer = await self._post(work, callback)
+            self._note(work["subscription_id"], is_silent=isinstance(answer, str))
+            await self.record(work, answer)
         except self.expected as error:
             _log.warning("callback_answer_not_recorded", worker=self.name, work=str(work["id"]), error=str(error))
         finally:
             self._in_flight[work["subscription_id"]] -= 1
             self._in_flight += Counter()  # drop subscriptions without work in flight
             self._wake.set()
+
+    def _note(self, subscription: int, *, is_silent: bool) -> None:
+        """Note whether the last POST to a callback was answered."""
+        if not is_silent:
+            self._silent.discard(subscription)
+        elif len(self._silent) < _SILENT_MAX:
+            self._silent.add(subscription)
 
     async def _post(self, work: Mapping[str, Any], callback: Callback | None) -> Response | str:
         """Return the answer, or the reason why there is none."""
