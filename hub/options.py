@@ -44,7 +44,7 @@ class HubOptions:
         foreign_topics: topics of other publishers: refused, those that were registered, or any.
         fetch_bytes_max: largest content that is fetched.
         fetch_deadline_seconds: for one fetch, redirects included.
-        fetch_slots: fetches in flight in this process.
+        fetch_slots: fetches in flight in this process, and as many requests to other hubs.
         fetch_pause_seconds: least time between two fetches of a topic, however often it is pinged.
         dialect: how PubSubHubbub 0.3 is supported.
         async_retries: the pauses of a 0.3 verification; it is tried again also after any answer but 404.

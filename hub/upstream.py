@@ -1,11 +1,11 @@
-"""Upstreams: this hub as a subscriber of other hubs (W3C WebSub 4.1, 5, 7; WS-87..WS-99).
+"""Upstreams: this hub as a subscriber of other hubs (W3C WebSub 4.1, 5, 7).
 
     wanted --discover, POST the form--> requested --the hub's GET, its challenge echoed--> active --4/5 of the lease--.
        ^                                    | hub.mode=denied                                ^                        |
        '--- a day later --- denied <--------'                                                '--- discover, ask again '
 
 A delivery of the other hub is published here as an event of the foreign topic, and answered when it is committed. Our
-callback cannot be guessed and identifies the topic; ``Link`` is not used (WS-97).
+callback cannot be guessed and identifies the topic; ``Link`` is not used.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ async def want(hub: Hub, url: str, hub_url: str | None = None, topic_url: str | 
 
 
 async def end(hub: Hub, url: str) -> bool:
-    """Answer deliveries with 410 from now on, which ends it at the other hub (WS-98).
+    """Answer deliveries with 410 from now on, which ends it at the other hub.
 
     Return False if none exists.
     """
@@ -72,8 +72,7 @@ async def end(hub: Hub, url: str) -> bool:
 
 
 async def confirm(hub: Hub, token: str, query: Mapping[str, str]) -> str:
-    """Handle another hub's GET: return the challenge to echo, or '' for a denial; raise ``FormRefused`` 404 (WS-91,
-    WS-94, WS-98).
+    """Handle another hub's GET: return the challenge to echo, or '' for a denial; raise ``FormRefused`` 404.
     """
     row = await hub.database.fetchrow("upstream.by_token", token)
     topic, mode = query.get("hub.topic", ""), query.get("hub.mode")
@@ -98,10 +97,11 @@ async def receive(
     signatures: Sequence[str],
     hops: int = 0,
 ) -> None:
-    """Publish a delivery that has passed ``hops`` hubs; it is committed when this returns (WS-92).
+    """Publish a delivery that has passed ``hops`` hubs; it is committed when this returns.
 
-    ``read`` gives its body; it is called when the token and the signature's method are known (FS-16). A wrong signature
-    is ignored silently (WS-93). Raises ``FormRefused``: 404, 410 ended (WS-98), 403 not signed.
+    ``read`` gives its body; it is called when the token and the signature's method are known. A wrong signature is
+    ignored silently. Raises ``FormRefused``: 404, 410 ended, 403 not signed, 503 if the subscription's secret
+    cannot be read, so that the other hub delivers again.
     """
     row = await hub.database.fetchrow("upstream.by_token", token)
     if row is None:
@@ -112,9 +112,13 @@ async def receive(
         raise FormRefused(403, "X-Hub-Signature", "is missing, or made by an unknown method")
     try:
         secret = hub.secret_box.open(row["key_id"], row["sealed"], _context(row["tenant"], row["topic"]))
-        body = await read()
+    except SecretBoxError as error:
+        _log.warning("upstream_delivery_not_checked", topic=row["topic"], error=str(error))
+        raise FormRefused(503, "", "the secret of this subscription cannot be read") from None
+    body = await read()
+    try:
         verify_hub_signature(secret, signatures[0], body)
-    except (SignatureRefused, SecretBoxError) as error:
+    except SignatureRefused as error:
         _log.warning("upstream_delivery_ignored", topic=row["topic"], error=str(error))
         return
     # This hub asked for it, so the setting for subscribers' foreign topics does not matter here.
@@ -136,20 +140,30 @@ class Upstreams:
         self._wake = wake
         self._quiet_at = 0.0
         self._stopping = False
+        self._in_flight = 0
 
     def stop(self) -> None:
-        """Soft stop: finish the request in progress."""
+        """Soft stop: finish the requests in progress."""
         self._stopping = True
         self._wake.notify()
 
     async def run(self) -> None:
-        """Ask until stopped. Cancelling is safe: an open claim comes due again by itself."""
-        while not self._stopping:
-            for row in await self._claim():
-                self._wake.busy()
-                await self._subscribe(row)
-            await self._tell_quiet()
-            await self._wake.wait()
+        """Ask until stopped, side by side, because a hub that does not answer takes a minute. Cancelling is safe: an
+        open claim comes due again by itself.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            while not self._stopping:
+                for row in await self._claim():
+                    self._wake.busy()
+                    self._in_flight += 1
+                    task = tasks.create_task(self._subscribe(row), name=f"upstream {row['topic']}")
+                    task.add_done_callback(self._done)
+                await self._tell_quiet()
+                await self._wake.wait()
+
+    def _done(self, _task: asyncio.Task[None]) -> None:
+        self._in_flight -= 1
+        self._wake.notify()
 
     async def _tell_quiet(self) -> None:
         """Warn of active upstreams from which nothing came for longer than usual."""
@@ -166,9 +180,12 @@ class Upstreams:
             _log.warning("upstream_quiet", topic=row["topic"], url=row["url"], last_delivery=last, hint=_QUIET_HINT)
 
     async def _claim(self) -> Sequence[Row]:
+        free = self._hub.options.fetch_slots - self._in_flight
+        if free <= 0:
+            return ()
         seconds = 2 * self._hub.options.fetch_deadline_seconds + _COMMIT_SECONDS
         try:
-            return await self._hub.database.fetch("upstream.claim", 1, seconds)
+            return await self._hub.database.fetch("upstream.claim", free, seconds)
         except DatabaseError as error:
             _log.warning("upstream_claim_failed", error=str(error))
             return ()
@@ -204,12 +221,12 @@ class Upstreams:
             _log.warning("upstream_not_recorded", topic=mine[1], error=str(error))
 
     async def _discover(self, url: str) -> Discovered:
-        """Discover the hub anew each time, to follow a topic that has moved (WS-89, WS-95)."""
+        """Discover the hub anew each time, to follow a topic that has moved."""
         final_url, response = await self._send("GET", url, b"", (301, 302, 303, 307, 308))
         if response.status != 200:
             raise _NotSubscribed(f"the topic answered {response.status}")
         content_type = next(iter(response.values("content-type")), None)
-        # An untrusted page is parsed beside the event loop (T13).
+        # An untrusted page is parsed beside the event loop.
         found = await asyncio.to_thread(discover, response.values("link"), content_type, response.body, final_url)
         others = tuple(url for url in found.hubs if matching_text(url) != matching_text(f"{self._public_url}/hub"))
         if not others:
@@ -237,7 +254,7 @@ class Upstreams:
         ).encode()
 
     async def _send(self, method: str, url: str, body: bytes, redirects: Sequence[int]) -> tuple[str, Response]:
-        """Send the request and follow redirects with the same body; the guard judges each hop (WS-89, WS-90)."""
+        """Send the request and follow redirects with the same body; the guard judges each hop."""
         deadline_seconds = self._hub.options.fetch_deadline_seconds
         headers = _FORM if body else ()
         try:

@@ -118,11 +118,14 @@ class UpstreamHarness:
 
 
 @asynccontextmanager
-async def upstream_harness(database_url: str, foreign_topics: str = "any") -> AsyncIterator[UpstreamHarness]:
+async def upstream_harness(
+    database_url: str, foreign_topics: str = "any", **options: Any
+) -> AsyncIterator[UpstreamHarness]:
     other = OtherHub()
     server = await asyncio.start_server(other.serve, "127.0.0.1", 0)
     other.port = server.sockets[0].getsockname()[1]
-    async with client_of(database_url, foreign_topics=foreign_topics) as (client, harness), serve_topics() as publisher:
+    given = {"foreign_topics": foreign_topics, **options}
+    async with client_of(database_url, **given) as (client, harness), serve_topics() as publisher:
         outbound = Client(POLICY, ThreadResolver())
         service = Upstreams(harness.hub, outbound, Wake(0.01, 0.05))
         async with asyncio.TaskGroup() as tasks:
@@ -398,3 +401,27 @@ async def test_an_active_upstream_that_is_quiet_for_longer_than_usual_is_told_on
 
     assert (is_quiet, tuple(after)) == (is_told, (False, None))
     assert len([one for one in logs if one["event"] == "upstream_quiet"]) == is_told
+
+
+async def test_a_hub_that_does_not_answer_delays_no_other_subscription(database_url: str) -> None:
+    """GW-01: its kind. One request was made at a time, and each may take a minute."""
+    async with upstream_harness(database_url, fetch_deadline_seconds=300.0) as on:
+        go_on = asyncio.Event()
+        on.other.before_answer = (asyncio.Event(), go_on)
+        for path in ("/one", "/two"):
+            on.publish(path=path)
+            await want(on.harness.hub, on.publisher.url(path))
+        await on.asked(2)
+        go_on.set()
+
+    assert {form["hub.topic"] for _, form in on.other.forms} == {on.publisher.url("/one"), on.publisher.url("/two")}
+
+
+async def test_a_delivery_whose_signature_cannot_be_checked_is_asked_for_again(database_url: str) -> None:
+    """GW-02: its kind; the key of the secret was lost, and each delivery was answered 202 and thrown away."""
+    async with upstream_harness(database_url) as on:
+        form = await on.active()
+        await on.harness.sql.execute("UPDATE hookwire.upstreams SET key_id = 'lost'")
+        status = await on.deliver(form, b"v1")
+
+        assert (status, await on.events()) == (503, [])
