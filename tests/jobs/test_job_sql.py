@@ -536,3 +536,22 @@ async def test_a_role_that_names_an_actor_stands_beside_it(sql: asyncpg.Connecti
 
     assert [row["created_by"] for row in jobs] == [f"ada@example sql:{role}", f"sql:{role}", "ada@example", None]
     assert [tuple(row) for row in trail] == [("ada@example", role), ("ada@example", None)]
+
+
+@pytest.mark.parametrize(
+    ("settle", "state"),
+    [
+        ("SELECT hookwire.complete_job(id, claim, to_jsonb(repeat('x', 20000)))", "completed"),
+        ("SELECT hookwire.fail_job(id, claim, repeat('x', 2000), true)", "discarded"),
+    ],
+)
+async def test_a_limit_for_publishers_keeps_no_job_from_ending(
+    sql: asyncpg.Connection, settle: str, state: str
+) -> None:
+    """GB-06: the event about its end was larger, so the work that was done was repeated."""
+    await sql.execute("UPDATE hookwire.installation SET payload_bytes_max = 1000")
+    await sql.execute("SELECT hookwire.enqueue('k')")
+    await sql.execute(f"{settle} FROM hookwire.claim_jobs('{{k}}', 1, 'w')")
+    told = await sql.fetchval("SELECT count(*) FROM hookwire.events WHERE topic = $1", f"hookwire.job.k.{state}")
+
+    assert (await sql.fetchval("SELECT state FROM hookwire.job_archive"), told) == (state, 1)
