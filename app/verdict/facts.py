@@ -21,7 +21,7 @@ WorkKind = Literal["queue", "task", "job", "service"]
 COUNTED_MAX: Final = 5_000
 """Counts of sinks, holds and all deliveries end at this number."""
 DEAD_LETTERS_MAX: Final = 1_000
-"""As many dead letters of the last day are counted, the latest first."""
+"""As many dead letters and refused records of the last day are counted, the latest first."""
 WORST_MAX: Final = 100
 """As many subscriptions, queues, kinds and services are told, the worst first."""
 WORK_KINDS: Final[Mapping[WorkKind, str]] = {
@@ -55,6 +55,7 @@ class Facts:
     subscriptions: Sequence[Row] = ()
     attempt_times: Sequence[Row] = ()
     dead_letters: Sequence[Row] = ()
+    refusals: Sequence[Row] = ()
     work: Mapping[WorkKind, Sequence[Row]] = field(default_factory=dict)
     unknown: Sequence[str] = ()
 
@@ -83,6 +84,7 @@ async def read_facts(database: Database) -> Facts:
         subscriptions=await read.subscriptions(worst),
         attempt_times=await read.rows("times of attempts", "rollup.recent", worst, _TIMED_MINUTES),
         dead_letters=await read.rows("dead letters", "verdict.dead_letters", DEAD_LETTERS_MAX),
+        refusals=await read.rows("refused records", "verdict.refusals", DEAD_LETTERS_MAX),
         work={
             kind: await read.rows(f"{kind}s", statement, _NAMES_MAX, WORST_MAX, COUNTED_MAX)
             for kind, statement in WORK_KINDS.items()

@@ -3,6 +3,7 @@
 ======================  ==========================================================================================
 a sink is *down*        a process reports that its broker does not answer or is refused, or no relay carries it
 a source is *down*      the process that reads it reports a failure, or is gone, or nobody has a partition of it
+a source has *dead*     records or messages that it refused, for a day; it is *held* while such a record holds keys
 something is *late*     the oldest has waited for more than a minute (sinks, services) or five (queues, tasks, jobs)
 dead letters count      for a day, unless a person gave them up or the subscription has ended
 ======================  ==========================================================================================
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final, cast
 
-from app.verdict.facts import COUNTED_MAX, WORST_MAX, Facts, Row
+from app.verdict.facts import COUNTED_MAX, DEAD_LETTERS_MAX, WORST_MAX, Facts, Row
 from app.verdict.verdict import Part, PartKind, PartState, Verdict
 from webhooks.condition import format_duration, format_moment, subscription_condition
 
@@ -23,7 +24,7 @@ __all__ = ["judge"]
 _LATE_SECONDS: Final = {"sink": 60.0, "queue": 300.0, "task": 300.0, "job": 300.0, "service": 60.0}
 _STARTING_SECONDS: Final = 15.0
 _UNASSIGNED_SECONDS: Final = 60.0
-_RANKS: Final = {"backing off": 1, "idle": 2}
+_RANKS: Final = {"refusing": -1, "backing off": 1, "idle": 2}
 _DEAD_FOR: Final = timedelta(days=1)
 _SINK_NAMES: Final = {"kafka": "Kafka", "amqp": "AMQP"}
 _SETTINGS: Final = {"kafka": "HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS", "amqp": "HOOKWIRE_AMQP_URL"}
@@ -103,28 +104,53 @@ def _why_down(name: str, report: Row) -> str:
 
 
 def _sources(facts: Facts) -> Iterator[Part]:
-    """Yield each queue and Kafka topic that is read, by the best report of a process about it."""
+    """Yield each queue and Kafka topic that is read, by the best report of a process about it, or that has refused."""
     reports: dict[str, list[Row]] = {}
     for report in facts.processes:
         if report["kind"] == "source":
             reports.setdefault(report["name"], []).append(report)
-    for name, told in reports.items():
-        best = min(told, key=lambda report: (not report["is_alive"], _RANKS.get(report["state"], 0), report["since"]))
-        if not best["is_alive"]:
-            why = f"its process {best['process']} is gone since {format_moment(best['until'])}"
-            yield Part("source", name, "down", why, best["until"])
-        elif best["state"] == "backing off":
-            why = f"it is not read since {format_moment(best['since'])}; {best['reason']}"
-            yield Part("source", name, "down", why, best["since"])
-        elif best["state"] == "idle" and _age(best["since"], facts.at) > _UNASSIGNED_SECONDS:
-            why = (
-                f"it is not read since {format_moment(best['since'])}; others in its consumer group have all partitions"
-            )
-            yield Part("source", name, "down", why, best["since"])
-        elif best["state"] == "paused":
-            yield Part("source", name, "paused", f"paused since {format_moment(best['since'])}", best["since"])
-        else:
-            yield Part("source", name, "ok", f"{best['process']} reads it", best["since"])
+    refused = {row["source"]: row for row in facts.refusals}
+    for name in dict.fromkeys((*reports, *refused)):
+        yield _source(name, reports.get(name, ()), refused.get(name), facts.at)
+
+
+def _source(name: str, told: Sequence[Row], refused: Row | None, now: datetime) -> Part:
+    read: tuple[PartState, str, datetime | None] = ("ok", "no process has read it for an hour", None)
+    state, reason, since = _reading(told, now) if told else read
+    if refused is None:
+        return Part("source", name, state, reason, since)
+    words = [] if state == "ok" else [reason]
+    if refused["holding"]:
+        held_since = format_moment(refused["holding_since"])
+        words.append(f"{_refused(refused['holding'], 'hold', 'holds')} keys since {held_since}")
+    if refused["refused"]:
+        latest = format_moment(refused["refused_at"])
+        words.append(f"{_refused(refused['refused'], 'were', 'was')} kept in the last day, the latest at {latest}")
+    if state == "ok":
+        state, since = ("held", refused["holding_since"]) if refused["holding"] else ("dead", refused["refused_at"])
+    return Part("source", name, state, "; ".join(words), since, waiting=refused["holding"], dead=refused["refused"])
+
+
+def _refused(number: int, many: str, one: str) -> str:
+    return f"{_number(number, DEAD_LETTERS_MAX)} refused record{'s' * (number != 1)} {one if number == 1 else many}"
+
+
+def _reading(told: Sequence[Row], now: datetime) -> tuple[PartState, str, datetime]:
+    """Return the state of what a source reads, the reason, and since when."""
+    best = min(told, key=lambda report: (not report["is_alive"], _RANKS.get(report["state"], 0), report["since"]))
+    since = best["since"]
+    if not best["is_alive"]:
+        return "down", f"its process {best['process']} is gone since {format_moment(best['until'])}", best["until"]
+    if best["state"] == "backing off":
+        return "down", f"it is not read since {format_moment(since)}; {best['reason']}", since
+    if best["state"] == "idle" and _age(since, now) > _UNASSIGNED_SECONDS:
+        others = "others in its consumer group have all partitions"
+        return "down", f"it is not read since {format_moment(since)}; {others}", since
+    if best["state"] == "paused":
+        return "paused", f"paused since {format_moment(since)}", since
+    if best["state"] == "refusing":
+        return "dead", best["reason"], since
+    return "ok", f"{best['process']} reads it", since
 
 
 def _holds(facts: Facts) -> Iterator[Part]:

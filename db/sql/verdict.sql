@@ -88,6 +88,22 @@ SELECT x.sink, NULL, x.topic, count(*), max(x.died_at) FROM (
 GROUP BY x.sink, x.topic
 ORDER BY died_at DESC;
 
+-- name: refusals
+-- Return the sources with records or messages that were refused in the last day, or that hold their keys now. Look at the
+-- latest $1 of the day, and at $1 that hold.
+WITH lately AS MATERIALIZED (
+    SELECT r.source, r.refused_at FROM hookwire.source_refusals r
+    WHERE r.refused_at > now() - interval '1 day' ORDER BY r.refused_at DESC LIMIT $1
+), holding AS MATERIALIZED (
+    SELECT r.source, r.refused_at FROM hookwire.source_refusals r
+    WHERE r.held_keys IS NOT NULL ORDER BY r.source, r.partition, r.id LIMIT $1
+)
+SELECT n.source, coalesce(l.records, 0) AS refused, l.latest_at AS refused_at, coalesce(h.records, 0) AS holding, h.oldest_at AS holding_since
+FROM (SELECT x.source FROM lately x UNION SELECT x.source FROM holding x) AS n
+LEFT JOIN (SELECT x.source, count(*) AS records, max(x.refused_at) AS latest_at FROM lately x GROUP BY x.source) AS l ON l.source = n.source
+LEFT JOIN (SELECT x.source, count(*) AS records, min(x.refused_at) AS oldest_at FROM holding x GROUP BY x.source) AS h ON h.source = n.source
+ORDER BY n.source;
+
 -- The next four return what waits, runs and died of the $2 worst names among the first $1. All together are counted up to
 -- $3, and each at least up to 100 (`bound`). A range of one name in the order of an index leaves the planner only this
 -- index. Others would pass the rows of all names.

@@ -29,10 +29,12 @@ store keeps refused messages. A route with ``refused="reject"`` leaves refused m
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -74,6 +76,7 @@ _PAUSE_SECONDS = (0.2, 10.0)
 _BIND_SECONDS = 5.0
 _BUSY_SECONDS = 0.1
 _UNWANTED_SECONDS = 1.0
+_KEPT_SECONDS = 86_400.0
 _INTAKE_SECONDS = (0.2, 1.0)  # the database is asked every second anyway
 
 
@@ -116,6 +119,7 @@ class AmqpSource:
         self._session: _Session | None = None
         self._store = store
         self._trouble = Trouble("amqp_source_waits", "amqp_source_goes_on")
+        self._kept = _Kept()
         tolerate_unreadable()
         metrics.connected.labels(route.queue).set(0)
 
@@ -126,15 +130,19 @@ class AmqpSource:
 
     @property
     def state(self) -> str:
-        """Return the state in one word: connecting, reading, backing off, stopped."""
+        """Return the state in one word: connecting, reading, refusing, backing off, stopped. It is refusing for a day
+        after it has kept a message that it refused.
+        """
         if self._stopping.is_set():
             return "stopped"
-        return "backing off" if self._trouble.lasts else "connecting" if self._session is None else "reading"
+        if self._trouble.lasts:
+            return "backing off"
+        return "connecting" if self._session is None else "refusing" if self._kept.is_recent() else "reading"
 
     @property
     def last_error(self) -> str:
-        """Return the last error, in one line."""
-        return self._trouble.last_error
+        """Return the last error, in one line; while it is refusing, what it has kept."""
+        return self._kept.text if self.state == "refusing" else self._trouble.last_error
 
     def stop(self) -> None:
         """Begin no more messages. Messages that were begun are still stored and acknowledged."""
@@ -294,6 +302,8 @@ class AmqpSource:
                 return False
         if await _settled(message.reject(requeue=False) if kept_in is None else message.ack()):
             self._metrics.refused.labels(queue, refused.reason).inc()
+            if kept_in is not None:
+                self._kept.add(refused.reason, kept_in)
             told = {"reason": refused.reason, "detail": refused.detail, "kept_in": kept_in}
             _log.warning("amqp_source_refused", queue=queue, **told)
         return True
@@ -305,6 +315,25 @@ def _content(message: AbstractIncomingMessage) -> SourceMessage | None:
         return read_incoming(message, len(message.body))
     except IntakeRefused:
         return None
+
+
+class _Kept:
+    """The messages that were refused and kept, for people: how many, when the last, why and where."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self._count = 0
+        self._until = 0.0
+
+    def add(self, reason: str, place: str) -> None:
+        self._count += 1
+        self._until = time.monotonic() + _KEPT_SECONDS
+        noun = "message was" if self._count == 1 else "messages were"
+        moment = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        self.text = f"{self._count:,} refused {noun} kept, the latest at {moment} in {place}: {reason}"
+
+    def is_recent(self) -> bool:
+        return time.monotonic() < self._until
 
 
 class _ConsumerLost(Exception):

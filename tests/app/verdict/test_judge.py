@@ -133,6 +133,35 @@ def test_a_source_is_judged_by_the_best_of_its_processes(reports: Sequence[Row],
     assert told(judge(facts(processes=reports)).findings) == expected
 
 
+REFUSED = {"source": "in", "refused": 2, "refused_at": AGO, "holding": 0, "holding_since": None}
+KEPT = f"2 refused records were kept in the last day, the latest at {AGO_TEXT}"
+
+
+@pytest.mark.parametrize(
+    ("reports", "more", "expected"),
+    [
+        ([report("source", "in", "reading")], {}, ("dead", KEPT)),
+        ([], {}, ("dead", KEPT)),
+        ([report("source", "in")], {}, ("down", f"it is not read since {AGO_TEXT}; no broker answers; {KEPT}")),
+        (
+            [report("source", "in", "reading")],
+            {"refused": 0, "refused_at": None, "holding": 1, "holding_since": AGO},
+            ("held", f"1 refused record holds keys since {AGO_TEXT}"),
+        ),
+    ],
+    ids=["reads", "is not read any more", "is down", "holds keys"],
+)  # fmt: skip
+def test_a_source_that_refused_records_is_told(reports: Sequence[Row], more: Row, expected: tuple[str, str]) -> None:
+    """GU-01: its kind; records waited for a person, and all was green."""
+    assert told(judge(facts(processes=reports, refusals=[REFUSED | more])).findings) == [("source", *expected)]
+
+
+def test_a_queue_whose_messages_were_refused_is_told_although_another_process_reads_it() -> None:
+    """GU-01: its kind; the broker has these messages, so their process tells of them."""
+    reports = [report("source", "in", "reading"), report("source", "in", "refusing", process="b-1", reason="1 kept")]
+    assert told(judge(facts(processes=reports)).findings) == [("source", "dead", "1 kept")]
+
+
 @pytest.mark.parametrize(
     ("more", "expected"),
     [

@@ -243,6 +243,19 @@ async def test_a_message_that_cannot_be_an_event_is_kept_and_counted(
     )  # fmt: skip
 
 
+async def test_a_source_that_has_kept_a_message_says_so(rabbitmq: RabbitServer) -> None:
+    """GU-01: its kind; a person had to look at it, and the verdict was ok."""
+    async with reading(rabbitmq, is_foreign=True) as corner:
+        before = corner.source.state
+        await corner.publish(message(b"bad"))
+        await until(lambda: corner.source.state == "refusing", DEADLINE_SECONDS)
+        told = corner.source.last_error
+
+    assert (before, told.partition(", ")[0], told.partition(" in ")[2]) == (
+        "reading", "1 refused message was kept", f"{corner.route.queue}.refused: bad",
+    )  # fmt: skip
+
+
 async def test_a_kept_message_stays_until_a_person_removes_it(rabbitmq: RabbitServer) -> None:
     """GW-02: the broker would let it expire, refuse it for its user, or route it by CC to another queue again."""
     async with reading(rabbitmq, is_foreign=True) as corner:
