@@ -1,12 +1,12 @@
-"""Fetching: get the content of foreign topics after a ping, and publish it here (WS-80..WS-85, PS-12, PS-13).
+"""Fetching: get the content of foreign topics after a ping, and publish it here.
 
     claim (due topics, for a limited time) --> GET, conditional, redirects followed, each hop guarded
         --> 304, the same content, or a feed without new entries: nothing to distribute
         --> new content: one transaction publishes it as an event and stores its digest
-        --> anything else: again after a growing pause; an error page is never distributed (WS-83)
+        --> anything else: again after a growing pause; an error page is never distributed
 
 The event's key is the same for all contents of a topic, so that subscribers get them in order. A ping during a fetch
-causes one more fetch, which starts later. Pings are merged, never dropped (WS-80).
+causes one more fetch, which starts later. Pings are merged, never dropped.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import hashlib
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import urljoin
 
 import structlog
@@ -98,6 +99,7 @@ class Fetching:
         self._on_commit = on_commit
         self._stopping = False
         self._in_flight = 0
+        self._doubtful = 0
         size = options.fetch_bytes_max
         self._limits = ReadLimits(_HEAD_BYTES_MAX, read_bytes_max=size + 2 * _HEAD_BYTES_MAX, keep_bytes_max=size + 1)
 
@@ -113,22 +115,26 @@ class Fetching:
                 for row in await self._claim():
                     self._wake.busy()
                     self._in_flight += 1
+                    self._doubtful += row["is_doubtful"]
                     task = tasks.create_task(self._fetch(row), name=f"fetch {row['topic']}")
-                    task.add_done_callback(self._done)
+                    task.add_done_callback(partial(self._done, is_doubtful=row["is_doubtful"]))
                 await self._wake.wait()
 
-    def _done(self, _task: asyncio.Task[None]) -> None:
+    def _done(self, _task: asyncio.Task[None], *, is_doubtful: bool) -> None:
         self._in_flight -= 1
+        self._doubtful -= is_doubtful
         self._wake.notify()
 
     async def _claim(self) -> Sequence[Row]:
-        free = self._options.fetch_slots - self._in_flight
+        """Claim topics. New ones, and those whose last fetch failed, get half of the slots together."""
+        free, half = self._options.fetch_slots - self._in_flight, max(1, self._options.fetch_slots // 2)
         if free <= 0:
             return ()
+        takes_doubtful = self._doubtful < half
+        most = min(free, half - self._doubtful) if takes_doubtful else free
+        seconds = self._options.fetch_deadline_seconds + _COMMIT_SECONDS
         try:
-            return await self._database.fetch(
-                "foreign.claim", free, self._options.fetch_deadline_seconds + _COMMIT_SECONDS
-            )
+            return await self._database.fetch("foreign.claim", most, seconds, takes_doubtful)
         except DatabaseError as error:
             _log.warning("topic_claim_failed", error=str(error))
             return ()
@@ -162,7 +168,7 @@ class Fetching:
         raise _FetchFailed(f"more than {_REDIRECTS_MAX} redirects", response.status)
 
     async def _send(self, url: str, row: Row) -> Response:
-        """Send one request; return its answer, also a redirect. Each URL is parsed, judged and dialled anew (WS-81)."""
+        """Send one request; return its answer, also a redirect. Each URL is parsed, judged and dialled anew."""
         target = parse_target(url, self._options.url_policy)
         agent = f"hookwire/0.2 (+{self._options.public_url}; {row['subscribers']} subscribers)"
         headers = [("user-agent", agent)]
@@ -216,7 +222,7 @@ class Fetching:
         _log.info("topic_fetched", topic=topic, status=content.status, changed=is_news)
 
     def _link(self, row: Row, change: _Change) -> str:
-        """Return the topic's own links, byte for byte; else this hub and the subscribed URL (WS-53)."""
+        """Return the topic's own links, byte for byte; else this hub and the subscribed URL."""
         return link_header(change.hub_url or hub_url(self._options.public_url), change.self_url or row["url"])
 
     async def _fail(self, row: Row, failure: _FetchFailed) -> None:

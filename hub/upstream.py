@@ -72,8 +72,7 @@ async def end(hub: Hub, url: str) -> bool:
 
 
 async def confirm(hub: Hub, token: str, query: Mapping[str, str]) -> str:
-    """Handle another hub's GET: return the challenge to echo, or '' for a denial; raise ``FormRefused`` 404.
-    """
+    """Handle another hub's GET: return the challenge to echo, or '' for a denial; raise ``FormRefused`` 404."""
     row = await hub.database.fetchrow("upstream.by_token", token)
     topic, mode = query.get("hub.topic", ""), query.get("hub.mode")
     if row is None or matching_text(topic) not in {matching_text(url) for url in (row["self_url"], row["url"]) if url}:

@@ -56,6 +56,7 @@ class Facts:
     attempt_times: Sequence[Row] = ()
     dead_letters: Sequence[Row] = ()
     refusals: Sequence[Row] = ()
+    publishers: Sequence[Row] = ()
     work: Mapping[WorkKind, Sequence[Row]] = field(default_factory=dict)
     unknown: Sequence[str] = ()
 
@@ -85,6 +86,7 @@ async def read_facts(database: Database) -> Facts:
         attempt_times=await read.rows("times of attempts", "rollup.recent", worst, _TIMED_MINUTES),
         dead_letters=await read.rows("dead letters", "verdict.dead_letters", DEAD_LETTERS_MAX),
         refusals=await read.rows("refused records", "verdict.refusals", DEAD_LETTERS_MAX),
+        publishers=await read.rows("other publishers", "verdict.publishers", WORST_MAX),
         work={
             kind: await read.rows(f"{kind}s", statement, _NAMES_MAX, WORST_MAX, COUNTED_MAX)
             for kind, statement in WORK_KINDS.items()

@@ -3,6 +3,7 @@
 ======================  ==========================================================================================
 a sink is *down*        a process reports that its broker does not answer or is refused, or no relay carries it
 a source is *down*      the process that reads it reports a failure, or is gone, or nobody has a partition of it
+a publisher *fails*       its hub has denied or not verified our subscription, or its topic cannot be fetched
 a source has *dead*     records or messages that it refused, for a day; it is *held* while such a record holds keys
 something is *late*     the oldest has waited for more than a minute (sinks, services) or five (queues, tasks, jobs)
 dead letters count      for a day, unless a person gave them up or the subscription has ended
@@ -38,6 +39,7 @@ def judge(facts: Facts) -> Verdict:
         [
             *(_sink(row, facts) for row in facts.sinks),
             *_sources(facts),
+            *_publishers(facts),
             *_holds(facts),
             *_subscriptions(facts),
             _deliveries(facts),
@@ -151,6 +153,15 @@ def _reading(told: Sequence[Row], now: datetime) -> tuple[PartState, str, dateti
     if best["state"] == "refusing":
         return "dead", best["reason"], since
     return "ok", f"{best['process']} reads it", since
+
+
+def _publishers(facts: Facts) -> Iterator[Part]:
+    """Yield each topic of another publisher that does not come; one that comes is not told."""
+    for row in facts.publishers:
+        tries = f"{row['failures']} {'fetches' if row['state'] == 'fetched' else 'requests to its hub'} have failed"
+        what = "its hub has denied the subscription" if row["state"] == "denied" else tries
+        why = row["reason"] or "no verification came"
+        yield Part("source", row["url"], "failing", f"{what}; {why}", row["since"], topic=row["topic"])
 
 
 def _holds(facts: Facts) -> Iterator[Part]:

@@ -11,7 +11,7 @@ INSERT INTO hookwire.foreign_topics (tenant, topic, url) VALUES ($1, $2, $3) ON 
 SELECT EXISTS (SELECT FROM hookwire.foreign_topics WHERE tenant = $1 AND topic = $2);
 
 -- name: ping
--- Merge the ping with those that wait, and never drop it. A ping during a fetch causes another fetch (WS-80). At least
+-- Merge the ping with those that wait, and never drop it. A ping during a fetch causes another fetch. At least
 -- $3 seconds lie between two fetches.
 UPDATE hookwire.foreign_topics f
 SET pings = f.pings + 1, failures = 0,
@@ -28,9 +28,11 @@ WITH alike AS MATERIALIZED (
 SELECT a.url FROM alike a WHERE a.tenant = $1 AND a.url <> $2 ORDER BY a.url LIMIT 3;
 
 -- name: claim
+-- Claim topics that are due, the oldest first. $3: also those whose last fetch failed, and new ones.
 WITH chosen AS MATERIALIZED (
     SELECT f.tenant, f.topic FROM hookwire.foreign_topics f
     WHERE f.due_at <= now() AND (f.claimed_until IS NULL OR f.claimed_until <= now())
+      AND ($3::boolean OR f.fetched_at IS NOT NULL AND f.last_error IS NULL)
     ORDER BY f.due_at LIMIT $1
     FOR UPDATE SKIP LOCKED
 )
@@ -38,7 +40,7 @@ UPDATE hookwire.foreign_topics f
 SET claimed_until = clock_timestamp() + make_interval(secs => $2::double precision), claims = f.claims + 1
 FROM chosen c WHERE f.tenant = c.tenant AND f.topic = c.topic
 RETURNING f.tenant, f.topic, f.url, f.feed_diff, f.always_deliver, f.pings, f.claims, f.failures, f.etag,
-          f.last_modified, f.digest, f.entries::text AS entries,
+          f.last_modified, f.digest, f.entries::text AS entries, f.fetched_at IS NULL OR f.last_error IS NOT NULL AS is_doubtful,
           (SELECT count(*) FROM hookwire.subscriptions s
            WHERE s.tenant = f.tenant AND s.topic = f.topic AND s.state = 'active' AND s.topic_regex IS NULL) AS subscribers;
 

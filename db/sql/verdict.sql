@@ -104,6 +104,15 @@ LEFT JOIN (SELECT x.source, count(*) AS records, max(x.refused_at) AS latest_at 
 LEFT JOIN (SELECT x.source, count(*) AS records, min(x.refused_at) AS oldest_at FROM holding x GROUP BY x.source) AS h ON h.source = n.source
 ORDER BY n.source;
 
+-- name: publishers
+-- Return topics of other publishers that do not come, $1 of each sort. Their hub has denied or not verified our subscription,
+-- or they cannot be fetched. One failure is no news, because the next try follows in seconds.
+(SELECT u.topic, u.url, u.state, u.failures, u.reason, coalesce(u.received_at, u.created_at) AS since
+ FROM hookwire.upstreams u WHERE u.state = 'denied' OR u.state <> 'ended' AND u.failures > 1 ORDER BY u.created_at LIMIT $1)
+UNION ALL
+(SELECT f.topic, f.url, 'fetched', f.failures, f.last_error, coalesce(f.changed_at, f.created_at)
+ FROM hookwire.foreign_topics f WHERE f.failures > 1 ORDER BY f.created_at LIMIT $1);
+
 -- The next four return what waits, runs and died of the $2 worst names among the first $1. All together are counted up to
 -- $3, and each at least up to 100 (`bound`). A range of one name in the order of an index leaves the planner only this
 -- index. Others would pass the rows of all names.

@@ -141,7 +141,7 @@ _WHOLE = {
     "undelivered.open", "undelivered.queued", "queue.counts", "task.rates", "outbox.oldest",
     # the verdict: bounded by names and counts, as test_verdict_reads.py measures
     "verdict.behind", "verdict.dead_letters", "verdict.holds", "verdict.jobs", "verdict.queues", "verdict.receivers",
-    "verdict.refusals",    "verdict.services",
+    "verdict.publishers", "verdict.refusals",    "verdict.services",
     "stats.job", "verdict.subscription_counts", "verdict.tasks", "verdict.totals",
     # what operators do
     "intent.revoke", "layout.hash_owed", "layout.holds", "queue.remove", "queue.adopt_transaction_ids",

@@ -260,7 +260,7 @@ _SWEPT: list[tuple[str, tuple[object, ...]]] = [
     ("intent.expire", (5_000,)),
     ("intent.permanent", (500, 86_400)),
     ("intent.drop_deliveries", (5_000,)),
-    ("foreign.claim", (16, 40.0)),
+    ("foreign.claim", (16, 40.0, True)),
     ("upstream.claim", (1, 70.0)),
     ("rabbithub.expire", ()),
     ("rabbithub.dispatch", ()),

@@ -14,7 +14,7 @@ from tests.db.test_migrate import empty_database
 
 _PAGE = Path(__file__).parents[2] / "docs/how-to/production.md"
 _OF_0_2_0 = 38
-_SMALL = {"replays_due"}
+_SMALL = {"replays_due", "upstreams_failing", "foreign_topics_failing"}
 _INDEX = re.compile(r"INDEX (?:CONCURRENTLY )?IF NOT EXISTS (\w+)")
 _LETTERS = """
 INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, last_outcome, on_purpose)

@@ -137,7 +137,7 @@ async def test_a_fetch_whose_process_died_is_made_again(database_url: str) -> No
         on.publisher.pages["/feed"] = Page(b"v1")
         await on.subscribe()
         await on.ping()
-        await on.harness.hub.database.fetch("foreign.claim", 1, 3600.0)
+        await on.harness.hub.database.fetch("foreign.claim", 1, 3600.0, True)
         await on.harness.sql.execute("UPDATE hookwire.foreign_topics SET claimed_until = now()")
         async with on.fetching():
             row = await on.settled()
@@ -507,3 +507,28 @@ async def test_where_topics_are_strict_only_their_own_url_is_subscribed_to(
 
         assert (state, next(iter(told), None)) == expected
         assert ["the topic's own URL is" in reason for reason in reasons] == [mode == "denied" for mode in told]
+
+
+async def test_publishers_that_do_not_answer_leave_half_of_the_slots_to_the_others(database_url: str) -> None:
+    """GW-01: its kind; sixteen such topics kept all others waiting, each time for half a minute."""
+    async with fetching_harness(database_url, fetch_deadline_seconds=300.0) as on, on.fetching():
+        on.publisher.pages["/good"] = Page(b"v1")
+        await on.subscribe("/good")
+        await on.ping("/good")
+        await on.settled("/good")
+        gate, silent = asyncio.Event(), [f"/silent/{number}" for number in range(20)]
+        for path in silent:
+            on.publisher.pages[path] = Page(b"late", gate=gate)
+            await on.subscribe(path)
+            await on.ping(path)
+        await on.publisher.wait_for(1 + 8)
+        on.publisher.pages["/good"] = Page(b"v2")
+        await on.ping("/good")
+        await until(
+            lambda: on.harness.sql.fetchval("SELECT payload = 'v2' FROM hookwire.events ORDER BY id DESC LIMIT 1")
+        )
+        gate.set()
+        for path in silent:
+            await on.settled(path)
+
+    assert [path for path, _ in on.publisher.requests][9] == "/good"

@@ -156,6 +156,20 @@ def test_a_source_that_refused_records_is_told(reports: Sequence[Row], more: Row
     assert told(judge(facts(processes=reports, refusals=[REFUSED | more])).findings) == [("source", *expected)]
 
 
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"state": "denied", "reason": "no"}, "its hub has denied the subscription; no"),
+        ({"state": "requested", "reason": None}, "3 requests to its hub have failed; no verification came"),
+        ({"state": "fetched", "reason": "it answered 500"}, "3 fetches have failed; it answered 500"),
+    ],
+)
+def test_a_publisher_whose_topic_does_not_come_is_told(more: Row, reason: str) -> None:
+    """GU-01: its kind; another hub had denied the subscription, and all was green."""
+    row = {"topic": "hookwire.web.1", "url": "https://blog.example/feed", "failures": 3, "since": AGO} | more
+    assert told(judge(facts(publishers=[row])).findings) == [("source", "failing", reason)]
+
+
 def test_a_queue_whose_messages_were_refused_is_told_although_another_process_reads_it() -> None:
     """GU-01: its kind; the broker has these messages, so their process tells of them."""
     reports = [report("source", "in", "reading"), report("source", "in", "refusing", process="b-1", reason="1 kept")]

@@ -168,10 +168,10 @@ def _part_state(part: Part, usual: str) -> str:
 
 
 def _sources(status: Status) -> str:
-    """Return the queues that become events; nothing without one."""
+    """Return what becomes events, and topics of other publishers that fail; nothing without one."""
     parts = status.verdict.of("source")
     rows = [[code(part.name), _part_state(part, "reading"), moment(part.since, status.now)] for part in parts]
-    return section("Sources", table(["Queue", "State", "Since"], rows)) if rows else ""
+    return section("Sources", table(["Source", "State", "Since"], rows)) if rows else ""
 
 
 def _work(status: Status) -> str:
