@@ -1531,6 +1531,19 @@ ALTER TABLE hookwire.former_audiences ALTER COLUMN number ADD GENERATED ALWAYS A
     CACHE 1
 );
 
+CREATE TABLE hookwire.former_incarnations (
+    through_id bigint NOT NULL,
+    incarnation text NOT NULL,
+    CONSTRAINT former_incarnations_incarnation_check CHECK ((incarnation ~ '^[a-z2-7]{8}$'::text)),
+    CONSTRAINT former_incarnations_through_id_check CHECK ((through_id > 0))
+);
+
+COMMENT ON TABLE hookwire.former_incarnations IS 'The names that this installation had before.';
+
+COMMENT ON COLUMN hookwire.former_incarnations.through_id IS 'The last event id that bears the name.';
+
+COMMENT ON COLUMN hookwire.former_incarnations.incarnation IS 'The middle part of the public ids of these events.';
+
 CREATE TABLE hookwire.held (
     sink text NOT NULL COLLATE pg_catalog."C",
     tenant text NOT NULL,
@@ -2015,6 +2028,49 @@ COMMENT ON TABLE hookwire.lake_batches IS 'Batches of the lake that are in the g
 COMMENT ON COLUMN hookwire.lake_batches.job IS 'The job of the lake that made the batch.';
 
 COMMENT ON COLUMN hookwire.lake_batches.batch IS 'The batch''s name in the lake.';
+
+CREATE TABLE hookwire.lake_bounds (
+    lake text NOT NULL,
+    topic text NOT NULL,
+    first_day date NOT NULL,
+    noted_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE hookwire.lake_bounds IS 'The first day that `hookwire pipeline retain` kept of the archived events of a lake.';
+
+COMMENT ON COLUMN hookwire.lake_bounds.lake IS 'The URI of the lake.';
+
+COMMENT ON COLUMN hookwire.lake_bounds.topic IS 'The topic in Kafka; empty: all topics.';
+
+COMMENT ON COLUMN hookwire.lake_bounds.first_day IS 'Earlier days were deleted.';
+
+COMMENT ON COLUMN hookwire.lake_bounds.noted_at IS 'When the bound was noted.';
+
+CREATE TABLE hookwire.lake_marks (
+    lake text NOT NULL,
+    table_name text NOT NULL,
+    version bigint NOT NULL,
+    number bigint NOT NULL,
+    commit_id text NOT NULL,
+    digest text NOT NULL,
+    marked_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE hookwire.lake_marks IS 'The newest commit that each table of a lake had after a job of hookwire.';
+
+COMMENT ON COLUMN hookwire.lake_marks.lake IS 'The URI of the lake.';
+
+COMMENT ON COLUMN hookwire.lake_marks.table_name IS 'The table of the lake, such as bronze.';
+
+COMMENT ON COLUMN hookwire.lake_marks.version IS 'The number of the commit in the table''s log.';
+
+COMMENT ON COLUMN hookwire.lake_marks.number IS 'The number of the newest commit of hookwire.';
+
+COMMENT ON COLUMN hookwire.lake_marks.commit_id IS 'The id in the commit; empty if another tool made it.';
+
+COMMENT ON COLUMN hookwire.lake_marks.digest IS 'SHA-256 over the bytes of the commit.';
+
+COMMENT ON COLUMN hookwire.lake_marks.marked_at IS 'When the mark was stored.';
 
 CREATE TABLE hookwire.lake_metrics (
     tenant text NOT NULL,
@@ -2794,7 +2850,8 @@ CREATE TABLE hookwire.source_offsets (
     taken bigint DEFAULT 0 NOT NULL,
     trouble text,
     reader text,
-    changed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+    changed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    rate double precision
 )
 WITH (fillfactor='50');
 
@@ -2821,6 +2878,8 @@ COMMENT ON COLUMN hookwire.source_offsets.trouble IS 'Why its reader does not go
 COMMENT ON COLUMN hookwire.source_offsets.reader IS 'The process that has read it last.';
 
 COMMENT ON COLUMN hookwire.source_offsets.changed_at IS 'When the offset has moved last.';
+
+COMMENT ON COLUMN hookwire.source_offsets.rate IS 'Records a second that its reader has taken, of the last seconds before its last report.';
 
 CREATE TABLE hookwire.source_refusals (
     id bigint NOT NULL,
@@ -3125,6 +3184,9 @@ ALTER TABLE ONLY hookwire.foreign_topics
 ALTER TABLE ONLY hookwire.former_audiences
     ADD CONSTRAINT former_audiences_pkey PRIMARY KEY (subscription_id, until_id, number);
 
+ALTER TABLE ONLY hookwire.former_incarnations
+    ADD CONSTRAINT former_incarnations_pkey PRIMARY KEY (through_id);
+
 ALTER TABLE ONLY hookwire.held
     ADD CONSTRAINT held_pkey PRIMARY KEY (sink, grp, tenant, topic, key, id);
 
@@ -3193,6 +3255,12 @@ ALTER TABLE ONLY hookwire.lake_backlog
 
 ALTER TABLE ONLY hookwire.lake_batches
     ADD CONSTRAINT lake_batches_pkey PRIMARY KEY (job, batch);
+
+ALTER TABLE ONLY hookwire.lake_bounds
+    ADD CONSTRAINT lake_bounds_pkey PRIMARY KEY (lake, topic);
+
+ALTER TABLE ONLY hookwire.lake_marks
+    ADD CONSTRAINT lake_marks_pkey PRIMARY KEY (lake, table_name);
 
 ALTER TABLE ONLY hookwire.lake_metrics
     ADD CONSTRAINT lake_metrics_pkey PRIMARY KEY (tenant, hour, topic, subscription);
@@ -3382,6 +3450,8 @@ CREATE INDEX events_key ON ONLY hookwire.events USING btree (tenant, key, id) WH
 CREATE INDEX events_topic ON ONLY hookwire.events USING btree (tenant, topic, id);
 
 CREATE INDEX foreign_topics_due ON hookwire.foreign_topics USING btree (due_at) WHERE (due_at IS NOT NULL);
+
+CREATE INDEX foreign_topics_failing ON hookwire.foreign_topics USING btree (created_at) WHERE (failures > 1);
 
 CREATE INDEX foreign_topics_loose_url ON hookwire.foreign_topics USING btree ("left"(regexp_replace(regexp_replace(lower(url), '^https?://(www[.])?'::text, ''::text), '(:80|:443)?/*([?#].*)?$'::text, ''::text), 500));
 
@@ -3576,6 +3646,8 @@ CREATE INDEX task_rows_worker ON hookwire.task_rows USING btree (worker) WHERE (
 CREATE INDEX topics_made_by ON hookwire.topics USING btree (made_by, used_on) WHERE (made_by IS NOT NULL);
 
 CREATE INDEX upstreams_due ON hookwire.upstreams USING btree (due_at) WHERE (due_at IS NOT NULL);
+
+CREATE INDEX upstreams_failing ON hookwire.upstreams USING btree (created_at) WHERE ((state = 'denied'::text) OR ((state <> 'ended'::text) AND (failures > 1)));
 
 CREATE TRIGGER announce AFTER INSERT ON hookwire.task_rows REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION hookwire.announce_tasks();
 
