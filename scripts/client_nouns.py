@@ -33,6 +33,7 @@ NOUNS = {
     "replays": "Events sent again, in the background.",
     "incidents": "Failures grouped by their cause.",
     "holds": "Keys and topics of a broker that wait because a record was refused.",
+    "sinks": "Where events go: Kafka, AMQP, webhooks and jobs.",
     "sources": "Kafka topics that are read, the records that they refused, and doors for webhooks of others.",
     "erasures": "Contents of events that are removed.",
     "upstreams": "Topics of other publishers that this hub subscribes to.",

@@ -363,12 +363,14 @@ def _rate_words(rate_until: datetime) -> str:
 def sink_condition(row: Row) -> Condition:
     """Return the condition of an event at one sink.
 
-    The row has ``sink``, ``state`` (pending, held, sent), ``configured``, ``reason`` and ``probe_at``.
+    The row has ``sink``, ``state`` (pending, held, sent), ``configured``, ``paused_at``, ``reason`` and ``probe_at``.
     """
     if row["state"] == "sent":
         return Condition("sent", _SENT.get(row["sink"], "the broker has confirmed it"))
     if not row["configured"] and row["sink"] in _SETTINGS:
         return Condition(row["state"], f"this sink is not configured; set {_SETTINGS[row['sink']]}", "hold")
+    if row["paused_at"] is not None:
+        return Condition(row["state"], f"this sink is paused since {format_moment(row['paused_at'])}", "pause")
     if row["state"] == "held":
         why = row["reason"] or "it waits behind a held record of its key"
         return Condition("held", why, "hold", row["probe_at"])

@@ -41,6 +41,7 @@ _PANELS: Final[Mapping[str, Mapping[str, str]]] = {
         "status": "commands.status", "attempts": "commands.attempts", "undelivered": "commands.undelivered",
         "replay": "commands.replay", "erase": "commands.erase", "events": "commands.events",
         "incidents": "commands.mending.incidents", "holds": "commands.mending.holds",
+        "sinks": "commands.mending.sinks",
         "deadletters": "commands.mending.deadletters", "sources": "commands.sources.commands",
         "forgotten": "commands.mending.forgotten", "reincarnate": "commands.mending.reincarnate",
     },

@@ -1,6 +1,7 @@
 """Judge: facts in, verdict out. Pure; the rule for subscriptions is that of :mod:`webhooks.condition`.
 
 ======================  ==========================================================================================
+a sink is *paused*      a person paused it; whatever else is wrong with it is told beside
 a sink is *down*        a process reports that its broker does not answer or is refused, or no relay carries it
 a source is *down*      the process that reads it reports a failure, or is gone, or nobody has a partition of it
 a publisher *fails*       its hub has denied or not verified our subscription, or its topic cannot be fetched
@@ -73,6 +74,20 @@ def _sink_state(row: Row, facts: Facts) -> _Judged:
         setting = f"; set {_SETTINGS[name]}" if name in _SETTINGS else ""
         return "disabled" if row["backlog"] else "absent", (f"not configured{setting}",), None
     bad = next((report for report in facts.processes if _is_bad_sink(report, name)), None)
+    return _paused(row, bad) if row["paused_at"] is not None else _flowing(row, bad, facts)
+
+
+def _paused(row: Row, bad: Row | None) -> _Judged:
+    """Return the judgement on a sink that a person has paused, with what else is wrong."""
+    reason = f": {row['pause_reason']}" if row["pause_reason"] else ""
+    words = f"paused by {row['paused_by']} since {format_moment(row['paused_at'])}{reason}"
+    why = (_why_down(row["sink"], bad),) if bad is not None else ("no relay carries it",) if not row["led"] else ()
+    return "paused", (words, *why), row["paused_at"]
+
+
+def _flowing(row: Row, bad: Row | None, facts: Facts) -> _Judged:
+    """Return the judgement on a sink that shall be carried."""
+    name = row["sink"]
     if bad is not None:
         return "down", (_why_down(name, bad), bad["reason"]), bad["since"]
     if not row["led"] and any(_has_just_begun(report, name, facts.at) for report in facts.processes):

@@ -48,6 +48,7 @@ class Backlog:
             gauge("outbox_oldest_seconds", "For how long the oldest record has waited.", "sink"),
             gauge("outbox_led", "Whether a relay leads a group of the sink.", "sink"),
             gauge("outbox_held", f"Records that wait behind a hold, {_MOST}.", "sink"),
+            gauge("outbox_paused", "Whether a person has paused the sink.", "sink"),
         )
         self._holds = gauge("holds", f"Keys, topics and single records that are held, {_MOST}.", "sink", "scope")
         self._stalled = gauge("hold_oldest_seconds", "For how long the oldest hold has existed.", "sink")
@@ -119,7 +120,7 @@ class Backlog:
             self._tell_work(part, now)
 
     def _tell_sinks(self, verdict: Verdict, now: datetime) -> None:
-        waiting, oldest, led, held = self._sinks
+        waiting, oldest, led, held, paused = self._sinks
         for row in verdict.facts.sinks:
             if not (row["configured"] or row["backlog"] or row["held"]):
                 continue  # no process has this sink, so a missing leader is normal
@@ -128,6 +129,7 @@ class Backlog:
             oldest.labels(name).set(_age_seconds(row["oldest_at"], now))
             led.labels(name).set(bool(row["led"]))
             held.labels(name).set(row["held"])
+            paused.labels(name).set(row["paused_at"] is not None)
 
     def _tell_holds(self, verdict: Verdict, now: datetime) -> None:
         oldest: dict[str, float] = {}

@@ -93,6 +93,7 @@ BEGIN
       AND (SELECT count(*) FROM pattern) <= terms.patterns_max
       AND (SELECT h.id FROM hookwire.held h WHERE h.sink = 'webhooks' ORDER BY h.id LIMIT 1) IS NULL
       AND (SELECT h.topic FROM hookwire.holds h WHERE h.sink = 'webhooks' LIMIT 1) IS NULL
+      AND NOT EXISTS (SELECT FROM hookwire.sinks k WHERE k.name = 'webhooks' AND k.paused_at IS NOT NULL)
       -- While a layout is changed, the leases are closed.
       AND (SELECT t.grp FROM hookwire.relay_terms t WHERE t.sink = 'webhooks' AND NOT t.is_open LIMIT 1) IS NULL
       AND hookwire.origin() = terms.origin

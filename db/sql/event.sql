@@ -65,7 +65,7 @@ SELECT s.sink,
                          ) AS owed) THEN 'pending'
             WHEN w.id IS NOT NULL THEN 'held'
             ELSE 'sent' END AS state,
-       coalesce(k.configured, false) AS configured,
+       coalesce(k.configured, false) AS configured, k.paused_at,
        w.detail AS reason, w.probe_at
 FROM hookwire.events e
 CROSS JOIN LATERAL unnest(e.sinks) AS s(sink)

@@ -32,8 +32,10 @@ SELECT tenant, topic, key FROM hookwire.holds WHERE sink = $1 AND grp = $2;
 
 -- name: due
 -- Return the topics with due holds, and whether the topic itself is held; first the one whose hold is due for longest.
+-- Nothing is probed while the sink is paused.
 SELECT h.tenant, h.topic, bool_or(h.key = '') AS is_whole
 FROM hookwire.holds h WHERE h.sink = $1 AND h.grp = $2 AND h.probe_at <= clock_timestamp()
+  AND NOT EXISTS (SELECT FROM hookwire.sinks p WHERE p.name = $1 AND p.paused_at IS NOT NULL)
 GROUP BY h.tenant, h.topic ORDER BY min(h.probe_at) LIMIT $3;
 
 -- name: postpone

@@ -14,7 +14,8 @@
 
 -- name: claim
 -- End with the record that crosses $9 bytes of payload, so that a batch fits into memory. A record whose event was
--- deleted has no topic: it must be returned, or it would block all later records for ever.
+-- deleted has no topic: it must be returned, or it would block all later records for ever. Nothing is claimed for a
+-- paused sink; what was claimed before goes on.
 SELECT id, shard, tenant, topic, key, content_type, headers, payload, accepted_at, ordered,
        topic_known, kafka_topic, amqp_exchange, amqp_routing_key, amqp_exchange_type, amqp_vhost
 FROM (
@@ -32,6 +33,7 @@ FROM (
         ) AS o
         WHERE EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $6 AND r.term = $7)
           AND (SELECT hookwire.assert_origin($10, (SELECT max(m.low) - 1 FROM unnest($3::bigint[]) AS m(low))))
+          AND NOT EXISTS (SELECT FROM hookwire.sinks p WHERE p.name = $1 AND p.paused_at IS NOT NULL)
         ORDER BY o.id LIMIT $8
     ) AS c
     LEFT JOIN LATERAL (
@@ -58,6 +60,7 @@ FROM (
     ) AS o
     WHERE EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $6 AND r.term = $7)
       AND (SELECT hookwire.assert_origin($9, (SELECT max(m.low) - 1 FROM unnest($3::bigint[]) AS m(low))))
+      AND NOT EXISTS (SELECT FROM hookwire.sinks p WHERE p.name = $1 AND p.paused_at IS NOT NULL)
     ORDER BY o.id LIMIT $8
 ) AS c
 LEFT JOIN LATERAL (
@@ -126,7 +129,7 @@ SELECT s.name AS sink, s.configured, w.records AS backlog,
                 SELECT min(first.id) FROM generate_series(0, 63) AS g(shard)
                 CROSS JOIN LATERAL (SELECT o.id FROM hookwire.outbox o
                                     WHERE o.sink = s.name AND o.shard = g.shard ORDER BY o.id LIMIT 1) AS first)) END AS oldest_at,
-       r.term, r.owner, r.led
+       r.term, r.owner, r.led, s.paused_at, s.paused_by, s.pause_reason
 FROM hookwire.sinks s
 CROSS JOIN LATERAL (
     SELECT count(*) AS records FROM (SELECT FROM hookwire.outbox o WHERE o.sink = s.name ORDER BY o.sink, o.shard, o.id LIMIT $1) AS few

@@ -200,7 +200,7 @@ request_archive: caller closed_by service state tenant via worker
 request_keys: client digest number
 requests: body caller content_type last_error reply reply_content_type service state tenant via worker
 services: made_by name tenant without_workers
-sinks: name
+sinks: name pause_reason paused_by
 source_offsets: last_digest reader source trouble
 source_refusals: detail headers held_keys key kind reason source value
 sources: name

@@ -203,6 +203,7 @@ def test_a_subscription_is_healthy_only_while_its_receiver_answers(given: dict[s
 def sink(name: str, state: str, *, configured: bool = True, **more: Any) -> tuple[str, Condition]:
     """What one sink says of an event."""
     row = {"sink": name, "state": state, "configured": configured, "reason": None, "probe_at": None} | more
+    row = {"paused_at": None} | row
     return name, sink_condition(row)
 
 
@@ -225,6 +226,10 @@ RETRYING = Condition("retrying", "the last attempt failed: timeout", "schedule",
         ([sink("kafka", "sent"), sink("webhooks", "sent")], [], Condition("delivered", "every sink has confirmed it")),
         ([sink("webhooks", "sent")], [DELIVERED], DELIVERED),
         ([sink("jobs", "sent"), sink("webhooks", "sent")], [], Condition("delivered", "every sink has confirmed it")),
+        (
+            [sink("jobs", "pending", paused_at=BEFORE)], [],
+            Condition("pending", f"jobs: this sink is paused since {BEFORE_TEXT}", "pause"),
+        ),
         ([sink("jobs", "pending")], [], Condition("pending", "jobs: it waits for the relay of this sink")),
         (
             [sink("webhooks", "sent")], [DELIVERED, RETRYING],

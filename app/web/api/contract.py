@@ -50,6 +50,7 @@ _TAGS = [
     {"name": "deliveries", "description": "Every event for every subscription, and every attempt."},
     {"name": "incidents", "description": "Failures grouped by their cause, with a state that people set."},
     {"name": "holds", "description": "Keys and topics of a broker that wait because a record was refused."},
+    {"name": "sinks", "description": "Where events go: Kafka, AMQP, webhooks and jobs. A person pauses one."},
     {
         "name": "dead letters",
         "description": "Deliveries and records that were given up, for a broker or a subscription.",

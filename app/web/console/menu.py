@@ -12,7 +12,7 @@ TITLES: Final[Mapping[str, str]] = {
     "undelivered": "Undelivered", "incidents": "Incidents", "dead-letters": "Dead letters", "holds": "Holds",
     "replays": "Replays", "queues": "Queues", "tasks": "Tasks", "jobs": "Jobs", "my-work": "My work", "pool": "Pool",
     "review": "Review", "services": "Services",
-    "requests": "Requests", "sources": "Sources", "refusals": "Refused records", "upstreams": "Upstreams",
-    "keys": "API keys", "audit": "Audit",
+    "requests": "Requests", "sinks": "Sinks", "sources": "Sources", "refusals": "Refused records",
+    "upstreams": "Upstreams", "keys": "API keys", "audit": "Audit",
 }  # fmt: skip
 MENU: Final = (("../console", "Status"), *TITLES.items())

@@ -16,6 +16,7 @@ __all__ = [
     "Archived",
     "Attempt",
     "Audit",
+    "CarriedSink",
     "Chosen",
     "Claimed",
     "ClaimedJob",
@@ -87,6 +88,7 @@ __all__ = [
     "SigningKeyMade",
     "Sink",
     "SinkCounts",
+    "SinkForecast",
     "Source",
     "State",
     "Statistics",
@@ -165,6 +167,24 @@ class Audit(Model):
     subject: str
     reason: str | None
     records: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CarriedSink(Model):
+    """A sink, and what waits for it."""
+
+    moments: ClassVar[frozenset[str]] = frozenset({"paused_at", "oldest_at"})
+    sink: str
+    configured: bool
+    paused: bool
+    paused_at: datetime | None
+    paused_by: str | None
+    reason: str | None
+    waiting: int
+    held: int
+    oldest_at: datetime | None
+    leader: str | None
+    term: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1277,6 +1297,18 @@ class SinkCounts(Model):
     owed: int
     sent: int
     dead: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkForecast(Model):
+    """What a pause would leave waiting."""
+
+    sink: str
+    events_per_hour: float
+    bytes_per_hour: float
+    waiting: int
+    event_days: int | None
+    source_backlog_max: int | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ NOW = datetime(2026, 1, 15, 9, 30, 0, 999, tzinfo=UTC)
 AGO = NOW - timedelta(minutes=2, seconds=10)
 AGO_TEXT = "2026-01-15T09:27:50Z"
 Row = dict[str, Any]
+PAUSED: Row = {"paused_at": AGO, "paused_by": "ada", "pause_reason": "Kafka moves"}
 
 
 def facts(**more: Any) -> Facts:
@@ -27,7 +28,7 @@ def sink(name: str = "kafka", **more: Any) -> Row:
     """A sink that a relay carries and for which nothing waits."""
     return {
         "sink": name, "configured": True, "backlog": 0, "held": 0, "oldest_at": None, "term": 3, "owner": "a-1",
-        "led": True,
+        "led": True, "paused_at": None, "paused_by": None, "pause_reason": None,
     } | more  # fmt: skip
 
 
@@ -86,6 +87,18 @@ def test_where_nothing_is_wrong_the_verdict_is_ok() -> None:
         (
             sink(configured=False, backlog=2), [],
             ("disabled", "not configured; set HOOKWIRE_KAFKA_BOOTSTRAP_SERVERS; 2 events wait"),
+        ),
+        (
+            sink(backlog=2, oldest_at=AGO, **PAUSED), [],
+            ("paused", f"paused by ada since {AGO_TEXT}: Kafka moves; 2 events wait"),
+        ),
+        (
+            sink(**PAUSED), [report()],
+            ("paused", f"paused by ada since {AGO_TEXT}: Kafka moves; Kafka does not answer since {AGO_TEXT}"),
+        ),
+        (
+            sink(led=False, **PAUSED | {"pause_reason": None}), [],
+            ("paused", f"paused by ada since {AGO_TEXT}; no relay carries it"),
         ),
         (sink(backlog=5_000, led=False), [], ("down", "no relay carries it; is one running?; 5,000+ events wait")),
     ],

@@ -47,6 +47,7 @@ _TABLE = {
         "GET /foreign-topics",
         "GET /hub/pairs", "GET /upstreams",
         "GET /in/{source}",
+        "GET /sinks", "GET /sinks/{sink}", "GET /sinks/{sink}/forecast",
         "GET /sources", "GET /sources/{source}", "GET /sources/{source}/refusals", "GET /source-refusals",
         "GET /source-refusals/{refusal}",
         "GET /incidents", "GET /incidents/{incident}",
@@ -64,6 +65,7 @@ _TABLE = {
     ],
     "read and payloads": ["GET /topics/{topic}"],
     "operate": [
+        "POST /sinks/{sink}/pause", "POST /sinks/{sink}/resume",
         "POST /in/{source}/test", "POST /sources/{source}/pause", "POST /sources/{source}/resume",
         "POST /sources/{source}/reset",
         "POST /source-refusals/{refusal}/retry", "POST /source-refusals/{refusal}/give-up",

@@ -54,6 +54,8 @@ KEPT: Final[dict[str, str]] = {
     "/jobs/{job_id}/decline": "",
     "/jobs/{job_id}/cancel": "",
     "/jobs/{job_id}/retry": "",
+    "/sinks/{sink}/pause": "",
+    "/sinks/{sink}/resume": "",
     "/sources/{source}/pause": "",
     "/sources/{source}/resume": "",
     "/sources/{source}/reset": "",

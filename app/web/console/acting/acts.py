@@ -11,6 +11,7 @@ from app.web.console.acting.act import REASON, Act, Box, Form
 from app.web.console.acting.incident_acts import OF_INCIDENTS, replayed_words
 from app.web.console.acting.job_acts import NEW_JOB, OF_JOBS
 from app.web.console.acting.pause_forecast import pause_forecast
+from app.web.console.acting.sink_acts import OF_SINKS
 from app.web.console.acting.verb import curl, is_one_of, json_request, line, rate_of, verb, whole
 from app.web.console.cells import address
 from app.web.console.inner_api import ApiRequest
@@ -299,6 +300,7 @@ ACTS: Final[Mapping[str, Sequence[Act]]] = {
         ),
     ),
     "incidents": OF_INCIDENTS,
+    "sinks": OF_SINKS,
     "sources": (
         verb("pause", "Pause", "It is read no more until it is resumed, in every process. Records wait in Kafka.",
               "/sources/{}/pause", ("sources", "pause"), applies=is_one_of("paused", False)),

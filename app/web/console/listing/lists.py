@@ -44,6 +44,10 @@ def _reason(one: Item) -> str:
     return reason_cell(one["state"], one["reason"])
 
 
+def _sink_state(one: Item) -> str:
+    return state_cell("paused" if one["paused"] else "on" if one["configured"] else "not configured")
+
+
 def _source_link(one: Item) -> str:
     return link_to("inbound" if one["kind"] == "webhooks" else "sources", one["source"])
 
@@ -236,6 +240,15 @@ _ALL: Final[Sequence[ListView]] = (
         ),
         "oldest first", "hookwire holds list", (Filter("sink", "Sink", _SINKS), Filter("topic", "Topic")),
         "No sink holds back a key or a topic.",
+    ),
+    ListView(
+        "sinks", "/sinks",
+        (
+            link("Sink", "sink", "sinks"), Column("State", _sink_state), text("#Waiting", "waiting"),
+            text("#Held", "held"), when("Oldest", "oldest_at"), text("Leader", "leader"),
+            text("Paused by", "paused_by"),
+        ),
+        "by name", "hookwire sinks list",
     ),
     ListView(
         "sources", "/sources",

@@ -102,6 +102,7 @@ _ALL: Final = (
     Detail(
         "dead-letters", "Dead letter", "/dead-letters/{}", "hookwire deadletters show {}", (), ACTS["dead-letters"]
     ),
+    Detail("sinks", "Sink", "/sinks/{}", "hookwire sinks show {}", (), ACTS["sinks"]),
     Detail(
         "sources", "Source", "/sources/{}", "",
         (ShortList("Refused records", "refusals", lambda one: {"source": one["source"]}),), ACTS["sources"],

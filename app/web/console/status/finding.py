@@ -52,4 +52,6 @@ def _way_to(part: Part) -> tuple[str, str]:
     if part.kind == "dead_letters":
         chosen = {"sink": first} if rest else {"subscription_id": first}
         return address("dead-letters", **chosen), "See dead letters"
+    if part.kind == "sink" and part.state == "paused":
+        return address("sinks", part.name), "Open"
     return (address("undelivered", outcome="waiting"), "See what waits") if part.kind == "sink" else ("", "")

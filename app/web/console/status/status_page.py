@@ -145,7 +145,7 @@ def _sinks(status: Status) -> str:
         held_since[row["sink"]] = min(row["since"], held_since.get(row["sink"], row["since"]))
     rows = [
         [
-            code(row["sink"]),
+            link(address("sinks", row["sink"]), row["sink"]),
             _part_state(parts[row["sink"]], "leading"),
             _of_sink(status, row, "backlog"),
             _of_sink(status, row, "held"),

@@ -28,6 +28,7 @@ __all__ = [
     "AsyncSchedules",
     "AsyncServices",
     "AsyncSigningKeys",
+    "AsyncSinks",
     "AsyncSources",
     "AsyncSubscriptions",
     "AsyncTasks",
@@ -50,6 +51,7 @@ __all__ = [
     "Schedules",
     "Services",
     "SigningKeys",
+    "Sinks",
     "Sources",
     "Subscriptions",
     "Tasks",
@@ -69,6 +71,7 @@ NOUNS = (
     "replays",
     "incidents",
     "holds",
+    "sinks",
     "sources",
     "erasures",
     "upstreams",
@@ -2438,6 +2441,142 @@ class AsyncHolds(AsyncNoun):
         """Get a hold."""
         return await self._model(
             "GET", f"/holds/{segment(hold)}", "holds.show", models.HoldDetail, timeout_seconds=timeout_seconds
+        )
+
+
+class Sinks(Noun):
+    """Where events go: Kafka, AMQP, webhooks and jobs."""
+
+    def forecast(self, sink: str | int, /, *, timeout_seconds: float | None = None) -> models.SinkForecast:
+        """Foretell a pause."""
+        return self._model(
+            "GET",
+            f"/sinks/{segment(sink)}/forecast",
+            "sinks.forecast",
+            models.SinkForecast,
+            timeout_seconds=timeout_seconds,
+        )
+
+    def list(self, *, limit: int = UNSET, timeout_seconds: float | None = None) -> Iterator[models.CarriedSink]:
+        """List sinks."""
+        return self._pages(
+            "GET", "/sinks", "sinks.list", models.CarriedSink, query={"limit": limit}, timeout_seconds=timeout_seconds
+        )
+
+    def pause(
+        self,
+        sink: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> models.CarriedSink:
+        """Pause a sink."""
+        return self._model(
+            "POST",
+            f"/sinks/{segment(sink)}/pause",
+            "sinks.pause",
+            models.CarriedSink,
+            members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
+            timeout_seconds=timeout_seconds,
+        )
+
+    def resume(
+        self,
+        sink: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> models.CarriedSink:
+        """Resume a sink."""
+        return self._model(
+            "POST",
+            f"/sinks/{segment(sink)}/resume",
+            "sinks.resume",
+            models.CarriedSink,
+            members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
+            timeout_seconds=timeout_seconds,
+        )
+
+    def show(self, sink: str | int, /, *, timeout_seconds: float | None = None) -> models.CarriedSink:
+        """Get a sink."""
+        return self._model(
+            "GET", f"/sinks/{segment(sink)}", "sinks.show", models.CarriedSink, timeout_seconds=timeout_seconds
+        )
+
+
+class AsyncSinks(AsyncNoun):
+    """Where events go: Kafka, AMQP, webhooks and jobs."""
+
+    async def forecast(self, sink: str | int, /, *, timeout_seconds: float | None = None) -> models.SinkForecast:
+        """Foretell a pause."""
+        return await self._model(
+            "GET",
+            f"/sinks/{segment(sink)}/forecast",
+            "sinks.forecast",
+            models.SinkForecast,
+            timeout_seconds=timeout_seconds,
+        )
+
+    def list(self, *, limit: int = UNSET, timeout_seconds: float | None = None) -> AsyncIterator[models.CarriedSink]:
+        """List sinks."""
+        return self._pages(
+            "GET", "/sinks", "sinks.list", models.CarriedSink, query={"limit": limit}, timeout_seconds=timeout_seconds
+        )
+
+    async def pause(
+        self,
+        sink: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> models.CarriedSink:
+        """Pause a sink."""
+        return await self._model(
+            "POST",
+            f"/sinks/{segment(sink)}/pause",
+            "sinks.pause",
+            models.CarriedSink,
+            members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def resume(
+        self,
+        sink: str | int,
+        /,
+        *,
+        reason: str | None = UNSET,
+        idempotency_key: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> models.CarriedSink:
+        """Resume a sink."""
+        return await self._model(
+            "POST",
+            f"/sinks/{segment(sink)}/resume",
+            "sinks.resume",
+            models.CarriedSink,
+            members={"reason": reason},
+            idempotency_key=idempotency_key,
+            is_keyed=True,
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def show(self, sink: str | int, /, *, timeout_seconds: float | None = None) -> models.CarriedSink:
+        """Get a sink."""
+        return await self._model(
+            "GET", f"/sinks/{segment(sink)}", "sinks.show", models.CarriedSink, timeout_seconds=timeout_seconds
         )
 
 

@@ -1,0 +1,114 @@
+"""``hookwire sinks``: where events go from the outbox; pause one, and resume it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from app.cli.data import segment
+from app.cli.entry import Config, Json, Url, run, say
+from app.cli.lines.narrow import Narrow
+from app.cli.listing import listed, print_list, print_one
+from app.cli.moment import shown_moment
+
+__all__ = ["sinks"]
+
+sinks = typer.Typer(
+    help="Sinks: list, show, forecast, pause, resume where events go: kafka, amqp, webhooks, jobs.",
+    no_args_is_help=True,
+)
+Name = Annotated[str, typer.Argument(metavar="SINK", help="kafka, amqp, webhooks or jobs.")]
+Why = Annotated[str | None, typer.Option("--why", help="The reason, for the audit trail.")]
+_HEADS: Final = ("Sink", "State", "Waiting", "Held", "Oldest", "Leader", "Paused")
+_NARROW: Final = Narrow(("Sink", "State", "Waiting:", "Held:"), ("Oldest:", "Leader:", "Paused"), ends=("Paused",))
+
+
+@sinks.command(name="list")
+def list_all(url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """List sinks, and what waits for each. Exit code 1: one is paused.
+
+    Example:
+
+      hookwire sinks list
+    """
+    run(_list(url, config, as_json=as_json))
+
+
+@sinks.command()
+def show(sink: Name, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Print one sink as JSON; with --json on one line.
+
+    Example:
+
+      hookwire sinks show kafka
+    """
+    run(print_one(f"/sinks/{segment(sink)}", url, config, as_json=as_json))
+
+
+@sinks.command()
+def forecast(sink: Name, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Print as JSON how much would wait for each hour of a pause; with --json on one line.
+
+    Example:
+
+      hookwire sinks forecast kafka
+    """
+    run(print_one(f"/sinks/{segment(sink)}/forecast", url, config, as_json=as_json))
+
+
+@sinks.command()
+def pause(sink: Name, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Send nothing more to a sink, in every process, until it is resumed. Events are accepted and wait.
+
+    Example:
+
+      hookwire sinks pause kafka --why 'Kafka moves'
+    """
+    run(_turn(sink, "pause", why, url, config, as_json=as_json))
+
+
+@sinks.command()
+def resume(sink: Name, why: Why = None, url: Url = None, as_json: Json = False, config: Config = None) -> None:
+    """Send what waits for a sink, oldest first.
+
+    Example:
+
+      hookwire sinks resume kafka
+    """
+    run(_turn(sink, "resume", why, url, config, as_json=as_json))
+
+
+async def _list(url: str | None, config: Path | None, *, as_json: bool) -> int:
+    found = await listed("/sinks", {}, None, url, config)
+    print_list(found, _HEADS, _row, ("Leader", "Paused"), "there is none", as_json=as_json, narrow=_NARROW)
+    return int(any(one["paused"] for one in found))
+
+
+def _row(one: dict[str, Any]) -> tuple[str, ...]:
+    state = "paused" if one["paused"] else "on" if one["configured"] else "not configured"
+    return (
+        one["sink"], state, str(one["waiting"]), str(one["held"]), shown_moment(one["oldest_at"]), one["leader"] or "",
+        _paused(one),
+    )  # fmt: skip
+
+
+def _paused(one: dict[str, Any]) -> str:
+    """Return who paused it, since when and why."""
+    if not one["paused"]:
+        return ""
+    return (
+        f"by {one['paused_by']} since {shown_moment(one['paused_at'])}{': ' + one['reason'] if one['reason'] else ''}"
+    )
+
+
+async def _turn(sink: str, verb: str, why: str | None, url: str | None, config: Path | None, *, as_json: bool) -> int:
+    from app.cli.hub_client import AS_JSON, hub_of, post
+
+    address = f"{hub_of(url, config)}/sinks/{segment(sink)}/{verb}"
+    done, _ = await post(address, json.dumps({"reason": why}).encode("ascii"), AS_JSON, deadline_seconds=60.0)
+    state = f"paused {_paused(done)}" if done["paused"] else "not paused"
+    say(json.dumps(done) if as_json else f"{sink} is {state}; {done['waiting']} wait")
+    return 0

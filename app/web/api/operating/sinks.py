@@ -1,0 +1,174 @@
+"""/sinks: where events go from the outbox; a person pauses one, and resumes it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.verdict.facts import COUNTED_MAX
+from app.web.api.route.actor import Reasoned, actor_of
+from app.web.api.route.context import Context, context_of
+from app.web.api.route.paging import PAGE_MAX, link_next, read_cursor
+from app.web.api.route.refusals import refusals
+from app.web.api.route.strict_route import StrictRoute
+from app.web.problem import Problem
+from app.web.scopes import needs
+from db.pool import Row
+
+__all__ = ["router"]
+
+router = APIRouter(
+    prefix="/sinks", tags=["sinks"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
+)
+In = Annotated[Context, Depends(context_of)]
+Sink = Annotated[str, Path(pattern=r"^[a-z]{1,20}$", examples=["kafka"])]
+_SINK: dict[str, Any] = {
+    "sink": "kafka", "configured": True, "paused": True, "paused_at": "2026-01-15T09:31:07.131002Z",
+    "paused_by": "alice@127.0.0.1", "reason": "Kafka moves", "waiting": 620, "held": 0,
+    "oldest_at": "2026-01-15T09:31:08.040302Z", "leader": "hub-1-7", "term": 3,
+}  # fmt: skip
+_FORECAST: dict[str, Any] = {
+    "sink": "kafka", "events_per_hour": 600.0, "bytes_per_hour": 1_200_000.0, "waiting": 620, "event_days": 30,
+    "source_backlog_max": None,
+}  # fmt: skip
+_LATEST: Final = 5_000
+_HOUR_SECONDS: Final = 3_600
+_VERB = refusals(
+    "not-found", "invalid-parameter", "malformed-json", "unsupported-media-type", "body-too-large", "outcome-unknown"
+)
+_INSTEAD: Final = "Sinks are for keys of all topics. GET /events/{id} shows the sinks of an event."
+
+
+class CarriedSink(BaseModel):
+    """A sink, and what waits for it."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_SINK]})
+
+    sink: Literal["kafka", "amqp", "webhooks", "jobs"]
+    configured: bool = Field(description="A process of this installation carries records to it.")
+    paused: bool = Field(description="A person has paused it: nothing is claimed for it.")
+    paused_at: datetime | None
+    paused_by: str | None = Field(description="The actor, as in the audit.")
+    reason: str | None
+    waiting: int = Field(description=f"Records that wait, counted up to {COUNTED_MAX:,}.")
+    held: int = Field(description=f"Records behind a hold, counted up to {COUNTED_MAX:,}.")
+    oldest_at: datetime | None = Field(description="When the oldest that waits was accepted.")
+    leader: str | None = Field(description="The process, or processes, that carry its records.")
+    term: int | None
+
+
+class SinkList(BaseModel):
+    """A page of the sinks, by name."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_SINK], "next_cursor": None}]})
+
+    items: list[CarriedSink]
+    next_cursor: str | None
+
+
+class SinkForecast(BaseModel):
+    """What a pause would leave waiting."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_FORECAST]})
+
+    sink: str
+    events_per_hour: float = Field(
+        description=f"Events for this sink, at the rate of the last hour, or of the latest {_LATEST:,} where these are "
+        "younger."
+    )
+    bytes_per_hour: float = Field(description="The contents of these events.")
+    waiting: int = Field(description=f"Records that wait now, counted up to {COUNTED_MAX:,}.")
+    event_days: int | None = Field(
+        description="How long events are kept by default; null: for ever. What waits for a sink is kept longer."
+    )
+    source_backlog_max: int | None = Field(
+        description="Of `webhooks`: when so many wait, Kafka sources take no more records. Null: nothing stops."
+    )
+
+
+def _out(row: Row) -> CarriedSink:
+    return CarriedSink(
+        sink=row["sink"], configured=row["configured"], paused=row["paused_at"] is not None,
+        paused_at=row["paused_at"], paused_by=row["paused_by"], reason=row["pause_reason"], waiting=row["backlog"],
+        held=row["held"], oldest_at=row["oldest_at"], leader=row["owner"], term=row["term"],
+    )  # fmt: skip
+
+
+async def _all(context: Context) -> list[CarriedSink]:
+    return [_out(row) for row in await context.database.fetch("outbox.oldest", COUNTED_MAX)]
+
+
+async def _find(sink: str, context: Context) -> CarriedSink:
+    found = next((one for one in await _all(context) if one.sink == sink), None)
+    if found is None:
+        raise Problem("not-found", "There is no such sink; they are kafka, amqp, webhooks and jobs.")
+    return found
+
+
+@router.get("", summary="List sinks", responses=refusals("invalid-cursor", "invalid-parameter"))
+@needs("read", instead=_INSTEAD)
+async def list_sinks(
+    request: Request,
+    response: Response,
+    context: In,
+    cursor: Annotated[str | None, Query(max_length=400)] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = PAGE_MAX,
+) -> SinkList:
+    """Shows what waits for each, who carries it, and who has paused it."""
+    after = str((read_cursor(cursor, [str]) or [""])[0])
+    found = [one for one in await _all(context) if one.sink > after]
+    next_cursor = link_next(request, response, [found[limit - 1].sink] if len(found) > limit else None)
+    return SinkList(items=found[:limit], next_cursor=next_cursor)
+
+
+@router.get("/{sink}", summary="Get a sink", responses=refusals("not-found", "invalid-parameter"))
+@needs("read", instead=_INSTEAD)
+async def show(sink: Sink, context: In) -> CarriedSink:
+    """Shows what waits for it, who carries it, and who has paused it."""
+    return await _find(sink, context)
+
+
+@router.get("/{sink}/forecast", summary="Foretell a pause", responses=refusals("not-found", "invalid-parameter"))
+@needs("read", instead=_INSTEAD)
+async def forecast(sink: Sink, context: In) -> SinkForecast:
+    """Tells how much would wait for each hour of a pause, from the events that were accepted lately."""
+    found = await _find(sink, context)
+    row = await context.database.fetchrow("sink.inflow", sink, _LATEST)
+    assert row is not None, "a row of aggregates"
+    hours = row["seconds"] / _HOUR_SECONDS
+    settings = context.settings
+    return SinkForecast(
+        sink=sink, events_per_hour=row["events"] / hours, bytes_per_hour=row["bytes"] / hours, waiting=found.waiting,
+        event_days=settings.retention_days or None,
+        source_backlog_max=settings.kafka_source_backlog_max if sink == "webhooks" and settings.kafka_sources else None,
+    )  # fmt: skip
+
+
+@router.post("/{sink}/pause", summary="Pause a sink", responses=_VERB)
+@needs("operate")
+async def pause(sink: Sink, body: Reasoned, request: Request, context: In) -> CarriedSink:
+    """No process claims a record for it from now on; batches in flight end. Events are accepted, and wait in order.
+
+    It stays paused over restarts and failovers. A sink that is paused already keeps who paused it, and since when.
+    """
+    return await _turned(
+        await context.database.fetchval("sink.pause", sink, actor_of(request), body.reason), sink, context
+    )
+
+
+@router.post("/{sink}/resume", summary="Resume a sink", responses=_VERB)
+@needs("operate")
+async def resume(sink: Sink, body: Reasoned, request: Request, context: In) -> CarriedSink:
+    """What waits goes out within a few seconds, oldest first."""
+    return await _turned(
+        await context.database.fetchval("sink.resume", sink, actor_of(request), body.reason), sink, context
+    )
+
+
+async def _turned(known: int, sink: str, context: Context) -> CarriedSink:
+    if not known:
+        raise Problem("not-found", "There is no such sink; they are kafka, amqp, webhooks and jobs.")
+    return await _find(sink, context)
