@@ -96,6 +96,10 @@ class Overview:
         """Return data that may be some seconds old, for pages that refresh themselves; else as :meth:`get`."""
         return await self._older.get() or self._outage
 
+    async def count(self, *, is_refresh: bool) -> None:
+        """Count the large numbers again, if that is due; for when the page has been sent."""
+        await self._counts.count(is_refresh=is_refresh)
+
     async def classify_outage(self, error: Exception) -> Outage:
         """Return why the database has not answered.
 

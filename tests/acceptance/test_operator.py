@@ -82,8 +82,7 @@ async def found_and_recovered(tab: Tab, hub: RunningHub, callbacks: Callbacks, p
     one = await subscribed(hub, path.strip("/"), callbacks.url(path))
     event = (await hub.publish(path.strip("/"), b"missed")).json()["id"]
     await hub.until("/dead-letters", lambda page: page["items"])
-    await tab.open(f"{hub.url}/console")
-    await tab.until_shows("dead letter in the last day")
+    await tab.open_until_it_shows(f"{hub.url}/console", "dead letter in the last day")
     listed = await tab.click("See dead letters", ".verdict")
     shown = await tab.click(event)
     seen = tab.clicks
@@ -132,8 +131,7 @@ async def test_a_certificate_that_has_expired_is_found_and_what_was_missed_is_se
         await subscribed(hub, "a", url)
         await hub.publish("a", b"missed")
         await hub.until("/dead-letters", lambda page: page["items"])
-        await tab.open(f"{hub.url}/console")
-        await tab.until_shows("dead letter in the last day")
+        await tab.open_until_it_shows(f"{hub.url}/console", "dead letter in the last day")
         listed = await tab.click("See dead letters", ".verdict")
         broken.mend()
         _, clicks = await recover(tab, hub)
@@ -152,8 +150,7 @@ async def test_a_held_key_is_found_and_goes_on_in_order(running_hub: RunHub, tmp
             await hub.publish("a", body, hookwire_key="k")
         await hub.until("/deliveries?state=parked", lambda page: page["items"])
         callbacks.script["/held"] = answers(204)
-        await tab.open(f"{hub.url}/console")
-        await tab.until_shows("failing")
+        await tab.open_until_it_shows(f"{hub.url}/console", "failing")
         page = await tab.click("Open", ".verdict")
         await tab.click("retry")
         await tab.click("Retry now")
@@ -252,11 +249,10 @@ async def test_a_dead_broker_is_told_on_the_first_page_and_its_events_follow_whe
             url = rabbitmq.url.replace(f":{rabbitmq.port}", f":{wire.port}")
             async with running_hub(ALL_ROLES, amqp_url=url, amqp_exchange=name) as hub:
                 await hub.publish("a", b"late")
-                await tab.open(f"{hub.url}/console")
-                await tab.until_shows("AMQP does not answer")
+                await tab.open_until_it_shows(f"{hub.url}/console", "AMQP does not answer")
                 told = await tab.text()
                 wire.is_cut = False
-                await tab.until_shows("0 owed to sinks")
+                await tab.open_until_it_shows(f"{hub.url}/console", "0 owed to sinks")
                 message = await queue.get(timeout=60)
                 await queue.delete(if_unused=False, if_empty=False)
 

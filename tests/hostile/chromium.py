@@ -116,6 +116,17 @@ class Tab:
 
         await until(shows, WAIT_SECONDS)
 
+    async def open_until_it_shows(self, url: str, words: str) -> None:
+        """Open a page again and again until it shows these words: a page that is opened is younger than one that has
+        refreshed itself.
+        """
+
+        async def shows() -> bool:
+            await self.open(url)
+            return words in await self.text()
+
+        await until(shows, WAIT_SECONDS)
+
     async def picture(self) -> bytes:
         """The page as it is drawn, from its top to its end, as PNG."""
         return b64decode((await self.call("Page.captureScreenshot", captureBeyondViewport=True))["data"])

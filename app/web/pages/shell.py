@@ -105,7 +105,7 @@ def _search(frame: PageFrame) -> str:
         return ""
     return (
         '<form action="search" role="search"><input type="search" name="q" maxlength="300" '
-        'aria-label="Search by id or name" placeholder="Event, delivery, topic, job ..."><button>Search</button></form>'
+        'aria-label="Search by id or name" placeholder="Id, name, key or host"><button>Search</button></form>'
     )
 
 

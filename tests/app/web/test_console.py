@@ -145,6 +145,7 @@ async def test_counts_are_exact_up_to_a_hundred_thousand_and_say_so_above(runnin
             "INSERT INTO hookwire.dead_letters (event_id, subscription_id, tenant, kind, attempts, on_purpose)"
             " SELECT n, 1, 'default', 'exhausted', 1, true FROM generate_series(1, 100001) AS n"
         )
+        await until(lambda: shows(hub, "more than 100,000 dead letters"))
         page = _Page((await hub.client.get("/console")).text)
 
         found = ("5,001 owed to sinks" in page.text, "more than 100,000 dead letters" in page.text)

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from app.verdict.counts import CurrentCounts
 from app.verdict.current_verdict import CurrentVerdict
 from app.web.console.status.status_page import outage_content
 from app.web.outage import Outage, probe_connection
@@ -25,6 +26,17 @@ async def test_many_viewers_ask_the_database_once(database_url: str) -> None:
     assert isinstance(first, Status)
     assert isinstance(second, Status)
     assert second.totals is first.totals
+
+
+async def test_no_page_waits_for_a_long_count_and_the_next_one_has_it(database_url: str) -> None:
+    """CN-11: it is counted again when the page has been sent."""
+    async with opened(database_url) as (database, _):
+        counts = CurrentCounts(database, patience_seconds=0)
+        first = await counts.get()
+        await counts.count()
+        second = await counts.get()
+    assert first is None
+    assert second is not None
 
 
 async def test_a_database_that_is_back_is_shown_at_the_next_look(database_url: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Request
+from starlette.background import BackgroundTask
 from starlette.responses import RedirectResponse, Response
 
 from app.web.api.route.context import Context, context_of
@@ -64,5 +65,7 @@ async def status_page(request: Request, context: In) -> Response:
     is_refresh = _REFRESH in request.headers
     found = await (context.overview.get_older() if is_refresh else context.overview.get())
     if isinstance(found, Status):
-        return page(frame, "Status", status_content(found), is_live=True)
+        answer = page(frame, "Status", status_content(found), is_live=True)
+        answer.background = BackgroundTask(context.overview.count, is_refresh=is_refresh)
+        return answer
     return page(frame, "Status", outage_content(found, context.relay_states()), 503, is_live=True)

