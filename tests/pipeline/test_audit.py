@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from event.identity import Incarnation
 from pipeline.audit.evidence import evidence
 from pipeline.audit.inquiry import Finding, compare_cells, count_suspects, in_question, inquire
 from pipeline.audit.lane import faults, lanes, suspects
@@ -115,6 +116,15 @@ def test_records_that_nobody_here_accepted_are_phantoms(spark: SparkSession) -> 
     accepted = accepted_of(spark, (1, "sent"))
     found = found_in(lake, accepted, ledger_of(spark, records[:1]), repeats_are_legal=False)
     assert [(f.fault, f.examples) for f in found] == [("phantom", ["evt_elsewhere_1"])]
+
+
+def test_a_record_of_the_name_before_is_judged_up_to_the_last_number_of_that_name(spark: SparkSession) -> None:
+    """HA-23: a database that was restored and renamed has the first event, and not the second."""
+    records = [replace(one, incarnation="bbbbbbbb") for one in lane("a", 1, 2)] + lane("a", 3)
+    lake = evidence(bronze_of(spark, records), Incarnation(INCARNATION, [(1, "bbbbbbbb")]))
+    assert sorted((row["event_id"], row["id"]) for row in lake.select("event_id", "id").collect()) == [
+        ("evt_bbbbbbbb_1", 1), ("evt_bbbbbbbb_2", None), (f"evt_{INCARNATION}_3", 3),
+    ]  # fmt: skip
 
 
 def test_a_topic_that_was_made_anew_has_its_offsets_again_and_is_in_order(spark: SparkSession) -> None:
