@@ -392,12 +392,7 @@ async def _pause(source: str, body: Reason, request: Request, context: Context, 
 def _topic_of(context: Context) -> Callable[[str], str | None]:
     """Return a function that tells the topic of a source by the settings of this process; None if they lack it."""
     routes = context.settings.kafka_routes()
-
-    def topic_of(name: str) -> str | None:
-        route = route_for(routes, name)
-        return None if route is None else route.topic
-
-    return topic_of
+    return lambda name: None if (route := route_for(routes, name)) is None else route.topic
 
 
 def _still(detail: str) -> Problem:
