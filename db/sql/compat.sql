@@ -1,12 +1,12 @@
 -- goharvest's table: mark, purge and reset in batches. db.statements.for_outbox replaces `compat_outbox` by the quoted
 -- name of the table. Its columns are goharvest's, so we do not change them.
 --
--- Any mark of another relay can be taken over: that is goharvest's failover (RG-04). Every mark starts at the lowest id
--- again, so that it finds a row that commits late (RG-05). Statements that decide take FOR KEY SHARE on the term's row.
--- A relay that has lost the leadership here then marks nothing more (RR-08).
+-- Any mark of another relay can be taken over: that is goharvest's failover. Every mark starts at the lowest id
+-- again, so that it finds a row that commits late. Statements that decide take FOR KEY SHARE on the term's row.
+-- A relay that has lost the leadership here then marks nothing more.
 
 -- name: mark
--- $4: the relay's identity, a new one after each unknown outcome (RG-06). Parked keys are skipped.
+-- $4: the relay's identity, a new one after each unknown outcome. Parked keys are skipped.
 WITH mine AS MATERIALIZED (
     SELECT FROM hookwire.relay_terms WHERE sink = $1 AND grp = $2 AND term = $3 FOR KEY SHARE
 ), head AS MATERIALIZED (
@@ -34,7 +34,7 @@ SELECT due.key, due.attempts, m.id, m.kafka_topic, m.kafka_key, m.kafka_value, m
 FROM due LEFT JOIN marked m ON m.id = due.record_id ORDER BY due.record_id;
 
 -- name: purge
--- Delete the rows that Kafka has confirmed, if they still carry one of the relay's marks (RL-05). Return how many
+-- Delete the rows that Kafka has confirmed, if they still carry one of the relay's marks. Return how many
 -- stayed because another relay has marked them since.
 WITH gone AS (
     DELETE FROM compat_outbox o WHERE o.id = ANY ($1::bigint[]) AND o.leader_id = ANY ($2::uuid[]) RETURNING o.id
@@ -77,6 +77,14 @@ FROM compat_outbox o LIMIT 0;
 SELECT concat_ws(', ', CASE WHEN NOT has_column_privilege(t, 'leader_id', 'UPDATE') THEN 'UPDATE' END,
                        CASE WHEN NOT has_table_privilege(t, 'DELETE') THEN 'DELETE' END)
 FROM to_regclass($1::text) AS t;
+
+-- name: foreign_owner
+-- Return the owner of the table, if triggers and policies of this role would run with rights that it lacks. They run as our
+-- role, which may do everything in the schema of the hub.
+SELECT o.rolname
+FROM pg_class c JOIN pg_roles o ON o.oid = c.relowner CROSS JOIN pg_namespace n
+WHERE c.oid = to_regclass($1::text) AND n.nspname = 'hookwire' AND pg_has_role(n.nspowner, 'USAGE')
+  AND NOT pg_has_role(o.oid, n.nspowner, 'USAGE');
 
 -- name: create_table
 -- Create the table like goharvest's own script, for trials.

@@ -16,6 +16,7 @@ from db.errors import ServerTrouble
 from db.pool import Database
 from db.statements import for_outbox, quoted_table
 from relay.election.port import LeadershipLost
+from relay.goharvest.foreign_owner import tell_foreign_owner
 from relay.goharvest.outbox_table import (
     PROBE_SECONDS_FIRST,
     PROBE_SECONDS_MAX,
@@ -54,6 +55,7 @@ class CompatTable:
             raise TableRefused(f"{self.name} cannot be relayed: {error.message}") from error
         if missing := await self._database.fetchval("compat.rights_missing", self.name):
             raise TableRefused(f"{self.name} cannot be relayed: our role has no right to {missing} there")
+        await tell_foreign_owner(self._database, self.name)
 
     @property
     def leader_id(self) -> str:

@@ -21,6 +21,7 @@ from db.errors import Refused, ServerTrouble
 from db.pool import Database
 from db.statements import for_mapped
 from relay.election.port import LeadershipLost
+from relay.goharvest.foreign_owner import tell_foreign_owner
 from relay.goharvest.mapped_rows import MappedRows, parked_name
 from relay.goharvest.mapping import OutboxMapping
 from relay.goharvest.outbox_table import (
@@ -71,6 +72,7 @@ async def looked_at(database: Database, mapping: OutboxMapping) -> Database:
     is_marked = None if mapping.offset is not None else mapping.mark is not None
     if missing := await database.fetchval("mapped.rights_missing", mapping.name, is_marked):
         raise TableRefused(f"{mapping.name} cannot be relayed: our role has no right to {missing} there")
+    await tell_foreign_owner(database, mapping.name)
     payload = mapping.payload if found["payload"] == "bytea" else f"convert_to(({mapping.payload})::text, 'UTF8')"
     key = None if mapping.key is None else f"({mapping.key})::text"
     headers = None if mapping.headers is None else f"({mapping.headers})::text"

@@ -447,6 +447,23 @@ def test_a_file_is_read(tmp_path: Any) -> None:
     )  # fmt: skip
 
 
+async def test_a_table_of_a_role_that_may_do_less_than_the_relay_is_named(place: Place) -> None:
+    """GS-01: its kind; a trigger of that role ran as the owner of the hub, at the first row that was sent."""
+    role = f"shop_{secrets.token_hex(4)}"
+    await place.sql.execute(f"CREATE ROLE {role}")
+    told = []
+    try:
+        for owner in (role, "CURRENT_USER"):
+            await place.sql.execute(f"ALTER TABLE outbox OWNER TO {owner}")
+            with structlog.testing.capture_logs() as logs:
+                await place.table()
+            told.append([line["owner"] for line in logs if line["event"] == "outbox_of_another_role"])
+    finally:
+        await place.sql.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+    assert told == [[role], []]
+
+
 @asynccontextmanager
 async def other(place: Place) -> AsyncIterator[asyncpg.Connection]:
     """A connection of another writer."""
