@@ -671,12 +671,21 @@ CREATE TABLE hookwire.sinks (
     name text NOT NULL,
     configured boolean NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    paused_at timestamp with time zone,
+    paused_by text,
+    pause_reason text,
     CONSTRAINT sinks_name_check CHECK ((name = ANY (ARRAY['kafka'::text, 'amqp'::text, 'webhooks'::text, 'jobs'::text])))
 );
 
 COMMENT ON TABLE hookwire.sinks IS 'The sinks that exist: webhooks, jobs, kafka and amqp.';
 
 COMMENT ON COLUMN hookwire.sinks.configured IS 'Whether a process of this installation carries records to the sink.';
+
+COMMENT ON COLUMN hookwire.sinks.paused_at IS 'Since when nothing is claimed for the sink. NULL: it is not paused.';
+
+COMMENT ON COLUMN hookwire.sinks.paused_by IS 'Who paused it.';
+
+COMMENT ON COLUMN hookwire.sinks.pause_reason IS 'Why, in the words of that person.';
 
 CREATE TABLE hookwire.queues (
     id integer NOT NULL,

@@ -15,11 +15,11 @@ from fastapi import APIRouter, Body, Depends, Header, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.operating.incidents import IncidentId, known_incident
+from app.web.api.operating.kept_answer import KeptAnswer
 from app.web.api.operating.probes import PROBE_EXAMPLE, UNEDITED, ProbeOut, known_letter, send_letter
 from app.web.api.operating.replays import ReplayIn, begin_replay, count_replay
 from app.web.api.route.actor import Reason, actor_of
 from app.web.api.route.context import Context, context_of
-from app.web.api.operating.kept_answer import KeptAnswer
 from app.web.api.route.refusals import refusals
 from app.web.api.route.strict_route import StrictRoute
 from app.web.authentication import grant_of
