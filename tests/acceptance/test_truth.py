@@ -149,6 +149,11 @@ async def test_a_browser_shows_no_green_pill_beside_a_receiver_that_fails(
 ) -> None:
     """FT-01, FT-02: in Chromium, on a phone and on a desk, with API keys and without."""
     async with troubled_hub(running_hub, free_port, access=access) as (hub, _, _):
+
+        async def tells_trouble() -> bool:  # its verdict may be of a moment before
+            return 'data-word="trouble"' in (await hub.client.get("/console", headers={"Accept": "text/html"})).text
+
+        await until(tells_trouble)
         async with serve_site(urlsplit(hub.url).port) as site:
             url = f"http://127.0.0.1:{site.port}/console"
             if access == "keys":
