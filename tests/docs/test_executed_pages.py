@@ -29,6 +29,7 @@ NOT_RUN = {
     "docs/how-to/kafka-source.md": BROKER, "docs/how-to/kubernetes.md": BROKER,
     "docs/how-to/lake-kubernetes.md": BROKER, "docs/how-to/lake-yarn.md": BROKER, "docs/how-to/layout.md": BROKER,
     "docs/how-to/leave-rabbitmq.md": PARTS, "docs/how-to/majordomo.md": HOSTS, "docs/how-to/move-jobs.md": OWN,
+    "docs/how-to/pause-a-sink.md": BROKER,
     "docs/how-to/pirates.md": HOSTS, "docs/how-to/production.md": OWN, "docs/how-to/publish-from-git.md": OWN,
     "docs/how-to/push-jobs.md": OWN, "docs/how-to/receive.md": PARTS,
     "docs/how-to/retention.md": ONE, "docs/how-to/roles.md": OWN, "docs/how-to/sync.md": OWN,
