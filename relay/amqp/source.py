@@ -29,12 +29,10 @@ store keeps refused messages. A route with ``refused="reject"`` leaves refused m
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -45,6 +43,7 @@ from relay.amqp.connection_check import connect
 from relay.amqp.decoding import tolerate_unreadable
 from relay.amqp.error import line_of, translated
 from relay.amqp.incoming import read_incoming
+from relay.amqp.kept_note import KeptNote
 from relay.amqp.link import close_in_time
 from relay.amqp.options import AmqpOptions
 from relay.amqp.refused_queue import QueueMissing, RefusedQueue, refused_queue_of
@@ -76,7 +75,6 @@ _PAUSE_SECONDS = (0.2, 10.0)
 _BIND_SECONDS = 5.0
 _BUSY_SECONDS = 0.1
 _UNWANTED_SECONDS = 1.0
-_KEPT_SECONDS = 86_400.0
 _INTAKE_SECONDS = (0.2, 1.0)  # the database is asked every second anyway
 
 
@@ -119,7 +117,7 @@ class AmqpSource:
         self._session: _Session | None = None
         self._store = store
         self._trouble = Trouble("amqp_source_waits", "amqp_source_goes_on")
-        self._kept = _Kept()
+        self._kept = KeptNote()
         tolerate_unreadable()
         metrics.connected.labels(route.queue).set(0)
 
@@ -315,25 +313,6 @@ def _content(message: AbstractIncomingMessage) -> SourceMessage | None:
         return read_incoming(message, len(message.body))
     except IntakeRefused:
         return None
-
-
-class _Kept:
-    """The messages that were refused and kept, for people: how many, when the last, why and where."""
-
-    def __init__(self) -> None:
-        self.text = ""
-        self._count = 0
-        self._until = 0.0
-
-    def add(self, reason: str, place: str) -> None:
-        self._count += 1
-        self._until = time.monotonic() + _KEPT_SECONDS
-        noun = "message was" if self._count == 1 else "messages were"
-        moment = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        self.text = f"{self._count:,} refused {noun} kept, the latest at {moment} in {place}: {reason}"
-
-    def is_recent(self) -> bool:
-        return time.monotonic() < self._until
 
 
 class _ConsumerLost(Exception):
