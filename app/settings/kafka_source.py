@@ -17,7 +17,7 @@ __all__ = ["KafkaSourceSettings", "kafka_route_of"]
 _FIELDS: Final = ("topic", "start", "group", "refused", "header")
 _CHOICES: Final = {"start": ("earliest", "latest"), "refused": ("pass", "hold")}
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_SOURCE: Final = re.compile(r"(?=.{1,249}$)[A-Za-z0-9._-]*\*?[A-Za-z0-9._-]*")
+_SOURCE: Final = re.compile(r"[A-Za-z0-9._*-]{1,249}")
 
 
 class KafkaSourceSettings(KafkaSettings):
@@ -82,7 +82,7 @@ def kafka_route_of(text: str) -> KafkaRoute:
     for name, choices in _CHOICES.items():
         if given.get(name, choices[0]) not in choices:
             raise ValueError(f"{text!r}: {name} is one of {', '.join(choices)}")
-    if not _SOURCE.fullmatch(source) or not _NAME.fullmatch(given.get("group", "g")):
+    if source.count(WILDCARD) > 1 or not _SOURCE.fullmatch(source) or not _NAME.fullmatch(given.get("group", "g")):
         raise ValueError(f"{text!r}: a Kafka topic and a group have 1 to 249 letters, digits, dots, - and _")
     if WILDCARD in source and "group" in given:
         raise ValueError(f"{text!r}: each Kafka topic of a pattern has a group of its own; leave group out")

@@ -96,8 +96,8 @@ ORDER BY e.id LIMIT $6;
 -- name: missing_events
 -- Return those of the ids $1 of which there is no event.
 SELECT i.id FROM unnest($1::bigint[]) AS i(id)
-WHERE NOT EXISTS (SELECT FROM hookwire.events e WHERE e.id BETWEEN i.id AND i.id)
-ORDER BY i.id;
+LEFT JOIN LATERAL (SELECT x.id FROM hookwire.events x WHERE x.id BETWEEN i.id AND i.id ORDER BY x.id LIMIT 1) AS e ON true
+WHERE e.id IS NULL ORDER BY i.id;
 
 -- name: uncounted
 -- Return up to $3 cells of closed hours from $1 until $2 whose events are there and whose row of the ledger is not. $4 is the

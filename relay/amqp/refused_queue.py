@@ -8,6 +8,8 @@ confirms and mandatory routing. Only then the source acknowledges the refused me
 from __future__ import annotations
 
 import asyncio
+import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from aio_pika import DeliveryMode, Message
@@ -21,9 +23,10 @@ if TYPE_CHECKING:
 
     from relay.source import IntakeRefused
 
-__all__ = ["QueueMissing", "RefusedQueue", "refused_queue_of"]
+__all__ = ["KeptNote", "QueueMissing", "RefusedQueue", "refused_queue_of"]
 
 _ANSWER_SECONDS: Final = 10.0
+_KEPT_SECONDS: Final = 86_400.0  # so long the verdict tells of a kept message
 _ACTED_ON: Final = frozenset({"cc", "bcc"})
 _PROPERTIES: Final = (
     "content_type", "content_encoding", "priority", "correlation_id", "reply_to", "message_id", "timestamp", "type",
@@ -115,3 +118,24 @@ def _headers(message: AbstractIncomingMessage, refused: IntakeRefused) -> dict[s
     }
     kept = {name: value for name, value in message.headers.items() if name.lower() not in _ACTED_ON}
     return kept | {f"x-refused-{name}": value for name, value in own.items() if value is not None}
+
+
+class KeptNote:
+    """A note about messages that were kept for people. ``text`` says how many, when the last came, why and where."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self._count = 0
+        self._until = 0.0
+
+    def add(self, reason: str, place: str) -> None:
+        """Note one more message, why it was refused, and where it is."""
+        self._count += 1
+        self._until = time.monotonic() + _KEPT_SECONDS
+        noun = "message was" if self._count == 1 else "messages were"
+        moment = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        self.text = f"{self._count:,} refused {noun} kept, the latest at {moment} in {place}: {reason}"
+
+    def is_recent(self) -> bool:
+        """Return whether the last one was kept within a day."""
+        return time.monotonic() < self._until

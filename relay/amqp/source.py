@@ -43,10 +43,9 @@ from relay.amqp.connection_check import connect
 from relay.amqp.decoding import tolerate_unreadable
 from relay.amqp.error import line_of, translated
 from relay.amqp.incoming import read_incoming
-from relay.amqp.kept_note import KeptNote
 from relay.amqp.link import close_in_time
 from relay.amqp.options import AmqpOptions
-from relay.amqp.refused_queue import QueueMissing, RefusedQueue, refused_queue_of
+from relay.amqp.refused_queue import KeptNote, QueueMissing, RefusedQueue, refused_queue_of
 from relay.amqp.topology import declare_missing
 from relay.sink import SinkUnavailable
 from relay.source import (

@@ -221,6 +221,7 @@ _LONG = {
 # Run by hand or by the witness, over everything, because everything is what they are asked about.
 _WHOLE = {
     "erasure.judge",  # asks each of 64 shards for each event
+    "forgotten.judge",  # so does this one
     "erasure.end_deliveries",  # ends all deliveries of its events
     "erasure.erase",  # writes five tables with their indexes
     "layout.hash_owed",

@@ -16,7 +16,7 @@ from runtime.counted import counted, were
 
 if TYPE_CHECKING:
     from pipeline.lake import Table
-    from pipeline.repair.damage import Inspection
+    from pipeline.repair.damage import Damage, Inspection
     from pipeline.repair.foreign_rows import RowChange
     from pipeline.storage import LakeStorage
 
@@ -93,17 +93,26 @@ def check(
     lines += [f"{path}: {damage.reason}" for path, damage in damaged]
     lines += [f"{table}: {each.sentence}" for table, each in changed]
     lines += [f"note: {note}" for note in notes]
-    verb = "put into quarantine" if quarantine else "lost"
-    hashed = f"; the log has no hash of {unknown} of them any more" if unknown else ""
-    wrong = len(damaged) - len(lost)
-    words = (
-        f"{counted(files, 'file')} {were(files)} checked, {len(damaged)} damaged, {len(lost)} of them {verb}, "
-        f"{counted(records, 'record')} in "
-        f"them; the log is wrong about {wrong}; {len(changed)} commits of other tools changed rows{hashed}"
-    )
+    words = _summary(found, damaged, changed, is_put_aside=quarantine)
     _result(done, as_json, "\n".join([*lines, words]))
     if damaged or changed or other_logs:
         raise typer.Exit(1)
+
+
+def _summary(
+    found: Sequence[Inspection], damaged: Sequence[tuple[str, Damage]], changed: Sequence[object], *, is_put_aside: bool
+) -> str:
+    """Return how much was checked and what is wrong, in one line."""
+    lost = [damage for _, damage in damaged if damage.is_lost]
+    files, unknown = sum(one.files for one in found), sum(one.without_hash for one in found)
+    verb = "put into quarantine" if is_put_aside else "lost"
+    hashed = f"; the log has no hash of {unknown} of them any more" if unknown else ""
+    return (
+        f"{counted(files, 'file')} {were(files)} checked, {len(damaged)} damaged, {len(lost)} of them {verb}, "
+        f"{counted(sum(damage.file.rows for damage in lost), 'record')} in "
+        f"them; the log is wrong about {len(damaged) - len(lost)}; "
+        f"{len(changed)} commits of other tools changed rows{hashed}"
+    )
 
 
 def _notes(found: Sequence[Inspection], changed: Sequence[tuple[str, RowChange]]) -> list[str]:
