@@ -40,7 +40,8 @@ _AUDITED: Final[dict[str, dict[str, str | None]]] = {
         "cancel": "job.cancel",
     },
     "subscriptions": {
-        "new": "subscription.make", "pause": "subscription.change", "resume": "subscription.change",
+        "new": "subscription.make", "pause": "subscription.change", "drain": "subscription.change",
+        "resume": "subscription.change",
         "test": "delivery.try subscription.test", "rotate": "signing_key.make", "change": "subscription.change",
         "replay": "replay.create", "end": "subscription.end",
     },
@@ -49,6 +50,7 @@ _AUDITED: Final[dict[str, dict[str, str | None]]] = {
     "deliveries": {"retry": "delivery.try", "give-up": "delivery.give_up"},
     "dead-letters": {"retry": "dead_letter.retry", "purge": "dead_letter.purge"},
     "holds": {"retry": "hold.retry", "give-up": "hold.give_up"},
+    "sinks": {"pause": "sink.pause", "resume": "sink.resume"},
     "sources": {"pause": "source.pause", "resume": "source.resume"},
     "inbound": {"test": None},
     "refusals": {"retry": "source.retry", "give-up": "source.give_up"},
@@ -119,10 +121,10 @@ async def bury(hub: RunningHub) -> None:
 
 
 async def of_things(operator: Operator) -> None:
-    """The acts on subscriptions, topics, keys, deliveries, dead letters, holds, sources, replays, queues, services."""
+    """The acts on subscriptions, topics, keys, deliveries, dead letters, holds, sinks, sources, replays and so on."""
     act = operator.act
     await act("subscriptions", "", "new", topic="a", callback="http://127.0.0.1:9000/")
-    for name in ("pause", "resume", "test", "rotate"):
+    for name in ("pause", "drain", "resume", "test", "rotate"):
         await act("subscriptions", "sub_1", name)
     await act("subscriptions", "sub_1", "change", name="shop", rate_per_second="5")
     await act("topics", "a", "publish", content="{}")
@@ -137,6 +139,7 @@ async def of_things(operator: Operator) -> None:
     for name in ("retry", "give-up"):
         await act("holds", "hold_1", name)
     for name in ("pause", "resume"):
+        await act("sinks", "amqp", name)
         await act("sources", "stock", name)
     await act("inbound", "door", "test")
     await act("refusals", "refusal_1", "retry")
