@@ -34,22 +34,17 @@ WITH made AS (
 SELECT id FROM made;
 
 -- name: prepare
--- Make a replay of the events above the id $3 for the subscription $2, but do not run it.
+-- Replay the events above the id $3 for the subscription $2. Its first step fixes its end at the newest event then. That is
+-- after the commit. So each event that was fanned out before, and has no delivery, is below the end.
 WITH made AS (
-    INSERT INTO hookwire.replays (tenant, source, state, subscription_id, rate_per_second, actor, reason, lower_event_id, last_event_id, upper_event_id)
-    SELECT $1, 'events', 'paused', $2, $4, $5, $6, $3, $3, greatest(i.last_value, $3) FROM hookwire.event_id AS i
+    INSERT INTO hookwire.replays (tenant, source, subscription_id, rate_per_second, actor, reason, lower_event_id, last_event_id, upper_event_id)
+    VALUES ($1, 'events', $2, $4, $5, $6, $3, $3, 9223372036854775807)
     RETURNING id
 ), audited AS (
     INSERT INTO hookwire.audit (tenant, actor, action, subject, reason, records)
     SELECT $1, $5, 'replay.create', 'replay ' || made.id, $6, 0 FROM made
 )
 SELECT id FROM made;
-
--- name: start
--- Run a replay that was prepared, up to the newest event of now. Events that are accepted later have their deliveries.
-UPDATE hookwire.replays r
-SET state = 'running', due_at = now(), updated_at = now(), upper_event_id = greatest((SELECT i.last_value FROM hookwire.event_id AS i), r.upper_event_id)
-WHERE r.tenant = $1 AND r.id = $2 AND r.state = 'paused';
 
 -- name: count_missed
 -- Count the events above the id $2 that the subscription $1 wants. Look at the next $3 of its topic only; of a pattern, at
@@ -116,16 +111,20 @@ FROM (
 -- With a rate, the next step is due when the made deliveries have used up their time. That time counts from the moment at
 -- which this step was due, so a late step does not lower the rate. Up to 0.2 seconds are made up for. Without a rate,
 -- the next step is due after $2 seconds.
-WITH job AS MATERIALIZED (
+WITH locked AS MATERIALIZED (
     SELECT r.*, least($1, coalesce(r.rate_per_second, $1)) AS most, coalesce(r.incident_due_at, r.due_at) AS due FROM hookwire.replays r
     WHERE r.state = 'running' AND coalesce(r.incident_due_at, r.due_at) <= now() AND r.act = 'send' ORDER BY coalesce(r.incident_due_at, r.due_at) LIMIT 1
     FOR UPDATE SKIP LOCKED
+), job AS MATERIALIZED (
+    SELECT l.*, CASE WHEN l.upper_event_id < 9223372036854775807 THEN l.upper_event_id
+                     ELSE greatest((SELECT i.last_value FROM hookwire.event_id AS i), l.last_event_id) END AS until_id
+    FROM locked l
 ), seen AS MATERIALIZED (
     SELECT e.id AS event_id, j.subscription_id, e.topic, e.accepted_at AS at, NULL::text AS kind, NULL::smallint AS status
     FROM job j JOIN hookwire.subscriptions s ON s.id = j.subscription_id AND s.topic_regex IS NULL
     CROSS JOIN LATERAL (
         SELECT x.id, x.topic, x.accepted_at FROM hookwire.events x
-        WHERE x.tenant = j.tenant AND x.topic = s.topic AND x.id > j.last_event_id AND x.id <= j.upper_event_id
+        WHERE x.tenant = j.tenant AND x.topic = s.topic AND x.id > j.last_event_id AND x.id <= j.until_id
         ORDER BY x.id LIMIT j.most) AS e
     WHERE j.source = 'events'
     UNION ALL
@@ -133,7 +132,7 @@ WITH job AS MATERIALIZED (
     FROM job j JOIN hookwire.subscriptions s ON s.id = j.subscription_id AND s.topic_regex IS NOT NULL
     CROSS JOIN LATERAL (
         SELECT x.id, x.topic, x.accepted_at FROM hookwire.events x
-        WHERE x.tenant = j.tenant AND x.id > j.last_event_id AND x.id <= j.upper_event_id
+        WHERE x.tenant = j.tenant AND x.id > j.last_event_id AND x.id <= j.until_id
         ORDER BY x.id LIMIT j.most) AS e
     WHERE j.source = 'events'
     UNION ALL
@@ -201,7 +200,7 @@ WITH job AS MATERIALIZED (
     UPDATE hookwire.replays r
     SET last_event_id = coalesce(z.event_id, r.last_event_id), last_subscription_id = coalesce(z.subscription_id, r.last_subscription_id),
         examined = r.examined + z.count, replayed = r.replayed + (SELECT count(*) FROM made),
-        erased = r.erased + (SELECT count(*) FROM wanted w WHERE w.is_erased), updated_at = now(),
+        erased = r.erased + (SELECT count(*) FROM wanted w WHERE w.is_erased), updated_at = now(), upper_event_id = j.until_id,
         state = CASE WHEN z.count < j.most THEN 'done' ELSE 'running' END,
         due_at = CASE WHEN j.incident_id IS NULL THEN z.due_at ELSE r.due_at END,
         incident_due_at = CASE WHEN j.incident_id IS NOT NULL THEN z.due_at END

@@ -60,6 +60,21 @@ async def test_events_of_a_subscription_are_delivered_again(database_url: str) -
         assert later not in [event for event, _ in await made(harness)]
 
 
+async def test_what_a_subscription_missed_runs_by_itself_up_to_the_newest_event_of_its_first_step(
+    database_url: str,
+) -> None:
+    """CN-04: nothing but the commit begins it, so a process that dies behind its commit leaves it running."""
+    async with delivery_harness(database_url) as harness:
+        subscription = await harness.subscribe(CALLBACK)
+        await harness.database.fetchval("replay.prepare", "default", subscription, 0, None, "me", None)
+        events = await harness.publish(b"1", b"2")
+        await finish(harness)
+        [later] = await harness.publish(b"3")
+        await finish(harness)
+        row = await harness.sql.fetchrow("SELECT state, upper_event_id FROM hookwire.replays")
+        assert (await made(harness), tuple(row)) == ([(event, subscription) for event in events], ("done", later - 1))
+
+
 async def test_dead_letters_are_taken_up_with_a_fresh_schedule(database_url: str) -> None:
     """WH-P04: attempts go on counting, the place in the schedule starts anew, the dead letter is gone."""
     async with delivery_harness(database_url) as harness:

@@ -25,7 +25,6 @@ from app.web.api.route.strict_route import StrictRoute
 from app.web.authentication import grant_of
 from app.web.problem import Problem
 from app.web.scopes import needs
-from db.errors import DatabaseError
 from db.pool import Row
 from hub.subscriptions import Stale, SubscriptionUpdate
 
@@ -209,7 +208,6 @@ async def _follow(
     context: Context,
 ) -> RecoverOut:  # fmt: skip
     """Enable the subscription and begin the replays, in one transaction with the answer that is kept."""
-    missed = None
     try:
         async with context.database.joined():
             if (known := await kept.find_locked()) is not None:
@@ -228,24 +226,11 @@ async def _follow(
     except Stale:
         reason = "the subscription was changed during the probe: nothing else was done"
         return found.model_copy(update={"enabled": False, "reason": reason})
-    if missed is not None:
-        return await _started(done, missed, context)
-    return done
-
-
-async def _started(done: RecoverOut, missed: int, context: Context) -> RecoverOut:
-    """Run the replay of what was missed. It comes after the commit, so that each event that was fanned out before, and
-    has no delivery, is below its end.
-    """
-    try:
-        await context.database.execute("replay.start", "default", missed)
-    except DatabaseError:
-        return done.model_copy(update={"reason": f"the probe was delivered; resume replay_{missed}, which is paused"})
     return done
 
 
 async def _prepared(replay: ReplayIn, subscription: Row, request: Request, context: Context) -> int | None:
-    """Make the replay of what a disabled subscription has missed; None where there is no such thing."""
+    """Begin the replay of what a disabled subscription has missed; None where there is no such thing."""
     if subscription["state"] != "disabled":
         return None
     number = subscription["id"]
