@@ -228,7 +228,7 @@ CROSS JOIN LATERAL (
     ORDER BY x.event_id LIMIT 1
 ) AS d
 WHERE (d.fence IS NOT NULL OR d.due_at <= now())
-  AND (SELECT s.state = 'active' AND s.protocol <> 'pull' AND coalesce(s.paused_until <= now(), true)
+  AND (SELECT (s.state = 'active' OR s.drains) AND s.protocol <> 'pull' AND coalesce(s.paused_until <= now(), true)
        FROM hookwire.subscriptions s WHERE s.id = m.subscription_id);
 
 -- name: set_state

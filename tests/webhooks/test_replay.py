@@ -228,22 +228,24 @@ async def test_without_a_rate_a_batch_is_small_and_a_slow_one_is_followed_by_a_l
 
 
 async def test_a_replay_waits_for_nothing_but_what_a_worker_sends_now(database_url: str) -> None:
-    """CN-04: neither for a retry, nor behind a head of a lane, nor for a subscription that is disabled."""
+    """CN-04: neither for a retry, nor behind a head of a lane, nor for what is disabled and not drained."""
     async with delivery_harness(database_url) as harness:
         events = await harness.publish(*[b""] * 4, key="k")
         well, lane = await harness.subscribe(CALLBACK), await harness.subscribe(CALLBACK, ordered=True)
-        disabled = await harness.subscribe(CALLBACK)
-        for subscription in (well, lane, disabled):
+        disabled, drained = await harness.subscribe(CALLBACK), await harness.subscribe(CALLBACK)
+        for subscription in (well, lane, disabled, drained):
             await job(harness, "events", subscription)
         await finish(harness)
-        await harness.sql.execute("UPDATE hookwire.subscriptions SET state = 'disabled' WHERE id = $1", disabled)
+        for one in (disabled, drained):
+            await harness.change(one, state="disabled", drains=one == drained)
         await harness.sql.execute(
             "UPDATE hookwire.deliveries SET due_at = now() + interval '1 hour',"
             " fence = CASE event_id WHEN $1 THEN 7 END WHERE event_id IN ($1, $2) AND subscription_id = $3",
             events[0], events[1], well,
         )  # fmt: skip
-        found = [await harness.database.fetchval("replay.unsent", events, [one] * 4) for one in (well, lane, disabled)]
-        assert found == [3, 1, 0]
+        every = (well, lane, disabled, drained)
+        found = [await harness.database.fetchval("replay.unsent", events, [one] * 4) for one in every]
+        assert found == [3, 1, 0, 4]
 
 
 async def test_a_filter_that_few_records_pass_is_read_in_larger_steps(database_url: str) -> None:
