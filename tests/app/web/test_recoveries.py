@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import timedelta
 from typing import Any
 
 from tests.app.conftest import ALL_ROLES, Receiver, RunHub, RunningHub
@@ -16,6 +17,11 @@ from tests.hub.callback import after, answers, serve_callbacks
 from tests.waiting import until
 
 _ONCE = {"Idempotency-Key": "once"}
+_TRIPPED = """
+INSERT INTO hookwire.delivery_gates (subscription_id, trips, open_until)
+SELECT s.id, 1, now() + $1::interval FROM hookwire.subscriptions s
+ON CONFLICT (subscription_id) DO UPDATE SET trips = 1, open_until = excluded.open_until
+"""
 
 
 async def state_of(hub: RunningHub, subscription: str) -> str:
@@ -107,7 +113,9 @@ async def test_what_a_disabled_subscription_missed_is_sent_when_its_incident_is_
 async def test_a_key_that_may_not_enable_the_subscription_sends_nothing(
     running_hub: RunHub, receiver: Receiver
 ) -> None:
-    """CN-04, SE-04: the act needs the scopes of the acts that it stands for."""
+    """CN-04, SE-04: the act needs the scopes of the acts that it stands for. A half-open breaker needs no act, and
+    that of WebSub closes by itself.
+    """
     async with running_hub(ALL_ROLES, access="keys") as hub:
         hub.client.headers.update(authorized(await bearer(hub, "admin")))
         one = (await hub.subscribe("a", receiver.callback, retry_schedule_seconds=[]))["id"]
@@ -119,10 +127,16 @@ async def test_a_key_that_may_not_enable_the_subscription_sends_nothing(
         refused = [await hub.client.post(path, headers=authorized(key)) for key in (operator, other)]
         sent = len(receiver.delivered)
         await hub.client.patch(f"/subscriptions/{one}", json={"state": "active"})
+        await hub.sql(_TRIPPED, timedelta(hours=1))
+        await hub.sql("UPDATE hookwire.subscriptions SET protocol = 'websub'")
+        counted = (await hub.client.post(path, json={"dry_run": True})).json()
+        await hub.sql("UPDATE hookwire.subscriptions SET protocol = 'webhook'")
+        await hub.sql(_TRIPPED, timedelta(hours=-1))
         done = (await hub.client.post(path, headers=authorized(operator))).json()
 
         assert [kind(answer)[2] for answer in refused] == ["forbidden", "not-found"]
-        assert (sent, done["recovered"], done["enabled"]) == (2, True, False)
+        assert (sent, counted.get("records"), counted.get("enabled")) == (2, 2, False)
+        assert (done.get("recovered"), done.get("enabled")) == (True, False)
         assert done["probe"]["response_body"] is None
 
 

@@ -132,7 +132,7 @@ async def recover(
     subscription = await _subscription(row, request, context)
     found = RecoverOut(
         incident_id=incident, dry_run=body.dry_run, recovered=False, reason="nothing was sent",
-        subscription_id=subscription["public_id"], enabled=_is_blocked(subscription), probe=None, replay_id=None,
+        subscription_id=subscription["public_id"], enabled=_is_enabled_here(subscription), probe=None, replay_id=None,
         missed_replay_id=None, records=None, missed=None, more=None, missed_more=None, seconds_min=None,
     )  # fmt: skip
     replay = ReplayIn(
@@ -187,20 +187,30 @@ async def _subscription(row: Row, request: Request, context: Context) -> Row:
     found = await context.subscriptions.get(row["public_id"])
     if found is None or found["state"] not in _STATES:
         raise Problem("invalid-parameter", "The subscription has ended: nothing is sent to it.", parameter="incident")
-    if _is_blocked(found):
-        if found["protocol"] != _ENABLED_BY_API:
-            detail = f"A subscription of the protocol {found['protocol']} is not enabled here. Probe it, and replay."
-            raise Problem("invalid-parameter", detail, parameter="incident")
+    if found["protocol"] != _ENABLED_BY_API and _is_stopped(found):
+        detail = f"A subscription of the protocol {found['protocol']} is not enabled here. Probe it, and replay."
+        raise Problem("invalid-parameter", detail, parameter="incident")
+    if _is_enabled_here(found):
         grant = grant_of(request)
         if grant is not None and not grant.has("subscribe"):
             raise Problem("forbidden", "The subscription takes no deliveries; to enable it, a key needs subscribe.")
     return found
 
 
+def _is_enabled_here(row: Row) -> bool:
+    """Return whether recovering enables it."""
+    return row["protocol"] == _ENABLED_BY_API and _is_blocked(row)
+
+
 def _is_blocked(row: Row) -> bool:
-    """Return whether it is disabled, its receiver asked for a pause, or its breaker is open."""
+    """Return whether it is disabled, its receiver asked for a pause, or its breaker is open; half-open it is not."""
+    return _is_stopped(row) or (row["breaker_until"] is not None and row["breaker_until"] > row["now"])
+
+
+def _is_stopped(row: Row) -> bool:
+    """Return whether it is disabled, or its receiver asked for a pause."""
     paused = row["paused_until"] is not None and row["paused_until"] > row["now"]
-    return row["state"] == "disabled" or paused or row["breaker_until"] is not None
+    return row["state"] == "disabled" or paused
 
 
 async def _follow(
