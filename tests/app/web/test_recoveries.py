@@ -13,7 +13,7 @@ from tests.app.web.publishing.test_ingest import kind
 from tests.app.web.test_authentication import authorized, bearer
 from tests.app.web.test_incidents import failed, incidents
 from tests.app.web.test_replays import command
-from tests.hub.callback import after, answers, serve_callbacks
+from tests.hub.callback import Callbacks, after, answers, serve_callbacks
 from tests.waiting import until
 
 _ONCE = {"Idempotency-Key": "once"}
@@ -140,32 +140,45 @@ async def test_a_key_that_may_not_enable_the_subscription_sends_nothing(
         assert done["probe"]["response_body"] is None
 
 
+async def during_probe(hub: RunningHub, callbacks: Callbacks, state: str, method: str, **change: Any) -> dict[str, Any]:
+    """The answer of a recovery of ``state``, during whose probe a request of this method changed the subscription."""
+    gate, topic, posted = asyncio.Event(), f"{state}-{method}", len(callbacks.posted)
+    path = f"/{topic}"
+    callbacks.script[path] = answers(503, b"down")
+    one = (await hub.subscribe(topic, callbacks.url(path), retry_schedule_seconds=[]))["id"]
+    await hub.publish(topic, b"1")
+    await hub.until(f"/dead-letters?subscription_id={one}", lambda page: page["items"])
+    [incident] = await incidents(hub, f"?subscription_id={one}")
+    await hub.client.patch(f"/subscriptions/{one}", json={"state": state})
+    callbacks.script[path] = after(gate, answers(204))
+    recovering = asyncio.create_task(hub.client.post(f"/incidents/{incident['id']}/recover", headers=_ONCE))
+    await callbacks.wait_for_posts(posted + 2)
+    held = await hub.sql(
+        "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in%' AND datname = current_database()"
+    )
+    changed = await hub.client.request(method, f"/subscriptions/{one}", **change)
+    gate.set()
+    done = (await recovering).json()
+    return done | {"held": held, "changed": changed.is_success}
+
+
 async def test_a_subscription_that_is_changed_during_the_probe_stays_as_it_was_changed(running_hub: RunHub) -> None:
     """CN-04: a slow receiver holds no transaction, so others change the subscription meanwhile."""
     async with running_hub(ALL_ROLES) as hub, serve_callbacks() as callbacks:
-        callbacks.script["/slow"] = answers(503, b"down")
-        one = (await hub.subscribe("a", callbacks.url("/slow"), retry_schedule_seconds=[]))["id"]
-        await hub.publish("a", b"1")
-        await hub.until("/dead-letters", lambda page: page["items"])
-        [incident] = await incidents(hub)
-        await hub.client.patch(f"/subscriptions/{one}", json={"state": "disabled"})
-        gate = asyncio.Event()
-        callbacks.script["/slow"] = after(gate, answers(204))
-        path = f"/incidents/{incident['id']}/recover"
-        recovering = asyncio.create_task(hub.client.post(path, headers=_ONCE))
-        await callbacks.wait_for_posts(2)
-        held = await hub.sql(
-            "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in%' AND datname = current_database()"
-        )
-        changed = await hub.client.patch(f"/subscriptions/{one}", json={"description": "moved"})
-        gate.set()
-        done = (await recovering).json()
+        found = [
+            await during_probe(hub, callbacks, "disabled", "PATCH", json={"description": "moved"}),
+            await during_probe(hub, callbacks, "disabled", "DELETE"),
+            await during_probe(hub, callbacks, "active", "PATCH", json={"state": "disabled"}),
+        ]
 
-        assert (held, changed.status_code) == ([(0,)], 200)
-        assert (done["recovered"], done["probe"]["delivered"], done["reason"]) == (
-            False, True, "the subscription was changed during the probe: nothing else was done",
-        )  # fmt: skip
-        assert (await state_of(hub, one), await replays(hub)) == ("disabled", [])
+        assert [
+            (one["held"], one["changed"], one["recovered"], one["enabled"], one["probe"]["delivered"], one["reason"])
+            for one in found
+        ] == [
+            ([(0,)], True, False, False, True,
+             "the subscription was changed during the probe: nothing else was done"),
+        ] * 3  # fmt: skip
+        assert (await state_of(hub, found[0]["subscription_id"]), await replays(hub)) == ("disabled", [])
 
 
 async def test_a_subscription_that_has_ended_is_not_recovered(running_hub: RunHub, receiver: Receiver) -> None:

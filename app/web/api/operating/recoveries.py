@@ -223,8 +223,7 @@ async def _follow(
             if (known := await kept.find_locked()) is not None:
                 return _again(known, response)
             missed = await _prepared(replay, subscription, request, context)
-            if found.enabled:
-                await _enable(subscription, request, context)
+            await (_enable(subscription, request, context) if found.enabled else _check(subscription, context))
             number = await begin_replay(replay, request, context)
             done = found.model_copy(
                 update={
@@ -258,8 +257,17 @@ def _without_words(probe: ProbeOut | None) -> ProbeOut | None:
     return None if probe is None else probe.model_copy(update={"response_headers": None, "response_body": None})
 
 
+async def _check(subscription: Row, context: Context) -> None:
+    """Raise ``Stale`` if the subscription was changed or deleted during the probe."""
+    present = await context.subscriptions.get(subscription["public_id"])
+    if present is None or present["version"] != subscription["version"]:
+        raise Stale
+
+
 async def _enable(subscription: Row, request: Request, context: Context) -> None:
-    """Enable the version that was probed. Raise ``Stale`` if it was changed meanwhile."""
+    """Enable the version that was probed. Raise ``Stale`` if it was changed or deleted meanwhile."""
     name = subscription["public_id"]
-    await context.subscriptions.change(name, SubscriptionUpdate(state="active"), subscription["version"])
+    update = SubscriptionUpdate(state="active")
+    if await context.subscriptions.change(name, update, subscription["version"]) is None:
+        raise Stale
     await context.database.execute("audit.add", "default", actor_of(request), "subscription.change", name)
