@@ -30,7 +30,9 @@ from webhooks.incidents.difference import difference
 from webhooks.incidents.probe import Edit, Probe, send_probe
 from webhooks.subscriber import Subscriber, Subscribers
 
-__all__ = ["PROBE_EXAMPLE", "UNEDITED", "ProbeOut", "known_letter", "router", "send_letter"]
+__all__ = [
+    "PROBE_EXAMPLE", "UNEDITED", "ProbeOut", "SentLetter", "known_letter", "record_letter", "router", "send_letter",
+]  # fmt: skip
 
 router = APIRouter(
     prefix="/incidents", tags=["incidents"], route_class=StrictRoute, responses=refusals("database-unavailable", "busy")
@@ -92,6 +94,15 @@ class ProbeOut(BaseModel):
     )
 
 
+@dataclass(frozen=True, slots=True)
+class SentLetter:
+    """A dead letter that was sent, what came back, and what is told of it."""
+
+    letter: Row
+    probe: Probe
+    answer: ProbeOut
+
+
 @dataclass
 class _Desk:
     """Counts the probes in flight, so that they take a few connections of the process at most."""
@@ -131,13 +142,15 @@ async def probe(
     row = await known_incident(request, incident, context)
     letter = await known_letter(row["id"], body.dead_letter_id, context)
     edit = _edit(body, letter, request, context)
-    return await send_letter(letter, edit, body.reason, request, context, body.target)
+    sent = await send_letter(letter, edit, body.reason, request, context, body.target)
+    await record_letter(sent, context, ends=sent.answer.delivered and not sent.answer.edited)
+    return sent.answer
 
 
 async def send_letter(
     letter: Row, edit: Edit, why: str | None, request: Request, context: Context, target: str | None = None
-) -> ProbeOut:
-    """Send a dead letter, as it is or edited, and store the attempt. No transaction is open while the receiver thinks.
+) -> SentLetter:
+    """Send a dead letter, as it is or edited. No transaction is open while the receiver thinks. The caller records it.
 
     ``target`` is the address of the edit, as the caller wrote it.
     """
@@ -154,8 +167,8 @@ async def send_letter(
             context.outbound, subscriber, event, edit, context.public_url, deadline,
             may_sign=grant is None or grant.has("admin"),
         )  # fmt: skip
-    await _record(letter, sent, context, is_edited=not edit.is_empty)
-    return _out(delivery, sent, is_edited=not edit.is_empty, with_answer=shows_payloads(request))
+    answer = _out(delivery, sent, is_edited=not edit.is_empty, with_answer=shows_payloads(request))
+    return SentLetter(letter, sent, answer)
 
 
 async def known_letter(incident: int, named: str | None, context: Context) -> Row:
@@ -205,13 +218,13 @@ async def _message(letter: Row, context: Context) -> tuple[Subscriber, Event]:
     return found[letter["subscription_id"]], events[number]
 
 
-async def _record(letter: Row, sent: Probe, context: Context, *, is_edited: bool) -> None:
-    """Store the attempt. An unedited one that was delivered ends the dead letter in the same statement."""
-    outcome = sent.outcome
+async def record_letter(sent: SentLetter, context: Context, *, ends: bool) -> None:
+    """Store the attempt. With ``ends`` it ends the dead letter, in the same statement."""
+    letter, outcome = sent.letter, sent.probe.outcome
     headers = json.dumps(dict(outcome.headers)) if outcome.headers else None
     await context.database.execute(
         "incident.record_probe", "default", letter["event_id"], letter["subscription_id"],
-        outcome.kind == "delivered" and not is_edited, "edited" if is_edited else "probe", sent.started_at,
+        ends, "edited" if sent.answer.edited else "probe", sent.probe.started_at,
         outcome.kind, outcome.status, outcome.connect_seconds, outcome.first_byte_seconds, outcome.total_seconds,
         outcome.address, outcome.detail, headers, outcome.body, _WORKER,
     )  # fmt: skip

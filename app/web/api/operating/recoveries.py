@@ -16,7 +16,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.web.api.operating.incidents import IncidentId, known_incident
 from app.web.api.operating.kept_answer import KeptAnswer
-from app.web.api.operating.probes import PROBE_EXAMPLE, UNEDITED, ProbeOut, known_letter, send_letter
+from app.web.api.operating.probes import (
+    PROBE_EXAMPLE,
+    UNEDITED,
+    ProbeOut,
+    SentLetter,
+    known_letter,
+    record_letter,
+    send_letter,
+)
 from app.web.api.operating.replays import ReplayIn, begin_replay, count_replay
 from app.web.api.route.actor import Reason, actor_of
 from app.web.api.route.context import Context, context_of
@@ -144,11 +152,12 @@ async def recover(
     )
     if body.dry_run:
         return await _foretold(found, replay, subscription, context)
-    probe = await send_letter(letter, UNEDITED, body.reason, request, context)
-    found = found.model_copy(update={"probe": probe})
-    if not probe.delivered:
+    sent = await send_letter(letter, UNEDITED, body.reason, request, context)
+    found = found.model_copy(update={"probe": sent.answer})
+    if not sent.answer.delivered:
+        await record_letter(sent, context, ends=False)
         return found.model_copy(update={"enabled": False, "reason": "the probe was not delivered: nothing was changed"})
-    return await _follow(found, replay, subscription, kept, request, response, context)
+    return await _follow(found, replay, subscription, sent, kept, request, response, context)
 
 
 async def _foretold(found: RecoverOut, replay: ReplayIn, subscription: Row, context: Context) -> RecoverOut:
@@ -214,12 +223,15 @@ def _is_stopped(row: Row) -> bool:
 
 
 async def _follow(
-    found: RecoverOut, replay: ReplayIn, subscription: Row, kept: KeptAnswer, request: Request, response: Response,
-    context: Context,
+    found: RecoverOut, replay: ReplayIn, subscription: Row, sent: SentLetter, kept: KeptAnswer, request: Request,
+    response: Response, context: Context,
 ) -> RecoverOut:  # fmt: skip
-    """Enable the subscription and begin the replays, in one transaction with the answer that is kept."""
+    """Enable the subscription and begin the replays, in one transaction with the answer that is kept. The dead letter
+    ends in it, too. So it stays where this fails, and the act can be repeated.
+    """
     try:
         async with context.database.joined():
+            await record_letter(sent, context, ends=True)
             if (known := await kept.find_locked()) is not None:
                 return _again(known, response)
             missed = await _prepared(replay, subscription, request, context)
@@ -232,7 +244,10 @@ async def _follow(
                 }
             )  # fmt: skip
             await kept.keep(done.model_copy(update={"probe": _without_words(found.probe)}).model_dump_json())
-    except Stale:
+    except (Stale, Problem) as error:
+        await record_letter(sent, context, ends=False)
+        if isinstance(error, Problem):
+            raise
         reason = "the subscription was changed during the probe: nothing else was done"
         return found.model_copy(update={"enabled": False, "reason": reason})
     return done
