@@ -2729,6 +2729,7 @@ CREATE TABLE hookwire.replays (
     upper_seq bigint DEFAULT 0 NOT NULL,
     incident_id bigint,
     incident_due_at timestamp with time zone,
+    missed boolean DEFAULT false NOT NULL,
     CONSTRAINT replays_act_check CHECK ((((source = 'events'::text) AND (act = 'send'::text)) OR ((source = 'dead_letters'::text) AND (act = ANY (ARRAY['send'::text, 'purge'::text]))) OR ((source = 'deliveries'::text) AND (act = 'give_up'::text)) OR ((source = 'jobs'::text) AND (act = 'cancel'::text)))),
     CONSTRAINT replays_check CHECK (((subscription_id IS NOT NULL) OR (source <> 'events'::text))),
     CONSTRAINT replays_incident_check CHECK ((((incident_id IS NULL) AND (incident_due_at IS NULL)) OR ((source = 'dead_letters'::text) AND (due_at = 'infinity'::timestamp with time zone) AND (incident_id IS NOT NULL) AND (incident_due_at IS NOT NULL)))),
@@ -2779,6 +2780,8 @@ COMMENT ON COLUMN hookwire.replays.upper_seq IS 'The last job of the range, fixe
 COMMENT ON COLUMN hookwire.replays.incident_id IS 'Only dead letters of this incident; NULL: all.';
 
 COMMENT ON COLUMN hookwire.replays.incident_due_at IS 'When the next step is made for an incident. Then due_at is infinity, because processes of 0.2.0 know no incidents.';
+
+COMMENT ON COLUMN hookwire.replays.missed IS 'Only events that the subscription never got. It waits for the fan-out of events that were accepted before.';
 
 ALTER TABLE hookwire.replays ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME hookwire.replays_id_seq

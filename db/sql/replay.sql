@@ -37,8 +37,8 @@ SELECT id FROM made;
 -- Replay the events above the id $3 for the subscription $2. Its first step fixes its end at the newest event then. That is
 -- after the commit. So each event that was fanned out before, and has no delivery, is below the end.
 WITH made AS (
-    INSERT INTO hookwire.replays (tenant, source, subscription_id, rate_per_second, actor, reason, lower_event_id, last_event_id, upper_event_id)
-    VALUES ($1, 'events', $2, $4, $5, $6, $3, $3, 9223372036854775807)
+    INSERT INTO hookwire.replays (tenant, source, missed, subscription_id, rate_per_second, actor, reason, lower_event_id, last_event_id, upper_event_id)
+    VALUES ($1, 'events', true, $2, $4, $5, $6, $3, $3, 9223372036854775807)
     RETURNING id
 ), audited AS (
     INSERT INTO hookwire.audit (tenant, actor, action, subject, reason, records)
@@ -111,14 +111,25 @@ FROM (
 -- With a rate, the next step is due when the made deliveries have used up their time. That time counts from the moment at
 -- which this step was due, so a late step does not lower the rate. Up to 0.2 seconds are made up for. Without a rate,
 -- the next step is due after $2 seconds.
+--
+-- A replay of missed events stops before the oldest event that is not fanned out, and looks again after a second. The
+-- fan-out makes the deliveries of that event. The replay leaves out what the subscription has got.
 WITH locked AS MATERIALIZED (
     SELECT r.*, least($1, coalesce(r.rate_per_second, $1)) AS most, coalesce(r.incident_due_at, r.due_at) AS due FROM hookwire.replays r
     WHERE r.state = 'running' AND coalesce(r.incident_due_at, r.due_at) <= now() AND r.act = 'send' ORDER BY coalesce(r.incident_due_at, r.due_at) LIMIT 1
     FOR UPDATE SKIP LOCKED
-), job AS MATERIALIZED (
+), ranged AS MATERIALIZED (
     SELECT l.*, CASE WHEN l.upper_event_id < 9223372036854775807 THEN l.upper_event_id
-                     ELSE greatest((SELECT i.last_value FROM hookwire.event_id AS i), l.last_event_id) END AS until_id
+                     ELSE greatest((SELECT i.last_value FROM hookwire.event_id AS i), l.last_event_id) END AS end_id,
+           CASE WHEN l.missed THEN (
+               SELECT min(o.id) FROM generate_series(0, 63) AS g(shard)
+               CROSS JOIN LATERAL (
+                   SELECT x.id FROM hookwire.outbox x
+                   WHERE x.sink = 'webhooks' AND x.shard = g.shard::smallint AND x.id > l.last_event_id ORDER BY x.id LIMIT 1) AS o)
+           END AS queued_id
     FROM locked l
+), job AS MATERIALIZED (
+    SELECT r.*, least(r.end_id, r.queued_id - 1) AS until_id, coalesce(r.queued_id <= r.end_id, false) AS waits FROM ranged r
 ), seen AS MATERIALIZED (
     SELECT e.id AS event_id, j.subscription_id, e.topic, e.accepted_at AS at, NULL::text AS kind, NULL::smallint AS status
     FROM job j JOIN hookwire.subscriptions s ON s.id = j.subscription_id AND s.topic_regex IS NULL
@@ -171,8 +182,12 @@ WITH locked AS MATERIALIZED (
       AND (j.statuses IS NULL OR s.status = ANY (j.statuses)) AND (j.event_ids IS NULL OR s.event_id = ANY (j.event_ids))
       AND (j.since_at IS NULL OR s.at >= j.since_at) AND (j.until_at IS NULL OR s.at < j.until_at)
 ), target AS MATERIALIZED (
-    SELECT w.*, row_number() OVER (PARTITION BY w.subscription_id, w.key ORDER BY w.event_id) AS place
-    FROM wanted w WHERE NOT w.is_erased
+    SELECT w.*, row_number() OVER (PARTITION BY w.subscription_id, w.key ORDER BY w.event_id) AS place, p.number
+    FROM wanted w CROSS JOIN job j CROSS JOIN LATERAL (
+        SELECT greatest(coalesce(max(a.number), 0), coalesce((SELECT l.attempts FROM hookwire.dead_letters l
+                   WHERE l.event_id = w.event_id AND l.subscription_id = w.subscription_id), 0)) AS number
+        FROM hookwire.attempts a WHERE a.event_id = w.event_id AND a.subscription_id = w.subscription_id) AS p
+    WHERE NOT w.is_erased AND (NOT j.missed OR p.number = 0)
 ), made AS (
     INSERT INTO hookwire.deliveries (event_id, subscription_id, due_at, created_at, tenant, lane, attempts, free_attempts, replay_id)
     SELECT t.event_id, t.subscription_id,
@@ -180,11 +195,8 @@ WITH locked AS MATERIALIZED (
                      SELECT FROM hookwire.deliveries x
                      WHERE x.subscription_id = t.subscription_id AND x.lane = t.lane AND x.event_id < t.event_id))
                 THEN 'infinity' ELSE now() END,
-           now(), t.tenant, t.lane, p.number, p.number, t.replay_id
-    FROM target t CROSS JOIN LATERAL (
-        SELECT greatest(coalesce(max(a.number), 0), coalesce((SELECT l.attempts FROM hookwire.dead_letters l
-                   WHERE l.event_id = t.event_id AND l.subscription_id = t.subscription_id), 0)) AS number
-        FROM hookwire.attempts a WHERE a.event_id = t.event_id AND a.subscription_id = t.subscription_id) AS p
+           now(), t.tenant, t.lane, t.number, t.number, t.replay_id
+    FROM target t
     ORDER BY t.event_id
     ON CONFLICT DO NOTHING
     RETURNING event_id, subscription_id
@@ -200,9 +212,10 @@ WITH locked AS MATERIALIZED (
     UPDATE hookwire.replays r
     SET last_event_id = coalesce(z.event_id, r.last_event_id), last_subscription_id = coalesce(z.subscription_id, r.last_subscription_id),
         examined = r.examined + z.count, replayed = r.replayed + (SELECT count(*) FROM made),
-        erased = r.erased + (SELECT count(*) FROM wanted w WHERE w.is_erased), updated_at = now(), upper_event_id = j.until_id,
-        state = CASE WHEN z.count < j.most THEN 'done' ELSE 'running' END,
-        due_at = CASE WHEN j.incident_id IS NULL THEN z.due_at ELSE r.due_at END,
+        erased = r.erased + (SELECT count(*) FROM wanted w WHERE w.is_erased), updated_at = now(), upper_event_id = j.end_id,
+        state = CASE WHEN z.count < j.most AND NOT j.waits THEN 'done' ELSE 'running' END,
+        due_at = CASE WHEN z.count < j.most AND j.waits THEN greatest(z.due_at, now() + interval '1 second')
+                      WHEN j.incident_id IS NULL THEN z.due_at ELSE r.due_at END,
         incident_due_at = CASE WHEN j.incident_id IS NOT NULL THEN z.due_at END
     FROM job j, (SELECT count(*) AS count, (array_agg(s.event_id ORDER BY s.event_id DESC, s.subscription_id DESC))[1] AS event_id,
                         (array_agg(s.subscription_id ORDER BY s.event_id DESC, s.subscription_id DESC))[1] AS subscription_id,

@@ -68,11 +68,34 @@ async def test_what_a_subscription_missed_runs_by_itself_up_to_the_newest_event_
         subscription = await harness.subscribe(CALLBACK)
         await harness.database.fetchval("replay.prepare", "default", subscription, 0, None, "me", None)
         events = await harness.publish(b"1", b"2")
+        await harness.sql.execute("DELETE FROM hookwire.outbox")
         await finish(harness)
         [later] = await harness.publish(b"3")
         await finish(harness)
         row = await harness.sql.fetchrow("SELECT state, upper_event_id FROM hookwire.replays")
         assert (await made(harness), tuple(row)) == ([(event, subscription) for event in events], ("done", later - 1))
+
+
+async def test_what_waits_for_its_fan_out_is_not_sent_as_missed_as_well(database_url: str) -> None:
+    """CN-04: a subscription is enabled before an event of its pause is fanned out, as where the sink was paused."""
+    async with delivery_harness(database_url) as harness, hostile_server() as server:
+        subscription = await harness.subscribe(server.url("/ok"))
+        await harness.change(subscription, state="disabled")
+        await harness.publish(b"missed")
+        await harness.fan_out()
+        await harness.publish(b"queued")
+        await harness.change(subscription, state="active")
+        await harness.database.fetchval("replay.prepare", "default", subscription, 0, None, "me", None)
+        async with harness.working():
+            await finish(harness)
+            await harness.drained()
+            await harness.fan_out()
+            await harness.drained()
+            await harness.sql.execute("UPDATE hookwire.replays SET due_at = now()")
+            await finish(harness)
+            await harness.drained()
+        row = await harness.sql.fetchrow("SELECT state, examined, replayed FROM hookwire.replays")
+        assert ([one.body for one in server.requests], tuple(row)) == ([b"missed", b"queued"], ("done", 2, 1))
 
 
 async def test_dead_letters_are_taken_up_with_a_fresh_schedule(database_url: str) -> None:
