@@ -38,8 +38,24 @@ def name_of(incarnation: str, number: int) -> str:
     return incarnation
 
 
+def is_own(incarnation: str, text: str) -> bool:
+    """Return whether the text is the id of an event of this installation: its number bears this name here.
+
+    A number above the last one of a name before belongs to the original of a clone, or to an event that a restore
+    forgot.
+    """
+    try:
+        name, number = parse_event_id(text)
+    except ValueError:
+        return False
+    return name == name_of(incarnation, number)
+
+
 def own_prefixes(incarnation: str) -> tuple[str, ...]:
-    """Return what the ids of this installation begin with, under each of its names."""
+    """Return what the ids of this installation begin with, under each of its names.
+
+    An id that begins so may still be another's: see ``is_own``.
+    """
     former = incarnation.former if isinstance(incarnation, Incarnation) else ()
     return tuple(f"evt_{name}_" for name in (incarnation, *(name for _, name in former)))
 

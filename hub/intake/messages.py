@@ -24,7 +24,7 @@ from db.names import TooManyNames
 from event.attribute import HEADER_PREFIX
 from event.event import Draft
 from event.hops import HOPS_HEADER, HOPS_MAX, hops_of
-from event.identity import own_prefixes
+from event.identity import is_own, own_prefixes
 from event.topic import TopicError, is_reserved, validate_topic
 from hub.acceptance import Hub
 from hub.form import FormRefused
@@ -65,7 +65,7 @@ class EventIntake:
 
     async def take(self, route: SourceRoute, message: SourceMessage) -> IntakeResult:
         """Publish one message; raises ``IntakeRefused``, ``IntakeUnavailable``."""
-        if message.message_id.startswith(self._own_ids) and not route.shared:
+        if not route.shared and self._is_own(message.message_id):
             return IntakeResult("returned")
         hops = _next_hops(message)
         message = without_private(message)
@@ -87,6 +87,9 @@ class EventIntake:
             self._latest[route.queue] = accepted[-1].id
         is_repeat = accepted and all(one.replayed for one in accepted)
         return IntakeResult("repeated" if is_repeat else "stored", message.left_out)
+
+    def _is_own(self, text: str) -> bool:
+        return text.startswith(self._own_ids) and is_own(self._hub.incarnation, text)
 
     async def exchange_type(self, route: SourceRoute) -> str:
         """Return the type of RabbitHub's exchange; '' while there is none. Raises ``IntakeUnavailable``."""

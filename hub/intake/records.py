@@ -32,7 +32,7 @@ from db.names import TooManyNames
 from db.pool import Database, Row
 from event.event import Draft
 from event.hops import HOPS_HEADER, HOPS_MAX, hops_of
-from event.identity import own_prefixes
+from event.identity import is_own, own_prefixes
 from hub.intake.drafts import drafts_of, without_private
 from hub.publish import Accepted, Publisher
 from hub.stripes import stripes_of
@@ -106,6 +106,7 @@ class RecordIntake:
         self._publisher = publisher
         self._topics = topics
         self._options = options or RecordOptions()
+        self._incarnation = incarnation
         self._own_ids = own_prefixes(incarnation)
         self._waiters = asyncio.Semaphore(self._options.key_waiters)
         self._held: dict[tuple[str, int], Set[str]] = {}
@@ -150,7 +151,7 @@ class RecordIntake:
             drafts: list[Draft] | None = None
             left_out: Sequence[str] = ()
             try:
-                drafts, left_out = await events_of(record, place.topic, self._own_ids)
+                drafts, left_out = await events_of(record, place.topic, self._incarnation, self._own_ids)
             except IntakeRefused as error:
                 refused = error
             if refused is not None or (held and drafts):
@@ -230,16 +231,16 @@ class RecordIntake:
 
 
 async def events_of(
-    record: SourceRecord, topic: str, own_ids: tuple[str, ...]
+    record: SourceRecord, topic: str, incarnation: str, own_ids: tuple[str, ...]
 ) -> tuple[list[Draft] | None, Sequence[str]]:
     """Return the events of a record, and why headers were left out. Raise ``IntakeRefused``.
 
-    None stands for an event of this hub, whose id begins with one of ``own_ids``.
+    None stands for an event of this hub. ``own_ids`` are the prefixes of its ids.
     """
     read = record.read
     if isinstance(read, IntakeRefused):
         raise read
-    if read.message_id.startswith(own_ids):
+    if read.message_id.startswith(own_ids) and is_own(incarnation, read.message_id):
         return None, ()
     hops = hops_of(read.hops)
     if hops is None or hops + 1 >= HOPS_MAX:

@@ -84,6 +84,7 @@ class Refusals:
         queues: Mapping[str, SourceRoute] | None = None,
     ) -> None:  # fmt: skip
         self._database = database
+        self._incarnation = incarnation
         self._own_ids = own_prefixes(incarnation)
         self._topic_of = topic_of
         self._queues = queues or {}
@@ -129,7 +130,8 @@ class Refusals:
             drafts, left_out = await self._events_of_message(row), None
         else:
             record = read_record(_kept(row), self._body_bytes_max)
-            drafts, left_out = (await events_of(record, self._topic(row), self._own_ids))[0] or [], "kafka"
+            found, _ = await events_of(record, self._topic(row), self._incarnation, self._own_ids)
+            drafts, left_out = found or [], "kafka"
         return [
             await self._database.fetchval(
                 "source.publish", draft.topic, draft.key, draft.content_type, json.dumps(dict(draft.headers)),

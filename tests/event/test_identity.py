@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from event.identity import EVENT_ID_MAX, Incarnation, format_event_id, own_prefixes, parse_event_id
+from event.identity import EVENT_ID_MAX, Incarnation, format_event_id, is_own, own_prefixes, parse_event_id
 
 
 @given(st.from_regex(r"[a-z2-7]{8}", fullmatch=True), st.integers(1, EVENT_ID_MAX))
@@ -54,3 +54,10 @@ def test_an_event_keeps_the_name_that_its_installation_had() -> None:
     names = [format_event_id(incarnation, number) for number in (10, 11, 20, 21)]
     assert names == ["evt_aaaaaaaa_10", "evt_bbbbbbbb_11", "evt_bbbbbbbb_20", "evt_cccccccc_21"]
     assert own_prefixes(incarnation) == ("evt_cccccccc_", "evt_aaaaaaaa_", "evt_bbbbbbbb_")
+
+
+def test_an_id_above_the_last_number_of_its_name_is_not_our_own() -> None:
+    """HA-23: the original of a clone goes on with the name before."""
+    incarnation = Incarnation("cccccccc", [(20, "bbbbbbbb"), (10, "aaaaaaaa")])
+    ids = ["evt_aaaaaaaa_10", "evt_aaaaaaaa_11", "evt_bbbbbbbb_20", "evt_bbbbbbbb_21", "evt_cccccccc_21", "evt_b"]
+    assert [one for one in ids if is_own(incarnation, one)] == ["evt_aaaaaaaa_10", "evt_bbbbbbbb_20", "evt_cccccccc_21"]

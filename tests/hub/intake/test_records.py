@@ -15,6 +15,7 @@ from app.chaos.seeded_bugs import SEEDED_BUGS
 from db.errors import OutcomeUnknown
 from db.pool import Database, PoolOptions, open_database
 from event.event import Draft
+from event.identity import Incarnation
 from event.key_hash import hash_key
 from hub.intake.records import RecordIntake, RecordOptions
 from hub.publish import Publisher
@@ -32,6 +33,7 @@ from tests.hub.test_publish import foreign_transaction
 from tests.waiting import until
 
 PLACE = SourcePlace("stock", 0, "t")
+NAMES = Incarnation("aaaaaaaa", [(7, "bbbbbbbb")])
 STORED = "SELECT convert_from(payload, 'UTF8') AS text FROM hookwire.events WHERE topic = 't' ORDER BY id"
 
 
@@ -71,7 +73,7 @@ async def taking(database_url: str, bug: str = "", **options: float) -> AsyncIte
     if bug:
         await database.execute(f"seeded_bug.{bug}")
     publisher = Publisher(database, lambda _owed: None)
-    intake = RecordIntake(database, "aaaaaaaa", publisher, Topics(database, auto_create=True), RecordOptions(**options))  # type: ignore[arg-type]
+    intake = RecordIntake(database, NAMES, publisher, Topics(database, auto_create=True), RecordOptions(**options))  # type: ignore[arg-type]
     try:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(publisher.run())
@@ -168,14 +170,17 @@ async def test_a_process_that_was_deposed_takes_nothing(database_url: str) -> No
 
 
 async def test_what_can_be_no_event_is_kept_with_its_bytes_and_its_neighbours_are_stored(database_url: str) -> None:
-    """One is refused by its reader, one by the database, one has passed too many hubs, one is the hub's own."""
+    """One is refused by its reader, one by the database, one has passed too many hubs, one is the hub's own.
+
+    HA-23: the last is of the original of this clone, under the name before.
+    """
     records = [
         a_record(0, "k"),
         a_record(1, "k", read=IntakeRefused("too_large", "it is too large")),
         a_record(2, "k", b"x", hops="7"),
         a_record(3, "\x01", b"bad key"),
-        a_record(4, "k", b"own", message_id="evt_aaaaaaaa_1"),
-        a_record(5, "k"),
+        a_record(4, "k", b"own", message_id="evt_aaaaaaaa_8"),
+        a_record(5, "k", message_id="evt_bbbbbbbb_8"),
     ]
     async with taking(database_url) as harness:
         outcomes: list[Any] = []
