@@ -50,7 +50,7 @@ WHERE h.sink = $1 AND h.grp = $2 AND h.tenant = $3 AND h.topic = $4 AND h.key = 
 
 -- name: heads
 -- Return the oldest record of each due hold of a topic's keys, those that were tried least first. A hold without records
--- has no id. End with the record that crosses $7 bytes of payload.
+-- has no id. End with the record that crosses $7 bytes of payload. No hold while the sink is paused, as in due.
 SELECT hold, id, shard, tenant, topic, key, content_type, headers, payload, accepted_at, ordered,
        true AS topic_known, kafka_topic, amqp_exchange, amqp_routing_key, amqp_exchange_type, amqp_vhost
 FROM (
@@ -62,6 +62,7 @@ FROM (
         FROM (SELECT y.key FROM hookwire.holds y
               WHERE y.sink = $1 AND y.grp = $4 AND y.tenant = $2 AND y.topic = $3 AND y.key > '' AND y.probe_at <= clock_timestamp()
                 AND EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $4 AND r.term = $5)
+                AND NOT EXISTS (SELECT FROM hookwire.sinks p WHERE p.name = $1 AND p.paused_at IS NOT NULL)
               ORDER BY y.attempts, y.probe_at LIMIT $6) AS o
         LEFT JOIN LATERAL (
             SELECT z.id, z.shard FROM hookwire.held z
@@ -80,7 +81,8 @@ ORDER BY id;
 
 -- name: claim
 -- End with the record that crosses $8 bytes of payload. A record whose event was deleted has no topic. Only the primary
--- key gives this range in this order, as in purge.
+-- key gives this range in this order, as in purge. Nothing is claimed for a paused sink, so a hold that is being drained
+-- stops with the batch in hand.
 SELECT id, shard, tenant, topic, key, content_type, headers, payload, accepted_at, ordered,
        true AS topic_known, kafka_topic, amqp_exchange, amqp_routing_key, amqp_exchange_type, amqp_vhost
 FROM (
@@ -91,6 +93,7 @@ FROM (
         SELECT x.id, x.shard FROM hookwire.held x
         WHERE x.sink = $1 AND x.grp = $5 AND x.tenant = $2 AND x.topic = $3 AND x.key BETWEEN $4 AND $4
           AND EXISTS (SELECT FROM hookwire.relay_terms r WHERE r.sink = $1 AND r.grp = $5 AND r.term = $6)
+          AND NOT EXISTS (SELECT FROM hookwire.sinks p WHERE p.name = $1 AND p.paused_at IS NOT NULL)
         ORDER BY x.key, x.id LIMIT $7
     ) AS h
     LEFT JOIN LATERAL (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from db.pool import Row
-from relay.holds.hold import Holds
+from relay.holds.hold import DueTopic, Hold, Holds
 from relay.memory import MemoryBroker, MemorySink
 from relay.outbox import Outbox
 from relay.sink import SHARDS
@@ -29,14 +29,21 @@ async def turn(harness: Harness, verb: str) -> None:
 
 
 async def test_nothing_is_claimed_and_no_hold_is_probed_while_a_sink_is_paused(harness: Harness) -> None:
-    """CN-08: each claim reads the pause, so no process has to hear of it. Other sinks go on."""
+    """CN-08: each claim reads the pause, so no process has to hear of it. Other sinks go on.
+
+    A drain of a hold that goes on reads it with each of its batches.
+    """
     ids, term = await harness.publish("a", "b"), await harness.begin_term()
     holds = Holds(harness.database, harness.sink, INCARNATION)
-    await harness.connection.execute(
+    for statement in (
         "INSERT INTO hookwire.holds (sink, grp, tenant, topic, key, reason, detail, attempts, probe_at)"
         " VALUES ($1, 0, 'default', 'orders', 'c', 'too_large', '', 1, now() - interval '1 s')",
-        harness.sink,
-    )
+        "INSERT INTO hookwire.held (sink, grp, tenant, topic, key, id, shard, layout)"
+        " SELECT o.sink, 0, 'default', 'orders', 'c', o.id, o.shard, o.layout FROM hookwire.outbox o"
+        " WHERE o.sink = $1 ORDER BY o.id LIMIT 1",
+    ):
+        await harness.connection.execute(statement, harness.sink)
+    due, hold = DueTopic("default", "orders", is_whole=False), Hold("default", "orders", "c")
     found: dict[tuple[str, object], list[Any]] = {}
     for verb in ("pause", "resume"):
         await turn(harness, verb)
@@ -44,11 +51,14 @@ async def test_nothing_is_claimed_and_no_hold_is_probed_while_a_sink_is_paused(h
             outbox = Outbox(harness.database, harness.sink, INCARNATION, payload=payload, horizon_seconds=0)
             outbox.begin(range(SHARDS))
             found[verb, payload] = [record.id for record in await outbox.claim(term, [], 9, MEBIBYTE)]
-        found[verb, "due"] = [due.topic for due in await holds.due(term)]
+        found[verb, "due"] = [one.topic for one in await holds.due(term)]
+        found[verb, "heads"] = [*await holds.heads(term, due, 9, MEBIBYTE)]
+        found[verb, "held"] = [record.id for record in await holds.claim(term, hold, 9, MEBIBYTE)]
 
     assert found == {
-        ("pause", True): [], ("pause", False): [], ("pause", "due"): [],
-        ("resume", True): ids, ("resume", False): ids, ("resume", "due"): ["orders"],
+        ("pause", True): [], ("pause", False): [], ("pause", "due"): [], ("pause", "heads"): [], ("pause", "held"): [],
+        ("resume", True): ids, ("resume", False): ids, ("resume", "due"): ["orders"], ("resume", "heads"): [hold],
+        ("resume", "held"): ids[:1],
     }  # fmt: skip
 
 
