@@ -25,7 +25,9 @@ async def harness(database_url_both: str) -> AsyncIterator[Harness]:
 
 
 async def turn(harness: Harness, verb: str) -> None:
-    assert await harness.database.fetchval(f"sink.{verb}", harness.sink, "ada", None) == 1
+    row = await harness.database.fetchrow(f"sink.{verb}", harness.sink, "ada", None)
+    assert row is not None
+    assert (row["paused_at"] is not None) is (verb == "pause")
 
 
 async def test_nothing_is_claimed_and_no_hold_is_probed_while_a_sink_is_paused(harness: Harness) -> None:

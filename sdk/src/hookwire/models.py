@@ -180,8 +180,8 @@ class CarriedSink(Model):
     paused_at: datetime | None
     paused_by: str | None
     reason: str | None
-    waiting: int
-    held: int
+    waiting: int | None
+    held: int | None
     oldest_at: datetime | None
     leader: str | None
     term: int | None
@@ -1306,7 +1306,7 @@ class SinkForecast(Model):
     sink: str
     events_per_hour: float
     bytes_per_hour: float
-    waiting: int
+    waiting: int | None
     event_days: int | None
     source_backlog_max: int | None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import asyncpg
 import pytest
 
 from app.web.console.acting.sink_acts import sink_forecast
@@ -71,7 +72,10 @@ async def test_a_paused_sink_sends_nothing_over_a_restart_and_then_all_in_order(
 
 
 async def test_the_form_of_a_pause_foretells_how_much_waits(running_hub: RunHub) -> None:
-    """CN-08: from the events of the last hour that are for this sink; and who may pause it."""
+    """CN-08: from the events of the last hour that are for this sink; and who may pause it.
+
+    A pause reads no records.
+    """
     async with running_hub(access="keys") as hub, browsing(hub, "read", "operate") as browser:
         hub.client.headers.update(authorized(await bearer(hub, "admin")))
         await hub.sql("UPDATE hookwire.sinks SET configured = true WHERE name = 'kafka'")
@@ -79,8 +83,14 @@ async def test_the_form_of_a_pause_foretells_how_much_waits(running_hub: RunHub)
             await hub.client.put(f"/topics/{topic}/settings", json={"sinks": sinks})
         for topic in "aab":
             await hub.publish(topic, b"x" * 1_000)
+        await hub.until("/sinks/kafka", lambda sink: sink["waiting"] == 2)
         form = await browser.page("sinks/kafka/pause")
         foretold = await forecast_of(hub, "kafka")
+        session = await asyncpg.connect(hub.database_url)
+        async with session.transaction():
+            await session.execute("LOCK TABLE hookwire.outbox")
+            paused = (await hub.client.post("/sinks/kafka/pause")).json()
+        await session.close()
         reader, customer = await bearer(hub, "read"), await bearer(hub, "read", "operate", topics=["a"])
         refused = [
             await hub.client.post("/sinks/kafka/pause", headers=authorized(reader)),
@@ -92,6 +102,7 @@ async def test_the_form_of_a_pause_foretells_how_much_waits(running_hub: RunHub)
         assert "each hour of the pause queues about 2 events (2.0 kB). Publishing goes on" in form.text
         assert "hookwire sinks pause kafka" in form.text
         assert (foretold["events_per_hour"], foretold["bytes_per_hour"], foretold["waiting"]) == (2, 2_000, 2)
+        assert (paused.get("paused"), paused.get("waiting")) == (True, None), paused
         assert [kind(answer)[2] for answer in refused] == ["forbidden", "forbidden", "not-found", "invalid-parameter"]
 
 

@@ -90,9 +90,13 @@ async def _list(url: str | None, config: Path | None, *, as_json: bool) -> int:
 def _row(one: dict[str, Any]) -> tuple[str, ...]:
     state = "paused" if one["paused"] else "on" if one["configured"] else "not configured"
     return (
-        one["sink"], state, str(one["waiting"]), str(one["held"]), shown_moment(one["oldest_at"]), one["leader"] or "",
-        _paused(one),
+        one["sink"], state, _count(one["waiting"]), _count(one["held"]), shown_moment(one["oldest_at"]),
+        one["leader"] or "", _paused(one),
     )  # fmt: skip
+
+
+def _count(number: int | None) -> str:
+    return "?" if number is None else str(number)
 
 
 def _paused(one: dict[str, Any]) -> str:
@@ -110,5 +114,5 @@ async def _turn(sink: str, verb: str, why: str | None, url: str | None, config: 
     address = f"{hub_of(url, config)}/sinks/{segment(sink)}/{verb}"
     done, _ = await post(address, json.dumps({"reason": why}).encode("ascii"), AS_JSON, deadline_seconds=60.0)
     state = f"paused {_paused(done)}" if done["paused"] else "not paused"
-    say(json.dumps(done) if as_json else f"{sink} is {state}; {done['waiting']} wait")
+    say(json.dumps(done) if as_json else f"{sink} is {state}")
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
@@ -53,8 +54,11 @@ class CarriedSink(BaseModel):
     paused_at: datetime | None
     paused_by: str | None = Field(description="The actor, as in the audit.")
     reason: str | None
-    waiting: int = Field(description=f"Records that wait, counted up to {COUNTED_MAX:,}.")
-    held: int = Field(description=f"Records behind a hold, counted up to {COUNTED_MAX:,}.")
+    waiting: int | None = Field(
+        description=f"Records that wait, counted up to {COUNTED_MAX:,}, with the verdict of `GET /status`. Null: the "
+        "database could not count in time. A pause and a resume count nothing."
+    )
+    held: int | None = Field(description=f"Records behind a hold, counted up to {COUNTED_MAX:,}. Null as `waiting`.")
     oldest_at: datetime | None = Field(description="When the oldest that waits was accepted.")
     leader: str | None = Field(description="The process, or processes, that carry its records.")
     term: int | None
@@ -80,7 +84,7 @@ class SinkForecast(BaseModel):
         "younger."
     )
     bytes_per_hour: float = Field(description="The contents of these events.")
-    waiting: int = Field(description=f"Records that wait now, counted up to {COUNTED_MAX:,}.")
+    waiting: int | None = Field(description=f"Records that wait now, counted up to {COUNTED_MAX:,}. Null: unknown.")
     event_days: int | None = Field(
         description="How long events are kept by default; null: for ever. What waits for a sink is kept longer."
     )
@@ -89,16 +93,20 @@ class SinkForecast(BaseModel):
     )
 
 
-def _out(row: Row) -> CarriedSink:
+def _out(row: Row, counts: Mapping[str, Any]) -> CarriedSink:
     return CarriedSink(
         sink=row["sink"], configured=row["configured"], paused=row["paused_at"] is not None,
-        paused_at=row["paused_at"], paused_by=row["paused_by"], reason=row["pause_reason"], waiting=row["backlog"],
-        held=row["held"], oldest_at=row["oldest_at"], leader=row["owner"], term=row["term"],
+        paused_at=row["paused_at"], paused_by=row["paused_by"], reason=row["pause_reason"],
+        waiting=counts.get("backlog"), held=counts.get("held"), oldest_at=counts.get("oldest_at"),
+        leader=row["owner"], term=row["term"],
     )  # fmt: skip
 
 
 async def _all(context: Context) -> list[CarriedSink]:
-    return [_out(row) for row in await context.database.fetch("outbox.oldest", COUNTED_MAX)]
+    """Return the sinks as they are now, with the counts that all readers of the verdict share."""
+    verdict = await context.verdict.get()
+    counts = {row["sink"]: row for row in verdict.facts.sinks} if verdict is not None else {}
+    return [_out(row, counts.get(row["sink"], {})) for row in await context.database.fetch("sink.list")]
 
 
 async def _find(sink: str, context: Context) -> CarriedSink:
@@ -154,21 +162,17 @@ async def pause(sink: Sink, body: Reasoned, request: Request, context: In) -> Ca
 
     It stays paused over restarts and failovers. A sink that is paused already keeps who paused it, and since when.
     """
-    return await _turned(
-        await context.database.fetchval("sink.pause", sink, actor_of(request), body.reason), sink, context
-    )
+    return _turned(await context.database.fetchrow("sink.pause", sink, actor_of(request), body.reason))
 
 
 @router.post("/{sink}/resume", summary="Resume a sink", responses=_VERB)
 @needs("operate")
 async def resume(sink: Sink, body: Reasoned, request: Request, context: In) -> CarriedSink:
     """What waits goes out within a few seconds, oldest first."""
-    return await _turned(
-        await context.database.fetchval("sink.resume", sink, actor_of(request), body.reason), sink, context
-    )
+    return _turned(await context.database.fetchrow("sink.resume", sink, actor_of(request), body.reason))
 
 
-async def _turned(known: int, sink: str, context: Context) -> CarriedSink:
-    if not known:
+def _turned(row: Row | None) -> CarriedSink:
+    if row is None:
         raise Problem("not-found", "There is no such sink; they are kafka, amqp, webhooks and jobs.")
-    return await _find(sink, context)
+    return _out(row, {})
