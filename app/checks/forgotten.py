@@ -13,6 +13,7 @@ from db.direct import Direct
 from event.identity import format_event_id, name_of, parse_event_id
 from relay.kafka.options import KafkaOptions
 from relay.kafka.tail import TailRecord, existing_topics, read_tail
+from relay.sink import SinkUnavailable
 
 __all__ = ["Comparison", "ForgottenEvent", "compare_with_kafka"]
 
@@ -34,7 +35,7 @@ class Comparison:
     ``both``: known here and in the tail. ``again``: these wait here all the same, and will be sent once more.
     ``only_here``: wait here, and are not in the tail. ``only_there`` are in Kafka alone. ``others`` have ids of another
     installation, or were forgotten before this database got its present name. ``too_old``: retention may have deleted
-    them here.
+    them here. ``unread`` says why the topic could not be read; empty: it was.
     """
 
     topic: str
@@ -44,13 +45,22 @@ class Comparison:
     only_there: list[ForgottenEvent] = field(default_factory=list)
     others: int = 0
     too_old: int = 0
+    unread: str = ""
+
+    @property
+    def has_ours(self) -> bool:
+        """Return whether a record of a hub was found."""
+        return bool(self.both or self.only_there or self.others or self.too_old)
 
 
 async def compare_with_kafka(settings: Settings, connection: Direct, records_max: int) -> list[Comparison]:
     """Compare the newest records of each partition with the database; one comparison for each topic of Kafka.
 
-    Read are the topics that the database names, and all whose names begin with the prefix of the settings, if there is
-    one. Raise ``db.errors.DatabaseError``, ``relay.sink.SinkUnavailable`` and ``SettingsRefused``.
+    Read are the topics that the database names, and all whose names begin with the prefix of the settings. Without a
+    prefix these are all of Kafka, because a topic that was made after a backup is known to Kafka alone. Such a
+    topic has a comparison if records of a hub are in it, or if it could not be read.
+
+    Raise ``db.errors.DatabaseError``, ``relay.sink.SinkUnavailable`` and ``SettingsRefused``.
     """
     incarnation = await incarnation_of(connection)
     options = kafka_options(settings, incarnation)
@@ -60,12 +70,21 @@ async def compare_with_kafka(settings: Settings, connection: Direct, records_max
     kept_days = {in_kafka[topic["name"]]: topic["retention_days"] for topic in topics}
     waiting = {one["topic"]: int(one["events"]) for one in await connection.fetch("forgotten.waiting")}
     existing = await existing_topics(options)
-    names = {name for name in existing if name in kept_days or (prefix and name.startswith(prefix))}
+    names = {name for name in existing if name in kept_days or name.startswith(prefix)}
     found = []
-    for name in sorted(names | {in_kafka.get(topic, prefix + topic) for topic in waiting}):
+    owing = {in_kafka.get(topic, prefix + topic) for topic in waiting}
+    for name in sorted(names | owing):
         days = kept_days.get(name)
         judge = _Judge(connection, incarnation, settings.retention_days if days is None else days)
-        one = await judge.compare(options, name, records_max) if name in existing else Comparison(name)
+        is_named = bool(prefix) or name in kept_days or name in owing
+        try:
+            one = await judge.compare(options, name, records_max) if name in existing else Comparison(name)
+        except SinkUnavailable as error:
+            if is_named:
+                raise
+            one = Comparison(name, unread=str(error))
+        if not (is_named or one.has_ours or one.unread):
+            continue
         owed = sum(count for topic, count in waiting.items() if in_kafka.get(topic, prefix + topic) == name)
         one.only_here = owed - one.again
         found.append(one)

@@ -6,11 +6,13 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import asyncpg
 import pytest
 from aiokafka import AIOKafkaProducer
 
+import app.checks.forgotten
 from app.chaos.arrivals import read_arrivals
 from app.checks.forgotten import Comparison, compare_with_kafka
 from app.settings.settings import Settings
@@ -23,11 +25,14 @@ from tests.faults.test_restored import backup, restored
 RESTORES = 20
 
 
-async def compared(database_url: str, broker: Kafka, records_max: int = 100_000) -> list[Comparison]:
+async def compared(
+    database_url: str, broker: Kafka, records_max: int = 100_000, *, prefix: str | None = None
+) -> list[Comparison]:
     """The report on a database."""
     settings = Settings(
-        database_url=database_url, kafka_bootstrap_servers=broker.bootstrap, kafka_topic_prefix=broker.prefix
-    )
+        database_url=database_url, kafka_bootstrap_servers=broker.bootstrap,
+        kafka_topic_prefix=broker.prefix if prefix is None else prefix,
+    )  # fmt: skip
     connection = await connect_direct(PoolOptions(database_url))
     try:
         return await compare_with_kafka(settings, connection, records_max)
@@ -35,8 +40,12 @@ async def compared(database_url: str, broker: Kafka, records_max: int = 100_000)
         await connection.aclose()
 
 
-async def test_each_record_of_kafka_is_known_forgotten_or_of_others(database_url: str, kafka: KafkaServer) -> None:
-    """HA-24: what lies in Kafka twice counts once, and a record without our header is nobody's."""
+async def test_each_record_of_kafka_is_known_forgotten_or_of_others(
+    database_url: str, kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HA-24: what lies in Kafka twice counts once, and a record without our header is nobody's. Without a prefix,
+    topics that the database does not name are read, too.
+    """
     broker = Kafka(kafka.bootstrap)
     sql = await asyncpg.connect(database_url)
     first = await sql.fetchval("SELECT hookwire.publish('t', 'x'::text)")
@@ -51,8 +60,12 @@ async def test_each_record_of_kafka_is_known_forgotten_or_of_others(database_url
     [found] = await compared(database_url, broker)
     [tail] = await compared(database_url, broker, records_max=1)
     told = await asyncio.to_thread(command, database_url, broker)
+    names = frozenset({broker.prefix + "t"})  # the broker is that of other tests, too
+    monkeypatch.setattr(app.checks.forgotten, "existing_topics", AsyncMock(return_value=names))
+    unnamed = {one.topic: len(one.only_there) for one in await compared(database_url, broker, prefix="")}
     forgotten = [(one.event_id, one.offset) for one in found.only_there]
     assert (found.both, forgotten, found.others) == (1, [(f"evt_{incarnation}_999", 2)], 1)
+    assert unnamed.get(broker.prefix + "t") == 1
     assert (tail.both, tail.only_there) == (0, [])
     assert (told.returncode, f"evt_{incarnation}_999" in told.stdout) == (1, True)
 

@@ -27,7 +27,8 @@ Last = Annotated[
 def forgotten(last: Last = 10_000, as_json: Json = False, config: Config = None) -> None:
     """List the events that Kafka has and this database does not: a failover or a restore has taken them back.
 
-    It reads the newest records of each partition and changes nothing. Exit code 1: there are such events.
+    It reads the newest records of each partition and changes nothing. Without HOOKWIRE_KAFKA_TOPIC_PREFIX it reads all
+    topics of Kafka. Exit code 1: there are such events, or a topic could not be read.
 
     Examples:
 
@@ -45,7 +46,7 @@ async def _forgotten(last: int, as_json: bool, config: Path | None) -> int:
         say(json.dumps([asdict(one) | {"only_there": events[one.topic]} for one in found]))
     else:
         _print(found)
-    return 1 if any(one.only_there for one in found) else 0
+    return 1 if any(one.only_there or one.unread for one in found) else 0
 
 
 async def _compare(settings: Settings, last: int) -> list[Comparison]:
@@ -65,7 +66,7 @@ def _print(found: list[Comparison]) -> None:
     rows = [
         (one.topic, f"{one.both:,}", f"{one.again:,}", f"{one.only_here:,}", f"{len(one.only_there):,}",
          f"{one.others:,}", f"{one.too_old:,}")
-        for one in found
+        for one in found if not one.unread
     ]  # fmt: skip
     show(heads, rows, folds=("Topic in Kafka",))
     events = [(one.topic, event) for one in found for event in one.only_there]
@@ -79,5 +80,8 @@ def _print(found: list[Comparison]) -> None:
             f"{counted(len(events), 'event')} only there: ask the publishers to publish them again, or read them from "
             "Kafka at these places. If the relay is refused, run: hookwire reincarnate"
         )
+    for one in found:
+        if one.unread:
+            console().print(f"{one.topic} was not read, and may have more: {one.unread}", markup=False)
     if sum(one.again + one.only_here for one in found):
         console().print("what waits here leaves by itself while a relay runs; see: hookwire status")
