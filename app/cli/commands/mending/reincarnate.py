@@ -71,8 +71,18 @@ async def _refuse_if_used(database: Database) -> None:
 
 
 async def _rename(database: Database) -> dict[str, object]:
+    """Change the name while nobody publishes. Raise :class:`CommandFailed` while a transaction does."""
+    from db.errors import Busy
+
     name = "".join(secrets.choice(_ALPHABET) for _ in range(_NAME_LENGTH))
     async with database.transaction() as transaction:
+        try:
+            await transaction.execute("layout.stop_publishing")
+        except Busy:
+            raise CommandFailed(
+                "another transaction uses the hub's tables: stop the programs that publish by SQL, and run this again",
+                1,
+            ) from None
         row: Row | None = await transaction.fetchrow("installation.reincarnate", name, _SKIPPED_IDS)
         assert row is not None, "a migrated database has its row"
         await transaction.fetchval("event.ensure_partitions")

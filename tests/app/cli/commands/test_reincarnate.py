@@ -8,9 +8,10 @@ import asyncpg
 import pytest
 from typer.testing import CliRunner
 
-from app.cli.commands.mending.reincarnate import _reincarnate
+from app.cli.commands.mending.reincarnate import _reincarnate, _rename
 from app.cli.failure import CommandFailed
 from app.cli.main import application
+from db.pool import PoolOptions, open_database
 
 _STATE = "SELECT incarnation, (SELECT last_value FROM hookwire.event_id) FROM hookwire.installation"
 
@@ -52,6 +53,22 @@ def test_a_database_that_the_hub_uses_keeps_its_name(database_url: str) -> None:
         session = await asyncpg.connect(database_url, server_settings={"application_name": "hookwire"})
         with pytest.raises(CommandFailed, match=r"in use by the hub \(1 sessions, 0 relays\)"):
             await asyncio.to_thread(lambda: asyncio.run(_reincarnate(True, False, None)))
+        await session.close()
+
+    asyncio.run(refused())
+
+
+def test_a_database_in_which_a_transaction_publishes_by_sql_keeps_its_name(database_url: str) -> None:
+    """HA-23: the id that its publisher has would be unknown."""
+
+    async def refused() -> None:
+        session = await asyncpg.connect(database_url)
+        database = await open_database(PoolOptions(database_url, lock_seconds=0.2))
+        async with session.transaction():
+            await session.execute("SELECT hookwire.publish('t', 'x'::text)")
+            with pytest.raises(CommandFailed, match="publish by SQL"):
+                await _rename(database)
+        await database.aclose()
         await session.close()
 
     asyncio.run(refused())
