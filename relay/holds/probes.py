@@ -27,7 +27,7 @@ _BUSY_BATCHES_MAX = 2  # the same while other records wait: a probe, and one bat
 _BUSY_SECONDS = 1.0  # the least pause after a probe that was refused, while other records wait
 _BUSY_SHARE = 20.0  # and as a multiple of the time that it took
 _HEADS_FIRST = 40  # holds of keys that are probed together; what others publish meanwhile waits for these
-_HEADS_MAX = 200  # the same once the topic has taken one of them
+_HEADS_MAX = 200  # the same for the topic that has taken one of them at its last probe
 
 
 class HoldProbes:
@@ -44,7 +44,7 @@ class HoldProbes:
         self._is_over = is_over
         self._due_at = 0.0
         self._suspects_due_at = 0.0
-        self._heads = _HEADS_FIRST
+        self._taker: tuple[str, str] | None = None
 
     def soon(self, *, is_known: bool) -> None:
         """Ask for due holds at once if a hold ``is_known`` to be due, else shortly, because one was made."""
@@ -75,9 +75,14 @@ class HoldProbes:
         """Probe a topic, and continue with its records where it takes them; return whether it took any."""
         if due.is_whole:
             return await self._drain(term, due, Hold(due.tenant, due.topic, ""), is_busy=is_busy)
-        heads = await self._holds.heads(term, due, self._heads, self._features.batch_bytes_max)
+        topic = (due.tenant, due.topic)
+        limit = _HEADS_MAX if topic == self._taker else _HEADS_FIRST
+        heads = await self._holds.heads(term, due, limit, self._features.batch_bytes_max)
         was_taken = await self._send_heads(term, due, heads)
-        self._heads = _HEADS_MAX if was_taken else _HEADS_FIRST
+        if was_taken:
+            self._taker = topic
+        elif topic == self._taker:
+            self._taker = None
         for hold in (await self._holds.lift(term, list(heads)))[: 1 if is_busy else None]:
             if was_taken and not self._is_over():
                 await self._drain(term, due, hold, is_busy=is_busy)
