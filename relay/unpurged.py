@@ -2,7 +2,7 @@
 
 A numbered batch waits a moment, so that the statement that writes the next manifest also purges it. The two then need
 one round trip and one flush of the log together. Where no batch follows, it is purged alone. A crash before the purge
-repeats nothing: its manifest stands, and the progress marker covers its number (RR-06).
+repeats nothing: its manifest stands, and the progress marker covers its number.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from db.errors import DatabaseError
+from db.errors import DatabaseError, HeldBack
 from relay.holds.hold import Holds
 from relay.metrics import RelayMetrics
 from relay.outbox import Outbox
@@ -96,6 +96,8 @@ class Unpurged:
         before, self._waiting = self._waiting, []
         try:
             batch = await self._outbox.write_manifest(term, records, [done.batch for done in before])
+        except HeldBack:
+            raise  # the statement has purged them
         except DatabaseError:
             if before:
                 self._metrics.purge_failed(self._sink.name, term.group)

@@ -29,6 +29,7 @@ __all__ = ["FenceMark", "Required", "StandbyFence", "Standbys"]
 
 _ANY: Final = re.compile(r"any:([1-9][0-9]?)")
 _NAMES: Final = re.compile(r"names:([^,\s]{1,63}(?:,[^,\s]{1,63}){1,31})")
+_TOLD_SECONDS: Final = 60.0
 _GRANT: Final = "the role cannot see the standbys: GRANT pg_monitor to it"
 
 
@@ -113,10 +114,7 @@ class _Session(Protocol):
 
 
 class StandbyFence:
-    """The fence of one process and database. It waits ``wait_seconds``, with ``pause_seconds`` between looks.
-
-    ``lacks`` says which standby the last wait has waited for in vain; empty: none.
-    """
+    """The fence of one process and database. It waits ``wait_seconds``, with ``pause_seconds`` between looks."""
 
     def __init__(self, required: Required, wait_seconds: float = 3.0, pause_seconds: float = 0.02) -> None:
         self._required = required
@@ -126,7 +124,16 @@ class StandbyFence:
         self._looks = 0
         self._latest: Standbys | None = None
         self._latest_number = 0
-        self.lacks = ""
+        self._lacks = ""
+        self._lacked_at = 0.0
+
+    @property
+    def lacks(self) -> str:
+        """Return which standby the last wait has waited for in vain, for a minute; empty: none.
+
+        An idle process waits for nothing, so it would not learn that the standby is back.
+        """
+        return self._lacks if time.monotonic() < self._lacked_at + _TOLD_SECONDS else ""
 
     async def mark(self, session: _Session) -> FenceMark:
         """Return the mark to take before rows are read. The first one looks at the server."""
@@ -144,7 +151,7 @@ class StandbyFence:
             position = standbys.position
             while reason := self._reason(standbys, position, mark):
                 if time.monotonic() >= until:
-                    self.lacks = reason
+                    self._lacks, self._lacked_at = reason, time.monotonic()
                     raise HeldBack(f"held back by the standby fence: {reason}")
                 looks = self._looks
                 await asyncio.sleep(self._pause_seconds)
@@ -153,7 +160,7 @@ class StandbyFence:
             raise
         except DatabaseError as error:
             raise HeldBack(f"held back by the standby fence, which cannot look: {error}") from error
-        self.lacks = ""
+        self._lacks = ""
 
     def _reason(self, standbys: Standbys, position: int, mark: FenceMark) -> str:
         if standbys.server != mark.server:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -91,6 +92,21 @@ async def test_a_look_that_fails_gives_no_earlier_one_to_those_who_wait() -> Non
         "no session",
         "0 of 1 standbys have the latest commits",
     ]
+
+
+async def test_a_missing_standby_is_told_for_a_minute_after_the_last_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HA-11: an idle process waits no more, and would tell of a standby that is back long ago."""
+    server = Looks(look(), look())
+    fence = StandbyFence(Required(count=1), wait_seconds=0)
+    mark = await fence.mark(server)
+    with pytest.raises(HeldBack):
+        await fence.wait(server, mark)
+    ended_at, told = time.monotonic(), []
+    for seconds in (0, 50, 61):
+        monkeypatch.setattr(time, "monotonic", lambda later=seconds: ended_at + later)
+        told.append(fence.lacks)
+    monkeypatch.undo()
+    assert told == ["0 of 1 standbys have the latest commits"] * 2 + [""]
 
 
 # --- without a fence --------------------------------------------------------------------------------------------

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 import relay.unpurged
-from db.errors import Unavailable
+from db.errors import HeldBack, Unavailable
 from relay.holds.hold import Holds
 from relay.memory import MemoryBroker, MemorySink
 from relay.metrics import RelayMetrics
@@ -104,6 +105,14 @@ async def test_a_batch_whose_manifest_fails_is_purged_in_the_sink_s_next_life(pl
     left = await place.harness.owed()
     await place.unpurged.purge_all()
     assert (len(left), place.failures, await place.harness.owed()) == (1, 1, [])
+
+
+async def test_a_manifest_that_is_held_back_counts_as_no_failure(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HA-11: its statement has purged the batches before it."""
+    monkeypatch.setattr(place.database, "pass_fence", AsyncMock(side_effect=HeldBack("held back")))
+    with pytest.raises(HeldBack):
+        await place.unpurged.write_manifest(place.term, [])
+    assert (await place.harness.owed(), place.failures) == ([], None)
 
 
 async def test_after_a_take_over_no_manifest_purges_what_an_earlier_term_left(place: Place) -> None:
