@@ -64,6 +64,7 @@ class Prefetch:
         self._position = position
         self._records_max = records_max
         self._body_bytes_max = body_bytes_max
+        self._is_single = False
         self._waiting: list[SourceRecord] = []
         self._error: Exception | None = None
         self._task: asyncio.Task[None] | None = None
@@ -118,9 +119,13 @@ class Prefetch:
         return [read_record(record, self._body_bytes_max) for record in fetched], position
 
     async def _getmany(self) -> Sequence[KafkaRecord]:
+        """Return the next records. The client drops the good ones before one that it cannot read. So after such an
+        error they are read one by one.
+        """
+        records_max = 1 if self._is_single else self._records_max
         try:
             found = await self._consumer.getmany(
-                self._partition, timeout_ms=int(POLL_SECONDS * 1000), max_records=self._records_max
+                self._partition, timeout_ms=int(POLL_SECONDS * 1000), max_records=records_max
             )
         except OffsetOutOfRangeError:
             await self._leave_hole()
@@ -128,7 +133,11 @@ class Prefetch:
         except UNREADABLE as error:
             raise PartitionWaits(f"its records cannot be read: {error}") from error
         except UnicodeDecodeError as error:
-            raise PartitionWaits(self._about_batch(error)) from error
+            if self._is_single:
+                raise PartitionWaits(self._about_batch(error)) from error
+            self._is_single = True
+            self._consumer.seek(self._partition, self._position)
+            return ()
         fetched: Sequence[KafkaRecord] = found.get(self._partition, ())
         return fetched
 
@@ -141,10 +150,11 @@ class Prefetch:
             "kafka_source_hole", source=self._partition.topic, partition=self._partition.partition,
             first=self._position, next=first, hint="retention has removed these records before they were taken",
         )  # fmt: skip
+        self._is_single = False
         self._consumer.seek(self._partition, first)
 
     def _about_batch(self, error: UnicodeDecodeError) -> str:
-        """Return why the client cannot read a batch of records. It returns none of the batch."""
+        """Return why the client cannot read the next record. It reads none behind it in the same batch."""
         batches = (frame.f_locals.get("next_batch") for frame, _ in walk_tb(error.__traceback__))
         behind = next((batch.next_offset for batch in batches if batch is not None), self._position + 1)
         return (

@@ -38,6 +38,27 @@ class Consumer:
         return self._position
 
 
+class Log(Consumer):
+    """Each record is a batch, and one fetch has all of them. Like the client, it drops the records before the bad one,
+    and stays where it was.
+    """
+
+    def __init__(self, bad: int) -> None:
+        super().__init__()
+        self._bad = bad
+
+    async def getmany(self, *_: object, timeout_ms: int, max_records: int) -> dict[TopicPartition, list[Any]]:
+        first = self._position
+        offsets = range(first, first + max_records)
+        if self._bad in offsets:
+            raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+        self._position = offsets.stop
+        return {PARTITION: [Record(offset=offset) for offset in offsets]}
+
+    def seek(self, _: TopicPartition, offset: int) -> None:
+        self._position = offset
+
+
 @asynccontextmanager
 async def feeding(consumer: Consumer, records_max: int) -> AsyncIterator[Prefetch]:
     prefetch = Prefetch(consumer, PARTITION, 0, records_max, 10_000)  # type: ignore[arg-type]
@@ -81,3 +102,15 @@ async def test_an_error_of_a_fetch_comes_behind_the_records() -> None:
             await taken(prefetch)
 
     assert first == ([0], 1)
+
+
+async def test_the_good_records_before_one_that_cannot_be_read_are_returned() -> None:
+    """The command that the error names skipped them, as they come in the same fetch."""
+    found: list[int] = []
+    async with feeding(Log(bad=2), 100) as prefetch:
+        while len(found) < 2:
+            found += (await taken(prefetch))[0]
+        with pytest.raises(PartitionWaits, match="from the offset 2 to 2"):
+            await taken(prefetch)
+
+    assert found == [0, 1]
