@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, Literal, NamedTuple
 
 from db.errors import DatabaseError
@@ -48,7 +48,7 @@ class Presence(Periodic):
 
     async def once(self) -> None:
         """Write the reports if they are due."""
-        reports = [report._replace(reason=report.reason[:_REASON_MAX]) for report in self._reports()]
+        reports = [report._replace(reason=report.reason[:_REASON_MAX]) for report in _unique(self._reports())]
         if not reports or (reports == self._written and time.monotonic() < self._write_again_at):
             return
         columns = [list(column) for column in zip(*reports, strict=True)]
@@ -66,3 +66,13 @@ class Presence(Periodic):
                 await self._database.execute("verdict.leave", self._process)
         except (DatabaseError, TimeoutError):
             pass  # they end by themselves
+
+
+def _unique(reports: Iterable[StateReport]) -> list[StateReport]:
+    """Return one report for each kind and name, one with trouble first: a queue and a Kafka topic may have one name."""
+    found: dict[tuple[str, str], StateReport] = {}
+    for report in reports:
+        earlier = found.setdefault((report.kind, report.name), report)
+        if report.reason and not earlier.reason:
+            found[report.kind, report.name] = report
+    return list(found.values())

@@ -11,7 +11,7 @@ import structlog
 from event.topic import TopicError, is_reserved, validate_topic
 from relay.kafka.admin import KafkaAdmin
 from relay.kafka.options import KafkaOptions
-from relay.kafka.source.route import KafkaRoute, route_for
+from relay.kafka.source.route import KafkaRoute, reader_of
 from relay.kafka.source.service import KafkaSource
 from relay.sink import SinkUnavailable
 from runtime.cancellation import TaskGroup
@@ -102,8 +102,8 @@ class KafkaPattern:
             )  # fmt: skip
             self._reading.pop(gone).stop()
         for name in sorted(names - self._reading.keys() - self._passed_over):
-            route = route_for(self._routes, name)
-            if self._stopping.is_set() or route is None or self._route.of(name) != route:
+            route = self._route.of(name)
+            if self._stopping.is_set() or route is None or reader_of(self._routes, name) is not self._route:
                 continue
             if why := self._why_not(route):
                 self._passed_over.add(name)

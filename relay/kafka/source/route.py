@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-__all__ = ["WILDCARD", "KafkaRoute", "route_for"]
+__all__ = ["WILDCARD", "KafkaRoute", "reader_of", "route_for"]
 
 WILDCARD: Final = "*"
 
@@ -53,7 +53,13 @@ class KafkaRoute:
         return replace(self, source=name, topic=self.topic.replace(WILDCARD, part))
 
 
+def reader_of(routes: Sequence[KafkaRoute], name: str) -> KafkaRoute | None:
+    """Return which of the routes reads a Kafka topic: that of its name, else the first pattern; None if none does."""
+    fitting = [route for route in routes if route.of(name) is not None]
+    return next((route for route in fitting if route.source == name), fitting[0] if fitting else None)
+
+
 def route_for(routes: Sequence[KafkaRoute], name: str) -> KafkaRoute | None:
-    """Return how a Kafka topic is read: by the route of its name, else by the first pattern; None if it is not."""
-    found = [found for route in routes if (found := route.of(name)) is not None]
-    return next((route for route in routes if route.source == name), found[0] if found else None)
+    """Return how a Kafka topic is read by the route that reads it; None if it is not."""
+    reader = reader_of(routes, name)
+    return None if reader is None else reader.of(name)

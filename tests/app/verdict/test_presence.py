@@ -38,6 +38,16 @@ async def test_states_that_stay_are_written_seldom(database_url: str) -> None:
     assert gated.passed["verdict.report"] == 1
 
 
+async def test_a_queue_and_a_topic_of_one_name_are_one_report_and_trouble_counts_more(database_url: str) -> None:
+    """The statement failed at each beat, and no state of the process was written."""
+    good = StateReport("source", "orders", "reading", "")
+    bad = StateReport("source", "orders", "backing off", "no broker answers")
+    async with opened(database_url) as (database, _):
+        await Presence(database, "a-1", lambda: [LEADING, good, bad, good]).once()
+        found = [(row["name"], row["reason"]) for row in (await read_facts(database)).processes]
+    assert found == [("kafka", ""), ("orders", "no broker answers")]
+
+
 async def test_a_process_that_stops_takes_its_reports_along(database_url: str) -> None:
     """GU-01: and one that is killed counts as gone after a while; it is forgotten after an hour."""
     async with opened(database_url) as (database, sql):

@@ -1,0 +1,62 @@
+"""relay/kafka/source/pattern.py: which topics a pattern reads, and from where, without a broker."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from typing_extensions import override
+
+from relay.kafka.source.pattern import KafkaPattern
+from relay.kafka.source.route import KafkaRoute
+from tests.waiting import until
+
+OPTIONS: Any = None
+"""A pattern asks the broker for names alone, and these come from the test."""
+
+
+class Source:
+    """Stands for the source of one topic."""
+
+    name = "a source"
+
+    def __init__(self, route: KafkaRoute) -> None:
+        self.route = route
+
+    def stop(self) -> None:
+        pass
+
+    async def run(self) -> None:
+        pass
+
+
+class Pattern(KafkaPattern):
+    """Its broker has the topics ``names``."""
+
+    names: frozenset[str] = frozenset({"shop-a"})
+
+    @override
+    async def _names(self) -> set[str]:
+        return set(self.names)
+
+
+def make_source(route: KafkaRoute) -> Any:
+    return Source(route)
+
+
+async def looked(pattern: Pattern) -> list[KafkaRoute]:
+    """Let the pattern look once; return how it reads what it has found."""
+    running = asyncio.create_task(pattern.run())
+    await until(lambda: pattern.state == "reading")
+    found: list[Any] = list(pattern.sources)
+    pattern.stop()
+    await running
+    return [source.route for source in found]
+
+
+async def test_a_topic_that_fits_two_patterns_is_read_by_one() -> None:
+    """Both read it if they made equal routes."""
+    routes = [KafkaRoute("shop-*", "all"), KafkaRoute("*-a", "all"), KafkaRoute("shop-*", "all")]
+    found = [await looked(Pattern(OPTIONS, route, routes, make_source)) for route in routes]
+
+    assert [len(one) for one in found] == [1, 0, 0]
