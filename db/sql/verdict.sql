@@ -3,10 +3,12 @@
 -- a thousand does.
 
 -- name: report
--- Write the states of this process's sinks and sources. `since` stays for as long as the state does. Forget processes that
--- have been gone for an hour.
+-- Write the states of this process's sinks and sources. `since` stays for as long as the state does. Forget those that this
+-- process has no more, and processes that have been gone for an hour.
 WITH forgotten AS (
-    DELETE FROM hookwire.process_states WHERE process <> $1 AND until < clock_timestamp() - interval '1 hour'
+    DELETE FROM hookwire.process_states
+    WHERE process <> $1 AND until < clock_timestamp() - interval '1 hour'
+       OR process = $1 AND (kind, name) NOT IN (SELECT k.kind, k.name FROM unnest($2::text[], $3::text[]) AS k(kind, name))
 )
 INSERT INTO hookwire.process_states AS p (process, kind, name, state, reason, until)
 SELECT $1, s.kind, s.name, s.state, s.reason, clock_timestamp() + make_interval(secs => $6::double precision)

@@ -33,3 +33,8 @@ class KafkaSourceMetrics:
             "hookwire_kafka_source_age_seconds", "Age of the record that was taken last, while there is a lag; else 0.",
             ["source"], registry=registry,
         )  # fmt: skip
+
+    def forget(self, source: str) -> None:
+        """Say nothing more of a source that this process does not read any more; what was counted stays."""
+        for gauge in (self.partitions, self.lag, self.age_seconds):
+            gauge.remove(source)

@@ -115,6 +115,7 @@ class KafkaSource:
                 self._trouble.tell(_first(errors), source=self.source)
             await pause(self._stopping, seconds)
             seconds = min(seconds * 2, seconds_max)
+        self._metrics.forget(self.source)
 
     async def _consume(self) -> None:
         """Read with one consumer until stopped or paused. Raise SinkUnavailable or DatabaseError, maybe in a group."""

@@ -48,6 +48,20 @@ async def test_a_queue_and_a_topic_of_one_name_are_one_report_and_trouble_counts
     assert found == [("kafka", ""), ("orders", "no broker answers")]
 
 
+async def test_a_source_that_a_process_has_no_more_is_forgotten_at_its_next_report(database_url: str) -> None:
+    """A deleted topic of a pattern counted as one whose process is gone, until the process was restarted."""
+    topic = StateReport("source", "shop-a", "reading", "")
+    async with opened(database_url) as (database, _):
+        reports = [LEADING, topic]
+        presence = Presence(database, "a-1", lambda: reports)
+        await Presence(database, "b-1", lambda: [topic]).once()
+        await presence.once()
+        reports.remove(topic)
+        await presence.once()
+        found = [(row["process"], row["name"]) for row in (await read_facts(database)).processes]
+    assert found == [("a-1", "kafka"), ("b-1", "shop-a")]
+
+
 async def test_a_process_that_stops_takes_its_reports_along(database_url: str) -> None:
     """GU-01: and one that is killed counts as gone after a while; it is forgotten after an hour."""
     async with opened(database_url) as (database, sql):

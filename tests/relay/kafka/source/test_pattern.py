@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from prometheus_client import CollectorRegistry
 from typing_extensions import override
 
+from relay.kafka.source.metrics import KafkaSourceMetrics
 from relay.kafka.source.pattern import KafkaPattern
+from relay.kafka.source.reader import PartitionOptions
 from relay.kafka.source.route import KafkaRoute
+from relay.kafka.source.service import KafkaSource
 from tests.waiting import until
 
 OPTIONS: Any = None
-"""A pattern asks the broker for names alone, and these come from the test."""
+"""Nothing here asks a broker: the names of topics come from the test."""
+NOTHING: Any = None
 
 
 class Source:
@@ -60,3 +65,16 @@ async def test_a_topic_that_fits_two_patterns_is_read_by_one() -> None:
     found = [await looked(Pattern(OPTIONS, route, routes, make_source)) for route in routes]
 
     assert [len(one) for one in found] == [1, 0, 0]
+
+
+async def test_a_source_that_was_stopped_shows_no_lag() -> None:
+    """Its topic may be deleted, and the lag that it had stayed for as long as the process ran."""
+    registry = CollectorRegistry()
+    metrics = KafkaSourceMetrics(registry)
+    route = KafkaRoute("shop-a", "all", group="g")
+    source = KafkaSource(OPTIONS, route, NOTHING, NOTHING, metrics, PartitionOptions(1, 1, 1))
+    metrics.lag.labels("shop-a").set(3)
+    source.stop()
+    await source.run()
+
+    assert registry.get_sample_value("hookwire_kafka_source_lag", {"source": "shop-a"}) is None
