@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 
@@ -19,7 +20,7 @@ from hub.publish import Publisher
 from hub.topics import Topics
 from relay.amqp.source import AmqpSource, SourceMetrics
 from relay.kafka.source.metrics import KafkaSourceMetrics
-from relay.kafka.source.offsets import SourceOffsets
+from relay.kafka.source.offsets import SourceOffsets, names_like
 from relay.kafka.source.pattern import KafkaPattern
 from relay.kafka.source.reader import PartitionOptions
 from relay.kafka.source.route import KafkaRoute
@@ -83,6 +84,8 @@ class Sources:
             return KafkaSource(options, route, intake, offsets, metrics, reader)
 
         return [
-            KafkaPattern(options, route, routes, make_source) if route.is_pattern else make_source(route)
+            KafkaPattern(options, route, routes, make_source, partial(names_like, database, route.like))
+            if route.is_pattern
+            else make_source(route)
             for route in routes
         ]

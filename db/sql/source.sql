@@ -48,6 +48,10 @@ ORDER BY t.name LIMIT 20;
 -- name: is_paused
 SELECT s.is_paused FROM hookwire.sources s WHERE s.name = $1;
 
+-- name: names
+-- Return the sources that were read, whose names are like $1.
+SELECT s.name FROM hookwire.sources s WHERE s.name LIKE $1::text ORDER BY s.name LIMIT 10000;
+
 -- name: list
 -- Return each partition of the sources, and the number of refused records of its source, counted up to 10,000.
 SELECT s.name AS source, s.is_paused, o.partition, o.next_offset, o.end_offset, o.taken, o.last_record_at, o.reader, o.trouble,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 import structlog
 
+from db.errors import DatabaseError
 from event.topic import TopicError, is_reserved, validate_topic
 from relay.kafka.admin import KafkaAdmin
 from relay.kafka.options import KafkaOptions
@@ -27,14 +28,15 @@ _TOPICS_MAX = 100
 
 class KafkaPattern:
     """A named service that looks for Kafka topics every ten seconds. ``routes`` are all sources of this process: a
-    topic is read by one of them.
+    topic is read by one of them. ``read_before`` returns the names of sources that were read, also by former processes.
 
-    It reads at most 100 topics. A topic that appears while it runs is read from its first record.
+    It reads at most 100 topics. A topic that appears after the pattern has read one is read from its first record, also
+    if no process ran when it appeared.
     """
 
     def __init__(
         self, options: KafkaOptions, route: KafkaRoute, routes: Sequence[KafkaRoute],
-        make_source: Callable[[KafkaRoute], KafkaSource],
+        make_source: Callable[[KafkaRoute], KafkaSource], read_before: Callable[[], Awaitable[Collection[str]]],
     ) -> None:  # fmt: skip
         self.name = f"kafka source {route.source}"
         self.source = route.source
@@ -42,9 +44,11 @@ class KafkaPattern:
         self._route = route
         self._routes = routes
         self._make_source = make_source
+        self._read_before = read_before
         self._reading: dict[str, KafkaSource] = {}
         self._passed_over: set[str] = set()
         self._has_looked = False
+        self._has_read = False
         self._stopping = asyncio.Event()
         self._trouble = Trouble("kafka_source_waits", "kafka_source_goes_on")
 
@@ -78,8 +82,10 @@ class KafkaPattern:
         async with TaskGroup() as tasks:
             while not self._stopping.is_set():
                 try:
-                    self._follow(await self._names(), tasks)
-                except SinkUnavailable as error:
+                    names = await self._names()
+                    self._has_read = self._has_read or any(map(self._is_mine, await self._read_before()))
+                    self._follow(names, tasks)
+                except (SinkUnavailable, DatabaseError) as error:
                     self._trouble.tell(error, source=self.source)
                 else:
                     self._trouble.over(source=self.source)
@@ -103,16 +109,19 @@ class KafkaPattern:
             self._reading.pop(gone).stop()
         for name in sorted(names - self._reading.keys() - self._passed_over):
             route = self._route.of(name)
-            if self._stopping.is_set() or route is None or reader_of(self._routes, name) is not self._route:
+            if self._stopping.is_set() or route is None or not self._is_mine(name):
                 continue
             if why := self._why_not(route):
                 self._passed_over.add(name)
                 _log.warning("kafka_source_passed_over", source=self.source, kafka_topic=name, reason=why)
                 continue
-            source = self._make_source(dataclasses.replace(route, start="earliest") if self._has_looked else route)
+            source = self._make_source(dataclasses.replace(route, start="earliest") if self._has_read else route)
             self._reading[name] = source
             tasks.create_task(source.run(), name=source.name)
-        self._has_looked = True
+        self._has_looked = self._has_read = True
+
+    def _is_mine(self, name: str) -> bool:
+        return reader_of(self._routes, name) is self._route
 
     def _why_not(self, route: KafkaRoute) -> str:
         if len(self._reading) >= _TOPICS_MAX:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from prometheus_client import CollectorRegistry
 from typing_extensions import override
 
@@ -49,6 +51,13 @@ def make_source(route: KafkaRoute) -> Any:
     return Source(route)
 
 
+def pattern_of(route: KafkaRoute, routes: Sequence[KafkaRoute], read_before: Sequence[str] = ()) -> Pattern:
+    async def names() -> Sequence[str]:
+        return read_before
+
+    return Pattern(OPTIONS, route, routes, make_source, names)
+
+
 async def looked(pattern: Pattern) -> list[KafkaRoute]:
     """Let the pattern look once; return how it reads what it has found."""
     running = asyncio.create_task(pattern.run())
@@ -62,9 +71,24 @@ async def looked(pattern: Pattern) -> list[KafkaRoute]:
 async def test_a_topic_that_fits_two_patterns_is_read_by_one() -> None:
     """Both read it if they made equal routes."""
     routes = [KafkaRoute("shop-*", "all"), KafkaRoute("*-a", "all"), KafkaRoute("shop-*", "all")]
-    found = [await looked(Pattern(OPTIONS, route, routes, make_source)) for route in routes]
+    found = [await looked(pattern_of(route, routes)) for route in routes]
 
     assert [len(one) for one in found] == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("read_before", "start"),
+    [((), "latest"), (("shop-b",), "earliest"), (("shop-one",), "latest")],
+    ids=["of a new pattern", "of one that has read", "of one whose only reader is another source"],
+)
+async def test_a_topic_that_appears_while_no_process_runs_is_read_from_its_first_record(
+    read_before: Sequence[str], start: str
+) -> None:
+    """Its records were passed over without a word, as the first look of a process took it for an old one."""
+    pattern = KafkaRoute("shop-*", "all")
+    (found,) = await looked(pattern_of(pattern, [KafkaRoute("shop-one", "one"), pattern], read_before))
+
+    assert found.start == start
 
 
 async def test_a_source_that_was_stopped_shows_no_lag() -> None:
