@@ -18,6 +18,7 @@ __all__ = ["Recount", "Uncounted", "recounted", "uncounted"]
 
 _CELLS_MAX: Final = 500
 _EVENTS_MAX: Final = 1_000_000
+"""All cells together hold so many in memory, and one page more."""
 _PAGE: Final = 10_000
 
 
@@ -71,13 +72,13 @@ async def recounted(session: Session, audit: LakeAudit, of: Recount) -> list[Fin
     if of.since >= of.until:
         return []
     rows = await session.fetch("lake.recount", of.since, of.until, _CELLS_MAX, of.prefix)
-    cells = [_Cell(row, await _events(session, row)) for row in rows]
+    cells = await _cells(session, rows)
     read = [cell for cell in cells if cell.events is not None]
     events = [event for cell in read for event in cell.events or ()]
     sides = await asyncio.to_thread(audit.sides, list(dict.fromkeys(cell.place for cell in read)), events)
     unknown = {number for one in sides.values() for number in one.archived}
     gone = frozenset(row["id"] for row in await session.fetch("lake.missing_events", sorted(unknown)))
-    return [_finding(cell, sides.get(cell.place), gone, of) for cell in cells]
+    return [_finding(cell, None if cell.events is None else sides.get(cell.place), gone, of) for cell in cells]
 
 
 class _Cell:
@@ -95,12 +96,21 @@ def _place(row: Any) -> CellName:
     return CellName(row["kafka_topic"], row["hour"].astimezone(UTC), row["bucket"])
 
 
-async def _events(session: Session, row: Any) -> list[HubEvent] | None:
+async def _cells(session: Session, rows: Sequence[Any]) -> list[_Cell]:
+    cells, left = list[_Cell](), _EVENTS_MAX
+    for row in rows:
+        events = await _events(session, row, left)
+        left -= len(events or ())
+        cells.append(_Cell(row, events))
+    return cells
+
+
+async def _events(session: Session, row: Any, most: int) -> list[HubEvent] | None:
     from pipeline.audit.side import HubEvent
 
     found: list[HubEvent] = []
     above = 0
-    while len(found) < _EVENTS_MAX:
+    while len(found) < most:
         page = await session.fetch(
             "lake.cell_events", row["tenant"], row["topic"], row["hour"], row["bucket"], above, _PAGE
         )
