@@ -36,8 +36,10 @@ LEASE_MARGIN_SECONDS = 10.0
 _AT_ONCE = 64
 _AT_ONCE_EACH = 8
 _SILENT_AT_ONCE = _AT_ONCE // 2
-"""As many POSTs at once to callbacks whose last POST had no answer, all together. The others keep the rest."""
-_SILENT_MAX = 10_000
+"""As many POSTs at once to callbacks that are silent, all together. The others keep the rest."""
+_SILENT_FROM, _SILENCE_MAX = 2, 8
+"""A POST without an answer adds 2 to the silence of its callback, and one with an answer takes 1 from it."""
+_NOTED_MAX = 10_000
 _UNASKED_SECONDS = 300.0
 _RETRY_SECONDS = 0.5
 _HEAD_BYTES = 64 * 1024
@@ -58,7 +60,7 @@ class CallbackWorker(ABC):
         self._book = book
         self._options = options
         self._in_flight: Counter[int] = Counter()
-        self._silent: set[int] = set()
+        self._silence: dict[int, int] = {}
         self._wake = asyncio.Event()
         self._stopping = False
         self._limits = ReadLimits(
@@ -100,9 +102,11 @@ class CallbackWorker(ABC):
         if subscriptions <= 0:
             return False
         full = {one for one, count in self._in_flight.items() if count >= _AT_ONCE_EACH}
-        if self._silent:
-            room = (_SILENT_AT_ONCE - sum(self._in_flight[one] for one in self._silent)) // LEASED_EACH
-            full |= self._silent if room <= 0 else set()
+        silent = {one for one, silence in self._silence.items() if silence >= _SILENT_FROM}
+        if silent:
+            in_flight = sum(count for one, count in self._in_flight.items() if one in silent)
+            room = (_SILENT_AT_ONCE - in_flight) // LEASED_EACH
+            full |= silent if room <= 0 else set()
             subscriptions = min(subscriptions, room) if room > 0 else subscriptions
         try:
             leased = await self.lease([*full], subscriptions)
@@ -120,7 +124,8 @@ class CallbackWorker(ABC):
         """POST the work and record its answer; an operating error is logged, and the lease ends by itself."""
         try:
             answer = await self._post(work, callback)
-            self._note(work["subscription_id"], is_silent=isinstance(answer, str))
+            if callback is not None and callback.target is not None:
+                self._note(work["subscription_id"], has_answered=not isinstance(answer, str))
             await self.record(work, answer)
         except self.expected as error:
             _log.warning("callback_answer_not_recorded", worker=self.name, work=str(work["id"]), error=str(error))
@@ -129,12 +134,14 @@ class CallbackWorker(ABC):
             self._in_flight += Counter()  # drop subscriptions without work in flight
             self._wake.set()
 
-    def _note(self, subscription: int, *, is_silent: bool) -> None:
-        """Note whether the last POST to a callback was answered."""
-        if not is_silent:
-            self._silent.discard(subscription)
-        elif len(self._silent) < _SILENT_MAX:
-            self._silent.add(subscription)
+    def _note(self, subscription: int, *, has_answered: bool) -> None:
+        """Note whether a POST to a callback was answered. Beyond 10,000 callbacks the longest unasked is forgotten."""
+        silence = self._silence.pop(subscription, 0)
+        silence = silence - 1 if has_answered else min(silence + 2, _SILENCE_MAX)
+        if silence > 0:
+            self._silence[subscription] = silence
+        if len(self._silence) > _NOTED_MAX:
+            del self._silence[next(iter(self._silence))]
 
     async def _post(self, work: Mapping[str, Any], callback: Callback | None) -> Response | str:
         """Return the answer, or the reason why there is none."""
