@@ -129,6 +129,7 @@ def _archive(
                     break
                 marks.store()
                 stop.wait(follow)
+                marks.refuse_others()
         run.counts = _as_json(done)
         run.state = "findings" if done.findings else "done"
     return done

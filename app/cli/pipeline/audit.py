@@ -23,7 +23,7 @@ from app.cli.pipeline.auditing.recount import Recount, recounted, uncounted
 from app.cli.pipeline.auditing.report import AuditReport, print_report
 from app.cli.pipeline.auditing.webhooks import names_unaccounted, webhook_findings
 from app.cli.pipeline.lake import Conf, Lake, lake_of, session, tell, told_failures, with_conf
-from app.cli.pipeline.marks import CURE, departures, store_marks
+from app.cli.pipeline.marks import departures, store_marks
 from app.settings.settings import Settings
 from runtime.counted import counted
 
@@ -162,7 +162,7 @@ async def _compared(connection: Session, settings: Settings, lake: str | None, q
         tell(f"ledger: {counted(ledger.findings, 'finding')}; reading the lake from {span}")
         spark = await asyncio.to_thread(session, "audit", settings)
         audit = LakeAudit(spark, storage, incarnation, begin, until, question.late_seconds)
-        differences = [f"{text}. {CURE}" for text in await departures(connection, storage, tables)]
+        differences = await departures(connection, storage, tables)
         differences += await before_ledger(connection)
         differences += await asyncio.to_thread(audit.differences_seen, question.examples_max)
         kept = datetime.now(UTC) - timedelta(days=settings.retention_days or _FOR_EVER_DAYS)

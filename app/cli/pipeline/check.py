@@ -54,7 +54,7 @@ def check(
 
       hookwire pipeline check --deep --quarantine --json
     """
-    from app.cli.pipeline.marks import CURE, LogMarks
+    from app.cli.pipeline.marks import LogMarks
     from pipeline.repair.damage import inspect, put_aside
     from pipeline.repair.foreign_rows import changes
     from pipeline.runs import recorded_run
@@ -89,7 +89,7 @@ def check(
                      "operation": each.commit.operation} for table, each in changed],
         "logs": other_logs,
     }  # fmt: skip
-    lines = [f"{sentence}. {CURE}" for sentence in other_logs]
+    lines = [*other_logs]
     lines += [f"{path}: {damage.reason}" for path, damage in damaged]
     lines += [f"{table}: {each.sentence}" for table, each in changed]
     lines += [f"note: {note}" for note in notes]

@@ -15,13 +15,14 @@ from db.errors import DatabaseError
 
 if TYPE_CHECKING:
     from db.pool import Session
+    from pipeline.audit.mark import LogMark
     from pipeline.lake import Table
     from pipeline.storage import LakeStorage
 
-__all__ = ["CURE", "LogMarks", "departures", "marked", "note_bounds", "store_marks"]
+__all__ = ["LogMarks", "departures", "marked", "note_bounds", "store_marks"]
 
 _CONFIRM: Final = "`hookwire pipeline retain --confirm`"
-CURE: Final = "Restore the log from a backup, or let it count as it is by `hookwire pipeline accept-log`"
+_CURE: Final = "Restore the log from a backup, or let it count as it is by `hookwire pipeline accept-log --table {}`"
 
 
 class LogMarks:
@@ -31,6 +32,7 @@ class LogMarks:
         self._settings = settings
         self._lake = lake
         self._tables = tables
+        self._has_told = False
 
     def departures(self) -> list[str]:
         """Return in sentences which logs lack a commit that the database knows. Raises LakeDamaged."""
@@ -39,7 +41,7 @@ class LogMarks:
     def refuse_others(self) -> None:
         """Raise ``CommandFailed`` if a log lacks a commit that the database knows."""
         if found := self.departures():
-            raise CommandFailed(f"{'; '.join(found)}. {CURE}", 1)
+            raise CommandFailed("; ".join(found), 1)
 
     def accept(self) -> None:
         """Let the present logs count: forget what the database knows of them, and store their newest commits.
@@ -49,7 +51,7 @@ class LogMarks:
         asyncio.run(self._accept())
 
     def store(self) -> None:
-        """Store the newest commit of each table."""
+        """Store the newest commit of each table whose log has the commit that the database knows."""
         asyncio.run(self._store())
 
     async def _accept(self) -> None:
@@ -63,7 +65,9 @@ class LogMarks:
     async def _departures(self) -> list[str]:
         async with _answering(self._settings) as session:
             if session is None:
-                tell("no database answers here, so nobody confirms the logs of the lake")
+                if not self._has_told:
+                    tell("no database answers here, so nobody confirms the logs of the lake")
+                self._has_told = True
                 return []
             try:
                 return await departures(session, self._lake, self._tables)
@@ -117,27 +121,41 @@ async def _note_bounds(settings: Settings, lake: LakeStorage, kept: Mapping[str,
 
 
 async def departures(session: Session, lake: LakeStorage, tables: Sequence[Table]) -> list[str]:
-    """Return in sentences which logs lack a commit that the database knows. Raises ``DatabaseError``, LakeDamaged."""
-    from pipeline.audit.mark import LogMark, departure
+    """Return in sentences which logs lack a commit that the database knows, and the cure. Raises ``DatabaseError``,
+    LakeDamaged.
+    """
+    from pipeline.audit.mark import departure
 
-    known = {
-        row["table_name"]: LogMark(row["version"], row["number"], row["commit_id"], row["digest"])
-        for row in await session.fetch("lake_mark.marks", lake.uri)
-    }
-    found = [await asyncio.to_thread(departure, table, known[table.name]) for table in tables if table.name in known]
-    return [sentence for sentence in found if sentence is not None]
+    known = await _known(session, lake)
+    named = [table for table in tables if table.name in known]
+    found = [(table.name, await asyncio.to_thread(departure, table, known[table.name])) for table in named]
+    return [f"{sentence}. {_CURE.format(name)}" for name, sentence in found if sentence is not None]
 
 
 async def store_marks(session: Session, lake: LakeStorage, tables: Sequence[Table]) -> None:
-    """Store the newest commit of each table, unless a newer one is known. Raises ``DatabaseError``, LakeDamaged."""
-    from pipeline.audit.mark import mark_of
+    """Store the newest commit of each table, unless a newer one is known, or its log lacks the known one.
 
+    Such a log keeps its mark, so that it is named. Raises ``DatabaseError``, LakeDamaged.
+    """
+    from pipeline.audit.mark import departure, mark_of
+
+    known = await _known(session, lake)
     for table in tables:
         mark = await asyncio.to_thread(mark_of, table)
-        if mark is not None:
+        before = known.get(table.name)
+        if mark is not None and (before is None or await asyncio.to_thread(departure, table, before) is None):
             await session.execute(
                 "lake_mark.mark", lake.uri, table.name, mark.version, mark.number, mark.commit_id, mark.digest
             )
+
+
+async def _known(session: Session, lake: LakeStorage) -> Mapping[str, LogMark]:
+    from pipeline.audit.mark import LogMark
+
+    return {
+        row["table_name"]: LogMark(row["version"], row["number"], row["commit_id"], row["digest"])
+        for row in await session.fetch("lake_mark.marks", lake.uri)
+    }
 
 
 @asynccontextmanager
