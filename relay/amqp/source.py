@@ -74,6 +74,8 @@ _PAUSE_SECONDS = (0.2, 10.0)
 _BIND_SECONDS = 5.0
 _BUSY_SECONDS = 0.1
 _UNWANTED_SECONDS = 1.0
+_HUB = "source_refusals"
+"""The table that keeps a refused message where no queue can."""
 _INTAKE_SECONDS = (0.2, 1.0)  # the database is asked every second anyway
 
 
@@ -292,14 +294,14 @@ class AmqpSource:
                     end_if_cancelled()
                     _log.warning("amqp_source_no_refused_queue", queue=queue, error=str(missing))
                     await self._store.keep(RefusedMessage(queue, refused, message.body, _content(message)))
-                    kept_in = "source_refusals"
+                    kept_in = _HUB
             except (SinkUnavailable, IntakeUnavailable) as error:
                 end_if_cancelled()
                 self._trouble.tell(error, queue=queue)
                 return False
         if await _settled(message.reject(requeue=False) if kept_in is None else message.ack()):
             self._metrics.refused.labels(queue, refused.reason).inc()
-            if kept_in is not None:
+            if kept_in not in {None, _HUB}:  # the hub itself tells what it keeps, until a person has settled it
                 self._kept.add(refused.reason, kept_in)
             told = {"reason": refused.reason, "detail": refused.detail, "kept_in": kept_in}
             _log.warning("amqp_source_refused", queue=queue, **told)

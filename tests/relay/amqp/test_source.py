@@ -326,7 +326,8 @@ async def test_a_refused_message_whose_queue_may_not_be_declared_is_kept_by_the_
             await corner.publish(message(b"bad"))
             await corner.publish(message(b"good"))
             await corner.intake.until(1)
-            await until(lambda: corner.intake.kept, DEADLINE_SECONDS)
+            await until(lambda: corner.counted("refused_total", reason="bad"), DEADLINE_SECONDS)
+            state = corner.source.state
             async with await aio_pika.connect(rabbitmq.url) as connection, connection.channel() as channel:
                 await channel.declare_queue(kept_in, durable=True)
             await corner.publish(message(b"bad"))
@@ -336,7 +337,7 @@ async def test_a_refused_message_whose_queue_may_not_be_declared_is_kept_by_the_
     (kept,) = corner.intake.kept
     told = next(str(one.get("error")) for one in logs if one["event"] == "amqp_source_no_refused_queue")
     assert (kept.queue, kept.body, kept.refused.reason) == (corner.route.queue, b"bad", "bad")
-    assert (kept.content is None, "refused=reject" in told) == (False, True)
+    assert (kept.content is None, "refused=reject" in told, state) == (False, True, "reading")
 
 
 async def test_a_source_whose_user_may_not_bind_reads_the_queue_as_it_is_bound(rabbitmq: RabbitServer) -> None:
