@@ -183,8 +183,8 @@ class SourceRows:
     async def is_paused(self) -> bool:
         return False
 
-    async def is_behind(self, events_max: int) -> bool:
-        return events_max < 0
+    async def is_behind(self) -> bool:
+        return False
 
     async def known(self) -> set[int]:
         return set()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from db.pool import Database
 
-__all__ = ["Position", "SourceOffsets", "names_like"]
+__all__ = ["Backlog", "Position", "SourceOffsets", "names_like"]
+
+_BACKLOG_SECONDS = 1.0
 
 
 class Position(NamedTuple):
@@ -18,21 +22,41 @@ class Position(NamedTuple):
     last_digest: bytes | None
 
 
+class Backlog:
+    """The look of all sources of a process at the events that wait for their fan-out to webhooks: one a second."""
+
+    def __init__(self, database: Database, events_max: int) -> None:
+        self._database = database
+        self._events_max = events_max
+        self._lock = asyncio.Lock()
+        self._is_full = False
+        self._look_again_at = 0.0
+
+    async def is_full(self) -> bool:
+        """Return whether about ``events_max`` wait, as of the last second. Raises ``DatabaseError``."""
+        async with self._lock:
+            if time.monotonic() >= self._look_again_at:
+                found = await self._database.fetchval("source.backlog", self._events_max)
+                self._is_full, self._look_again_at = found >= self._events_max, time.monotonic() + _BACKLOG_SECONDS
+            return self._is_full
+
+
 class SourceOffsets:
     """The rows of one source. Every method raises ``DatabaseError``."""
 
-    def __init__(self, database: Database, source: str, reader: str) -> None:
+    def __init__(self, database: Database, source: str, reader: str, backlog: Backlog) -> None:
         self._database = database
         self._source = source
         self._reader = reader
+        self._backlog = backlog
 
     async def is_paused(self) -> bool:
         """Return whether a person has paused the source."""
         return bool(await self._database.fetchval("source.is_paused", self._source))
 
-    async def is_behind(self, events_max: int) -> bool:
-        """Return whether about so many events wait for their fan-out to webhooks."""
-        return bool(await self._database.fetchval("source.backlog", events_max) >= events_max)
+    async def is_behind(self) -> bool:
+        """Return whether so many events wait for their fan-out to webhooks that no more are taken."""
+        return await self._backlog.is_full()
 
     async def known(self) -> set[int]:
         """Return the partitions that were read."""

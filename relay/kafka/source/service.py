@@ -144,7 +144,7 @@ class KafkaSource:
     async def _look_at_backlog(self) -> None:
         """Hold the readers up while the relay is behind: records wait in Kafka as well as in the database."""
         most = self._reader_options.backlog_max
-        self._is_behind = await self._offsets.is_behind(most)
+        self._is_behind = await self._offsets.is_behind()
         if self._is_behind:
             self._slow.tell(RuntimeError(f"about {most} events wait for their fan-out"), source=self.source)
         else:
