@@ -46,7 +46,7 @@ class KafkaPattern:
         self._make_source = make_source
         self._read_before = read_before
         self._reading: dict[str, KafkaSource] = {}
-        self._passed_over: set[str] = set()
+        self._passed_over: dict[str, str] = {}
         self._has_looked = False
         self._has_read = False
         self._stopping = asyncio.Event()
@@ -100,21 +100,25 @@ class KafkaPattern:
             await admin.close()
 
     def _follow(self, names: set[str], tasks: asyncio.TaskGroup) -> None:
-        """Begin to read new topics, and leave those that are gone."""
+        """Begin to read new topics, and leave those that are gone. One that was passed over is looked at again."""
         for gone in self._reading.keys() - names:
             _log.warning(
                 "kafka_source_gone", source=self.source, kafka_topic=gone,
                 hint="the topic was deleted, or its user may no longer describe it",
             )  # fmt: skip
             self._reading.pop(gone).stop()
-        for name in sorted(names - self._reading.keys() - self._passed_over):
+        for gone in self._passed_over.keys() - names:
+            del self._passed_over[gone]
+        for name in sorted(names - self._reading.keys()):
             route = self._route.of(name)
             if self._stopping.is_set() or route is None or not self._is_mine(name):
                 continue
             if why := self._why_not(route):
-                self._passed_over.add(name)
-                _log.warning("kafka_source_passed_over", source=self.source, kafka_topic=name, reason=why)
+                if self._passed_over.get(name) != why:
+                    _log.warning("kafka_source_passed_over", source=self.source, kafka_topic=name, reason=why)
+                self._passed_over[name] = why
                 continue
+            self._passed_over.pop(name, None)
             source = self._make_source(dataclasses.replace(route, start="earliest") if self._has_read else route)
             self._reading[name] = source
             tasks.create_task(source.run(), name=source.name)

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 from typing_extensions import override
 
+from relay.kafka.source import pattern
 from relay.kafka.source.metrics import KafkaSourceMetrics
 from relay.kafka.source.pattern import KafkaPattern
 from relay.kafka.source.reader import PartitionOptions
@@ -41,9 +43,11 @@ class Pattern(KafkaPattern):
     """Its broker has the topics ``names``."""
 
     names: frozenset[str] = frozenset({"shop-a"})
+    looks = 0
 
     @override
     async def _names(self) -> set[str]:
+        self.looks += 1
         return set(self.names)
 
 
@@ -58,12 +62,12 @@ def pattern_of(route: KafkaRoute, routes: Sequence[KafkaRoute], read_before: Seq
     return Pattern(OPTIONS, route, routes, make_source, names)
 
 
-async def looked(pattern: Pattern) -> list[KafkaRoute]:
+async def looked(reading: Pattern) -> list[KafkaRoute]:
     """Let the pattern look once; return how it reads what it has found."""
-    running = asyncio.create_task(pattern.run())
-    await until(lambda: pattern.state == "reading")
-    found: list[Any] = list(pattern.sources)
-    pattern.stop()
+    running = asyncio.create_task(reading.run())
+    await until(lambda: reading.state == "reading")
+    found: list[Any] = list(reading.sources)
+    reading.stop()
     await running
     return [source.route for source in found]
 
@@ -85,10 +89,31 @@ async def test_a_topic_that_appears_while_no_process_runs_is_read_from_its_first
     read_before: Sequence[str], start: str
 ) -> None:
     """Its records were passed over without a word, as the first look of a process took it for an old one."""
-    pattern = KafkaRoute("shop-*", "all")
-    (found,) = await looked(pattern_of(pattern, [KafkaRoute("shop-one", "one"), pattern], read_before))
+    route = KafkaRoute("shop-*", "all")
+    (found,) = await looked(pattern_of(route, [KafkaRoute("shop-one", "one"), route], read_before))
 
     assert found.start == start
+
+
+async def test_a_topic_that_was_passed_over_is_read_when_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody looked at it again, although another topic was deleted."""
+    monkeypatch.setattr(pattern, "_TOPICS_MAX", 1)
+    monkeypatch.setattr(pattern, "_LOOK_SECONDS", 0.01)
+    route = KafkaRoute("shop-*", "all")
+    reading = pattern_of(route, [route])
+    reading.names = frozenset({"shop-a", "shop-b"})
+    with capture_logs() as logs:
+        running = asyncio.create_task(reading.run())
+        await until(lambda: reading.looks > 3)
+        reading.names = frozenset({"shop-b"})
+        looks = reading.looks
+        await until(lambda: reading.looks > looks + 2)
+        found: list[Any] = list(reading.sources)
+        reading.stop()
+        await running
+    told = [log["kafka_topic"] for log in logs if log["event"] == "kafka_source_passed_over"]
+
+    assert ([source.route.source for source in found], told) == (["shop-b"], ["shop-b"])
 
 
 async def test_a_source_that_was_stopped_shows_no_lag() -> None:
