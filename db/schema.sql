@@ -1516,7 +1516,8 @@ CREATE TABLE hookwire.former_audiences (
     topic_regex text,
     filter_path jsonpath,
     lease_until timestamp with time zone,
-    number bigint NOT NULL
+    number bigint NOT NULL,
+    changed_xid xid8 DEFAULT pg_current_xact_id()
 );
 
 COMMENT ON TABLE hookwire.former_audiences IS 'What subscriptions wanted before a change, for events up to until_id. The fan-out judges an event by its acceptance (FC-08).';
@@ -1530,6 +1531,8 @@ COMMENT ON COLUMN hookwire.former_audiences.filter_path IS 'As in subscriptions,
 COMMENT ON COLUMN hookwire.former_audiences.lease_until IS 'As in subscriptions, before the change.';
 
 COMMENT ON COLUMN hookwire.former_audiences.number IS 'Tells rows of one subscription apart.';
+
+COMMENT ON COLUMN hookwire.former_audiences.changed_xid IS 'The transaction of the change. The row is kept while a transaction that was open then may commit an event. NULL: a change before this column.';
 
 ALTER TABLE hookwire.former_audiences ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME hookwire.former_audiences_number_seq

@@ -294,9 +294,11 @@ SELECT (SELECT more FROM full_slice) AS more, (SELECT count(*) FROM made) AS del
        EXISTS (SELECT FROM term_held) AS leads;
 
 -- name: forget_former_audiences
--- Delete former audiences whose events are all fanned out. An event that is not committed yet is not accepted.
+-- Delete former audiences whose events are all fanned out. A transaction that was open at the change may still commit one
+-- that it numbered before, so its end is awaited. An id from the future is that of another cluster, before a restore.
 DELETE FROM hookwire.former_audiences
-WHERE until_id < coalesce((
+WHERE (changed_xid IS NULL OR changed_xid < pg_snapshot_xmin(pg_current_snapshot()) OR changed_xid >= pg_snapshot_xmax(pg_current_snapshot()))
+  AND until_id < coalesce((
     SELECT min(first.id) FROM generate_series(0, 63) AS s(shard)
     CROSS JOIN LATERAL (
         SELECT o.id FROM hookwire.outbox o WHERE o.sink = 'webhooks' AND o.shard = s.shard::smallint ORDER BY o.id LIMIT 1

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from app.maintenance.cleanup import Cleanup
 from db.errors import OutcomeUnknown
 from db.pool import Database, Row
+from tests.waiting import until
 from tests.webhooks.harness import TERM, Harness, delivery_harness
 from webhooks.fanout import FanOut, TermOver
 
@@ -468,10 +469,27 @@ async def test_what_a_deleted_subscription_is_still_owed_becomes_a_dead_letter(d
         await cleanup.once()
         remembered = [await former(harness)]
         await harness.fan_out()
-        await cleanup.once()
-        remembered.append(await former(harness))
+
+        async def is_forgotten() -> bool:
+            await cleanup.once()  # A transaction of another test may be open: it is of the same server.
+            return await former(harness) == 0
+
+        await until(is_forgotten)
         assert (await harness.deliveries(), await harness.dead_letters()) == ([], [(event, "gone", 0, None)])
-        assert remembered == [1, 0]
+        assert remembered == [1]
+
+
+async def test_an_event_of_a_transaction_that_was_open_at_a_change_is_judged_by_what_was(database_url: str) -> None:
+    """FC-08, CN-04: its id is below those that a recovery sends, so the fan-out has to make its delivery."""
+    async with delivery_harness(database_url) as harness:
+        subscription = await harness.subscribe(CALLBACK)
+        async with harness.sql.transaction():
+            (event,) = await harness.publish(b"1")
+            async with harness.database.lend() as other:
+                await other.execute("UPDATE hookwire.subscriptions SET state = 'disabled'")
+            await Cleanup(harness.database, 60).once()
+        await harness.fan_out()
+        assert await made(harness) == [(event, subscription)]
 
 
 async def former(harness: Harness) -> int:
