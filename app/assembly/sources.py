@@ -20,7 +20,7 @@ from hub.publish import Publisher
 from hub.topics import Topics
 from relay.amqp.source import AmqpSource, SourceMetrics
 from relay.kafka.source.metrics import KafkaSourceMetrics
-from relay.kafka.source.offsets import OwedEvents, SourceOffsets, names_like
+from relay.kafka.source.offsets import FanoutBacklog, SourceOffsets, names_like
 from relay.kafka.source.pattern import KafkaPattern
 from relay.kafka.source.reader import PartitionOptions
 from relay.kafka.source.route import KafkaRoute
@@ -77,7 +77,7 @@ class Sources:
         reader = PartitionOptions(
             settings.kafka_source_records, settings.event_bytes_max, settings.kafka_source_backlog_max
         )
-        routes, backlog = settings.kafka_routes(), OwedEvents(database, settings.kafka_source_backlog_max)
+        routes, backlog = settings.kafka_routes(), FanoutBacklog(database, settings.kafka_source_backlog_max)
 
         def make_source(route: KafkaRoute) -> KafkaSource:
             offsets = SourceOffsets(database, route.source, process_name(), backlog)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from db.pool import Database
 
-__all__ = ["OwedEvents", "Position", "SourceOffsets", "names_like"]
+__all__ = ["FanoutBacklog", "Position", "SourceOffsets", "names_like"]
 
 _BACKLOG_SECONDS = 1.0
 
@@ -22,7 +22,7 @@ class Position(NamedTuple):
     last_digest: bytes | None
 
 
-class OwedEvents:
+class FanoutBacklog:
     """The look of all sources of a process at the events that wait for their fan-out to webhooks: one a second."""
 
     def __init__(self, database: Database, events_max: int) -> None:
@@ -44,7 +44,7 @@ class OwedEvents:
 class SourceOffsets:
     """The rows of one source. Every method raises ``DatabaseError``."""
 
-    def __init__(self, database: Database, source: str, reader: str, backlog: OwedEvents) -> None:
+    def __init__(self, database: Database, source: str, reader: str, backlog: FanoutBacklog) -> None:
         self._database = database
         self._source = source
         self._reader = reader

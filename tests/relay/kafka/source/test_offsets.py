@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from relay.kafka.source.offsets import OwedEvents, SourceOffsets
+from relay.kafka.source.offsets import FanoutBacklog, SourceOffsets
 
 
 class Database:
@@ -23,7 +23,7 @@ class Database:
 async def test_all_sources_of_a_process_share_one_look_at_the_backlog() -> None:
     """Each of a hundred topics of a pattern counted it every two seconds."""
     database: Any = Database()
-    backlog = OwedEvents(database, 100)
+    backlog = FanoutBacklog(database, 100)
     sources = [SourceOffsets(database, f"shop-{number}", "a-1", backlog) for number in range(20)]
     found = await asyncio.gather(*(source.is_behind() for source in sources))
 
