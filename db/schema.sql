@@ -1517,7 +1517,7 @@ CREATE TABLE hookwire.former_audiences (
     filter_path jsonpath,
     lease_until timestamp with time zone,
     number bigint NOT NULL,
-    changed_xid xid8 DEFAULT pg_current_xact_id()
+    changed_xid xid8
 );
 
 COMMENT ON TABLE hookwire.former_audiences IS 'What subscriptions wanted before a change, for events up to until_id. The fan-out judges an event by its acceptance (FC-08).';
@@ -1532,7 +1532,7 @@ COMMENT ON COLUMN hookwire.former_audiences.lease_until IS 'As in subscriptions,
 
 COMMENT ON COLUMN hookwire.former_audiences.number IS 'Tells rows of one subscription apart.';
 
-COMMENT ON COLUMN hookwire.former_audiences.changed_xid IS 'The transaction of the change. The row is kept while a transaction that was open then may commit an event. NULL: a change before this column.';
+COMMENT ON COLUMN hookwire.former_audiences.changed_xid IS 'A transaction that began after the change. The row is kept while an older one may commit an event. NULL: not noted yet.';
 
 ALTER TABLE hookwire.former_audiences ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME hookwire.former_audiences_number_seq

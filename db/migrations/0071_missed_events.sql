@@ -6,6 +6,5 @@ COMMENT ON COLUMN hookwire.replays.missed IS
 
 -- An event whose transaction was open at the change has an id up to until_id, and no outbox row yet.
 ALTER TABLE hookwire.former_audiences ADD COLUMN changed_xid xid8;
-ALTER TABLE hookwire.former_audiences ALTER COLUMN changed_xid SET DEFAULT pg_current_xact_id();
 COMMENT ON COLUMN hookwire.former_audiences.changed_xid IS
-'The transaction of the change. The row is kept while a transaction that was open then may commit an event. NULL: a change before this column.';
+'A transaction that began after the change. The row is kept while an older one may commit an event. NULL: not noted yet.';

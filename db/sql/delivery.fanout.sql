@@ -295,9 +295,13 @@ SELECT (SELECT more FROM full_slice) AS more, (SELECT count(*) FROM made) AS del
 
 -- name: forget_former_audiences
 -- Delete former audiences whose events are all fanned out. A transaction that was open at the change may still commit one
--- that it numbered before, so its end is awaited. An id from the future is that of another cluster, before a restore.
+-- that it numbered before. So the first look notes an id above all of these, and a later look waits until they have ended.
+-- An id from the future is that of another cluster, before a restore.
+WITH noted AS (
+    UPDATE hookwire.former_audiences SET changed_xid = pg_current_xact_id() WHERE changed_xid IS NULL
+)
 DELETE FROM hookwire.former_audiences
-WHERE (changed_xid IS NULL OR changed_xid < pg_snapshot_xmin(pg_current_snapshot()) OR changed_xid >= pg_snapshot_xmax(pg_current_snapshot()))
+WHERE (changed_xid < pg_snapshot_xmin(pg_current_snapshot()) OR changed_xid >= pg_snapshot_xmax(pg_current_snapshot()))
   AND until_id < coalesce((
     SELECT min(first.id) FROM generate_series(0, 63) AS s(shard)
     CROSS JOIN LATERAL (

@@ -109,12 +109,13 @@ ORDER BY n.source;
 -- name: publishers
 -- Return topics of other publishers that do not come, $1 of each sort. Their hub has denied or not verified our subscription,
 -- or they cannot be fetched. One failure is no news, because the next try follows in seconds. A topic that is fetched counts
--- while somebody subscribes to it, or another sink takes it. Strangers can name any, and nothing deletes its row. Look at 2,000.
+-- while somebody subscribes to it, or another sink takes it. Strangers can name any, and nothing deletes its row. Look at the
+-- latest 2,000.
 (SELECT u.topic, u.url, u.state, u.failures, u.reason, coalesce(u.received_at, u.created_at) AS since
  FROM hookwire.upstreams u WHERE u.state = 'denied' OR u.state <> 'ended' AND u.failures > 1 ORDER BY u.created_at LIMIT $1)
 UNION ALL
 (SELECT f.topic, f.url, 'fetched', f.failures, f.last_error, coalesce(f.changed_at, f.created_at)
- FROM (SELECT * FROM hookwire.foreign_topics x WHERE x.failures > 1 ORDER BY x.created_at LIMIT 2000) AS f
+ FROM (SELECT * FROM hookwire.foreign_topics x WHERE x.failures > 1 ORDER BY x.created_at DESC LIMIT 2000) AS f
  WHERE coalesce((SELECT true FROM hookwire.subscriptions s
                  WHERE s.tenant = f.tenant AND s.topic = f.topic AND s.state = 'active' AND s.topic_regex IS NULL LIMIT 1),
                 (SELECT t.sinks IS DISTINCT FROM '{webhooks}' FROM hookwire.topics t WHERE t.tenant = f.tenant AND t.name = f.topic))

@@ -180,6 +180,11 @@ async def test_an_event_is_traced_by_one_click_and_a_subscription_or_a_sink_paus
         await tab.click("Pause", "form.act")
         found, pausing = (await hub.client.get(f"/subscriptions/{one}")).json(), tab.clicks
         await tab.open(f"{hub.url}/console")
+        await tab.click(one, "main")
+        await tab.click("Drain")
+        await tab.click("Drain", "form.act")
+        drains, draining = (await hub.client.get(f"/subscriptions/{one}")).json()["drains"], tab.clicks
+        await tab.open(f"{hub.url}/console")
         await tab.click("webhooks", "main")
         of_sink = await tab.click("Pause")
         await tab.click("Pause", "form.act")
@@ -192,10 +197,10 @@ async def test_an_event_is_traced_by_one_click_and_a_subscription_or_a_sink_paus
         resumed = not (await hub.client.get("/sinks/webhooks")).json()["paused"]
 
         assert ("each hour of the pause queues about" in of_sink, stopped, resumed) == (True, True, True)
-        assert (pausing, stopping, tab.clicks) == (3, 3, 3)
+        assert (pausing, draining, stopping, tab.clicks) == (3, 3, 3, 3)
         assert ("Timeline" in trace, "attempt 1 delivered" in trace, traced) == (True, True, 1)
         assert (f"hookwire subscriptions pause {one}" in form, re.findall(_FORETOLD, form) != []) == (True, True)
-        assert (found["state"], tab.thrown) == ("disabled", [])
+        assert (found["state"], drains, tab.thrown) == ("disabled", True, [])
 
 
 class Wire:

@@ -137,8 +137,9 @@ class Prefetch:
                 raise PartitionWaits(self._about_batch(error)) from error
             self._is_single = True
             self._consumer.seek(self._partition, self._position)
-            return ()
+            return await self._getmany()
         fetched: Sequence[KafkaRecord] = found.get(self._partition, ())
+        self._is_single = self._is_single and bool(fetched)
         return fetched
 
     async def _leave_hole(self) -> None:
