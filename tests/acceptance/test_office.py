@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
-
 from tests.app.conftest import ALL_ROLES, RunHub, RunningHub, running_hub
 from tests.app.web.test_authentication import authorized, bearer
 from tests.hostile.chromium import Chromium, Tab, operated
@@ -38,7 +36,6 @@ async def look(tab: Tab, name: str) -> None:
         Path(folder, f"{name}.png").write_bytes(await tab.picture())
 
 
-@pytest.mark.slow
 async def test_two_people_assign_delay_finish_send_back_and_approve_in_two_browsers(
     running_hub: RunHub, tmp_path: Path
 ) -> None:
