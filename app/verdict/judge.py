@@ -139,7 +139,7 @@ def _source(name: str, told: Sequence[Row], refused: Row | None, now: datetime) 
     words = [] if state == "ok" else [reason]
     if refused["holding"]:
         held_since = format_moment(refused["holding_since"])
-        words.append(f"{_refused(refused['holding'], 'hold', 'holds')} keys since {held_since}")
+        words.append(f"{_refused(refused['holding'], 'hold keys', 'holds a key')} since {held_since}")
     if refused["refused"]:
         latest = format_moment(refused["refused_at"])
         words.append(f"{_refused(refused['refused'], 'were', 'was')} kept in the last day, the latest at {latest}")

@@ -112,6 +112,7 @@ async def test_a_change_touches_what_it_names_and_raises_the_version(
         after = dict(await harness.sql.fetchrow("SELECT * FROM hookwire.subscriptions"))
         changed = {name: value for name, value in after.items() if value != before[name]}
         changed.pop("updated_at")
+        changed.pop("disabled_after_id", None)
         if change.topic == "a.#":
             assert changed.pop("topic_regex") is not None
         assert changed == columns | {"version": 2}

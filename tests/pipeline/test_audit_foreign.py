@@ -45,7 +45,8 @@ def test_a_wrong_statistic_is_a_finding(
     edit(LakeStorage(lake_uri), 1, statistic(member, event_number=events[3].number))
     code, report = audit(lake_uri)
     assert (clean, code) == (0, 1)
-    assert {"of event_number, and it is" in said for said in report["lake"]} == {True}, report["lake"]
+    rows = [said for said in report["lake"] if "which the database knows, was altered" not in said]
+    assert {"of event_number, and it is" in said for said in rows} == {True}, report["lake"]
 
 
 def test_a_wrong_partition_value_is_a_finding_with_its_events(

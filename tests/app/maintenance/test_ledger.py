@@ -221,7 +221,7 @@ async def test_an_erased_event_is_neither_rewritten_nor_altered(harness: Harness
     before = await harness.database.fetchrow("lake.accepted", "", "orders", HOUR, event & 3, 0, event, 10)
     await harness.database.fetchrow("erasure.erase", [event], INCARNATION, True)
     await folded(harness)
-    span = (HOUR - timedelta(hours=1), HOUR + timedelta(hours=2), 10)
+    span = (HOUR - timedelta(hours=1), HOUR + timedelta(hours=2), 10, "")
     erased = await harness.database.fetch("lake.recount", *span)
     after = await harness.database.fetchrow("lake.accepted", "", "orders", HOUR, event & 3, 0, event, 10)
     await harness.connection.execute("UPDATE hookwire.events SET payload = 'forged'")

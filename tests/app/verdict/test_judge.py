@@ -159,7 +159,7 @@ KEPT = f"2 refused records were kept in the last day, the latest at {AGO_TEXT}"
         (
             [report("source", "in", "reading")],
             {"refused": 0, "refused_at": None, "holding": 1, "holding_since": AGO},
-            ("held", f"1 refused record holds keys since {AGO_TEXT}"),
+            ("held", f"1 refused record holds a key since {AGO_TEXT}"),
         ),
     ],
     ids=["reads", "is not read any more", "is down", "holds keys"],

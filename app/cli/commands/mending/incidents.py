@@ -12,6 +12,7 @@ from app.cli.data import segment
 from app.cli.entry import Config, Json, Url, run, say
 from app.cli.listing import empty_words, listed, print_list, print_one
 from app.cli.moment import shown_moment
+from runtime.counted import counted
 
 __all__ = ["incidents"]
 
@@ -179,7 +180,7 @@ def _would_recover(done: dict[str, Any]) -> str:
     enabled = f" enable {done['subscription_id']} and" if done["enabled"] else ""
     number = f"{'more than ' if done['more'] else ''}{done['records']}"
     forecast = f", in {done['seconds_min']:g} s at least" if done["seconds_min"] else ""
-    others = f"{'more than ' if done['missed_more'] else ''}{done['missed']} events"
+    others = f"{'more than ' if done['missed_more'] else ''}{counted(done['missed'], 'event')}"
     missed = f", and {others} that it missed while it was disabled" if done["missed"] else ""
     return f"would send one, and if it is delivered{enabled} send {number} again{missed}{forecast}"
 
