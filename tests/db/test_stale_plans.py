@@ -45,8 +45,8 @@ INSERT INTO hookwire.subscriptions (id, public_id, tenant, protocol, topic, call
            CASE WHEN n % 100 = 0 THEN '{word}' ELSE 't' || n END, 'https://a.example/', 'active',
            sha256(n::text::bytea), now() + interval '9 days'
     FROM generate_series(1, {rows}) n;
-INSERT INTO hookwire.former_audiences (subscription_id, until_id, tenant, topic, topic_regex)
-    SELECT s.id, {rows}, s.tenant, s.topic, CASE WHEN s.id % 100 = 50 THEN '^none' || s.id % 3 || '$' END
+INSERT INTO hookwire.former_audiences (subscription_id, until_id, tenant, topic, topic_regex, changed_xid)
+    SELECT s.id, {rows}, s.tenant, s.topic, CASE WHEN s.id % 100 = 50 THEN '^none' || s.id % 3 || '$' END, '3'
     FROM hookwire.subscriptions s WHERE s.id % 2 = 0;
 INSERT INTO hookwire.events (id, accepted_at, ordered, tenant, topic, key, headers, sinks, payload)
     SELECT n, now(), true, '{word}', CASE WHEN n % 100 = 0 THEN '{word}' ELSE 't' || n END, 'k', '{{}}',
