@@ -21,7 +21,7 @@ from typing import Any, Final
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.web.api.route.repeat_rules import FORMER, KEPT, REFUSED
+from app.web.api.route.repeat_rules import FORMER, KEPT, REFUSED, keys_given, repeat_key
 from app.web.problem import Problem, problem_of_database
 from app.web.publishing.whole_body import read_whole_body
 from app.web.scopes import key_id_in
@@ -31,7 +31,6 @@ from db.pool import Database, Row, Session
 __all__ = ["Repeats"]
 
 _TENANT: Final = "default"
-_KEY_MAX: Final = 255
 _READ: Final = frozenset({b"content-type", b"link", b"x-hub-signature"})
 _UNLIKE: Final = frozenset({b"hookwire-actor"})
 """Headers of ours that may differ in a repeat."""
@@ -81,7 +80,7 @@ class Repeats:
                 raise Problem("invalid-header", words, parameter="idempotency-key")
             secret = next((secret for path, secret in self._kept if path.match(scope["path"])), None)
             if secret is not None:
-                await self._once(scope, receive, send, _key(given), secret)
+                await self._once(scope, receive, send, repeat_key(given), secret)
                 return
         await self._app(scope, receive, send)
 
@@ -143,17 +142,7 @@ def _messages(found: Row, path: str, secret: str) -> list[Message]:
 
 
 def _given(scope: Scope) -> list[bytes]:
-    if scope["type"] != "http" or scope["method"] != "POST":
-        return []
-    return [value for name, value in scope["headers"] if name == b"idempotency-key"]
-
-
-def _key(given: Sequence[bytes]) -> str:
-    text = given[0].decode("utf-8", "ignore").strip()
-    is_text = text.encode() == given[0].strip() and text.isprintable()
-    if len(given) > 1 or not text or not is_text or len(given[0]) > _KEY_MAX:
-        raise Problem("invalid-header", "Idempotency-Key is 1-255 printable bytes, once.", parameter="idempotency-key")
-    return text
+    return keys_given(scope) if scope["type"] == "http" and scope["method"] == "POST" else []
 
 
 def _fingerprint(scope: Scope, body: bytes) -> bytes:

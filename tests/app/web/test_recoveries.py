@@ -49,6 +49,7 @@ async def test_an_incident_is_recovered_only_when_its_probe_is_delivered(
         answered = [await hub.client.post(path, json={"reason": "repaired"}, headers=_ONCE) for _ in range(2)]
         first, again = (answer.json() for answer in answered)
         other = await hub.client.post(path, json={"reason": "x"}, headers=_ONCE)
+        twice = await hub.client.post(path, headers=[("idempotency-key", "one"), ("idempotency-key", "two")])
         await receiver.wait_for(4 + 1 + 4)
         await hub.until("/dead-letters", lambda page: page["items"] == [])
         nothing = await hub.client.post(path)
@@ -66,8 +67,8 @@ async def test_an_incident_is_recovered_only_when_its_probe_is_delivered(
         assert again == first | {"probe": first["probe"] | {"response_body": None, "response_headers": None}}
         made = [item["id"] for item in await replays(hub)]
         assert (await state_of(hub, one), made) == ("active", [first["replay_id"], first["missed_replay_id"]])
-        assert (kind(other)[2], kind(nothing)[2], len(receiver.delivered)) == (
-            "idempotency-key-reused", "not-found", 9,
+        assert (kind(other)[2], kind(twice)[2], kind(nothing)[2], len(receiver.delivered)) == (
+            "idempotency-key-reused", "invalid-header", "not-found", 9,
         )  # fmt: skip
         assert audit == [
             ("replay.create", "repaired"), ("subscription.change", None), ("replay.create", "repaired"),

@@ -15,6 +15,7 @@ from typing import Final
 
 from starlette.requests import Request
 
+from app.web.api.route.repeat_rules import keys_given, repeat_key
 from app.web.authentication import key_id_of
 from app.web.problem import Problem
 from db.pool import Database
@@ -22,19 +23,16 @@ from db.pool import Database
 __all__ = ["KeptAnswer"]
 
 _TENANT: Final = "default"
-_KEY_MAX: Final = 255
 
 
 class KeptAnswer:
     """The answer of one request. Without a key nothing is found or kept. ``asked``: all that decides the answer."""
 
-    def __init__(self, database: Database, request: Request, key: str | None, asked: str) -> None:
+    def __init__(self, database: Database, request: Request, asked: str) -> None:
         self._database = database
-        self._name = (_TENANT, key_id_of(request) or "", request.url.path, (key or "").strip())
+        given = keys_given(request.scope)
+        self._name = (_TENANT, key_id_of(request) or "", request.url.path, repeat_key(given) if given else "")
         self._asked = hashlib.sha256(asked.encode()).digest()
-        if key is not None and not (0 < len(self._name[-1]) <= _KEY_MAX and self._name[-1].isprintable()):
-            detail = "Idempotency-Key is 1-255 printable bytes, once."
-            raise Problem("invalid-header", detail, parameter="idempotency-key")
 
     async def find(self) -> str | None:
         """Return the kept JSON, or None. Raise ``Problem`` if the key was used for another request."""

@@ -120,7 +120,7 @@ class RecoverOut(BaseModel):
 async def recover(
     incident: IncidentId, body: Annotated[RecoverIn, Body(default_factory=RecoverIn)], request: Request,
     response: Response, context: In,
-    idempotency_key: Annotated[
+    idempotency_key: Annotated[  # for the contract; KeptAnswer reads it as the other routes' layer does
         str | None,
         Header(alias="Idempotency-Key", max_length=255, description="A repeat gets the answer that recovered it."),
     ] = None,
@@ -132,7 +132,7 @@ async def recover(
     To enable a subscription, the key needs the scope `subscribe`, too. The attempt lasts as long as any of the
     subscription at most, and no transaction is open meanwhile.
     """
-    kept = KeptAnswer(context.database, request, idempotency_key, body.model_dump_json())
+    kept = KeptAnswer(context.database, request, body.model_dump_json())
     if (known := await kept.find()) is not None:
         return _again(known, response)
     row = await known_incident(request, incident, context)

@@ -6,13 +6,17 @@ own. ``REFUSED`` refuses the header. ``SAFE`` makes nothing, or acts once by a r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from app.web.api.route.refusals import refusals
-from app.web.problem import PROBLEM_MEDIA_TYPE
+from starlette.types import Scope
 
-__all__ = ["FORMER", "KEPT", "OWN", "REFUSED", "SAFE", "announce_repeats"]
+from app.web.api.route.refusals import refusals
+from app.web.problem import PROBLEM_MEDIA_TYPE, Problem
+
+__all__ = ["FORMER", "KEPT", "OWN", "REFUSED", "SAFE", "announce_repeats", "keys_given", "repeat_key"]
+
+_KEY_MAX: Final = 255
 
 KEPT: Final[dict[str, str]] = {
     "/subscriptions": "secret",
@@ -155,3 +159,17 @@ def announce_repeats(path: str, operation: dict[str, Any]) -> None:
             **found, **{name: value for name, value in answer.items() if name == "headers"}, "description": words,
             "content": {**content, PROBLEM_MEDIA_TYPE: {**added, **problem, "examples": examples}},
         }  # fmt: skip
+
+
+def keys_given(scope: Scope) -> list[bytes]:
+    """Return each ``Idempotency-Key`` of a request; the API takes one."""
+    return [value for name, value in scope["headers"] if name == b"idempotency-key"]
+
+
+def repeat_key(given: Sequence[bytes]) -> str:
+    """Return the key as text. Raise ``Problem`` for several, or one that is no text of 1 to 255 printable bytes."""
+    text = given[0].decode("utf-8", "ignore").strip()
+    is_text = text.encode() == given[0].strip() and text.isprintable()
+    if len(given) > 1 or not text or not is_text or len(given[0]) > _KEY_MAX:
+        raise Problem("invalid-header", "Idempotency-Key is 1-255 printable bytes, once.", parameter="idempotency-key")
+    return text
