@@ -58,7 +58,8 @@ class ScenarioOptions:
     ``processes`` run ``command``, every role by default; ``keys`` writers publish over HTTP, one of ``keyless`` without
     a key; ``transactors`` publish over SQL. ``settings`` are further HOOKWIRE_* of the children. ``lease_seconds`` is
     the relays'; deliveries are leased for ``delivery_timeout_seconds`` and five seconds more. ``promises`` names
-    further sinks whose readers write ``arrivals-<sink>.jsonl`` into ``folder``.
+    further sinks whose readers write ``arrivals-<sink>.jsonl`` into ``folder``. ``tree`` holds the code of another
+    version, which the children start with.
     """
 
     database_url: str
@@ -76,6 +77,7 @@ class ScenarioOptions:
     seeded_bug: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     promises: Mapping[str, Promise] = field(default_factory=dict)
+    tree: Path | None = None
 
 
 class Scenario:
@@ -282,6 +284,7 @@ async def open_scenario(options: ScenarioOptions) -> AsyncIterator[Scenario]:
             for number in range(1, options.processes + 1)
         ]
         for child in children:
+            child.tree = options.tree or child.tree
             stack.push_async_callback(child.end)
         async with asyncio.TaskGroup() as starting:
             for child in children:
