@@ -21,9 +21,6 @@ error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 __all__ = [
     "Busy",
     "CannotServe",
@@ -72,12 +69,7 @@ class ServerTrouble(Unavailable):
 
 
 class HeldBack(Unavailable):
-    """The statement ran. What it read or wrote may not leave, because a failover could still take it back.
-
-    ``rows`` are its rows, for the caller to release them.
-    """
-
-    rows: Sequence[Mapping[str, Any]] = ()
+    """The statement ran. What it read or wrote may not leave, because a failover could still take it back."""
 
 
 class OutcomeUnknown(DatabaseError):

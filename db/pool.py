@@ -8,7 +8,7 @@ is :class:`~db.errors.Unavailable`. The difference decides the answer to a publi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from copy import copy
@@ -27,6 +27,7 @@ from db.session import ServerSession, open_session
 __all__ = ["Database", "PoolOptions", "Row", "Session", "open_database"]
 
 Row = Mapping[str, Any]
+Release = Callable[[Sequence[Row]], Awaitable[object]]
 
 
 class Session(Protocol):
@@ -130,10 +131,11 @@ class Database:
     def _bound(self, connection: Any) -> Bound:
         return Bound(connection, self._statements, self.options.dropped_after_seconds)
 
-    async def fetch_fenced(self, name: str, *args: object) -> Sequence[Row]:
+    async def fetch_fenced(self, name: str, *args: object, release: Release | None = None) -> Sequence[Row]:
         """Fetch as :meth:`fetch` what is about to leave the hub, and return it when the required standbys have it.
 
-        Raise :class:`HeldBack`, with the rows, where they do not have it in time. Without a fence this is a fetch.
+        Raise :class:`HeldBack` where they do not have it in time. ``release`` gets the rows that do not leave: they are
+        held back, or the caller is cancelled. Without a fence this is a fetch.
         """
         mark = await self.fence_mark()
         if self.options.fence is not None and self.options.fence.lacks:
@@ -142,8 +144,10 @@ class Database:
         if rows:
             try:
                 await self.pass_fence(mark)
-            except HeldBack as held:
-                held.rows = rows
+            except (HeldBack, asyncio.CancelledError):
+                if release is not None:
+                    with suppress(DatabaseError):  # a lease that is not given back ends by itself
+                        await release(rows)
                 raise
         return rows
 

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import structlog
 
-from db.errors import HeldBack
 from db.pool import Database, Row
 from event.event import Event
 from webhooks.condition import DeadKind
@@ -112,19 +111,13 @@ class Claimer:
     async def claim(self, wanted: Mapping[int, int], bytes_max: int) -> ClaimAnswer:
         """Claim up to ``wanted`` deliveries of each subscription, and read their contents, up to ``bytes_max``.
 
-        Claims that the standby fence holds back are released. Those that a dead worker had before are not: nothing else
-        tells that a delivery, which is sent at most once, may have been sent.
+        Claims that do not pass the standby fence are released.
         """
         asked_at = time.monotonic()
-        try:
-            answer = await self._database.fetch_fenced(
-                "delivery.claim", list(wanted), list(wanted.values()), self._options.timeout_seconds,
-                self._options.lease_margin_seconds,
-            )  # fmt: skip
-        except HeldBack as held:
-            if rows := [row for row in held.rows if row["event_id"] is not None and not row["is_held"]]:
-                await self.release_rows(rows)
-            raise
+        answer = await self._database.fetch_fenced(
+            "delivery.claim", list(wanted), list(wanted.values()), self._options.timeout_seconds,
+            self._options.lease_margin_seconds, release=self._release_new,
+        )  # fmt: skip
         held_back = [
             (row["subscription_id"], asked_at + row["wait_seconds"]) for row in answer if row["event_id"] is None
         ]
@@ -158,6 +151,13 @@ class Claimer:
         """End deliveries whose event no longer exists."""
         _log.error("events_lost", deliveries=len(orphans), first=orphans[0]["event_id"])
         await self._database.execute("delivery.dead_letter_orphans", *_columns(orphans), "its event no longer exists")
+
+    async def _release_new(self, answer: Sequence[Row]) -> None:
+        """Release what no worker had before. Nothing else tells that a delivery, which is sent at most once, may have
+        been sent by a worker that died.
+        """
+        if rows := [row for row in answer if row["event_id"] is not None and not row["is_held"]]:
+            await self.release_rows(rows)
 
     async def release_rows(self, rows: Sequence[Row]) -> None:
         """Release claimed rows: they are due at once, and the attempt does not count."""

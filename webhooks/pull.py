@@ -18,8 +18,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
-from db.errors import HeldBack
 from db.pool import Database, Row
 from event.event import Event
 from webhooks.contents import Contents
@@ -75,14 +75,11 @@ class Pull:
     async def dequeue(self, subscription: int, most: int, lease_seconds: float, bytes_max: int) -> list[Fetched]:
         """Fetch due deliveries, oldest first, within limits of number and bytes; the rest stays due.
 
-        Raise :class:`HeldBack` where the standby fence holds them back: they stay due.
+        Raise :class:`db.errors.HeldBack` where the standby fence holds them back: they stay due.
         """
-        try:
-            rows = await self._database.fetch_fenced("pull.dequeue", subscription, most, lease_seconds)
-        except HeldBack as error:
-            if error.rows:
-                await self._put_back(error.rows, (), (), subscription)
-            raise
+        rows = await self._database.fetch_fenced(
+            "pull.dequeue", subscription, most, lease_seconds, release=partial(self._release, subscription)
+        )
         await self._dead_letter_worn([row for row in rows if row["attempts"] > ATTEMPTS_MAX], subscription)
         held = sorted((row for row in rows if row["attempts"] <= ATTEMPTS_MAX), key=lambda row: row["event_id"])
         if not held:
@@ -100,6 +97,11 @@ class Pull:
             for row in held
             if row["event_id"] in events
         ]
+
+    async def give_back(self, subscription: int, fetched: Sequence[Fetched]) -> None:
+        """Release deliveries that no subscriber has seen: they are due at once, and the attempt does not count."""
+        receipts = [one.receipt for one in fetched]
+        await self._release(subscription, [{"event_id": one.event_id, "fence": one.fence} for one in receipts])
 
     async def ack(self, subscription: int, receipts: Sequence[PullReceipt]) -> set[PullReceipt]:
         """Acknowledge these; return those that were still held."""
@@ -157,17 +159,15 @@ class Pull:
         self, held: Sequence[Row], found: Collection[int], lost: Collection[int], subscription: int
     ) -> None:
         """Release deliveries that were not read; those without contents become dead letters."""
-        unread = [row for row in held if row["event_id"] not in found and row["event_id"] not in lost]
-        gone = [row for row in held if row["event_id"] in lost]
-        for name, rows, more in (
-            ("delivery.release", unread, ()),
-            ("delivery.dead_letter_orphans", gone, ("the event is gone",)),
-        ):
-            if rows:
-                ids = [row["event_id"] for row in rows]
-                await self._database.execute(
-                    name, ids, [subscription] * len(ids), [row["fence"] for row in rows], *more
-                )
+        if unread := [row for row in held if row["event_id"] not in found and row["event_id"] not in lost]:
+            await self._release(subscription, unread)
+        if gone := [row for row in held if row["event_id"] in lost]:
+            await self._database.execute(
+                "delivery.dead_letter_orphans", *_leases(subscription, gone), "the event is gone"
+            )
+
+    async def _release(self, subscription: int, rows: Sequence[Row]) -> None:
+        await self._database.execute("delivery.release", *_leases(subscription, rows))
 
 
 def _within(found: Mapping[int, Event], bytes_max: int) -> dict[int, Event]:
@@ -179,6 +179,10 @@ def _within(found: Mapping[int, Event], bytes_max: int) -> dict[int, Event]:
         within[id_] = found[id_]
         size += found[id_].size_bytes
     return within
+
+
+def _leases(subscription: int, rows: Sequence[Row]) -> tuple[list[int], list[int], list[int]]:
+    return [row["event_id"] for row in rows], [subscription] * len(rows), [row["fence"] for row in rows]
 
 
 def _columns(receipts: Sequence[PullReceipt]) -> tuple[list[int], list[int]]:

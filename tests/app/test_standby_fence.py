@@ -2,10 +2,15 @@
 
 import asyncio
 import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
 import asyncpg
+import httpx
 import pytest
 
 from app.checks.standby_fence import standby_fence_check
@@ -105,3 +110,46 @@ def test_the_doctor_says_what_the_fence_cannot_wait_for(
     """HA-12: a managed server that copies its storage shows no standby."""
     found = Standbys(1, 1, "1", own_name, sees_all, names, (1,) * len(names), is_managed)
     assert standby_fence_check(Required.parse(required), found).level == level
+
+
+def request_of(method: str, url: str, body: dict[str, int]) -> bytes:
+    """Return a request as it goes over the wire."""
+    request = httpx.Request(method, url, json=body)
+    lines = [f"{method} {request.url.raw_path.decode()} HTTP/1.1", *(f"{k}: {v}" for k, v in request.headers.items())]
+    return "\r\n".join([*lines, "", ""]).encode() + request.content
+
+
+@contextmanager
+def held(process: int) -> Iterator[None]:
+    """Stop a process of the server while the block runs."""
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("pair", EACH, indirect=True)
+async def test_what_a_client_that_has_gone_fetched_waits_for_the_next_one(running_hub: RunHub, pair: Pair) -> None:
+    """HA-11: it went while the fetch waited for the standby. Else nobody would have the event until the lease ends."""
+    names = {"standby_fence": "names:one,two", "database_url": pair.primary.url, "database_connections_max": 8}
+    async with running_hub(ALL_ROLES, **names, **LOOPBACK) as hub:
+        made = await hub.client.post("/subscriptions/pull", json={"topic": "t"})
+        path = f"/subscriptions/{made.json()['id']}/dequeue"
+        sql = await asyncpg.connect(pair.primary.url)
+        follower = await asyncpg.connect(pair.standby.url)
+        receiving = await follower.fetchval("SELECT pid FROM pg_stat_wal_receiver")
+        await follower.close()
+        try:
+            await hub.publish("t", b"first")
+            await until(lambda: sql.fetchval("SELECT count(*) = 1 FROM hookwire.deliveries"), WAIT_SECONDS)
+            with held(receiving):
+                _, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(hub.url).port)
+                writer.write(request_of("POST", hub.url + path, {"lease_seconds": 3600}))
+                await until(lambda: sql.fetchval("SELECT bool_and(fence > 0) FROM hookwire.deliveries"), WAIT_SECONDS)
+                writer.close()
+                await hub.client.get("/healthz")  # the hub has seen the end of the connection before it answers
+            found = (await hub.client.post(path, json={"wait_seconds": 20})).json()["items"]
+        finally:
+            await sql.close()
+        assert [(one["event"]["payload"], one["attempts"]) for one in found] == [("first", 1)]

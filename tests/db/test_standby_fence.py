@@ -185,10 +185,15 @@ async def plain(url: str) -> AsyncIterator[asyncpg.Connection]:
 
 async def fetched(database: Database) -> str:
     """Return "out" where rows may leave, else why they may not."""
+    released: list[Row] = []
+
+    async def release(rows: Sequence[Row]) -> None:
+        released.extend(rows)
+
     try:
-        await database.fetch_fenced("session.identity")
+        await database.fetch_fenced("session.identity", release=release)
     except HeldBack as held:
-        return str(held) if held.rows else "no rows"
+        return str(held) if released else "no rows"
     return "out"
 
 

@@ -69,9 +69,9 @@ class Counting(FaultyDatabase):
 
     claims = 0
 
-    async def fetch_fenced(self, name: str, *args: object) -> Sequence[Row]:
+    async def fetch_fenced(self, name: str, *args: object, **more: Any) -> Sequence[Row]:
         self.claims += name.startswith("outbox.claim")
-        return await super().fetch_fenced(name, *args)
+        return await super().fetch_fenced(name, *args, **more)
 
 
 async def test_a_new_leader_sends_nothing_before_the_sink_is_resumed(harness: Harness) -> None:

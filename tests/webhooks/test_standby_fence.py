@@ -1,12 +1,18 @@
 """Deliveries that the standby fence holds back: no worker and no receiver gets them, and they stay due."""
 
+import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from db.errors import HeldBack
+from db.migrate import migrate
 from db.pool import Database
-from db.replication.standby_fence import Required, StandbyFence
+from db.replication.standby_fence import FenceMark, Required, StandbyFence
+from tests.pair import Pair
+from tests.waiting import WAIT_SECONDS
 from tests.webhooks.harness import INCARNATION, POLICY, PUBLIC, delivery_harness
 from webhooks.claim import Claimer
 from webhooks.contents import Contents
@@ -67,3 +73,44 @@ async def test_while_a_standby_is_missing_nothing_is_claimed_and_released_again_
                 await claimer.claim({subscription: 10}, 1 << 20)
             drawn.append(await harness.sql.fetchval("SELECT last_value FROM hookwire.delivery_fence"))
         assert drawn[0] == drawn[1]
+
+
+class Entered(StandbyFence):
+    """A fence that tells when somebody begins to wait for a standby, which may take as long as it likes."""
+
+    def __init__(self) -> None:
+        super().__init__(Required(names=("one", "two")), WAIT_SECONDS)
+        self.is_entered = asyncio.Event()
+
+    @override
+    async def wait(self, session: Any, mark: FenceMark) -> None:
+        self.is_entered.set()
+        await super().wait(session, mark)
+
+
+@pytest.mark.parametrize("way", ["worker", "pull"])
+async def test_a_claim_that_is_cancelled_while_it_waits_for_a_standby_is_given_back(way: str, pair: Pair) -> None:
+    """HA-11: a process that stops. Else nobody would have the delivery until its lease ends."""
+    await migrate(pair.primary.url)
+    async with delivery_harness(pair.primary.url) as harness:
+        subscription = await harness.subscribe("https://a.example/")
+        [event] = await harness.deliver(b"x")
+        if way == "pull":
+            await harness.change(subscription, protocol="pull", callback="")
+        await asyncio.to_thread(pair.standby.stop)
+        fence = Entered()
+        database = Database(harness.database._pool, replace(harness.database.options, fence=fence))
+        subscribers, contents = Subscribers(database, harness.box, POLICY), Contents(database, INCARNATION)
+        claimer = Claimer(database, subscribers, contents, WorkerOptions("w", PUBLIC, schedule_seconds=(1,)))
+        claiming = asyncio.ensure_future(
+            Pull(database, contents, "p").dequeue(subscription, 10, 3600.0, 1 << 20)
+            if way == "pull"
+            else claimer.claim({subscription: 10}, 1 << 20)
+        )
+        async with asyncio.timeout(WAIT_SECONDS):
+            await fence.is_entered.wait()
+        claiming.cancel()
+        [ended] = await asyncio.gather(claiming, return_exceptions=True)
+        assert (type(ended), await harness.deliveries()) == (
+            asyncio.CancelledError, [(event, subscription, 0, False)]
+        )  # fmt: skip

@@ -31,24 +31,24 @@ def _old_sessions() -> None:
 
 
 def _fence_before_rows() -> None:
-    async def early(self: Database, name: str, *args: object) -> Sequence[Row]:
+    async def early(self: Database, name: str, *args: object, **_more: object) -> Sequence[Row]:
         await self.pass_fence(await self.fence_mark())
         return await self.fetch(name, *args)
 
-    replace(Database, "fetch_fenced", "async (self, name, *args)", lambda _: early)
+    replace(Database, "fetch_fenced", "async (self, name, *args, release=None)", lambda _: early)
 
 
 def _claim_past_fence() -> None:
     def make(fenced: Any) -> Any:
-        async def past(self: Database, name: str, *args: object) -> Sequence[Row]:
+        async def past(self: Database, name: str, *args: object, **more: Any) -> Sequence[Row]:
             if name == "delivery.claim":
                 return await self.fetch(name, *args)
-            rows: Sequence[Row] = await fenced(self, name, *args)
+            rows: Sequence[Row] = await fenced(self, name, *args, **more)
             return rows
 
         return past
 
-    replace(Database, "fetch_fenced", "async (self, name, *args)", make)
+    replace(Database, "fetch_fenced", "async (self, name, *args, release=None)", make)
 
 
 def _direct_past_fence() -> None:

@@ -208,6 +208,8 @@ async def dequeue(request: Request, subscription_id: str, body: DequeueIn, conte
             if await request.is_disconnected():
                 break
             seconds = min(seconds * 1.5, seconds_max)
+        if found and await request.is_disconnected():
+            await context.pull.give_back(number, found)  # else nobody would have them until the lease ends
         return await share.list_of(found, _out, lambda one: one.event.size_bytes)
 
 
